@@ -1,0 +1,151 @@
+package contract
+
+import (
+	"encoding/json"
+
+	"weft/workflows/plan"
+)
+
+// BranchInput starts a run of workflow type Branch: a chain of nodes beside others.
+type BranchInput struct {
+	V int `json:"v"`
+	// Root is the workflow id of the flow's run; ids of children begin with it.
+	Root string `json:"root"`
+	// Plan is the part of the flow that the chain can reach.
+	Plan   *plan.Flow  `json:"plan"`
+	Source plan.Source `json:"source"`
+	// Node, Step, Nth and Lineage are the chain's first execution.
+	Node    string `json:"node"`
+	Step    int    `json:"step"`
+	Nth     int    `json:"nth,omitempty"`
+	Lineage string `json:"lineage,omitempty"`
+	// Order holds the declaration order of Plan's nodes in the whole flow.
+	Order []int `json:"order"`
+	// Edges holds the index of Plan's edges in the whole flow.
+	Edges []int `json:"edges"`
+	// Others are the nodes that other live branches can reach: the chain comes back
+	// before it runs one.
+	Others []string `json:"others,omitempty"`
+	// Ran counts executions of nodes that the chain can reach, at steps behind its first.
+	Ran  []Count `json:"ran,omitempty"`
+	View View    `json:"view"`
+	// Shared is what all branches of a run use.
+	Shared Shared `json:"shared"`
+}
+
+// Shared is what all executions of a run use: settled before the first node.
+type Shared struct {
+	Model  string      `json:"model"`
+	Depth  int         `json:"depth,omitempty"`
+	Input  ContentRef  `json:"input"`
+	Script *ContentRef `json:"script,omitempty"`
+	// Chat is the conversation before the run, if there was one.
+	Chat *ContentRef `json:"chat,omitempty"`
+	// Connections are the resolved connections, by the id that the flow uses.
+	Connections []Bound `json:"connections,omitempty"`
+}
+
+// Bound is a connection with the catalogue listed at the run's start.
+type Bound struct {
+	// ID is the id that tools name. It is "tool:NAME" for a tool without a connection.
+	ID         string          `json:"id"`
+	Connection plan.Connection `json:"connection"`
+	// Catalogue is absent for connections of kind agent.
+	Catalogue *ContentRef `json:"catalogue,omitempty"`
+}
+
+// Count says how often a node ran at a step.
+type Count struct {
+	Node string `json:"node"`
+	Step int    `json:"step"`
+	N    int    `json:"n"`
+}
+
+// View is what an execution knows: what its causal ancestors wrote and said.
+type View struct {
+	// State is sorted by key, Outputs by node id, Clock by strand.
+	State   []StateEntry `json:"state,omitempty"`
+	Outputs []NodeOutput `json:"outputs,omitempty"`
+	Clock   []Tick       `json:"clock,omitempty"`
+}
+
+// Stamp says which execution did a thing. A strand is a run of executions one behind the
+// other; Seq counts what was done in it.
+type Stamp struct {
+	Strand string `json:"strand"`
+	Seq    int    `json:"seq"`
+	Step   int    `json:"step"`
+	// Exec is the execution's id, node#step.
+	Exec string `json:"exec"`
+}
+
+// StateEntry is a key's value and who wrote it.
+type StateEntry struct {
+	Key   string          `json:"key"`
+	Value json.RawMessage `json:"value"`
+	By    Stamp           `json:"by"`
+}
+
+// NodeOutput is the latest output of a node.
+type NodeOutput struct {
+	Node string     `json:"node"`
+	Ref  ContentRef `json:"ref"`
+	By   Stamp      `json:"by"`
+}
+
+// Tick says how much of a strand a view knows.
+type Tick struct {
+	Strand string `json:"strand"`
+	Seq    int    `json:"seq"`
+}
+
+// BranchResult is what a chain comes back with.
+type BranchResult struct {
+	// Executions are in order; the last one took Edges.
+	Executions []Execution `json:"executions"`
+	// Edges are the indices, in the whole flow, of the edges that the last execution took.
+	Edges []int `json:"edges,omitempty"`
+	// View holds what the chain itself wrote and said.
+	View  View  `json:"view"`
+	Usage Usage `json:"usage"`
+}
+
+// Execution is one execution of a node, as the trace keeps it.
+type Execution struct {
+	Node string `json:"node"`
+	Step int    `json:"step"`
+	// Nth is 2 for the second execution with the same node and step, and so on.
+	Nth int `json:"nth,omitempty"`
+	// NoRoute says that the node has edges and that all conditions said no.
+	NoRoute bool     `json:"no_route,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
+	// Exhausted says that the budget of tool calls ended the node.
+	Exhausted bool `json:"iterations_exhausted,omitempty"`
+	// Output is kept for exit nodes and for the last execution of a chain.
+	Text *string         `json:"text,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Status answers the query status.
+type Status struct {
+	// Status is running, completed, failed or cancelled.
+	Status string `json:"status"`
+	Model  string `json:"model,omitempty"`
+	// Running are the executions under way, node#step; those of children come with the
+	// name of the chain's first.
+	Running    []string    `json:"running,omitempty"`
+	Waiting    []string    `json:"waiting,omitempty"`
+	Armed      []string    `json:"armed,omitempty"`
+	Executions []Execution `json:"executions"`
+	// Conflicts are concurrent writes of one key that met at a join.
+	Conflicts []Conflict `json:"conflicts,omitempty"`
+	Usage     Usage      `json:"usage"`
+}
+
+// Conflict is two concurrent writes of one key; Kept won.
+type Conflict struct {
+	Key     string          `json:"key"`
+	Kept    Stamp           `json:"kept"`
+	Dropped Stamp           `json:"dropped"`
+	Value   json.RawMessage `json:"value"`
+}

@@ -1,0 +1,187 @@
+package contract
+
+import (
+	"encoding/json"
+
+	"weft/workflows/plan"
+)
+
+// Profile is what the calls of one node execution repeat. It enters history once, with
+// the first call that uses it, and is named by its hash from then on.
+type Profile struct {
+	// Model is provider/model.
+	Model string `json:"model"`
+	// Node is the node's id, for scripts, logs and spans.
+	Node   string `json:"node"`
+	System string `json:"system,omitempty"`
+	// Builtins are offered before Tools.
+	Builtins []string      `json:"builtins,omitempty"`
+	Tools    []ProfileTool `json:"tools,omitempty"`
+	// Output, if set, makes the call extract and check JSON of an answer without tool
+	// calls.
+	Output *plan.Output `json:"output,omitempty"`
+	// Script is the script of the model "script".
+	Script *ContentRef `json:"script,omitempty"`
+	// Temperature, if set, is sent to the model.
+	Temperature *float64 `json:"temperature,omitempty"`
+}
+
+// ProfileTool is a tool as one node offers it.
+type ProfileTool struct {
+	Name        string `json:"name"`
+	As          string `json:"as"`
+	Description string `json:"description,omitempty"`
+	// Catalogue is the content that has the tool's schema: a [Catalogue].
+	Catalogue ContentRef `json:"catalogue"`
+}
+
+// ProfileRef names a profile. Body is set in the first call that uses it.
+type ProfileRef struct {
+	ContentRef
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// TailEntry is a message behind a [ModelInput]'s base. Message is set where the workflow
+// wrote it; what an activity made is named by its hash alone.
+type TailEntry struct {
+	SHA     string          `json:"sha"`
+	Message json.RawMessage `json:"message,omitempty"`
+}
+
+// ModelInput is the input of the activity Model: one completion of Base plus Tail.
+type ModelInput struct {
+	Profile ProfileRef `json:"profile"`
+	// Base is the thread as of the previous model call; Tail is what came since.
+	Base Head        `json:"base"`
+	Tail []TailEntry `json:"tail,omitempty"`
+	// NoTools forbids tool calls: the last call when a budget is spent.
+	NoTools bool `json:"no_tools,omitempty"`
+	// Step is the execution's step, for scripts.
+	Step int `json:"step"`
+}
+
+// ModelResult is the result of the activity Model.
+type ModelResult struct {
+	// Message is the assistant's, encoded; SHA is its hash.
+	Message json.RawMessage `json:"message"`
+	SHA     string          `json:"sha"`
+	Model   string          `json:"model,omitempty"`
+	// Stop is the provider's reason: stop, length, tool_calls, content_filter.
+	Stop string `json:"stop,omitempty"`
+	// Checked is set where the profile asks for JSON and the message calls no tool.
+	Checked   *Checked `json:"checked,omitempty"`
+	Usage     Usage    `json:"usage"`
+	LatencyMS int64    `json:"latency_ms,omitempty"`
+	Attempt   int32    `json:"attempt,omitempty"`
+}
+
+// Checked is the outcome of extracting and validating JSON. Errors empty: Data is good.
+type Checked struct {
+	Data   json.RawMessage `json:"data,omitempty"`
+	Errors []FieldError    `json:"errors,omitempty"`
+}
+
+// FieldError says what is wrong at one place of a JSON value.
+type FieldError struct {
+	// Path is like $.items.0.title; $ is the whole value.
+	Path       string `json:"path"`
+	Message    string `json:"message"`
+	SchemaPath string `json:"schema_path,omitempty"`
+}
+
+// Connection kinds are in package plan; CatalogueInput asks for tools of one connection.
+type CatalogueInput struct {
+	Connection plan.Connection `json:"connection"`
+	// Names are the tools that the flow binds at this connection.
+	Names []string `json:"names"`
+}
+
+// CatalogueResult is a catalogue, listed once per run.
+type CatalogueResult struct {
+	// Catalogue is an encoded [Catalogue]; SHA is its hash.
+	Catalogue json.RawMessage `json:"catalogue"`
+	SHA       string          `json:"sha"`
+	// Missing are the names that the connection does not have; Offered is what it has
+	// then, for the message.
+	Missing []string `json:"missing,omitempty"`
+	Offered []string `json:"offered,omitempty"`
+	// Resolved is the connection's id in the worker's configuration where an unbound
+	// tool was mapped by its name.
+	Resolved string `json:"resolved,omitempty"`
+}
+
+// Catalogue describes tools, sorted by name.
+type Catalogue struct {
+	Tools []ToolSpec `json:"tools"`
+}
+
+// ToolSpec describes one tool to a model.
+type ToolSpec struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Schema is the JSON Schema of the arguments object.
+	Schema json.RawMessage `json:"schema"`
+}
+
+// ToolInput is the input of the activity Tool: one call of one tool.
+type ToolInput struct {
+	Connection plan.Connection `json:"connection"`
+	Name       string          `json:"name"`
+	Arguments  json.RawMessage `json:"arguments"`
+	// CallID and As are the model's names for the call and the tool.
+	CallID string `json:"call_id"`
+	As     string `json:"as"`
+}
+
+// ToolResult is the result of the activity Tool: the tool's message, encoded. An error
+// that the tool itself reports is a message too, with Error set.
+type ToolResult struct {
+	Message json.RawMessage `json:"message"`
+	SHA     string          `json:"sha"`
+	Error   bool            `json:"error,omitempty"`
+}
+
+// JudgeInput is the input of the activity Judge: one yes/no question.
+type JudgeInput struct {
+	Model    string      `json:"model"`
+	Script   *ContentRef `json:"script,omitempty"`
+	Question string      `json:"question"`
+	// Node and Name are the edge's source; START for the run's entry.
+	Node string `json:"node"`
+	Name string `json:"name,omitempty"`
+	Step int    `json:"step"`
+	// Output is the source node's last message; absent for START.
+	Output *ContentRef `json:"output,omitempty"`
+	// Input is the run's input.
+	Input ContentRef `json:"input"`
+	// State is a JSON object, long values cut.
+	State json.RawMessage `json:"state,omitempty"`
+}
+
+// JudgeResult is the result of the activity Judge.
+type JudgeResult struct {
+	Yes    bool   `json:"yes"`
+	Reason string `json:"reason,omitempty"`
+	Model  string `json:"model,omitempty"`
+	Usage  Usage  `json:"usage"`
+}
+
+// CondenseInput is the input of the activity Condense: a value shortened to what a node
+// needs, for set_state_filtered.
+type CondenseInput struct {
+	Model  string      `json:"model"`
+	Script *ContentRef `json:"script,omitempty"`
+	Node   string      `json:"node"`
+	Step   int         `json:"step"`
+	Prompt string      `json:"prompt"`
+	Key    string      `json:"key"`
+	// Call is the assistant's message that has the value, CallID the call in it.
+	Call   ContentRef `json:"call"`
+	CallID string     `json:"call_id"`
+}
+
+// CondenseResult is the shortened value.
+type CondenseResult struct {
+	Value json.RawMessage `json:"value"`
+	Usage Usage           `json:"usage"`
+}

@@ -1,0 +1,163 @@
+// Package contract holds what crosses the boundary between workflows, activities and
+// clients: names, wire types and error classes.
+//
+// Everything here can be in a history that is years old: fields are added, never
+// renamed. It imports Temporal's error types and the plan, never an implementation.
+//
+// Start at [RunInput] and [RunResult], then [ModelInput].
+package contract
+
+import (
+	"encoding/json"
+
+	"weft/workflows/plan"
+)
+
+// Version is the wire contract's version, the field v of [RunInput].
+const Version = 1
+
+// TaskQueue is where workers poll unless configured otherwise.
+const TaskQueue = "weft"
+
+// Workflow types.
+const (
+	WorkflowFlow   = "Flow"
+	WorkflowBranch = "Branch"
+)
+
+// Activity types.
+const (
+	ActivityPrepare  = "Prepare"
+	ActivityListTool = "ListTools"
+	ActivityModel    = "Model"
+	ActivityTool     = "Tool"
+	ActivityJudge    = "Judge"
+	ActivityCondense = "Condense"
+)
+
+// Queries, answered by every run of either workflow type.
+const (
+	// QueryStatus takes nothing and returns a [Status].
+	QueryStatus = "status"
+	// QueryTranscript takes a [TranscriptQuery] and returns a [TranscriptPage].
+	QueryTranscript = "transcript"
+	// QueryContent takes a [ContentQuery] and returns a [ContentPage].
+	QueryContent = "content"
+	// QueryState takes nothing and returns the state as a JSON object.
+	QueryState = "state"
+	// QueryPlan takes nothing and returns the [plan.Flow] that runs.
+	QueryPlan = "plan"
+)
+
+// RunInput starts a run of workflow type Flow. Exactly one of Flow's fields is set.
+type RunInput struct {
+	// V is the contract's version, 1.
+	V    int     `json:"v"`
+	Flow FlowRef `json:"flow"`
+	// Input is the text given to the flow.
+	Input string `json:"input,omitempty"`
+	// State holds keys that the state has from the start.
+	State map[string]json.RawMessage `json:"state,omitempty"`
+	// History is the conversation before this run, as get_chat_history returns it.
+	History []ChatMessage `json:"history,omitempty"`
+	// Model is provider/model; empty takes the worker's default.
+	Model string `json:"model,omitempty"`
+	// Script is what the model "script" answers; see activities/llm. Kept by reference.
+	Script json.RawMessage `json:"script,omitempty"`
+	// DataConnections are looked at before the flow's and the worker's own.
+	DataConnections []plan.Connection `json:"data_connections,omitempty"`
+	// MaxSteps, if positive, replaces the plan's limit.
+	MaxSteps int `json:"max_steps,omitempty"`
+	// Depth is how many runs are above this one; set by the interpreter.
+	Depth int `json:"depth,omitempty"`
+	// ScriptRef names the script of the run above; set by the interpreter.
+	ScriptRef *ContentRef `json:"script_ref,omitempty"`
+}
+
+// FlowRef is a flow as a document or as a plan.
+type FlowRef struct {
+	// Text is a document in any dialect; an activity compiles it and history keeps
+	// the plan.
+	Text string `json:"text,omitempty"`
+	// Name is the file name of Text, for messages and to choose the parser.
+	Name string `json:"name,omitempty"`
+	// Dialect and Profile are as on the command line; empty means detect and default.
+	Dialect string `json:"dialect,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	// Plan is a compiled flow.
+	Plan *plan.Flow `json:"plan,omitempty"`
+	// Source is where Plan's parts were written.
+	Source *plan.Source `json:"source,omitempty"`
+}
+
+// ChatMessage is one message of the conversation before a run.
+type ChatMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// RunResult is the result of a run. A run that fails ends with a [Failure] instead.
+type RunResult struct {
+	// Status is "completed".
+	Status string `json:"status"`
+	// ResultText and ResultData exclude each other: the result as text, or as JSON
+	// where the flow asks for JSON.
+	ResultText *string         `json:"result_text"`
+	ResultData json.RawMessage `json:"result_data,omitempty"`
+	// ResultNode is the node that gave the result.
+	ResultNode string `json:"result_node,omitempty"`
+	// ExitOutputs are the outputs of all executions of exit nodes, by step and
+	// declaration.
+	ExitOutputs []ExitOutput `json:"exit_outputs"`
+	Usage       Usage        `json:"usage"`
+	FlowHash    string       `json:"flow_hash"`
+	// Model is the model that the run used where a node names none.
+	Model string `json:"model,omitempty"`
+}
+
+// ExitOutput is what one execution of an exit node gave.
+type ExitOutput struct {
+	Node string          `json:"node"`
+	Step int             `json:"step"`
+	Text string          `json:"text,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+	// Exhausted says that the node's budget of tool calls ended it.
+	Exhausted bool `json:"iterations_exhausted,omitempty"`
+}
+
+// Usage counts tokens and calls.
+type Usage struct {
+	Calls     int `json:"calls"`
+	Input     int `json:"input_tokens"`
+	Output    int `json:"output_tokens"`
+	Cached    int `json:"cached_tokens,omitempty"`
+	Reasoning int `json:"reasoning_tokens,omitempty"`
+}
+
+// Add counts another's tokens and calls too.
+func (u *Usage) Add(o Usage) {
+	u.Calls += o.Calls
+	u.Input += o.Input
+	u.Output += o.Output
+	u.Cached += o.Cached
+	u.Reasoning += o.Reasoning
+}
+
+// PrepareInput asks for what a run must know before its first node: the plan of a
+// document, and the model where none is named.
+type PrepareInput struct {
+	Flow  FlowRef `json:"flow"`
+	Model string  `json:"model,omitempty"`
+}
+
+// PrepareResult pins the plan and the model in history.
+type PrepareResult struct {
+	// Plan is absent where the input already had one.
+	Plan   *plan.Flow  `json:"plan,omitempty"`
+	Source plan.Source `json:"source"`
+	Hash   string      `json:"hash"`
+	// Model is provider/model.
+	Model string `json:"model"`
+	// Warnings are the diagnostics that did not keep the document from compiling.
+	Warnings []string `json:"warnings,omitempty"`
+}

@@ -1,0 +1,156 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// Classes of failures: the type of every ApplicationError that Weft makes.
+const (
+	// Retried by Temporal, within the policy's bounds.
+	ClassRateLimited = "rate_limited"
+	ClassUnavailable = "unavailable"
+	ClassTimeout     = "timeout"
+
+	// For the author of the flow or the caller to mend; not retried.
+	ClassBadRequest    = "bad_request"
+	ClassContextLength = "context_length"
+	ClassRefused       = "refused"
+	ClassSchema        = "schema"
+	ClassTooLarge      = "too_large"
+	ClassInvalidFlow   = "invalid_flow"
+	ClassPlanVersion   = "plan_version"
+
+	// For an operator to mend; not retried.
+	ClassDenied     = "denied"
+	ClassQuota      = "quota"
+	ClassConnection = "connection"
+
+	// Outcomes of a run.
+	ClassStepLimit           = "step_limit_exceeded"
+	ClassNoExit              = "no_exit_node_reached"
+	ClassStuck               = "stuck"
+	ClassToolErrors          = "tool_errors"
+	ClassConditionUnparsable = "condition_unparsable"
+	ClassOutputSchema        = "OutputSchemaValidationError"
+
+	// Cancelled marks what was cancelled. Temporal's own type carries it.
+	ClassCancelled = "cancelled"
+)
+
+// Retryable says whether Temporal tries again after a failure of a class.
+func Retryable(class string) bool {
+	return class == ClassRateLimited || class == ClassUnavailable || class == ClassTimeout
+}
+
+// Failure says what went wrong, where, and what to do. It is the detail of every
+// ApplicationError that Weft makes, as JSON, for clients in any language.
+type Failure struct {
+	Class string `json:"class"`
+	// Text says what went wrong, with the offending value.
+	Text string `json:"text"`
+	// Remedy says what to do; may be empty.
+	Remedy string `json:"remedy,omitempty"`
+	// Node and Step are the execution that failed; At is its declaration, file:line.
+	Node string `json:"node,omitempty"`
+	Step int    `json:"step,omitempty"`
+	At   string `json:"at,omitempty"`
+	// Answers are the recorded answers to conditions that led here.
+	Answers []Answer `json:"answers,omitempty"`
+	// NoRoute are the executions, node#step, whose conditions all said no.
+	NoRoute []string `json:"no_route,omitempty"`
+	// Errors are those of an output that does not match its schema.
+	Errors []FieldError `json:"errors,omitempty"`
+	// Diagnostics are those of a document that does not compile, as text.
+	Diagnostics []string `json:"diagnostics,omitempty"`
+
+	// After is the provider's wish before the next attempt; not on the wire.
+	After time.Duration `json:"-"`
+}
+
+// Answer is the recorded answer to one conditional edge.
+type Answer struct {
+	// Execution is the source, node#step; Edge is the edge's id.
+	Execution string `json:"execution"`
+	Edge      string `json:"edge"`
+	Question  string `json:"question"`
+	Yes       bool   `json:"yes"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// Error renders class, place, text and remedy in one line.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	if f.Node != "" {
+		fmt.Fprintf(&b, "node %q", f.Node)
+		if f.Step > 0 {
+			fmt.Fprintf(&b, " at step %d", f.Step)
+		}
+		if f.At != "" {
+			fmt.Fprintf(&b, " (%s)", f.At)
+		}
+		b.WriteString(": ")
+	} else if f.At != "" {
+		fmt.Fprintf(&b, "%s: ", f.At)
+	}
+	b.WriteString(f.Text)
+	if f.Remedy != "" {
+		b.WriteString("; ")
+		b.WriteString(f.Remedy)
+	}
+	return b.String()
+}
+
+// Wire turns a failure into the error that a workflow or an activity returns. It is the
+// only way out: a wrapped error would lose its class, because Temporal records the
+// outermost Go type.
+func (f *Failure) Wire() error {
+	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
+		NonRetryable:   !Retryable(f.Class),
+		NextRetryDelay: f.After,
+		Details:        []any{f},
+	})
+}
+
+// FailureOf reads the failure in an error that came from an activity, a child workflow or
+// a run. Errors that Weft did not make get the nearest class. It never returns nil for an
+// error.
+func FailureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	var own *Failure
+	if errors.As(err, &own) {
+		return own
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		var f Failure
+		if app.HasDetails() && app.Details(&f) == nil && f.Class != "" {
+			return &f
+		}
+		return &Failure{Class: app.Type(), Text: app.Message()}
+	}
+	if Cancelled(err) {
+		return &Failure{Class: ClassCancelled, Text: "cancelled"}
+	}
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) {
+		return &Failure{Class: ClassTimeout, Text: late.Error()}
+	}
+	var gone *temporal.TerminatedError
+	if errors.As(err, &gone) {
+		return &Failure{Class: ClassCancelled, Text: "terminated"}
+	}
+	return &Failure{Class: ClassUnavailable, Text: err.Error()}
+}
+
+// Cancelled says whether an error means that somebody cancelled.
+func Cancelled(err error) bool {
+	return temporal.IsCanceledError(err) || errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,137 @@
+package contract
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Roles of a message.
+const (
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleTool      = "tool"
+)
+
+// Message is one message of a transcript.
+//
+// Its JSON is content-addressed: hashes are taken over the bytes that json.Marshal
+// makes of it once, and never over a second encoding. So fields are only ever added,
+// with omitempty, behind the others.
+type Message struct {
+	Role string `json:"role"`
+	Text string `json:"text,omitempty"`
+	// Parts, if set, are the text instead: joined without separator.
+	Parts []Part `json:"parts,omitempty"`
+	// Calls are the tool calls of an assistant's message, in order.
+	Calls []ToolCall `json:"calls,omitempty"`
+	// CallID is the call that a tool's message answers; Name is that tool's name.
+	CallID string `json:"call_id,omitempty"`
+	Name   string `json:"name,omitempty"`
+	// Error marks a tool's message that reports an error.
+	Error bool `json:"error,omitempty"`
+	// Reasoning and Provider go back to a provider that asks for its own reasoning:
+	// Provider is opaque and belongs to the provider that wrote it.
+	Reasoning string          `json:"reasoning,omitempty"`
+	Provider  json.RawMessage `json:"provider,omitempty"`
+}
+
+// Part is a piece of a message's text: Text, or the text of the message that Ref names.
+type Part struct {
+	Text string      `json:"text,omitempty"`
+	Ref  *ContentRef `json:"ref,omitempty"`
+}
+
+// ToolCall is a model's wish to call a tool.
+type ToolCall struct {
+	// ID is unique in its message.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Arguments are as the model wrote them; they may be no JSON at all.
+	Arguments string `json:"arguments"`
+}
+
+// Encode gives a message's stored bytes.
+func (m *Message) Encode() (json.RawMessage, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode message: %w", err)
+	}
+	return b, nil
+}
+
+// DecodeMessage reads stored bytes.
+func DecodeMessage(raw json.RawMessage) (*Message, error) {
+	var m Message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, fmt.Errorf("decode message: %w", err)
+	}
+	return &m, nil
+}
+
+// ContentRef names stored bytes by their hash and by the run that has them: a message,
+// a call profile, a catalogue, a script.
+type ContentRef struct {
+	Workflow string `json:"wf"`
+	Run      string `json:"run"`
+	SHA      string `json:"sha"`
+}
+
+// Head names the first Len messages of a thread. Hash chains their hashes, see [Chain].
+// A head of length 0 has no hash.
+type Head struct {
+	Workflow string `json:"wf"`
+	Run      string `json:"run"`
+	Thread   string `json:"thread"`
+	Len      int    `json:"len"`
+	Hash     string `json:"hash,omitempty"`
+}
+
+// SHA is the SHA-256 of stored bytes, in hexadecimal.
+func SHA(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Chain is the hash of a thread that ends with a message of hash sha behind a prefix of
+// hash head.
+func Chain(head, sha string) string { return SHA([]byte(head + sha)) }
+
+// TranscriptQuery asks for messages From (0-based) to Upto (excluded; 0 means all) of a
+// thread.
+type TranscriptQuery struct {
+	Thread string `json:"thread"`
+	From   int    `json:"from,omitempty"`
+	Upto   int    `json:"upto,omitempty"`
+}
+
+// TranscriptPage is what fits in one answer; the next page begins at From plus the
+// number of messages, as long as that is below Total.
+type TranscriptPage struct {
+	Messages []json.RawMessage `json:"messages"`
+	Total    int               `json:"total"`
+	// Threads lists all threads of the run when the query names none.
+	Threads []ThreadInfo `json:"threads,omitempty"`
+}
+
+// ThreadInfo describes one thread of a run.
+type ThreadInfo struct {
+	Thread string `json:"thread"`
+	Len    int    `json:"len"`
+}
+
+// ContentQuery asks for stored bytes from Offset on.
+type ContentQuery struct {
+	SHA    string `json:"sha"`
+	Offset int    `json:"offset,omitempty"`
+}
+
+// ContentPage is a piece of stored bytes, of Total altogether.
+type ContentPage struct {
+	Data  []byte `json:"data"`
+	Total int    `json:"total"`
+}
+
+// PageBytes is the most that one query answer holds.
+const PageBytes = 1 << 20

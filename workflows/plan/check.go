@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// MaxNodes and MaxEdges bound a plan, so that reachability stays cheap.
+const (
+	MaxNodes = 20_000
+	MaxEdges = 100_000
+)
+
+// Decode reads a plan and checks it. The error says everything that is wrong with it.
+func Decode(raw []byte) (*Flow, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	var f Flow
+	if err := d.Decode(&f); err != nil {
+		return nil, fmt.Errorf("decode plan: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("decode plan: text after the plan")
+	}
+	if p := f.Check(); len(p) > 0 {
+		return nil, fmt.Errorf("plan %q: %s", f.Name, p[0])
+	}
+	return &f, nil
+}
+
+// Check lists what would keep the interpreter from running the flow. Adapters find more,
+// with positions; this is the floor for plans from any other source.
+func (f *Flow) Check() []string {
+	c := checker{f: f}
+	if f.Version != Version {
+		return []string{fmt.Sprintf("version is %d, this build reads %d", f.Version, Version)}
+	}
+	if len(f.Nodes) > MaxNodes || len(f.Edges) > MaxEdges {
+		return []string{fmt.Sprintf("%d nodes and %d edges, at most %d and %d", len(f.Nodes), len(f.Edges), MaxNodes, MaxEdges)}
+	}
+	nodes := c.nodes()
+	c.edges(nodes)
+	for _, l := range []struct {
+		name string
+		n    int
+	}{
+		{"limits.max_steps", f.Limits.MaxSteps}, {"limits.max_state_bytes", f.Limits.MaxStateBytes},
+		{"limits.max_depth", f.Limits.MaxDepth}, {"limits.filter_bytes", f.Limits.FilterBytes},
+		{"policy.model_seconds", f.Policy.ModelSeconds}, {"policy.tool_seconds", f.Policy.ToolSeconds},
+		{"policy.heartbeat_seconds", f.Policy.HeartbeatSeconds}, {"policy.retry_seconds", f.Policy.RetrySeconds},
+		{"policy.first_retry_millis", f.Policy.FirstRetryMillis},
+	} {
+		if l.n < 1 {
+			c.add("%s is %d, want 1 or more", l.name, l.n)
+		}
+	}
+	for i := range f.Agents {
+		for _, p := range f.Agents[i].Check() {
+			c.add("agent %q: %s", f.Agents[i].ID, p)
+		}
+	}
+	return c.problems
+}
+
+type checker struct {
+	f        *Flow
+	problems []string
+}
+
+func (c *checker) add(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) nodes() map[string]bool {
+	ids := map[string]bool{}
+	for i := range c.f.Nodes {
+		n := &c.f.Nodes[i]
+		switch {
+		case n.ID == "" || n.ID == Start || n.ID == End:
+			c.add("node %d has the id %q", i+1, n.ID)
+		case ids[n.ID]:
+			c.add("two nodes have the id %q", n.ID)
+		}
+		ids[n.ID] = true
+		switch n.Kind {
+		case KindAgent:
+			c.agent(n)
+		default:
+			c.add("node %q has the kind %q, which this build does not know", n.ID, n.Kind)
+		}
+	}
+	return ids
+}
+
+func (c *checker) agent(n *Node) {
+	if n.Agent == nil {
+		c.add("node %q has no agent configuration", n.ID)
+		return
+	}
+	if n.Agent.MaxCalls < 1 || n.Agent.MaxErrors < 1 {
+		c.add("node %q: max_calls is %d and max_errors %d, want 1 or more", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
+	}
+	names := map[string]bool{}
+	for _, b := range n.Agent.Builtins {
+		names[b] = true
+	}
+	for _, t := range n.Agent.Tools {
+		if t.Name == "" || t.As == "" {
+			c.add("node %q has a tool without a name", n.ID)
+		} else if names[t.As] {
+			c.add("node %q has two tools named %q", n.ID, t.As)
+		}
+		names[t.As] = true
+	}
+}
+
+func (c *checker) edges(nodes map[string]bool) {
+	started := false
+	for i, e := range c.f.Edges {
+		if e.From == Start {
+			started = true
+		} else if !nodes[e.From] {
+			c.add("edge %d comes from %q, which is no node", i+1, e.From)
+		}
+		if e.To != End && !nodes[e.To] {
+			c.add("edge %d leads to %q, which is no node", i+1, e.To)
+		}
+	}
+	if !started {
+		c.add("no edge comes from %s", Start)
+	}
+}

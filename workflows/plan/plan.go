@@ -1,0 +1,240 @@
+// Package plan is the intermediate representation of a flow: what adapters make
+// and what the interpreter runs.
+//
+// A plan is data: JSON in, JSON out, no reference to a source file, the
+// environment or a default that code decides later. It is the workflow's input,
+// so it stays in event history for ever. It never holds a secret, only names that
+// activities resolve. The package imports the standard library alone, so that
+// adapters need no Temporal.
+//
+// Start at [Flow].
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Version is the format written by this build. A plan with a higher one is refused.
+const Version = 1
+
+// Start and End are the ids that edges use for a flow's entry and exit. No node has
+// either of them.
+const (
+	Start = "START"
+	End   = "END"
+)
+
+// Flow is one agent graph, complete: every default is resolved.
+//
+// Sources: Continuum's GraphDefinition.
+type Flow struct {
+	// Version is the format, see the constant.
+	Version int `json:"version"`
+	// ID is the author's id. Connections of kind agent refer to it. May be empty.
+	ID          string `json:"id,omitempty"`
+	Name        string `json:"name"`
+	Dialect     string `json:"dialect"`
+	Description string `json:"description,omitempty"`
+	// Nodes are in declaration order, which orders outputs and breaks ties.
+	Nodes []Node `json:"nodes"`
+	// Edges are in declaration order, which breaks ties at joins.
+	Edges []Edge `json:"edges"`
+	// Connections are those that the flow's document declares. Others are resolved
+	// from the run's input and then from the worker's configuration.
+	Connections []Connection `json:"connections,omitempty"`
+	// Agents are the flows that nodes of this one can call as sub-agents.
+	Agents []Flow `json:"agents,omitempty"`
+	Limits Limits `json:"limits"`
+	Policy Policy `json:"policy"`
+}
+
+// Kind says what a node does.
+type Kind string
+
+// The node kinds.
+const (
+	// KindAgent is a model that may call tools until it answers; configured by [Agent].
+	KindAgent Kind = "agent"
+)
+
+// Node is one step of a flow. The field named like its kind is set.
+//
+// Sources: Continuum's AgentNode.
+type Node struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Kind Kind   `json:"kind"`
+	// Exit marks a node whose output can be the run's result.
+	Exit bool `json:"exit,omitempty"`
+	// Deferred makes an edge into the node arm it; it runs once for all arrivals when
+	// nothing that lives can still reach it.
+	Deferred bool   `json:"deferred,omitempty"`
+	Agent    *Agent `json:"agent,omitempty"`
+}
+
+// Edge is control flow from one node to another.
+//
+// Sources: Continuum's AgentEdge.
+type Edge struct {
+	ID   string `json:"id"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Question, if set, is a yes/no question to a model about From's output; the edge
+	// is taken on yes. Empty: always taken. Source: condition_prompt.
+	Question string `json:"question,omitempty"`
+}
+
+// Agent configures a node of [KindAgent].
+type Agent struct {
+	// Prompt is the author's text alone; it guides filtered state writes.
+	Prompt string `json:"prompt"`
+	// System is the whole system message: preamble, prompt and output rules.
+	System string `json:"system"`
+	Tools  []Tool `json:"tools,omitempty"`
+	// Builtins are the tools that the interpreter itself offers, by name, in the order
+	// in which the model sees them; see the Builtin constants.
+	Builtins []string `json:"builtins,omitempty"`
+	// MaxCalls is the budget of tool calls of one execution, at least 1. When it is
+	// spent the model is asked once more, without tools. Source: max_iterations.
+	MaxCalls int `json:"max_calls"`
+	// MaxErrors is how many tool errors in a row fail the node, at least 1.
+	MaxErrors int `json:"max_errors"`
+	// Output, if set, asks for JSON; absent, the answer's text is the output.
+	Output *Output `json:"output,omitempty"`
+}
+
+// The tools that the interpreter offers. Their effects are on workflow state; only
+// BuiltinSetStateFiltered and BuiltinCallSubAgent lead to calls outside.
+const (
+	BuiltinGetState         = "get_state"
+	BuiltinSetState         = "set_state"
+	BuiltinSetStateFiltered = "set_state_filtered"
+	BuiltinListStateKeys    = "list_state_keys"
+	BuiltinGetChatHistory   = "get_chat_history"
+	BuiltinCallSubAgent     = "call_sub_agent"
+)
+
+// Builtins are all names of tools that the interpreter offers, in the order in which
+// a model sees them.
+var Builtins = []string{
+	BuiltinGetState, BuiltinSetState, BuiltinSetStateFiltered, BuiltinListStateKeys,
+	BuiltinGetChatHistory, BuiltinCallSubAgent,
+}
+
+// Tool is a tool that a node may call.
+//
+// Sources: Continuum's ToolBinding.
+type Tool struct {
+	// Name is the tool's name at its connection.
+	Name string `json:"name"`
+	// As is the name that the model sees: letters, digits, _ and -, at most 64, unique
+	// in the node.
+	As string `json:"as"`
+	// Description is the author's; empty means the connection's own.
+	Description string `json:"description,omitempty"`
+	// Connection is the id of the connection that has the tool. Empty: the worker's
+	// configuration maps the tool by its name.
+	Connection string `json:"connection,omitempty"`
+}
+
+// Output asks a node's answer to be JSON.
+//
+// Sources: Continuum's BLUEPRINT response format.
+type Output struct {
+	// Schema is a JSON Schema (draft 7) in the author's key order. Empty: any JSON.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Repairs is how often a wrong answer is sent back with its errors.
+	Repairs int `json:"repairs"`
+}
+
+// The kinds of a connection.
+const (
+	ConnectionMCP   = "mcp"
+	ConnectionAgent = "agent"
+)
+
+// Connection is where tools come from.
+//
+// Sources: Continuum's data_connections, type 1 (mcp) and 2 (agent).
+type Connection struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"`
+	Kind        string `json:"kind"`
+	Description string `json:"description,omitempty"`
+	// URL is the MCP server's, over streamable HTTP or SSE. A document's URL is
+	// untrusted: the worker's policy decides whether it is called.
+	URL string `json:"url,omitempty"`
+	// Agent is the id of a flow in [Flow.Agents].
+	Agent string `json:"agent,omitempty"`
+}
+
+// Limits bound a run. All are at least 1.
+type Limits struct {
+	// MaxSteps is the highest step at which a node runs; a node is one step after the
+	// node that led to it.
+	MaxSteps int `json:"max_steps"`
+	// MaxStateBytes bounds all keys and values of the state together.
+	MaxStateBytes int `json:"max_state_bytes"`
+	// MaxDepth bounds how deep sub-agents nest; the root run has depth 0.
+	MaxDepth int `json:"max_depth"`
+	// FilterBytes is the size from which set_state_filtered condenses a value.
+	FilterBytes int `json:"filter_bytes"`
+}
+
+// DefaultLimits are the limits of a flow that sets none.
+var DefaultLimits = Limits{MaxSteps: 25, MaxStateBytes: 1 << 20, MaxDepth: 5, FilterBytes: 4 << 10}
+
+// Policy holds the timeouts and retry bounds of a flow's activities.
+type Policy struct {
+	// ModelSeconds and ToolSeconds bound one attempt of a call.
+	ModelSeconds int `json:"model_seconds"`
+	ToolSeconds  int `json:"tool_seconds"`
+	// HeartbeatSeconds is how long a silent call counts as alive.
+	HeartbeatSeconds int `json:"heartbeat_seconds"`
+	// RetrySeconds bounds all attempts of one call together.
+	RetrySeconds int `json:"retry_seconds"`
+	// FirstRetryMillis is the pause before the second attempt; it doubles from there to
+	// a minute at most.
+	FirstRetryMillis int `json:"first_retry_millis"`
+}
+
+// DefaultPolicy is the policy of a flow that sets none.
+var DefaultPolicy = Policy{ModelSeconds: 600, ToolSeconds: 300, HeartbeatSeconds: 5, RetrySeconds: 3600, FirstRetryMillis: 500}
+
+// Hash identifies the flow: the SHA-256 of its canonical JSON, in hexadecimal. Two
+// documents that mean the same have the same hash; source positions are not part of it.
+func (f *Flow) Hash() (string, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return "", fmt.Errorf("encode plan %q: %w", f.Name, err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Node returns the node with an id, or nil.
+func (f *Flow) Node(id string) *Node {
+	for i := range f.Nodes {
+		if f.Nodes[i].ID == id {
+			return &f.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// SubFlow returns the flow with an id among those that nodes can call, the flow itself
+// included, or nil.
+func (f *Flow) SubFlow(id string) *Flow {
+	if id != "" && f.ID == id {
+		return f
+	}
+	for i := range f.Agents {
+		if f.Agents[i].ID == id {
+			return &f.Agents[i]
+		}
+	}
+	return nil
+}

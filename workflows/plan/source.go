@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Source says where the parts of a flow were written. It travels beside the plan and
+// is no part of its hash.
+type Source struct {
+	// File is the name under which the document was given, for messages only.
+	File      string     `json:"file,omitempty"`
+	Positions []Position `json:"positions,omitempty"`
+}
+
+// Position is the place of one part of a document.
+type Position struct {
+	// Path names the part, see [NodePath], [EdgePath], [ToolPath] and [AgentPath].
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Col  int    `json:"col"`
+}
+
+// NodePath is the path of a node's declaration.
+func NodePath(id string) string { return "nodes/" + id }
+
+// EdgePath is the path of an edge's declaration. Edges are told apart by their index.
+func EdgePath(index int) string { return fmt.Sprintf("edges/%d", index) }
+
+// ToolPath is the path of a node's i-th tool binding.
+func ToolPath(node string, i int) string { return fmt.Sprintf("nodes/%s/tools/%d", node, i) }
+
+// AgentPath prefixes the paths of a sub-agent's flow.
+func AgentPath(id string) string { return "agents/" + id + "/" }
+
+// At renders the place of a part as file:line, or the file alone, or "".
+func (s Source) At(path string) string {
+	for _, p := range s.Positions {
+		if p.Path == path {
+			return fmt.Sprintf("%s:%d", s.name(), p.Line)
+		}
+	}
+	return s.File
+}
+
+// Sub is the source of the sub-agent with an id.
+func (s Source) Sub(id string) Source {
+	out := Source{File: s.File}
+	prefix := AgentPath(id)
+	for _, p := range s.Positions {
+		if rest, ok := strings.CutPrefix(p.Path, prefix); ok {
+			out.Positions = append(out.Positions, Position{Path: rest, Line: p.Line, Col: p.Col})
+		}
+	}
+	return out
+}
+
+func (s Source) name() string {
+	if s.File == "" {
+		return "line"
+	}
+	return s.File
+}
