@@ -52,6 +52,8 @@ type Bound struct {
 	Connection plan.Connection `json:"connection"`
 	// Catalogue is absent for connections of kind agent.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
+	// RetryNever: a call whose outcome is unknown is not repeated.
+	RetryNever bool `json:"retry_never,omitempty"`
 }
 
 // Count says how often a node ran at a step.
@@ -88,9 +90,12 @@ type StateEntry struct {
 
 // NodeOutput is the latest output of a node.
 type NodeOutput struct {
-	Node string     `json:"node"`
-	Ref  ContentRef `json:"ref"`
-	By   Stamp      `json:"by"`
+	Node string `json:"node"`
+	// Name is the node's name; Order its place among the flow's declarations.
+	Name  string     `json:"name,omitempty"`
+	Order int        `json:"order"`
+	Ref   ContentRef `json:"ref"`
+	By    Stamp      `json:"by"`
 }
 
 // Tick says how much of a strand a view knows.

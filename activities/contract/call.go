@@ -89,14 +89,14 @@ type FieldError struct {
 	SchemaPath string `json:"schema_path,omitempty"`
 }
 
-// Connection kinds are in package plan; CatalogueInput asks for tools of one connection.
+// CatalogueInput is the input of the activity ListTools: the tools of one connection.
 type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the tools that the flow binds at this connection.
 	Names []string `json:"names"`
 }
 
-// CatalogueResult is a catalogue, listed once per run.
+// CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.
 type CatalogueResult struct {
 	// Catalogue is an encoded [Catalogue]; SHA is its hash.
 	Catalogue json.RawMessage `json:"catalogue"`
@@ -105,9 +105,11 @@ type CatalogueResult struct {
 	// then, for the message.
 	Missing []string `json:"missing,omitempty"`
 	Offered []string `json:"offered,omitempty"`
-	// Resolved is the connection's id in the worker's configuration where an unbound
-	// tool was mapped by its name.
-	Resolved string `json:"resolved,omitempty"`
+	// Resolved is the connection as the worker resolved it: never a secret, at most an id
+	// of the worker's configuration.
+	Resolved plan.Connection `json:"resolved"`
+	// RetryNever says that the connection's calls must not be repeated.
+	RetryNever bool `json:"retry_never,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.

@@ -25,6 +25,8 @@ const (
 	ClassTooLarge      = "too_large"
 	ClassInvalidFlow   = "invalid_flow"
 	ClassPlanVersion   = "plan_version"
+	// ClassTranscriptLost: a run or a message that a reference names is gone.
+	ClassTranscriptLost = "transcript_lost"
 
 	// For an operator to mend; not retried.
 	ClassDenied     = "denied"

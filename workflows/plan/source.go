@@ -43,13 +43,28 @@ func (s Source) At(path string) string {
 	return s.File
 }
 
-// Sub is the source of the sub-agent with an id.
+// Sub is the source of the sub-agent with an id. The other agents stay, since it may call
+// them.
 func (s Source) Sub(id string) Source {
 	out := Source{File: s.File}
 	prefix := AgentPath(id)
 	for _, p := range s.Positions {
 		if rest, ok := strings.CutPrefix(p.Path, prefix); ok {
 			out.Positions = append(out.Positions, Position{Path: rest, Line: p.Line, Col: p.Col})
+		}
+		if strings.HasPrefix(p.Path, "agents/") {
+			out.Positions = append(out.Positions, p)
+		}
+	}
+	return out
+}
+
+// Keep is the source of the parts whose path is wanted.
+func (s Source) Keep(want func(path string) bool) Source {
+	out := Source{File: s.File}
+	for _, p := range s.Positions {
+		if want(p.Path) {
+			out.Positions = append(out.Positions, p)
 		}
 	}
 	return out

@@ -1,0 +1,176 @@
+// Package activities does a flow's I/O: model calls, tool calls, compiling a document.
+//
+// Activities decide nothing about a flow; package workflows does. Each one is idempotent
+// or carries a key by which its receiver can make it so; retries belong to Temporal alone;
+// every error that leaves is a [contract.Failure] on the wire. The package imports neither
+// workflows nor a dialect.
+//
+// Start at [Activities.Model].
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+)
+
+// Deps is what activities work with. Tests leave out what they do not reach.
+type Deps struct {
+	Models *llm.Models
+	Tools  *tool.Tools
+	// Source answers for runs; see [NewClientSource].
+	Source Source
+	// Compile turns a document into a plan. Its error is a [contract.Failure].
+	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
+	CacheBytes int
+}
+
+// Activities are the activities of one worker.
+type Activities struct {
+	deps  Deps
+	cache *cache
+	locks *locks
+}
+
+// New makes a worker's activities.
+func New(d Deps) *Activities {
+	if d.CacheBytes == 0 {
+		d.CacheBytes = 128 << 20
+	}
+	return &Activities{deps: d, cache: newCache(d.CacheBytes), locks: newLocks()}
+}
+
+// Register makes a worker run the activities under the contract's names.
+func (a *Activities) Register(w worker.ActivityRegistry) {
+	for name, fn := range map[string]any{
+		contract.ActivityPrepare:  a.Prepare,
+		contract.ActivityListTool: a.ListTools,
+		contract.ActivityModel:    a.Model,
+		contract.ActivityTool:     a.Tool,
+		contract.ActivityJudge:    a.Judge,
+		contract.ActivityCondense: a.Condense,
+	} {
+		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+	}
+}
+
+// Prepare compiles a document, if there is one, and chooses the model, if none is named.
+func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
+	out := &contract.PrepareResult{Model: in.Model}
+	if in.Flow.Text != "" {
+		compiled, err := a.deps.Compile(in.Flow)
+		if err != nil {
+			return nil, leave(ctx, err)
+		}
+		*out = *compiled
+		out.Model = in.Model
+	}
+	if out.Model == "" {
+		model, err := a.deps.Models.Default()
+		if err != nil {
+			return nil, leave(ctx, err)
+		}
+		out.Model = model
+	}
+	return out, leave(ctx, bounded("the compiled flow", out))
+}
+
+// maxResult is the most that an activity returns; the server's limit is 2 MiB. What is
+// larger would be refused there, and the call made again and again.
+const maxResult = 1_900 << 10
+
+// bounded refuses a result that would not fit.
+func bounded(what string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", what, err)
+	}
+	if len(b) > maxResult {
+		return &contract.Failure{Class: contract.ClassTooLarge,
+			Text:   fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, len(b), maxResult),
+			Remedy: "ask for less: a narrower query, a page, a shorter answer"}
+	}
+	return nil
+}
+
+// leave turns an error into what an activity returns.
+func leave(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			return (&contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}).Wire()
+		default:
+			return ctx.Err()
+		}
+	}
+	return contract.FailureOf(err).Wire()
+}
+
+// key is the same for all attempts of a call and for no other call.
+func key(ctx context.Context) string {
+	i := activity.GetInfo(ctx)
+	return i.WorkflowExecution.RunID + "/" + i.ActivityID
+}
+
+// maxBeat bounds what a heartbeat carries.
+const maxBeat = 4 << 10
+
+// Beat is the detail of a heartbeat: what a watcher sees of a call under way.
+type Beat struct {
+	// Text is the end of the text so far, 4 KiB at most.
+	Text    string `json:"text,omitempty"`
+	Attempt int32  `json:"attempt"`
+}
+
+// beat sends heartbeats until stop is called. tell replaces the text that they carry.
+func beat(ctx context.Context) (tell func(string), stop func()) {
+	info := activity.GetInfo(ctx)
+	if info.HeartbeatTimeout == 0 {
+		return func(string) {}, func() {}
+	}
+	texts := make(chan string, 1)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b := Beat{Attempt: info.Attempt}
+		t := time.NewTicker(max(info.HeartbeatTimeout/4, 100*time.Millisecond))
+		defer t.Stop()
+		activity.RecordHeartbeat(ctx, b)
+		for {
+			select {
+			case <-done:
+				return
+			case b.Text = <-texts:
+			case <-t.C:
+				activity.RecordHeartbeat(ctx, b)
+			}
+		}
+	}()
+	tell = func(text string) {
+		if len(text) > maxBeat {
+			text = text[len(text)-maxBeat:]
+		}
+		select {
+		case <-texts:
+		default:
+		}
+		select {
+		case texts <- text:
+		default:
+		}
+	}
+	return tell, func() { close(done); <-ended }
+}

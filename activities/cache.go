@@ -1,0 +1,120 @@
+package activities
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"weft/activities/contract"
+)
+
+// cache keeps transcripts on a worker: messages and other content by hash, and links, by
+// which a thread's hash leads to the message before. It forgets what was used longest ago.
+type cache struct {
+	mu    sync.Mutex
+	max   int
+	bytes int
+	order *list.List
+	items map[string]*list.Element
+}
+
+type cached struct {
+	key  string
+	data []byte
+	// prev is set in links: the thread's hash before data, which is a message's hash.
+	prev string
+}
+
+func newCache(max int) *cache {
+	return &cache{max: max, order: list.New(), items: map[string]*list.Element{}}
+}
+
+func (c *cache) put(x cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.items[x.key]; ok {
+		c.order.MoveToFront(e)
+		return
+	}
+	c.items[x.key] = c.order.PushFront(x)
+	c.bytes += len(x.data) + len(x.key) + len(x.prev) + 200
+	for c.bytes > c.max && c.order.Len() > 1 {
+		e := c.order.Back()
+		old, _ := c.order.Remove(e).(cached)
+		delete(c.items, old.key)
+		c.bytes -= len(old.data) + len(old.key) + len(old.prev) + 200
+	}
+}
+
+func (c *cache) get(key string) (cached, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.items[key]
+	if !ok {
+		return cached{}, false
+	}
+	c.order.MoveToFront(e)
+	x, _ := e.Value.(cached)
+	return x, true
+}
+
+// keep stores content under its hash.
+func (c *cache) keep(sha string, data []byte) { c.put(cached{key: "c" + sha, data: data}) }
+
+func (c *cache) content(sha string) ([]byte, bool) {
+	x, ok := c.get("c" + sha)
+	return x.data, ok
+}
+
+// link notes that a thread of hash prev, followed by a message of hash sha, has the hash
+// that it returns.
+func (c *cache) link(prev, sha string) string {
+	hash := contract.Chain(prev, sha)
+	c.put(cached{key: "l" + hash, data: []byte(sha), prev: prev})
+	return hash
+}
+
+// before undoes a link.
+func (c *cache) before(hash string) (prev, sha string, ok bool) {
+	x, ok := c.get("l" + hash)
+	return x.prev, string(x.data), ok
+}
+
+// locks let one activity at a time ask one run; the others find the answer in the cache.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+type lock struct {
+	free  chan struct{}
+	users int
+}
+
+func newLocks() *locks { return &locks{held: map[string]*lock{}} }
+
+// take waits for a name; the caller calls the function that it returns.
+func (l *locks) take(ctx context.Context, name string) (func(), error) {
+	l.mu.Lock()
+	k, ok := l.held[name]
+	if !ok {
+		k = &lock{free: make(chan struct{}, 1)}
+		l.held[name] = k
+	}
+	k.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if k.users--; k.users == 0 {
+			delete(l.held, name)
+		}
+	}
+	select {
+	case k.free <- struct{}{}:
+		return func() { <-k.free; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}

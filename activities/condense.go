@@ -1,0 +1,74 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+const condenseSystem = `You condense a value before it is stored for later steps of a workflow. Keep everything that the
+task needs, with exact names and numbers; drop the rest. Answer with the condensed value alone, as JSON if it was JSON.`
+
+// Condense shortens a value that a model wants to store to what the node's task needs.
+func (a *Activities) Condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
+	tell, stop := beat(ctx)
+	defer stop()
+	out, err := a.condense(ctx, &in, tell)
+	return out, leave(ctx, err)
+}
+
+func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, tell func(string)) (*contract.CondenseResult, error) {
+	value, err := a.valueOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := a.generate(ctx, asked{
+		model: in.Model, script: in.Script, system: condenseSystem,
+		messages: []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
+			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, value)}},
+		call: &llm.Call{
+			IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
+			Node: in.Node, Step: in.Step, Turn: 1, Partial: tell,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.CondenseResult{Value: whole(answer.Message.Text), Usage: answer.Usage}
+	if out.Value == nil {
+		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
+			return nil, err
+		}
+	}
+	return out, bounded("the condensed value", out)
+}
+
+// valueOf finds the value in the message that asked to store it.
+func (a *Activities) valueOf(ctx context.Context, in *contract.CondenseInput) (json.RawMessage, error) {
+	raw, err := a.content(ctx, in.Call)
+	if err != nil {
+		return nil, err
+	}
+	m, err := contract.DecodeMessage(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range m.Calls {
+		if c.ID != in.CallID {
+			continue
+		}
+		var args struct {
+			Value json.RawMessage `json:"value"`
+		}
+		if err := json.Unmarshal([]byte(c.Arguments), &args); err != nil {
+			return nil, fmt.Errorf("arguments of call %q: %w", c.ID, err)
+		}
+		return args.Value, nil
+	}
+	return nil, damaged(fmt.Sprintf("the message with call %q", in.CallID))
+}

@@ -1,0 +1,128 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+const judgeSystem = `You decide where a workflow goes next. Read the material and answer the question about it.
+Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": "one short sentence"}`
+
+// Judge answers one yes/no question about a node's output. An answer that is neither is
+// asked for once more, then the failure is condition_unparsable.
+func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+	_, stop := beat(ctx)
+	defer stop()
+	out, err := a.judge(ctx, &in)
+	return out, leave(ctx, err)
+}
+
+func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contract.JudgeResult, error) {
+	prompt, err := a.material(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	messages := []contract.Message{{Role: contract.RoleUser, Text: prompt}}
+	out := &contract.JudgeResult{}
+	for try := 1; ; try++ {
+		answer, err := a.generate(ctx, asked{
+			model: in.Model, script: in.Script, system: judgeSystem, messages: messages,
+			call: &llm.Call{
+				IdempotencyKey: fmt.Sprintf("%s/%d", key(ctx), try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
+				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true,
+			},
+		}, llms.WithTemperature(0))
+		if err != nil {
+			return nil, err
+		}
+		out.Usage.Add(answer.Usage)
+		out.Model = answer.Model
+		yes, reason, ok := verdict(answer.Message.Text)
+		if ok {
+			out.Yes, out.Reason = yes, reason
+			return out, nil
+		}
+		if try == 2 {
+			return nil, &contract.Failure{Class: contract.ClassConditionUnparsable,
+				Text:   fmt.Sprintf("the question %q was answered %q, neither yes nor no", in.Question, trim(answer.Message.Text, 200)),
+				Remedy: "word the condition as a yes/no question, or use a stronger model"}
+		}
+		messages = append(messages, contract.Message{Role: contract.RoleAssistant, Text: answer.Message.Text},
+			contract.Message{Role: contract.RoleUser, Text: "Answer with yes or no, nothing else."})
+	}
+}
+
+// material is what the judge reads.
+func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (string, error) {
+	input, err := a.text(ctx, in.Input)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Question: %s\n\n<input>\n%s\n</input>\n", in.Question, input)
+	if in.Output != nil {
+		output, err := a.text(ctx, *in.Output)
+		if err != nil {
+			return "", err
+		}
+		name := in.Name
+		if name == "" {
+			name = in.Node
+		}
+		fmt.Fprintf(&b, "\n<output node=%q>\n%s\n</output>\n", name, output)
+	}
+	if len(in.State) > 0 {
+		fmt.Fprintf(&b, "\n<state>\n%s\n</state>\n", in.State)
+	}
+	return b.String(), nil
+}
+
+// verdict reads a yes or no: {"answer": …}, or the text's first word.
+func verdict(text string) (yes bool, reason string, ok bool) {
+	text = strings.TrimSpace(text)
+	var object struct {
+		Answer any    `json:"answer"`
+		Reason string `json:"reason"`
+	}
+	if raw := extract(text); raw != nil && json.Unmarshal(raw, &object) == nil && object.Answer != nil {
+		yes, ok = word(fmt.Sprint(object.Answer))
+		return yes, object.Reason, ok
+	}
+	yes, ok = word(text)
+	if ok {
+		_, rest, _ := strings.Cut(text, " ")
+		reason = trim(strings.TrimSpace(rest), 500)
+	}
+	return yes, reason, ok
+}
+
+func word(text string) (yes, ok bool) {
+	fields := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 0x7f)
+	})
+	if len(fields) == 0 {
+		return false, false
+	}
+	switch fields[0] {
+	case "yes", "true", "y", "1":
+		return true, true
+	case "no", "false", "n", "0":
+		return false, true
+	}
+	return false, false
+}
+
+func trim(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,53 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Kinds of calls, for scripts.
+const (
+	KindAgent    = "agent"
+	KindJudge    = "judge"
+	KindCondense = "condense"
+)
+
+// Call is what langchaingo's options cannot say about one model call. It travels in the
+// context and is not changed by a call.
+type Call struct {
+	// IdempotencyKey goes into a header; empty sends none.
+	IdempotencyKey string
+	// Attempt counts from 1; 0 means 1.
+	Attempt int32
+	// Kind is one of the constants; Node is the node's id.
+	Kind string
+	Node string
+	// Step is the execution's; Turn is the caller's count of model calls.
+	Step, Turn int
+	// Question is the text of the condition that a judge answers.
+	Question string
+	// Schema is the JSON Schema of the answer, JSON that the answer must be JSON. They
+	// are sent where the provider's row supports them, and are hints: the caller
+	// checks the answer.
+	Schema json.RawMessage
+	JSON   bool
+	// Script is what the model "script" answers, see [ParseScript].
+	Script json.RawMessage
+	// Partial, if set, gets the text streamed so far, from the calling goroutine.
+	Partial func(text string)
+}
+
+type callKey struct{}
+
+// WithCall attaches c to the context of a [Generate].
+func WithCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallFrom is the call attached to ctx, or an empty one.
+func CallFrom(ctx context.Context) *Call {
+	if c, ok := ctx.Value(callKey{}).(*Call); ok && c != nil {
+		return c
+	}
+	return &Call{}
+}

@@ -1,0 +1,174 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// Codes and types by which providers name an error, all in lower case. They decide
+// before the HTTP status, which the same providers use loosely.
+var (
+	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded"}
+	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits"}
+	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
+	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with"}
+	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation"}
+	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk"}
+)
+
+// statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.
+var statusOfCode = map[string]int{
+	"rate_limit_exceeded": 429, "rate_limit_error": 429, "rate_limited": 429, "too_many_requests": 429, "resource_exhausted": 429,
+	"invalid_request_error": 400, "invalid_request": 400, "badrequesterror": 400, "invalid_argument": 400, "bad_request": 400,
+	"authentication_error": 401, "invalid_api_key": 401, "unauthenticated": 401,
+	"permission_error": 403, "permission_denied": 403,
+	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
+	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
+	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
+}
+
+// classOf gives the class of an error that a provider reports.
+func classOf(r *report) string {
+	st, text := r.effective(), strings.ToLower(r.message)
+	clientFault := st == 400 || st == 413 || st == 422 || st == 0
+	switch {
+	case r.is(quotaCodes), st == 402, (st == 429 || st == 403 || st == 400) && r.after == 0 && containsAny(text, quotaTexts):
+		return contract.ClassQuota
+	case r.is(contextCodes), clientFault && containsAny(text, contextTexts):
+		return contract.ClassContextLength
+	case r.flagged, r.is(refusalCodes), (clientFault || st == 403) && containsAny(text, refusalTexts):
+		return contract.ClassRefused
+	case st == 401, st == 403:
+		return contract.ClassDenied
+	case st == 413:
+		return contract.ClassTooLarge
+	case st == 429:
+		return contract.ClassRateLimited
+	case st >= 300 && st < 400:
+		return contract.ClassConnection
+	case st == 408, st == 409, st == 425, st >= 500, st < 300:
+		// An error in a 200 answer that says nothing of its kind can pass.
+		return contract.ClassUnavailable
+	}
+	return contract.ClassBadRequest
+}
+
+func containsAny(s string, subs []string) bool {
+	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
+}
+
+// reported turns what a provider reports into a failure.
+func (c *compatible) reported(r *report) *contract.Failure {
+	f := &contract.Failure{Class: classOf(r)}
+	said := orElse(c.clean(r.message), "no message")
+	switch st := r.status; {
+	case st >= 300 && st < 400:
+		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", c.ref(), c.base, statusText(st), c.clean(r.target()))
+	case st >= 400:
+		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", c.ref(), statusText(st), said)
+	default:
+		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", c.ref(), statusText(st), said)
+	}
+	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
+		f.Text += fmt.Sprintf(" (%s)", code)
+	}
+	if id := c.clean(r.header.Get("X-Request-Id")); id != "" {
+		f.Text += fmt.Sprintf(" (request %s)", cut(id, 80))
+	}
+	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
+		f.After = r.after
+	}
+	f.Remedy = c.remedy(f.Class, r.effective())
+	return f
+}
+
+// statusText is like 429 Too Many Requests.
+func statusText(st int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", st, http.StatusText(st)))
+}
+
+// remedy says what to do about a class of failure.
+func (c *compatible) remedy(class string, status int) string {
+	switch class {
+	case contract.ClassDenied:
+		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
+	case contract.ClassQuota:
+		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
+	case contract.ClassContextLength:
+		return "shorten the prompt or the conversation, or choose a model with a larger context"
+	case contract.ClassRefused:
+		return "change what the model is asked, or choose another model"
+	case contract.ClassTooLarge:
+		return "send less in one call"
+	case contract.ClassConnection:
+		return fmt.Sprintf("set providers.%s.base_url to the final address", c.name)
+	case contract.ClassBadRequest:
+		if status == http.StatusNotFound {
+			return c.notFound()
+		}
+	}
+	return ""
+}
+
+func (c *compatible) notFound() string {
+	if c.row.Name == "ollama" {
+		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
+	}
+	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", c.name, c.base)
+}
+
+// broken turns an error of the network or of an answer's form into a failure. The end of
+// the caller's context comes back as it is, so that Temporal sees it.
+func (c *compatible) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var own *contract.Failure
+	if errors.As(err, &own) {
+		return own
+	}
+	if errors.Is(err, errBodyLimit) {
+		return &contract.Failure{
+			Class:  contract.ClassTooLarge,
+			Text:   fmt.Sprintf("model %q: answer is longer than %d bytes", c.ref(), c.maxBody),
+			Remedy: fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", c.name),
+		}
+	}
+	var s *stalled
+	if errors.As(err, &s) {
+		return &contract.Failure{
+			Class:  contract.ClassUnavailable,
+			Text:   fmt.Sprintf("model %q: %v", c.ref(), s),
+			Remedy: fmt.Sprintf("if the model is only slow, raise providers.%s.first_seconds or idle_seconds", c.name),
+		}
+	}
+	var bad *badAnswer
+	if errors.As(err, &bad) {
+		return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: %s", c.ref(), c.clean(bad.text))}
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	return &contract.Failure{
+		Class:  contract.ClassUnavailable,
+		Text:   fmt.Sprintf("model %q: call to %s: %s", c.ref(), c.base, c.clean(err.Error())),
+		Remedy: fmt.Sprintf("check that %s is up and can be reached from the worker", c.base),
+	}
+}
+
+// badAnswer is an answer that cannot be understood, or that was cut.
+type badAnswer struct{ text string }
+
+func (e *badAnswer) Error() string { return e.text }
+
+func badf(format string, args ...any) error {
+	return &badAnswer{fmt.Sprintf(format, args...)}
+}

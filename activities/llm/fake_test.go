@@ -1,0 +1,173 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+const testKey = "sk-test-0123456789abcdef"
+
+// server is a fake provider that remembers the requests it got.
+type server struct {
+	*httptest.Server
+	mu      sync.Mutex
+	bodies  []string
+	headers []http.Header
+}
+
+// serve starts a fake provider that answers with handle.
+func serve(t *testing.T, handle http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		s.bodies, s.headers = append(s.bodies, string(b)), append(s.headers, r.Header.Clone())
+		s.mu.Unlock()
+		handle(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// calls is how many requests came.
+func (s *server) calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.bodies)
+}
+
+// sent decodes the last request.
+func (s *server) sent(t *testing.T) map[string]any {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bodies) == 0 {
+		t.Fatal("no request came")
+	}
+	var v map[string]any
+	if err := json.Unmarshal([]byte(s.bodies[len(s.bodies)-1]), &v); err != nil {
+		t.Fatalf("request is no JSON: %v", err)
+	}
+	return v
+}
+
+// modelOf opens a model of a kind at a fake server, with short watches.
+func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *compatible {
+	t.Helper()
+	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
+	for _, f := range change {
+		f(&set)
+	}
+	models, err := Open(Settings{Providers: map[string]ProviderSettings{"fake": set}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.Get("fake/vendor/m-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.(*compatible)
+	c.first, c.idle = 2*time.Second, 300*time.Millisecond
+	return c
+}
+
+// unary switches streaming off.
+func unary(s *ProviderSettings) { s.Unary = true }
+
+// body answers with a status and a body.
+func answer(status int, text string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// sse answers with a stream of events, each followed by a blank line.
+func sse(events ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range events {
+			fmt.Fprintf(w, "data: %s\n\n", e)
+		}
+	}
+}
+
+// text is a streamed piece of text; finish its last event.
+func text(s string) string {
+	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`, s)
+}
+
+func finish(reason string) string {
+	return fmt.Sprintf(`{"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`, reason)
+}
+
+const done = "[DONE]"
+
+// whole is a plain answer around a message.
+func whole(message, finish string) string {
+	return fmt.Sprintf(`{"model":"m-1-2026","choices":[{"index":0,"message":%s,"finish_reason":%q}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`, message, finish)
+}
+
+// hello is a conversation.
+func hello() []llms.MessageContent {
+	return []llms.MessageContent{
+		llms.TextParts(llms.ChatMessageTypeSystem, "Answer in JSON."),
+		llms.TextParts(llms.ChatMessageTypeHuman, "hello"),
+	}
+}
+
+// tools are two tools.
+func tools() []llms.Tool {
+	var out []llms.Tool
+	for _, n := range []string{"get", "put"} {
+		out = append(out, llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
+			Name: n, Description: "d", Parameters: json.RawMessage(`{"type":"object","properties":{"k":{"type":"string","enum":["a"]}}}`),
+		}})
+	}
+	return out
+}
+
+// ask is Generate with a time limit that no test should reach.
+func ask(t *testing.T, m llms.Model, call *Call, opts ...llms.CallOption) (*Answer, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return Generate(WithCall(ctx, call), m, hello(), nil, opts...)
+}
+
+// failureOf is err as a failure, which it must be by itself.
+func failureOf(t *testing.T, err error) *contract.Failure {
+	t.Helper()
+	var f *contract.Failure
+	if !errors.As(err, &f) {
+		t.Fatalf("error %T %v, want a *contract.Failure", err, err)
+	}
+	return f
+}
+
+// mentions checks that a text has all pieces.
+func mentions(t *testing.T, text string, pieces ...string) {
+	t.Helper()
+	for _, p := range pieces {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q does not mention %q", text, p)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// Keys of langchaingo's GenerationInfo that this package's models set.
+const (
+	infoModel    = "Model"
+	infoRefusal  = "Refusal"
+	infoProvider = "Provider"
+)
+
+// Answer is a model's whole answer.
+type Answer struct {
+	// Message is the assistant's; ids of its calls are unique in the conversation.
+	Message contract.Message
+	// Stop is stop, length or tool_calls; another word is the provider's own.
+	Stop string
+	// Model is provider/model as the provider names it, "script" for scripted answers.
+	Model string
+	// Usage counts one call.
+	Usage contract.Usage
+}
+
+// Generate asks a model for one completion. It is the only way to call a model: it makes
+// the answers of all implementations of llms.Model alike, and never repeats a call.
+//
+// Its errors are [contract.Failure]s, except that the end of ctx comes back as ctx's own
+// error. A filtered or refused answer fails with class refused, one without a stop reason
+// with unavailable.
+func Generate(ctx context.Context, m llms.Model, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(tools) > 0 {
+		opts = append([]llms.CallOption{llms.WithTools(tools)}, opts...)
+	}
+	resp, err := m.GenerateContent(ctx, in, opts...)
+	// First, even without an error: a stream that the context cut can look like success.
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, contract.FailureOf(err)
+	}
+	a, err := merge(resp)
+	if err != nil {
+		return nil, err
+	}
+	fillIDs(a.Message.Calls, in)
+	return a, nil
+}
+
+// merge joins the choices: some implementations return one per block of content.
+func merge(resp *llms.ContentResponse) (*Answer, error) {
+	a := &Answer{Message: contract.Message{Role: contract.RoleAssistant}, Usage: contract.Usage{Calls: 1}}
+	var text, reasoning, refusal strings.Builder
+	counted := false
+	for _, c := range choicesOf(resp) {
+		text.WriteString(c.Content)
+		reasoning.WriteString(c.ReasoningContent)
+		refusal.WriteString(infoText(c.GenerationInfo, infoRefusal))
+		a.Stop = orElse(c.StopReason, a.Stop)
+		a.Model = orElse(infoText(c.GenerationInfo, infoModel), a.Model)
+		if raw, ok := c.GenerationInfo[infoProvider].(json.RawMessage); ok {
+			a.Message.Provider = raw
+		}
+		// The same usage is repeated in each choice.
+		if !counted {
+			counted = count(&a.Usage, c.GenerationInfo)
+		}
+		if err := addCalls(&a.Message, c.ToolCalls); err != nil {
+			return nil, err
+		}
+	}
+	a.Message.Text, a.Message.Reasoning = text.String(), reasoning.String()
+	if err := check(a, refusal.String()); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// choicesOf are an answer's choices, without holes.
+func choicesOf(resp *llms.ContentResponse) []*llms.ContentChoice {
+	if resp == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(resp.Choices), func(c *llms.ContentChoice) bool { return c == nil })
+}
+
+// check refuses answers that are none, and settles the stop reason.
+func check(a *Answer, refusal string) error {
+	who := ""
+	if a.Model != "" {
+		who = fmt.Sprintf("model %q: ", a.Model)
+	}
+	remedy := "change what the model is asked, or choose another model"
+	switch {
+	case refusal != "":
+		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe model refused: %s", who, cut(refusal, maxSaid)), Remedy: remedy}
+	case a.Stop == "":
+		return &contract.Failure{Class: contract.ClassUnavailable, Text: who + "the answer is empty or has no stop reason: it was cut"}
+	case a.Stop == "content_filter":
+		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe provider filtered the answer after %d bytes", who, len(a.Message.Text)), Remedy: remedy}
+	case a.Stop == "stop" && len(a.Message.Calls) > 0:
+		a.Stop = "tool_calls"
+	}
+	return nil
+}
+
+func addCalls(m *contract.Message, calls []llms.ToolCall) error {
+	for _, c := range calls {
+		if c.FunctionCall == nil || c.FunctionCall.Name == "" {
+			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("tool call %q of the answer has no name", cut(c.ID, 100))}
+		}
+		m.Calls = append(m.Calls, contract.ToolCall{ID: c.ID, Name: c.FunctionCall.Name, Arguments: c.FunctionCall.Arguments})
+	}
+	return nil
+}
+
+// fillIDs gives every call an id that no other call of the conversation has: results are
+// matched by it, and servers leave it empty or count from 0 in each answer.
+func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
+	used := map[string]bool{}
+	for _, mc := range in {
+		for _, p := range mc.Parts {
+			if c, ok := p.(llms.ToolCall); ok {
+				used[c.ID] = true
+			}
+		}
+	}
+	before := len(used)
+	for i := range calls {
+		id := orElse(calls[i].ID, fmt.Sprintf("call_%d", before+i+1))
+		unique := id
+		for n := 2; used[unique]; n++ {
+			unique = fmt.Sprintf("%s_%d", id, n)
+		}
+		used[unique], calls[i].ID = true, unique
+	}
+}
+
+// count reads usage under the names that implementations use; it says whether it found
+// any.
+func count(u *contract.Usage, info map[string]any) bool {
+	found := false
+	number := func(keys ...string) int {
+		for _, k := range keys {
+			if n, ok := integer(info[k]); ok {
+				found = true
+				return n
+			}
+		}
+		return 0
+	}
+	u.Input = number("PromptTokens", "InputTokens", "input_tokens", "prompt_tokens")
+	u.Output = number("CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens")
+	u.Cached = number("PromptCachedTokens", "CacheReadInputTokens", "CachedTokens", "cached_tokens")
+	u.Reasoning = number("ReasoningTokens", "ThinkingTokens", "reasoning_tokens")
+	return found
+}
+
+// integer reads a count of tokens from any of Go's numbers.
+func integer(v any) (int, bool) {
+	var n int64
+	switch v := v.(type) {
+	case int:
+		n = int64(v)
+	case int32:
+		n = int64(v)
+	case int64:
+		n = v
+	case float64:
+		if math.IsNaN(v) || math.Abs(v) > math.MaxInt32 {
+			return 0, false
+		}
+		n = int64(v)
+	default:
+		return 0, false
+	}
+	return int(min(max(0, n), math.MaxInt32)), true
+}
+
+// infoText reads a text from langchaingo's GenerationInfo.
+func infoText(info map[string]any, key string) string {
+	s, _ := info[key].(string)
+	return s
+}

@@ -1,0 +1,187 @@
+// Package llm puts language models behind one interface, langchaingo's llms.Model, and
+// gives every failure of a provider the class by which the engine retries, parks or
+// fails.
+//
+// It never retries, never reads the environment, never follows a redirect and never
+// writes a key into an error, a log or anything that reaches history: settings come in as
+// plain data, keys leave in headers alone.
+//
+// Start at [Open], [Models.Get] and [Generate], then look at the table [Providers].
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// Settings say which providers a worker has. The zero value has the rows of [Providers]
+// that need no configuration.
+type Settings struct {
+	// Default is the model, provider/model, of flows and runs that name none. May be
+	// empty.
+	Default string
+	// Providers are keyed by the name that references use. A row of the table that is
+	// not mentioned has its defaults.
+	Providers map[string]ProviderSettings
+}
+
+// ProviderSettings configure one provider. Zero values take the row's defaults.
+type ProviderSettings struct {
+	// Kind is a row of [Providers]; empty means the row of the provider's own name.
+	Kind string
+	// BaseURL is where /chat/completions is appended. Ollama's may be host:port.
+	BaseURL string
+	// Key is the secret; KeyName is the variable that messages name instead of it.
+	Key     string
+	KeyName string
+	// Headers are sent with every request. They are treated as secrets.
+	Headers map[string]string
+	// Proxy is the URL of an HTTP proxy; empty means none.
+	Proxy string
+	// Unary switches streaming off.
+	Unary bool
+	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
+	// pause between bytes.
+	FirstSeconds int
+	IdleSeconds  int
+	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
+	MaxBodyBytes int64
+}
+
+// defaultMaxBody bounds an answer: a streamed token costs about 250 bytes, so this is
+// some 130,000 of them.
+const defaultMaxBody = 32 << 20
+
+// ScriptModel is the model reference of the built-in scripted model.
+const ScriptModel = "script"
+
+// Models are the models that a worker can call. They are safe for concurrent use.
+type Models struct {
+	def       string
+	providers map[string]*provider
+}
+
+// provider is one configured provider: settings checked, defaults filled in.
+type provider struct {
+	row         Provider
+	name        string
+	base        string
+	key         string
+	keyName     string
+	headers     http.Header
+	client      *http.Client
+	unary       bool
+	first, idle time.Duration
+	maxBody     int64
+}
+
+// Open checks settings and opens no connection. Its error is a [contract.Failure] of
+// class connection that lists every problem; a missing key is none, because it concerns
+// only the flows that need it: [Models.Get] reports it.
+func Open(s Settings) (*Models, error) {
+	o := opener{shared: newClient(nil)}
+	m := &Models{def: s.Default, providers: map[string]*provider{}}
+	for _, row := range Providers {
+		if _, ok := s.Providers[row.Name]; !ok {
+			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
+		m.providers[name] = o.open(name, s.Providers[name])
+	}
+	o.checkDefault(m)
+	if len(o.problems) > 0 {
+		return nil, &contract.Failure{
+			Class: contract.ClassConnection,
+			Text:  fmt.Sprintf("%d problem(s) in the settings of models: %s", len(o.problems), strings.Join(o.problems, "; ")),
+		}
+	}
+	return m, nil
+}
+
+// Default is the model of runs that name none. It fails with class connection where
+// none is configured.
+func (m *Models) Default() (string, error) {
+	if m.def == "" {
+		return "", &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   "no model is named and the worker has no default model",
+			Remedy: fmt.Sprintf("name one as provider/model in the flow, the run's input or the worker's configuration; this worker knows the providers %s", m.known()),
+		}
+	}
+	return m.def, nil
+}
+
+// Get returns the model that ref names: provider/model, where the model may hold slashes,
+// or "script". It fails with class connection where the provider is unknown or lacks its
+// key or address, and with bad_request where ref is no reference.
+func (m *Models) Get(ref string) (llms.Model, error) {
+	name, model, _ := strings.Cut(ref, "/")
+	p := m.providers[name]
+	switch {
+	case p == nil && !strings.Contains(ref, "/"):
+		return nil, &contract.Failure{
+			Class:  contract.ClassBadRequest,
+			Text:   fmt.Sprintf("model %q is not provider/model", cut(ref, 200)),
+			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", orElse(cut(ref, 60), "MODEL"), m.known()),
+		}
+	case p == nil:
+		return nil, &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", cut(ref, 200), cut(name, 100), m.known()),
+			Remedy: "correct the name, or configure the provider where the worker runs",
+		}
+	case p.row.Script:
+		return &scripted{}, nil
+	case strings.TrimSpace(model) == "":
+		return nil, &contract.Failure{
+			Class:  contract.ClassBadRequest,
+			Text:   fmt.Sprintf("model %q names a provider but no model", cut(ref, 200)),
+			Remedy: fmt.Sprintf("write %s/MODEL", name),
+		}
+	}
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	return &compatible{provider: p, model: model}, nil
+}
+
+// ready reports what keeps a provider from being called.
+func (p *provider) ready() error {
+	if p.base == "" {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration", p.name),
+		}
+	}
+	if p.key == "" && p.row.NeedsKey {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no key: %s is not set on the worker", p.name, p.keyName),
+			Remedy: fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
+		}
+	}
+	return nil
+}
+
+// known lists the providers for messages.
+func (m *Models) known() string {
+	return strings.Join(slices.Sorted(maps.Keys(m.providers)), ", ")
+}
+
+// orElse is s, or other where s is empty.
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

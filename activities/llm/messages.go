@@ -1,0 +1,97 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// ReasoningPart carries an assistant's reasoning, and the provider's own data, back to
+// the provider that wrote them. Other implementations of llms.Model may ignore it. The
+// embedded TextContent, always empty, makes it a part of langchaingo's closed interface.
+type ReasoningPart struct {
+	llms.TextContent
+	// Reasoning is the text of the reasoning.
+	Reasoning string
+	// Provider is opaque; see [contract.Message].
+	Provider json.RawMessage
+}
+
+// Messages turns a system prompt, which may be empty, and a transcript into langchaingo's
+// messages, without loss. The transcript's references must be resolved. It fails with
+// bad_request, naming every message that it cannot turn.
+func Messages(system string, in []contract.Message) ([]llms.MessageContent, error) {
+	out := make([]llms.MessageContent, 0, len(in)+1)
+	if system != "" {
+		out = append(out, llms.TextParts(llms.ChatMessageTypeSystem, system))
+	}
+	var problems []string
+	for i := range in {
+		mc, err := message(&in[i])
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("message %d: %v", i+1, err))
+			continue
+		}
+		out = append(out, mc)
+	}
+	if len(problems) > 0 {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: strings.Join(problems, "; ")}
+	}
+	return out, nil
+}
+
+func message(m *contract.Message) (llms.MessageContent, error) {
+	text, err := textOf(m)
+	if err != nil {
+		return llms.MessageContent{}, err
+	}
+	switch m.Role {
+	case contract.RoleUser:
+		return llms.TextParts(llms.ChatMessageTypeHuman, text), nil
+	case contract.RoleTool:
+		if m.CallID == "" {
+			return llms.MessageContent{}, fmt.Errorf("result of tool %q names no call", m.Name)
+		}
+		return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+			llms.ToolCallResponse{ToolCallID: m.CallID, Name: m.Name, Content: text},
+		}}, nil
+	case contract.RoleAssistant:
+		return assistant(m, text), nil
+	}
+	return llms.MessageContent{}, fmt.Errorf("role %q: want user, assistant or tool", cut(m.Role, 60))
+}
+
+func assistant(m *contract.Message, text string) llms.MessageContent {
+	out := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+	if m.Reasoning != "" || len(m.Provider) > 0 {
+		out.Parts = append(out.Parts, ReasoningPart{Reasoning: m.Reasoning, Provider: m.Provider})
+	}
+	if text != "" || len(m.Calls) == 0 {
+		out.Parts = append(out.Parts, llms.TextContent{Text: text})
+	}
+	for _, c := range m.Calls {
+		out.Parts = append(out.Parts, llms.ToolCall{
+			ID: c.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: c.Name, Arguments: c.Arguments},
+		})
+	}
+	return out
+}
+
+// textOf is a message's text, joined from its parts where it has any.
+func textOf(m *contract.Message) (string, error) {
+	if len(m.Parts) == 0 {
+		return m.Text, nil
+	}
+	var b strings.Builder
+	for i, p := range m.Parts {
+		if p.Ref != nil {
+			return "", fmt.Errorf("part %d is an unresolved reference", i+1)
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,78 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+)
+
+// ollamaWait bounds the question to a local server.
+const ollamaWait = 5 * time.Second
+
+// OllamaModels lists the models that an Ollama server has, in its order, without those
+// that only make embeddings. baseURL is as in [ProviderSettings]; empty means the local
+// server. It fails with class unavailable where no server answers.
+func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
+	row, _ := rowOf("ollama")
+	var o opener
+	base := o.baseURL("ollama", orElse(baseURL, row.BaseURL), true)
+	if len(o.problems) > 0 {
+		return nil, &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(o.problems, "; ")}
+	}
+	root := strings.TrimSuffix(base, "/v1")
+	names, err := ollamaTags(ctx, root+"/api/tags")
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &contract.Failure{
+			Class:  contract.ClassUnavailable,
+			Text:   fmt.Sprintf("list the models of Ollama at %s: %v", root, err),
+			Remedy: "start it with: ollama serve; or set OLLAMA_HOST",
+		}
+	}
+	return names, nil
+}
+
+func ollamaTags(ctx context.Context, address string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, ollamaWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := newClient(nil)
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answered %s", statusText(resp.StatusCode))
+	}
+	var tags struct {
+		Models []struct {
+			Name    string `json:"name"`
+			Details struct {
+				Family string `json:"family"`
+			} `json:"details"`
+		} `json:"models"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&tags); err != nil {
+		return nil, fmt.Errorf("read its answer: %w", err)
+	}
+	var names []string
+	for _, m := range tags.Models {
+		if m.Name != "" && !strings.Contains(m.Details.Family, "bert") {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,110 @@
+package llm
+
+// Provider is a row of the table: what one kind of server does differently. Quirks are
+// data, so that a new server is a new row and no new code.
+type Provider struct {
+	// Name is the kind, and the name of a provider that names no kind.
+	Name string
+	// BaseURL is the default; empty means that one must be configured.
+	BaseURL string
+	// KeyName is the variable that holds the key by convention; NeedsKey says that
+	// there is no call without one.
+	KeyName  string
+	NeedsKey bool
+	// Schema, JSON: the server takes response_format json_schema, json_object.
+	Schema bool
+	JSON   bool
+	// FormatWithTools says that response_format can be sent beside tools. Elsewhere it
+	// is refused, or keeps the model from calling any.
+	FormatWithTools bool
+	// ToolChoice says that tool_choice is obeyed. Elsewhere "none" sends no tools.
+	ToolChoice bool
+	// UnaryTools says that requests with tools are not streamed, because the server's
+	// streams lose tool calls.
+	UnaryTools bool
+	// StreamUsage says that a stream has usage only when asked for by stream_options.
+	StreamUsage bool
+	// MaxTokens and Seed are the names of these parameters.
+	MaxTokens string
+	Seed      string
+	// NoSampling are prefixes of models that refuse temperature and top_p.
+	NoSampling []string
+	// Reasoning is the field in which an assistant's reasoning goes back to the
+	// provider that wrote it; empty: it does not go back.
+	Reasoning string
+	// RawArguments says that tool calls go back with arguments that are no JSON object.
+	// Elsewhere these are wrapped into one, because the server parses them.
+	RawArguments bool
+	// CallIDs says which ids of tool calls the server accepts.
+	CallIDs idRule
+	// ToolName says that tool results carry the tool's name.
+	ToolName bool
+	// FirstSeconds and IdleSeconds are defaults, see [ProviderSettings].
+	FirstSeconds int
+	IdleSeconds  int
+	// Script marks the built-in scripted model, which calls nobody.
+	Script bool
+}
+
+// idRule says which ids of tool calls a server accepts.
+type idRule int
+
+const (
+	idsAny   idRule = iota
+	idsMax40        // at most 40 bytes
+	idsNine         // nine letters or digits
+)
+
+// openAIReasoners are OpenAI's models that refuse sampling parameters.
+var openAIReasoners = []string{"o1", "o3", "o4", "gpt-5"}
+
+// Providers is the table of all kinds of providers.
+var Providers = []Provider{
+	{
+		Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
+		MaxTokens: "max_completion_tokens", Seed: "seed", NoSampling: openAIReasoners,
+		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true,
+		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Reasoning: "reasoning_content", RawArguments: true, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},
+		Reasoning:  "reasoning", CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, ToolChoice: true, MaxTokens: "max_tokens", Seed: "random_seed",
+		CallIDs: idsNine, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY",
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Reasoning: "reasoning", FirstSeconds: 600, IdleSeconds: 120,
+	},
+	{
+		Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
+		Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		FirstSeconds: 600, IdleSeconds: 300,
+	},
+	{
+		Name: "compatible", ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{Name: ScriptModel, Script: true},
+}
+
+// rowOf finds a row by its name.
+func rowOf(kind string) (Provider, bool) {
+	for _, row := range Providers {
+		if row.Name == kind {
+			return row, true
+		}
+	}
+	return Provider{}, false
+}

@@ -1,0 +1,251 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// report is what a provider says about an error, in whatever shape.
+type report struct {
+	// status is the HTTP status; inner the one that the error object itself gives.
+	status, inner int
+	header        http.Header
+	message       string
+	// codes are the object's code, type and status, in lower case.
+	codes   []string
+	flagged bool
+	// after is how long the provider asks to wait.
+	after time.Duration
+}
+
+// maxAfter caps the wait that a provider may ask for: a longer one must not hide a run.
+const maxAfter = 10 * time.Minute
+
+// newReport reads an error from a body or an error object.
+func newReport(status int, header http.Header, body []byte, now time.Time) *report {
+	if header == nil {
+		header = http.Header{}
+	}
+	r := &report{status: status, header: header}
+	r.read(bytes.TrimSpace(body), now, 0)
+	if r.message == "" {
+		r.message = string(body)
+	}
+	if d := waitOf(header, now); d > 0 {
+		r.after = d
+	}
+	r.after = min(r.after, maxAfter)
+	return r
+}
+
+// errorObject has the fields by which servers describe errors: OpenAI and its kind,
+// Mistral and vLLM (message, detail), OpenRouter (metadata), Google (status, details).
+type errorObject struct {
+	Error    json.RawMessage `json:"error"`
+	Message  json.RawMessage `json:"message"`
+	Detail   json.RawMessage `json:"detail"`
+	Msg      looseText       `json:"msg"`
+	Code     looseText       `json:"code"`
+	Type     looseText       `json:"type"`
+	Status   looseText       `json:"status"`
+	Metadata json.RawMessage `json:"metadata"`
+	Details  json.RawMessage `json:"details"`
+}
+
+// read looks for a message and codes in an error object, in what it wraps, or in a list
+// of them.
+func (r *report) read(raw []byte, now time.Time, depth int) {
+	if len(raw) == 0 || depth > 4 {
+		return
+	}
+	switch raw[0] {
+	case '"':
+		var s string
+		if json.Unmarshal(raw, &s) == nil && r.message == "" {
+			r.message = s
+		}
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+			r.read(list[0], now, depth+1)
+		}
+	case '{':
+		var o errorObject
+		if json.Unmarshal(raw, &o) == nil {
+			r.readObject(&o, now, depth)
+		}
+	}
+}
+
+func (r *report) readObject(o *errorObject, now time.Time, depth int) {
+	for _, code := range []looseText{o.Code, o.Type, o.Status} {
+		s := strings.ToLower(string(code))
+		if n, err := strconv.Atoi(s); err == nil {
+			if n >= 300 && n < 600 && r.inner == 0 {
+				r.inner = n
+			}
+		} else if s != "" {
+			r.codes = append(r.codes, s)
+		}
+	}
+	r.readDetails(o.Details)
+	for _, inner := range []json.RawMessage{o.Error, o.Message, o.Detail} {
+		r.read(inner, now, depth+1)
+	}
+	if r.message == "" {
+		r.message = string(o.Msg)
+	}
+	r.readMetadata(o.Metadata, now)
+}
+
+// readMetadata reads OpenRouter's: the upstream's own words, headers, and moderation.
+func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
+	var m struct {
+		Raw     looseText            `json:"raw"`
+		Flagged looseText            `json:"flagged_input"`
+		Headers map[string]looseText `json:"headers"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
+		return
+	}
+	r.flagged = r.flagged || m.Flagged != ""
+	if m.Raw != "" {
+		r.message = strings.TrimPrefix(r.message+": "+string(m.Raw), ": ")
+	}
+	h := http.Header{}
+	for k, v := range m.Headers {
+		h.Set(k, string(v))
+	}
+	r.after = max(r.after, waitOf(h, now))
+}
+
+// readDetails reads Google's RetryInfo.
+func (r *report) readDetails(raw json.RawMessage) {
+	var details []struct {
+		RetryDelay string `json:"retryDelay"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &details) != nil {
+		return
+	}
+	for _, d := range details {
+		r.after = max(r.after, duration(d.RetryDelay))
+	}
+}
+
+// is says whether the error has one of some codes.
+func (r *report) is(codes []string) bool {
+	return slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(codes, c) })
+}
+
+// effective is the HTTP status or, inside a 200 answer, the one that the error object
+// gives or means; 0 where it says nothing.
+func (r *report) effective() int {
+	if r.status >= 300 {
+		return r.status
+	}
+	if r.inner != 0 {
+		return r.inner
+	}
+	for _, c := range r.codes {
+		if st, ok := statusOfCode[c]; ok {
+			return st
+		}
+	}
+	return 0
+}
+
+// target is the host of a redirect; its path and query may hold secrets.
+func (r *report) target() string {
+	u, err := url.Parse(r.header.Get("Location"))
+	if err != nil || u.Host == "" {
+		return "another address"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// waitOf is how long headers ask to wait, 0 if they do not. An explicit wish goes before
+// the times at which limits are reset.
+func waitOf(h http.Header, now time.Time) time.Duration {
+	if d := scaled(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
+		return d
+	}
+	if v := h.Get("Retry-After"); v != "" {
+		if t, err := http.ParseTime(v); err == nil {
+			return min(max(0, t.Sub(now)), maxAfter)
+		}
+		if d := scaled(v, time.Second); d > 0 {
+			return d
+		}
+	}
+	return resetOf(h, now)
+}
+
+// resetOf reads x-ratelimit-reset and its kin (-requests, -tokens). Where the headers
+// say which limit is used up, only that one counts; else the longest.
+func resetOf(h http.Header, now time.Time) time.Duration {
+	const prefix = "X-Ratelimit-Reset"
+	var longest, empty time.Duration
+	for key := range h {
+		suffix, ok := strings.CutPrefix(http.CanonicalHeaderKey(key), prefix)
+		if !ok {
+			continue
+		}
+		d := resetTime(h.Get(key), now)
+		longest = max(longest, d)
+		if strings.TrimSpace(h.Get("X-Ratelimit-Remaining"+suffix)) == "0" {
+			empty = max(empty, d)
+		}
+	}
+	if empty > 0 {
+		return empty
+	}
+	return longest
+}
+
+// resetTime reads a wait (6m0s, 20ms, 12.5) or a moment (Unix seconds or milliseconds,
+// RFC 3339).
+func resetTime(v string, now time.Time) time.Duration {
+	if t, err := time.Parse(time.RFC3339, v); err == nil {
+		return min(max(0, t.Sub(now)), maxAfter)
+	}
+	n, err := strconv.ParseFloat(v, 64)
+	switch {
+	case err != nil:
+		return duration(v)
+	case n > 1e15:
+		return 0
+	case n > 1e11:
+		return min(max(0, time.UnixMilli(int64(n)).Sub(now)), maxAfter)
+	case n > 1e8:
+		return min(max(0, time.Unix(int64(n), 0).Sub(now)), maxAfter)
+	}
+	return scaled(v, time.Second)
+}
+
+// scaled reads a number of units, capped; 0 where v is no positive number.
+func scaled(v string, unit time.Duration) time.Duration {
+	n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+	if err != nil || math.IsNaN(n) || n <= 0 {
+		return 0
+	}
+	if n > float64(maxAfter/unit) {
+		return maxAfter
+	}
+	return time.Duration(n * float64(unit))
+}
+
+// duration reads Go's notation of a duration, capped; 0 where v is none.
+func duration(v string) time.Duration {
+	d, err := time.ParseDuration(strings.TrimSpace(v))
+	if err != nil {
+		return 0
+	}
+	return min(max(0, d), maxAfter)
+}

@@ -1,0 +1,323 @@
+package llm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// body is a request's. Fields are in a fixed order and hold no map of ours, so that equal
+// conversations begin with equal bytes, which providers cache.
+type body struct {
+	Model          string          `json:"model"`
+	Messages       []wireMessage   `json:"messages"`
+	Tools          []wireTool      `json:"tools,omitempty"`
+	ToolChoice     any             `json:"tool_choice,omitempty"`
+	ResponseFormat *responseFormat `json:"response_format,omitempty"`
+	Temperature    *float64        `json:"temperature,omitempty"`
+	TopP           *float64        `json:"top_p,omitempty"`
+	Stop           []string        `json:"stop,omitempty"`
+	Seed           *int            `json:"seed,omitempty"`
+	RandomSeed     *int            `json:"random_seed,omitempty"`
+	MaxTokens      int             `json:"max_tokens,omitempty"`
+	MaxCompletion  int             `json:"max_completion_tokens,omitempty"`
+	Stream         bool            `json:"stream,omitempty"`
+	StreamOptions  *streamOptions  `json:"stream_options,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+type responseFormat struct {
+	Type   string      `json:"type"`
+	Schema *jsonSchema `json:"json_schema,omitempty"`
+}
+
+type jsonSchema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// wireMessage is a message as the protocol has it. Content is a string, a list of parts,
+// or null beside tool calls.
+type wireMessage struct {
+	Role             string          `json:"role"`
+	Content          any             `json:"content"`
+	Name             string          `json:"name,omitempty"`
+	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	Reasoning        string          `json:"reasoning,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+	ToolCalls        []wireCall      `json:"tool_calls,omitempty"`
+	ToolCallID       string          `json:"tool_call_id,omitempty"`
+}
+
+type wireCall struct {
+	ID       string          `json:"id"`
+	Type     string          `json:"type"`
+	Function wireFunction    `json:"function"`
+	Extra    json.RawMessage `json:"extra_content,omitempty"`
+}
+
+type wireFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type wireTool struct {
+	Type     string         `json:"type"`
+	Function wireDefinition `json:"function"`
+}
+
+type wireDefinition struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Parameters  any    `json:"parameters"`
+}
+
+// encode gives a request's bytes and says whether it asks for a stream. A conversation or
+// a schema that cannot be sent is a bad_request.
+func (c *compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) ([]byte, bool, error) {
+	b := body{Model: orElse(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
+	for i := range in {
+		msgs, err := c.wire(&in[i])
+		if err != nil {
+			return nil, false, c.unsendable("message %d: %v", i+1, err)
+		}
+		b.Messages = append(b.Messages, msgs...)
+	}
+	if err := c.setTools(&b, o.Tools); err != nil {
+		return nil, false, err
+	}
+	c.setSampling(&b, o)
+	if err := c.setFormat(&b, call, o); err != nil {
+		return nil, false, err
+	}
+	b.Stream = !c.unary && !(c.row.UnaryTools && len(b.Tools) > 0)
+	if b.Stream && c.row.StreamUsage {
+		b.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&b); err != nil {
+		return nil, false, c.unsendable("%v", err)
+	}
+	return buf.Bytes(), b.Stream, nil
+}
+
+func (c *compatible) unsendable(format string, args ...any) error {
+	return &contract.Failure{
+		Class: contract.ClassBadRequest,
+		Text:  fmt.Sprintf("model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...))),
+	}
+}
+
+// setTools lists the tools. Where tool_choice is not obeyed, "none" leaves them out.
+func (c *compatible) setTools(b *body, tools []llms.Tool) error {
+	if !c.row.ToolChoice {
+		if b.ToolChoice == "none" {
+			tools = nil
+		}
+		b.ToolChoice = nil
+	}
+	for _, t := range tools {
+		if t.Function == nil || t.Function.Name == "" {
+			return c.unsendable("a tool of type %q has no name", t.Type)
+		}
+		d := wireDefinition{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters}
+		raw, isRaw := d.Parameters.(json.RawMessage)
+		switch {
+		case d.Parameters == nil, isRaw && len(raw) == 0:
+			d.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		case isRaw && !json.Valid(raw):
+			return c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
+		}
+		b.Tools = append(b.Tools, wireTool{Type: "function", Function: d})
+	}
+	if len(b.Tools) == 0 {
+		b.ToolChoice = nil
+	}
+	return nil
+}
+
+// setSampling sends what was set. Zero is a value; the sentinels say unset.
+func (c *compatible) setSampling(b *body, o *llms.CallOptions) {
+	if o.Temperature >= 0 && !c.noSampling(b.Model) {
+		b.Temperature = &o.Temperature
+	}
+	if o.TopP >= 0 && !c.noSampling(b.Model) {
+		b.TopP = &o.TopP
+	}
+	switch {
+	case o.Seed < 0:
+	case c.row.Seed == "random_seed":
+		b.RandomSeed = &o.Seed
+	default:
+		b.Seed = &o.Seed
+	}
+	if c.row.MaxTokens == "max_completion_tokens" {
+		b.MaxCompletion = o.MaxTokens
+	} else {
+		b.MaxTokens = o.MaxTokens
+	}
+}
+
+// noSampling says whether the model refuses sampling parameters.
+func (c *compatible) noSampling(model string) bool {
+	for _, prefix := range c.row.NoSampling {
+		if strings.HasPrefix(model, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// setFormat asks for JSON where the row supports it, and where tools do not forbid it.
+func (c *compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
+	if len(b.Tools) > 0 && b.ToolChoice != "none" && !c.row.FormatWithTools {
+		return nil
+	}
+	switch {
+	case len(call.Schema) > 0 && c.row.Schema:
+		if !json.Valid(call.Schema) {
+			return c.unsendable("the schema of the answer is no JSON")
+		}
+		b.ResponseFormat = &responseFormat{Type: "json_schema", Schema: &jsonSchema{Name: "answer", Schema: call.Schema}}
+	case (call.JSON || o.JSONMode || len(call.Schema) > 0) && c.row.JSON && mentionsJSON(b.Messages):
+		b.ResponseFormat = &responseFormat{Type: "json_object"}
+	}
+	return nil
+}
+
+// mentionsJSON says whether a message has the word: json_object is refused without it.
+func mentionsJSON(msgs []wireMessage) bool {
+	for _, m := range msgs {
+		if s, ok := m.Content.(string); ok && strings.Contains(strings.ToLower(s), "json") {
+			return true
+		}
+	}
+	return false
+}
+
+var roles = map[llms.ChatMessageType]string{
+	llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeHuman: "user", llms.ChatMessageTypeGeneric: "user",
+	llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool",
+}
+
+// wire turns one message into the protocol's: several results in one message become
+// several messages.
+func (c *compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
+	role, ok := roles[mc.Role]
+	if !ok {
+		return nil, fmt.Errorf("role %q is not supported", mc.Role)
+	}
+	m := wireMessage{Role: role}
+	var results []wireMessage
+	var parts []any
+	var text strings.Builder
+	images := false
+	for _, part := range mc.Parts {
+		switch p := part.(type) {
+		case llms.TextContent:
+			text.WriteString(p.Text)
+			parts = append(parts, map[string]string{"type": "text", "text": p.Text})
+		case llms.ImageURLContent:
+			images, parts = true, append(parts, imagePart(p))
+		case llms.BinaryContent:
+			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
+			images, parts = true, append(parts, imagePart(llms.ImageURLContent{URL: url}))
+		case ReasoningPart:
+			c.carryBack(&m, &p)
+		case llms.ToolCall:
+			if p.FunctionCall == nil {
+				return nil, fmt.Errorf("tool call %q has no function", p.ID)
+			}
+			m.ToolCalls = append(m.ToolCalls, c.wireCall(&p, c.extraOf(len(m.ToolCalls), mc.Parts)))
+		case llms.ToolCallResponse:
+			results = append(results, c.result(&p))
+		default:
+			return nil, fmt.Errorf("content of type %T is not supported", part)
+		}
+	}
+	if role == "tool" {
+		return results, nil
+	}
+	m.Content = text.String()
+	if images {
+		m.Content = parts
+	} else if text.Len() == 0 && len(m.ToolCalls) > 0 {
+		m.Content = nil
+	}
+	return append(results, m), nil
+}
+
+func imagePart(p llms.ImageURLContent) any {
+	return struct {
+		Type  string               `json:"type"`
+		Image llms.ImageURLContent `json:"image_url"`
+	}{"image_url", p}
+}
+
+func (c *compatible) result(p *llms.ToolCallResponse) wireMessage {
+	m := wireMessage{Role: "tool", Content: p.Content, ToolCallID: c.callID(p.ToolCallID)}
+	if c.row.ToolName {
+		m.Name = p.Name
+	}
+	return m
+}
+
+// wireCall writes a tool call. Arguments that are no JSON object go inside one where the
+// server would choke on them: the model then sees what it wrote.
+func (c *compatible) wireCall(p *llms.ToolCall, extra json.RawMessage) wireCall {
+	args := p.FunctionCall.Arguments
+	if strings.TrimSpace(args) == "" {
+		args = "{}"
+	}
+	if !c.row.RawArguments && !isObject(args) {
+		quoted, _ := json.Marshal(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
+		args = string(quoted)
+	}
+	return wireCall{
+		ID: c.callID(p.ID), Type: "function", Function: wireFunction{Name: p.FunctionCall.Name, Arguments: args},
+		Extra: extra,
+	}
+}
+
+func isObject(s string) bool {
+	return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
+}
+
+var nineAlnum = regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
+
+// callID gives an id that the server accepts; the same id always becomes the same.
+func (c *compatible) callID(id string) string {
+	switch c.row.CallIDs {
+	case idsMax40:
+		if len(id) <= 40 {
+			return id
+		}
+		return "call_" + digest(id)[:32]
+	case idsNine:
+		if nineAlnum.MatchString(id) {
+			return id
+		}
+		return digest(id)[:9]
+	}
+	return id
+}
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,260 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// scripted is the model that answers from the script in a call. It keeps nothing between
+// calls: everything follows from the conversation and the [Call], so a repeated or
+// replayed call gets the same answer on any worker.
+type scripted struct{}
+
+var _ llms.Model = (*scripted)(nil)
+
+// script is a decoded script. README.md has its reference.
+type script struct {
+	Rules   []rule  `json:"rules,omitempty"`
+	Default *action `json:"default,omitempty"`
+}
+
+// rule is an action and the conditions for it, which must all hold.
+type rule struct {
+	Node     string `json:"node,omitempty"`
+	Kind     string `json:"kind,omitempty"`
+	Question string `json:"question,omitempty"`
+	Step     *int   `json:"step,omitempty"`
+	Turn     *int   `json:"turn,omitempty"`
+	After    string `json:"after,omitempty"`
+	Match    string `json:"match,omitempty"`
+	Contains string `json:"contains,omitempty"`
+	action
+}
+
+// action is what the model does.
+type action struct {
+	Say    *string         `json:"say,omitempty"`
+	JSON   json.RawMessage `json:"json,omitempty"`
+	Call   []scriptCall    `json:"call,omitempty"`
+	Yes    *bool           `json:"yes,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Delay  string          `json:"delay,omitempty"`
+	Stop   string          `json:"stop,omitempty"`
+	Usage  *scriptUsage    `json:"usage,omitempty"`
+	Fail   *scriptFail     `json:"fail,omitempty"`
+}
+
+type scriptCall struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Raw       *string         `json:"raw,omitempty"`
+}
+
+type scriptUsage struct {
+	Input  int `json:"input,omitempty"`
+	Output int `json:"output,omitempty"`
+}
+
+// scriptFail fails a call; Times > 0 only the first attempts of it.
+type scriptFail struct {
+	Class      string `json:"class"`
+	Text       string `json:"text,omitempty"`
+	RetryAfter string `json:"retry_after,omitempty"`
+	Times      int    `json:"times,omitempty"`
+}
+
+// answers says whether an action has anything but a failure.
+func (a *action) answers() bool {
+	return a.Say != nil || a.JSON != nil || len(a.Call) > 0 || a.Yes != nil
+}
+
+// Call answers one prompt; see [llms.GenerateFromSinglePrompt].
+func (m *scripted) Call(ctx context.Context, prompt string, opts ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, opts...)
+}
+
+// GenerateContent answers as the script of the context's [Call] says, and with a labelled
+// answer of its own where there is none.
+func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var o llms.CallOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	call := CallFrom(ctx)
+	talk := newTalk(in)
+	act, err := choose(call, talk, o.ToolChoice == "none")
+	if err != nil {
+		return nil, err
+	}
+	return act.perform(ctx, call, &o)
+}
+
+// choose finds the action for a call.
+func choose(call *Call, t *talk, noTools bool) (*action, error) {
+	if len(call.Script) == 0 || string(call.Script) == "null" {
+		return builtIn(call, t), nil
+	}
+	canonical, err := ParseScript("script", call.Script)
+	if err != nil {
+		return nil, err
+	}
+	var s script
+	if err := json.Unmarshal(canonical, &s); err != nil {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("script: %v", err)}
+	}
+	for i := range s.Rules {
+		r := &s.Rules[i]
+		if r.usable(call, noTools) && r.matches(call, t) {
+			return &r.action, nil
+		}
+	}
+	if s.Default != nil && s.Default.usable(call, noTools) {
+		return s.Default, nil
+	}
+	return nil, noRule(call, t, noTools)
+}
+
+// usable says whether an action can serve this attempt: a failure that has been used up
+// leaves the call to the next rule, and a model that may call no tool calls none.
+func (a *action) usable(call *Call, noTools bool) bool {
+	if a.fails(call) {
+		return true
+	}
+	return a.answers() && !(noTools && len(a.Call) > 0)
+}
+
+func (a *action) fails(call *Call) bool {
+	return a.Fail != nil && (a.Fail.Times == 0 || int(max(1, call.Attempt)) <= a.Fail.Times)
+}
+
+// noRule names what a rule would have to match.
+func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
+	kind := orElse(call.Kind, KindAgent)
+	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, t.turn)
+	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, t.turn, call.Step)
+	if kind == KindJudge {
+		add = fmt.Sprintf("{node: %q, kind: judge, question: %q, yes: true}", call.Node, cut(call.Question, 200))
+		text += fmt.Sprintf(", question %q", cut(call.Question, 200))
+	}
+	if noTools {
+		text += ", where no tool may be called"
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest, Text: text, Remedy: "add a rule like " + add + ", or a default"}
+}
+
+// perform waits, streams and answers.
+func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (*llms.ContentResponse, error) {
+	delay, _ := time.ParseDuration(orElse(a.Delay, "0s")) // ParseScript has checked it
+	text := a.text()
+	if a.fails(call) {
+		if err := sleep(ctx, delay); err != nil {
+			return nil, err
+		}
+		return nil, a.Fail.failure(call)
+	}
+	if err := play(ctx, call, o, text, delay); err != nil {
+		return nil, err
+	}
+	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: ScriptModel}}
+	for _, sc := range a.Call {
+		args := string(sc.Arguments)
+		if sc.Raw != nil {
+			args = *sc.Raw
+		} else if args == "" {
+			args = "{}"
+		}
+		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
+	}
+	if a.Usage != nil {
+		c.GenerationInfo["PromptTokens"], c.GenerationInfo["CompletionTokens"] = a.Usage.Input, a.Usage.Output
+	}
+	if c.StopReason == "" {
+		c.StopReason = "stop"
+		if len(c.ToolCalls) > 0 {
+			c.StopReason = "tool_calls"
+		}
+	}
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{c}}, nil
+}
+
+// text is what the model says: a judge's verdict is the JSON object that judges are
+// asked for.
+func (a *action) text() string {
+	switch {
+	case a.Say != nil:
+		return *a.Say
+	case a.JSON != nil:
+		return string(a.JSON)
+	case a.Yes != nil:
+		b, _ := json.Marshal(struct { // these fields always encode
+			Yes    bool   `json:"yes"`
+			Reason string `json:"reason"`
+		}{*a.Yes, a.Reason})
+		return string(b)
+	}
+	return ""
+}
+
+func (f *scriptFail) failure(call *Call) *contract.Failure {
+	after, _ := time.ParseDuration(orElse(f.RetryAfter, "0s")) // ParseScript has checked it
+	return &contract.Failure{
+		Class: f.Class, After: min(after, maxAfter),
+		Text: fmt.Sprintf("script: %s (attempt %d)", orElse(f.Text, "scripted failure"), max(1, call.Attempt)),
+	}
+}
+
+// maxPieces bounds how often a scripted text is streamed.
+const maxPieces = 64
+
+// play waits for delay altogether, handing out the text word by word where somebody
+// watches.
+func play(ctx context.Context, call *Call, o *llms.CallOptions, text string, delay time.Duration) error {
+	if text == "" || call.Partial == nil && o.StreamingFunc == nil {
+		return sleep(ctx, delay)
+	}
+	words := strings.SplitAfter(text, " ")
+	step := (len(words) + maxPieces - 1) / maxPieces
+	pieces := (len(words) + step - 1) / step
+	said := ""
+	for i := 0; i < len(words); i += step {
+		if err := sleep(ctx, delay/time.Duration(pieces)); err != nil {
+			return err
+		}
+		piece := strings.Join(words[i:min(i+step, len(words))], "")
+		said += piece
+		if call.Partial != nil {
+			call.Partial(said)
+		}
+		if o.StreamingFunc != nil {
+			if err := o.StreamingFunc(ctx, []byte(piece)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sleep waits, or returns ctx's error when it ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

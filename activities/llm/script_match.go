@@ -1,0 +1,78 @@
+package llm
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// talk is what rules look at in a conversation.
+type talk struct {
+	// turn is 1 plus the number of the assistant's messages.
+	turn int
+	// last is the text of the last message, after the tool whose result it is.
+	last, after string
+	// user is the text of the last message of the user.
+	user string
+	// all is every text but the system prompt's, with results and arguments of tools.
+	all string
+}
+
+func newTalk(in []llms.MessageContent) *talk {
+	t := &talk{turn: 1}
+	var all strings.Builder
+	for _, mc := range in {
+		if mc.Role == llms.ChatMessageTypeSystem {
+			continue
+		}
+		t.last, t.after = "", ""
+		var text strings.Builder
+		for _, part := range mc.Parts {
+			switch p := part.(type) {
+			case llms.TextContent:
+				text.WriteString(p.Text)
+			case llms.ToolCallResponse:
+				// Of several results in one message the last one counts.
+				text.Reset()
+				text.WriteString(p.Content)
+				t.after = p.Name
+				all.WriteString(p.Content + "\n")
+			case llms.ToolCall:
+				if p.FunctionCall != nil {
+					all.WriteString(p.FunctionCall.Arguments + "\n")
+				}
+			}
+		}
+		t.last = text.String()
+		all.WriteString(t.last + "\n")
+		switch mc.Role {
+		case llms.ChatMessageTypeAI:
+			t.turn++
+		case llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric:
+			t.user = t.last
+		}
+	}
+	t.all = all.String()
+	return t
+}
+
+// matches says whether all conditions of a rule hold.
+func (r *rule) matches(call *Call, t *talk) bool {
+	kind := orElse(call.Kind, KindAgent)
+	switch {
+	case r.Node != "" && r.Node != call.Node,
+		r.Kind != "" && r.Kind != kind,
+		r.Question != "" && r.Question != call.Question,
+		r.Step != nil && *r.Step != call.Step,
+		r.Turn != nil && *r.Turn != t.turn,
+		r.After != "" && r.After != t.after,
+		r.Contains != "" && !strings.Contains(t.all, r.Contains):
+		return false
+	}
+	if r.Match == "" {
+		return true
+	}
+	re, err := regexp.Compile(r.Match)
+	return err == nil && re.MatchString(t.last)
+}

@@ -1,0 +1,54 @@
+package llm
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxSaid bounds what a message repeats of a provider's words, in bytes with the dots.
+const maxSaid = 300
+
+// secretShapes are texts that look like keys: servers repeat the one that they refuse.
+var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|key)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
+
+// clean makes a provider's words fit for a message: no secrets, no control characters,
+// one line, at most [maxSaid] bytes.
+func (p *provider) clean(s string) string {
+	// No message is that long; a bound keeps the work small, and a secret that it
+	// cuts in two lies far behind what is kept.
+	if len(s) > 64<<10 {
+		s = s[:64<<10]
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(p.key) >= 4 {
+		s = strings.ReplaceAll(s, p.key, "[secret]")
+	}
+	for _, values := range p.headers {
+		for _, v := range strings.Fields(strings.Join(values, " ")) {
+			if len(v) >= 8 {
+				s = strings.ReplaceAll(s, v, "[secret]")
+			}
+		}
+	}
+	s = secretShapes.ReplaceAllString(s, "[secret]")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return cut(strings.Join(strings.Fields(s), " "), maxSaid-len("..."))
+}
+
+// cut is s, or its first n bytes and three dots, never within a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
+}

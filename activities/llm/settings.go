@@ -1,0 +1,199 @@
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// opener turns settings into providers and collects what is wrong with them.
+type opener struct {
+	shared   *http.Client
+	problems []string
+}
+
+// reservedHeaders are ours to set.
+var reservedHeaders = []string{
+	"Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Idempotency-Key",
+	"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func (o *opener) problem(format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
+}
+
+// open checks one provider's settings and fills in the row's defaults.
+func (o *opener) open(name string, s ProviderSettings) *provider {
+	if name == "" || strings.ContainsAny(name, "/ \t\r\n") {
+		o.problem("providers: name %q: want one word without a slash", name)
+	}
+	row, ok := rowOf(orElse(s.Kind, name))
+	if !ok {
+		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, orElse(s.Kind, name), kinds())
+	}
+	p := &provider{
+		row: row, name: name, key: s.Key, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
+		client: o.shared, unary: s.Unary, maxBody: s.MaxBodyBytes,
+		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
+	}
+	if p.maxBody == 0 {
+		p.maxBody = defaultMaxBody
+	}
+	o.checkNumbers(name, s)
+	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
+		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
+	}
+	if base := orElse(s.BaseURL, row.BaseURL); base != "" {
+		p.base = o.baseURL(name, base, row.Name == "ollama")
+	}
+	p.headers = o.headers(name, s)
+	if s.Proxy != "" {
+		p.client = o.proxied(name, s.Proxy)
+	}
+	return p
+}
+
+func seconds(n, def int) time.Duration {
+	if n == 0 {
+		n = def
+	}
+	return time.Duration(n) * time.Second
+}
+
+func kinds() string {
+	var names []string
+	for _, row := range Providers {
+		names = append(names, row.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (o *opener) checkNumbers(name string, s ProviderSettings) {
+	const day = 24 * 3600
+	for _, f := range []struct {
+		field string
+		value int64
+		most  int64
+	}{
+		{"first_seconds", int64(s.FirstSeconds), day}, {"idle_seconds", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
+	} {
+		if f.value < 0 || f.value > f.most {
+			o.problem("providers.%s.%s: %d is out of range; want 0 (default) to %d", name, f.field, f.value, f.most)
+		}
+	}
+}
+
+// baseURL checks a base URL and gives it without a slash at its end. An error message
+// never repeats user information or a query: they may be secrets.
+func (o *opener) baseURL(name, raw string, ollama bool) string {
+	if ollama {
+		raw = ollamaURL(raw)
+	}
+	field := "providers." + name + ".base_url"
+	u, err := url.Parse(strings.TrimSpace(raw))
+	switch {
+	case err != nil:
+		o.problem("%s: no URL; want for example https://host/v1", field)
+		return ""
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
+		o.problem("%s: %q is not an http or https URL; want for example https://host/v1", field, cut(u.Redacted(), 100))
+		return ""
+	case u.User != nil, u.RawQuery != "", u.Fragment != "":
+		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
+		return ""
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
+		o.problem("%s: %q ends in /chat/completions; leave that out, it is appended", field, cut(u.String(), 200))
+		return ""
+	}
+	return strings.TrimRight(u.String(), "/")
+}
+
+// ollamaURL completes what OLLAMA_HOST may hold: a host, host:port, or a URL.
+func ollamaURL(raw string) string {
+	raw = strings.TrimRight(strings.TrimSpace(raw), "/")
+	bare := !strings.Contains(raw, "://")
+	if bare {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return raw
+	}
+	host, port := u.Hostname(), u.Port()
+	if bare && port == "" {
+		port = "11434"
+	}
+	// A server is told to listen on all addresses; a client cannot dial them.
+	if host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	u.Host = host
+	if strings.Contains(host, ":") {
+		u.Host = "[" + host + "]"
+	}
+	if port != "" {
+		u.Host = net.JoinHostPort(host, port)
+	}
+	if u.Path == "" {
+		u.Path = "/v1"
+	}
+	return u.String()
+}
+
+// headers checks the configured headers. Values are never repeated in a message.
+func (o *opener) headers(name string, s ProviderSettings) http.Header {
+	out := http.Header{}
+	for _, key := range slices.Sorted(maps.Keys(s.Headers)) {
+		canonical := http.CanonicalHeaderKey(key)
+		switch {
+		case key == "" || strings.IndexFunc(key, notInToken) >= 0:
+			o.problem("providers.%s.headers: %q is no name of a header", name, key)
+		case slices.Contains(reservedHeaders, canonical):
+			o.problem("providers.%s.headers: %s is set by the engine; leave it out", name, canonical)
+		case canonical == "Authorization" && s.Key != "":
+			o.problem("providers.%s.headers: Authorization is set although there is a key; leave out one of them", name)
+		case strings.IndexFunc(s.Headers[key], notInHeaderValue) >= 0:
+			o.problem("providers.%s.headers: the value of %s has a line break or another control character", name, canonical)
+		case out.Get(canonical) != "":
+			o.problem("providers.%s.headers: %s is set twice", name, canonical)
+		default:
+			out.Set(canonical, s.Headers[key])
+		}
+	}
+	return out
+}
+
+func notInHeader(r rune) bool      { return r <= ' ' || r > '~' }
+func notInHeaderValue(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
+func notInToken(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+}
+
+func (o *opener) proxied(name, raw string) *http.Client {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5") {
+		o.problem("providers.%s.proxy: not a URL like http://host:port", name)
+		return o.shared
+	}
+	return newClient(u)
+}
+
+// checkDefault checks the form of the default model and that its provider exists.
+func (o *opener) checkDefault(m *Models) {
+	if m.def == "" {
+		return
+	}
+	name, model, _ := strings.Cut(m.def, "/")
+	p := m.providers[name]
+	switch {
+	case p == nil:
+		o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(m.def, 200), cut(name, 100), m.known())
+	case !p.row.Script && strings.TrimSpace(model) == "":
+		o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(m.def, 200), name)
+	}
+}

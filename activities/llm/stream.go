@@ -1,0 +1,106 @@
+package llm
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// afterFinish is how long a stream is read on for its usage once the answer is whole.
+const afterFinish = 3 * time.Second
+
+// readEvents calls each with the data of every server-sent event until it says that it is
+// done, fails, or the stream ends. It takes what servers really send: any line ends in LF
+// or CRLF, comments, events without a blank line between them, a JSON line without its
+// field name. A line's length has no bound of its own.
+func readEvents(r *bufio.Reader, each func(data []byte) (done bool, err error)) error {
+	var event []byte
+	for first := true; ; first = false {
+		line, readErr := r.ReadBytes('\n')
+		if first {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+		}
+		if readErr != nil && !errors.Is(readErr, io.EOF) {
+			// What came before a broken connection is no event, whole or not.
+			return readErr
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		data, isData := dataOf(line)
+		blank := len(line) == 0
+		// Two data lines are two events where the first is complete by itself.
+		complete := isData && len(event) > 0 && (json.Valid(event) || isDone(event))
+		if len(event) > 0 && (blank || complete || errors.Is(readErr, io.EOF) && !isData) {
+			if done, err := each(event); done || err != nil {
+				return err
+			}
+			event = nil
+		}
+		if isData {
+			if len(event) > 0 {
+				event = append(event, '\n')
+			}
+			event = append(event, data...)
+		}
+		if readErr != nil {
+			if len(event) == 0 {
+				return nil
+			}
+			_, err := each(event)
+			return err
+		}
+	}
+}
+
+// dataOf is the data in a line of an event stream.
+func dataOf(line []byte) ([]byte, bool) {
+	if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+		return bytes.TrimPrefix(rest, []byte(" ")), true
+	}
+	if len(line) > 0 && line[0] == '{' {
+		return line, true
+	}
+	return nil, false
+}
+
+func isDone(data []byte) bool {
+	return string(bytes.TrimSpace(data)) == "[DONE]"
+}
+
+// readStream reads a streamed answer. An answer that has its finish_reason is whole,
+// whatever happens to the rest of the stream.
+func (c *compatible) readStream(x *exchange, r *bufio.Reader) (*assembly, error) {
+	a := &assembly{}
+	err := readEvents(r, func(data []byte) (bool, error) {
+		if isDone(data) {
+			return true, nil
+		}
+		if len(bytes.TrimSpace(data)) == 0 {
+			return false, nil
+		}
+		var ch chunk
+		if err := json.Unmarshal(data, &ch); err != nil {
+			return false, badf("an event of the stream is no JSON (%v): %s", err, cut(string(data), 100))
+		}
+		if f := c.problemIn(x, &ch, data); f != nil {
+			return false, f
+		}
+		text, err := a.add(&ch, true)
+		if err != nil {
+			return false, err
+		}
+		if a.finish != "" {
+			x.watch.hurry(afterFinish)
+		}
+		return false, x.emit(a, text)
+	})
+	if err != nil {
+		if a.finish != "" && !x.stopped && x.ctx.Err() == nil {
+			return a, nil
+		}
+		return nil, x.watch.fault(err)
+	}
+	return a, nil
+}

@@ -1,0 +1,186 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+// Model asks a model for the next message of a thread.
+//
+// The input names the thread; what this worker does not know of it comes from the run by
+// query. It heartbeats while it waits, with the text streamed so far. Where the profile asks
+// for JSON, an answer without tool calls is checked here, off the workflow thread. Its
+// failures have the classes of package llm, and too_large for an answer that history cannot
+// hold.
+func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+	tell, stop := beat(ctx)
+	defer stop()
+	out, err := a.model(ctx, &in, tell)
+	return out, leave(ctx, err)
+}
+
+func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell func(string)) (*contract.ModelResult, error) {
+	profile, err := a.profile(ctx, &in.Profile)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := a.transcript(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := a.toolsOf(ctx, profile)
+	if err != nil {
+		return nil, err
+	}
+	call := &llm.Call{
+		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
+		Node: profile.Node, Step: in.Step, Turn: 1, Partial: tell,
+	}
+	for _, m := range messages {
+		if m.Role == contract.RoleAssistant {
+			call.Turn++
+		}
+	}
+	if profile.Output != nil {
+		call.Schema, call.JSON = profile.Output.Schema, true
+	}
+	var opts []llms.CallOption
+	if in.NoTools {
+		opts = append(opts, llms.WithToolChoice("none"))
+	}
+	if profile.Temperature != nil {
+		opts = append(opts, llms.WithTemperature(*profile.Temperature))
+	}
+	began := time.Now()
+	answer, err := a.generate(ctx, asked{
+		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
+	}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.ModelResult{
+		Model: answer.Model, Stop: answer.Stop, Usage: answer.Usage,
+		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt,
+	}
+	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
+		out.Checked = check(ctx, profile.Output.Schema, answer.Message.Text)
+	}
+	return out, a.finish(in, out, &answer.Message)
+}
+
+// finish encodes an answer and lets this worker know the thread's new end.
+func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
+	raw, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	out.Message, out.SHA = raw, contract.SHA(raw)
+	if err := bounded("the model's answer", out); err != nil {
+		return err
+	}
+	a.cache.keep(out.SHA, raw)
+	a.cache.link(a.relink(in), out.SHA)
+	return nil
+}
+
+// asked is one call of a model.
+type asked struct {
+	model    string
+	script   *contract.ContentRef
+	call     *llm.Call
+	system   string
+	messages []contract.Message
+	tools    []llms.Tool
+}
+
+// generate calls a model once.
+func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOption) (*llm.Answer, error) {
+	model, err := a.deps.Models.Get(q.model)
+	if err != nil {
+		return nil, err
+	}
+	if q.script != nil && q.model == llm.ScriptModel {
+		if q.call.Script, err = a.content(ctx, *q.script); err != nil {
+			return nil, err
+		}
+	}
+	in, err := llm.Messages(q.system, q.messages)
+	if err != nil {
+		return nil, err
+	}
+	return llm.Generate(llm.WithCall(ctx, q.call), model, in, q.tools, opts...)
+}
+
+// profile gives a call profile: from the call, the cache or the run.
+func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*contract.Profile, error) {
+	if len(ref.Body) > 0 {
+		if contract.SHA(ref.Body) != ref.SHA {
+			return nil, damaged("the call's profile")
+		}
+		a.cache.keep(ref.SHA, ref.Body)
+	}
+	raw, err := a.content(ctx, ref.ContentRef)
+	if err != nil {
+		return nil, err
+	}
+	var p contract.Profile
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, fmt.Errorf("decode call profile: %w", err)
+	}
+	return &p, nil
+}
+
+// toolsOf describes a profile's tools to a model.
+func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.Tool, error) {
+	var out []llms.Tool
+	add := func(name, description string, schema json.RawMessage) {
+		out = append(out, llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: name, Description: description, Parameters: schema}})
+	}
+	for _, name := range p.Builtins {
+		if b, ok := builtins[name]; ok {
+			add(name, b.description, b.schema)
+		}
+	}
+	for _, t := range p.Tools {
+		if t.Catalogue.SHA == "" {
+			add(t.As, subAgentText+t.Description, subAgentSchema)
+			continue
+		}
+		spec, err := a.spec(ctx, &t)
+		if err != nil {
+			return nil, err
+		}
+		description := spec.Description
+		if t.Description != "" && t.Description != description {
+			description = t.Description + "\n\n" + description
+		}
+		add(t.As, description, spec.Schema)
+	}
+	return out, nil
+}
+
+// spec finds a tool in the catalogue that the run recorded.
+func (a *Activities) spec(ctx context.Context, t *contract.ProfileTool) (*contract.ToolSpec, error) {
+	raw, err := a.content(ctx, t.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	var c contract.Catalogue
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("decode catalogue: %w", err)
+	}
+	for i := range c.Tools {
+		if c.Tools[i].Name == t.Name {
+			return &c.Tools[i], nil
+		}
+	}
+	return nil, &contract.Failure{Class: contract.ClassConnection, Text: fmt.Sprintf("the recorded catalogue has no tool %q", t.Name)}
+}

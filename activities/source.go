@@ -1,0 +1,74 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+)
+
+// Source answers for what runs hold. Temporal's test environment has no client, so tests
+// bring one of their own.
+type Source interface {
+	Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error)
+	Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error)
+}
+
+// NewClientSource asks runs by query, which leaves nothing in history.
+func NewClientSource(c client.Client) Source { return &clientSource{client: c} }
+
+type clientSource struct{ client client.Client }
+
+// queryTimeout bounds one query. Every query but the first to a cold worker takes
+// milliseconds.
+const queryTimeout = 20 * time.Second
+
+func (s *clientSource) Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	var page contract.TranscriptPage
+	return &page, s.ask(ctx, workflow, run, contract.QueryTranscript, q, &page)
+}
+
+func (s *clientSource) Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	var page contract.ContentPage
+	return &page, s.ask(ctx, workflow, run, contract.QueryContent, q, &page)
+}
+
+// ask queries a run and waits out the server's limits.
+func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg, out any) error {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		qctx, cancel := context.WithTimeout(ctx, queryTimeout)
+		v, err := s.client.QueryWorkflow(qctx, workflow, run, query, arg)
+		cancel()
+		if err == nil {
+			return v.Get(out)
+		}
+		var busy *serviceerror.ResourceExhausted
+		if !errors.As(err, &busy) {
+			return lost(workflow, run, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// lost classifies a query's error: what is gone stays gone, all else may pass.
+func lost(workflow, run string, err error) error {
+	f := &contract.Failure{Class: contract.ClassUnavailable,
+		Text: fmt.Sprintf("ask run %s of %q for its transcript: %v", run, workflow, err)}
+	var missing *serviceerror.NotFound
+	var refused *serviceerror.QueryFailed
+	if errors.As(err, &missing) || errors.As(err, &refused) && strings.Contains(err.Error(), "this run has no ") {
+		f.Class = contract.ClassTranscriptLost
+		f.Remedy = "start the run again; keep runs longer (the namespace's retention) than what refers to them"
+	}
+	return f
+}

@@ -1,0 +1,245 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+func TestStatuses(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		class  string
+		text   string
+	}{
+		"not authenticated":  {401, contract.ClassDenied, "connections.c.headers"},
+		"not allowed":        {403, contract.ClassDenied, "403"},
+		"unpaid":             {402, contract.ClassQuota, "402"},
+		"too many":           {429, contract.ClassRateLimited, "429"},
+		"broken":             {500, contract.ClassUnavailable, "500 Internal Server Error: sorry"},
+		"maintenance":        {503, contract.ClassUnavailable, "503"},
+		"gateway timed out":  {504, contract.ClassTimeout, "504"},
+		"request too large":  {413, contract.ClassTooLarge, "413"},
+		"teapot":             {418, contract.ClassBadRequest, "418"},
+		"body is an answer":  {500, contract.ClassUnavailable, "500"},
+		"body is empty JSON": {503, contract.ClassUnavailable, "503"},
+	}
+	bodies := map[string]string{"body is an answer": `{"jsonrpc":"2.0","id":1,"error":"boom"}`, "body is empty JSON": `{}`}
+	for name, tc := range tests {
+		for _, when := range []string{"at the call", "at the start"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				deny := func(w http.ResponseWriter) {
+					w.Header().Set("Retry-After", "7")
+					w.WriteHeader(tc.status)
+					body := bodies[name]
+					if body == "" {
+						body = "sorry"
+					}
+					fmt.Fprint(w, body)
+				}
+				l := &legacy{onCall: func(w http.ResponseWriter, _ json.RawMessage, _ int) { deny(w) }}
+				if when == "at the start" {
+					l.onInit = func(w http.ResponseWriter) bool { deny(w); return true }
+				}
+				_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+				f := fails(t, err, tc.class, tc.text)
+				wait := time.Duration(0)
+				if tc.class == contract.ClassRateLimited || tc.class == contract.ClassUnavailable {
+					wait = 7 * time.Second
+				}
+				if f.After != wait {
+					t.Errorf("After is %s, want %s", f.After, wait)
+				}
+				if l.calls > 1 {
+					t.Errorf("called %d times", l.calls)
+				}
+			})
+		}
+	}
+}
+
+func TestStatusOfTheEventStream(t *testing.T) {
+	tests := map[string]struct {
+		status int
+		class  string
+	}{
+		"401": {401, contract.ClassDenied}, "429": {429, contract.ClassRateLimited},
+		"500": {500, contract.ClassUnavailable}, "405": {405, contract.ClassConnection},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tc.status) }))
+			_, err := open(t, Connection{URL: s.URL, Transport: TransportSSE}).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+			fails(t, err, tc.class, name)
+		})
+	}
+}
+
+func TestLostSession(t *testing.T) {
+	tests := map[string]func(http.ResponseWriter){
+		"404": nil,
+		"400 in words": func(w http.ResponseWriter) {
+			http.Error(w, "Bad Request: No valid session ID provided", http.StatusBadRequest)
+		},
+		"400 as an error": func(w http.ResponseWriter) { reply400(w, []byte("1"), -32000, "Bad Request: Session not found") },
+	}
+	for name, lost := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := &legacy{lost: lost}
+			tools := open(t, Connection{URL: start(t, l).URL})
+			must(t, tools, "x", `{}`)
+			l.forget()
+			if text := must(t, tools, "x", `{}`); text != "ok" {
+				t.Errorf("got %q", text)
+			}
+			if l.sessions != 2 || l.calls != 2 {
+				t.Errorf("%d sessions and %d calls, want 2 and 2", l.sessions, l.calls)
+			}
+		})
+	}
+}
+
+func TestSessionLostForEver(t *testing.T) {
+	l := &legacy{onCall: func(w http.ResponseWriter, _ json.RawMessage, _ int) { w.WriteHeader(404) }}
+	_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	f := err.(*contract.Failure)
+	if l.calls != 2 || f.Class != contract.ClassConnection && f.Class != contract.ClassUnavailable {
+		t.Errorf("%d calls, failure %v", l.calls, f)
+	}
+}
+
+// TestNoHiddenRetry kills the connection under a call on a connection that was used
+// before: Go's transport repeats such requests by itself if they look idempotent.
+func TestNoHiddenRetry(t *testing.T) {
+	l := &legacy{}
+	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
+		if n == 1 {
+			result(w, id, `{"content":[]}`)
+			return
+		}
+		panic(http.ErrAbortHandler)
+	}
+	tools := open(t, Connection{URL: start(t, l).URL})
+	must(t, tools, "x", `{}`)
+	_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{IdempotencyKey: "k"})
+	fails(t, err, contract.ClassUnavailable)
+	if l.calls != 2 {
+		t.Errorf("%d calls, want 2", l.calls)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	const key = "sk-very-secret-0123456789"
+	l := &legacy{list: `{"tools":[]}`, onCall: func(w http.ResponseWriter, id json.RawMessage, n int) {
+		if n == 1 {
+			result(w, id, `{"content":[{"type":"text","text":"your key is `+key+`"}]}`)
+			return
+		}
+		http.Error(w, "bad key "+key+" in "+strings.Repeat("-", 2000), http.StatusForbidden)
+	}}
+	tools := open(t, Connection{URL: start(t, l).URL + "?token=another-secret", Headers: map[string]string{"Authorization": "Bearer " + key}})
+	if text := must(t, tools, "x", `{}`); text != "your key is [secret]" {
+		t.Errorf("the result is %q", text)
+	}
+	_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	f := fails(t, err, contract.ClassDenied, "bad key [secret]")
+	if strings.Contains(f.Error(), key) || strings.Contains(f.Error(), "another-secret") || len(f.Text) > 1000 {
+		t.Errorf("the failure is %q", f.Error())
+	}
+	tools.Close()
+	for _, r := range l.requests() {
+		if !strings.HasSuffix(r, "Bearer "+key) {
+			t.Errorf("request %q has no credentials", r)
+		}
+	}
+	if all := strings.Join(l.requests(), "\n"); !strings.Contains(all, "DELETE") {
+		t.Errorf("the session was not ended:\n%s", all)
+	}
+}
+
+func TestRedirectIsRefused(t *testing.T) {
+	for _, transport := range []string{TransportHTTP, TransportSSE} {
+		t.Run(transport, func(t *testing.T) {
+			var got int
+			other := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ }))
+			s := start(t, http.RedirectHandler(other.URL+"/stolen?x=1", http.StatusTemporaryRedirect))
+			tools := open(t, Connection{Transport: transport, URL: s.URL, Headers: map[string]string{"X-Api-Key": "sk-0123456789"}})
+			_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+			fails(t, err, contract.ClassConnection, "redirects to "+other.URL+"/stolen", "not followed")
+			if got != 0 {
+				t.Errorf("the other server got %d requests", got)
+			}
+		})
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	s := httptest.NewServer(nil)
+	s.Close()
+	for _, transport := range []string{TransportHTTP, TransportSSE} {
+		_, _, err := open(t, Connection{Transport: transport, URL: s.URL + "/?key=sk-0123456789"}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+		f := fails(t, err, contract.ClassUnavailable, "connection refused")
+		if strings.Contains(f.Error(), "sk-0123456789") {
+			t.Errorf("the failure is %q", f.Error())
+		}
+	}
+}
+
+func TestWrongTransport(t *testing.T) {
+	sse := overSSE(t, nil)
+	sse.Transport = TransportHTTP
+	_, _, err := open(t, sse).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	fails(t, err, contract.ClassConnection, "no MCP server over http", "connections.c.transport: sse")
+}
+
+func TestUntrustedAnswers(t *testing.T) {
+	tests := map[string]struct {
+		list  string
+		call  string
+		class string
+		text  string
+	}{
+		"no result":            {call: `null`, class: contract.ClassUnavailable},
+		"result is a string":   {call: `"x"`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
+		"content is an object": {call: `{"content":{}}`, class: contract.ClassBadRequest, text: "cannot unmarshal"},
+		"list is a number":     {list: `1`, class: contract.ClassBadRequest, text: "tools/list"},
+		"tool without a name":  {list: `{"tools":[{"inputSchema":{}}]}`, class: contract.ClassBadRequest, text: "without a name"},
+		"schema is a list":     {list: `{"tools":[{"name":"a","inputSchema":[]}]}`, class: contract.ClassBadRequest, text: `tool "a" is not an object: []`},
+		"cursor repeats":       {list: `{"tools":[],"nextCursor":"x"}`, class: contract.ClassBadRequest, text: `repeats the cursor "x"`},
+		"too many schemas": {list: `{"tools":[{"name":"a","description":"` + strings.Repeat("d", 2_000_000) + `","inputSchema":{}}]}`,
+			class: contract.ClassTooLarge, text: "max_result_bytes"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := &legacy{list: tc.list, onCall: func(w http.ResponseWriter, id json.RawMessage, _ int) { result(w, id, tc.call) }}
+			tools := open(t, Connection{URL: start(t, l).URL})
+			var err error
+			if tc.list != "" {
+				_, err = tools.List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+			} else {
+				_, _, err = tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+			}
+			fails(t, err, tc.class, tc.text)
+		})
+	}
+}
+
+func TestOddSchemasSurvive(t *testing.T) {
+	l := &legacy{list: `{"tools":[{"name":"b","title":"B","inputSchema":{"type":"object", "properties":[]}},{"name":"a"},{"name":"b"}]}`}
+	specs, err := open(t, Connection{URL: start(t, l).URL}).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := json.Marshal(specs)
+	want := `[{"name":"a","schema":{"type":"object"}},{"name":"b","description":"B","schema":{"type":"object","properties":[]}}]`
+	if string(got) != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

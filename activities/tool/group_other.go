@@ -1,0 +1,11 @@
+//go:build !unix
+
+package tool
+
+import "os/exec"
+
+// ownGroup does nothing: the system has no process groups.
+func ownGroup(*exec.Cmd) {}
+
+// signalGroup ends the command itself; the system cannot end what it started.
+func signalGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }

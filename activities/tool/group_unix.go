@@ -1,0 +1,21 @@
+//go:build unix
+
+package tool
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup starts a command as the leader of a process group.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// signalGroup asks the group of a command to end, or with force ends it.
+func signalGroup(cmd *exec.Cmd, force bool) {
+	sig := syscall.SIGTERM
+	if force {
+		sig = syscall.SIGKILL
+	}
+	// An error means that nobody is left.
+	_ = syscall.Kill(-cmd.Process.Pid, sig)
+}

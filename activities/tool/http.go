@@ -1,0 +1,218 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+)
+
+const (
+	dialTimeout = 10 * time.Second
+	// errorBody bounds what is read of an answer with an error status.
+	errorBody = 64 << 10
+	// forEver stands for no limit where the library wants one: the call's context rules.
+	forEver = 24 * time.Hour
+)
+
+var errTooLarge = errors.New("a message of the server is too large")
+
+// redirected is a redirect: credentials and policy belong to one server, so none is
+// followed.
+type redirected struct{ to string }
+
+func (r *redirected) Error() string { return "redirects to " + r.to }
+
+// statusError is an HTTP status that is an error, with the server's words.
+type statusError struct {
+	status     int
+	retryAfter time.Duration
+	body       string
+	err        error // the library's, may be nil
+}
+
+func (e *statusError) Error() string {
+	text := fmt.Sprintf("status %d %s", e.status, http.StatusText(e.status))
+	if e.body != "" {
+		text += ": " + e.body
+	}
+	return text
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+// exchange is what the HTTP layer learns of one request, for the layers above the library.
+type exchange struct {
+	mu         sync.Mutex
+	status     int
+	retryAfter time.Duration
+	body       string
+	tooLarge   bool
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, e *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, e)
+}
+
+// wireHTTP prepares streamable HTTP. A session needs no connection of its own.
+func wireHTTP(at *target) (*wire, error) {
+	c, err := newHTTPClient(at)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := transport.NewStreamableHTTP(at.conn.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(silent))
+	if err != nil {
+		return nil, err
+	}
+	return &wire{
+		transport: httpTap{tap: tap{tr}, http: tr},
+		lost:      context.Background(),
+		close:     c.CloseIdleConnections,
+	}, nil
+}
+
+// wireSSE prepares HTTP with server-sent events. The session is its stream: when that
+// ends, so do the calls that wait for it.
+func wireSSE(at *target) (*wire, error) {
+	c, err := newHTTPClient(at)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := transport.NewSSE(at.conn.URL, transport.WithHTTPClient(c), transport.WithSSELogger(silent),
+		transport.WithEndpointTimeout(time.Duration(at.conn.ConnectSeconds)*time.Second), transport.WithResponseTimeout(forEver))
+	if err != nil {
+		return nil, err
+	}
+	lost, end := context.WithCancelCause(context.Background())
+	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
+	return &wire{
+		transport: sseTap{tr},
+		lost:      lost,
+		close: func() {
+			end(errStopping)
+			c.CloseIdleConnections()
+		},
+	}, nil
+}
+
+// newHTTPClient makes the client of one target: its credentials, its limits, no redirect.
+func newHTTPClient(at *target) (*http.Client, error) {
+	u, err := url.Parse(at.conn.URL)
+	if err != nil {
+		return nil, fmt.Errorf("url %q: %w", shown(at.conn.URL), err)
+	}
+	security, err := tlsConfig(at.conn)
+	if err != nil {
+		return nil, refusal(fmt.Sprintf("%s: %v", at.name(), err), fmt.Sprintf("correct %s.%s in weft.yaml", SettingConnections, at.id))
+	}
+	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
+	if at.restricted {
+		d.Control = newRule(at.settings, at.conn.URL).control
+	}
+	base := &http.Transport{
+		DialContext: d.DialContext, TLSClientConfig: security, TLSHandshakeTimeout: dialTimeout,
+		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+	}
+	if at.conn.Proxy != "" {
+		proxy, err := url.Parse(at.conn.Proxy)
+		if err != nil {
+			return nil, fmt.Errorf("proxy of %s is not a URL", at.name())
+		}
+		base.Proxy = http.ProxyURL(proxy)
+	}
+	return &http.Client{
+		Transport: &guard{base: base, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
+		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
+			return &redirected{to: shown(req.URL.String())}
+		},
+	}, nil
+}
+
+func tlsConfig(c Connection) (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: %q has no PEM certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file, key_file: %w", err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+// guard is the round tripper under the library: it adds the credentials to every
+// request, DELETE included, to one server only; bounds every message; and notes the
+// status, which the library hides.
+type guard struct {
+	base         *http.Transport
+	scheme, host string
+	headers      map[string]string
+	limit        int
+}
+
+// CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
+func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
+
+// RoundTrip implements [http.RoundTripper].
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != g.scheme || req.URL.Host != g.host {
+		return nil, &redirected{to: shown(req.URL.String())}
+	}
+	req = req.Clone(req.Context())
+	for name, value := range g.headers {
+		req.Header.Set(name, value)
+	}
+	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
+	if ex == nil {
+		ex = &exchange{}
+	}
+	resp, err := g.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 400 {
+		ex.failed(resp)
+		return resp, nil
+	}
+	ex.mu.Lock()
+	ex.status = resp.StatusCode
+	ex.mu.Unlock()
+	events := isEventStream(resp.Header.Get("Content-Type"))
+	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
+	return resp, nil
+}
+
+// failed notes an error status with the beginning of the body, which it replaces.
+func (e *exchange) failed(resp *http.Response) {
+	// What came before a read error is worth showing; the status says the rest.
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status, e.body = resp.StatusCode, string(bytes.TrimSpace(body))
+	e.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+}

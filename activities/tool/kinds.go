@@ -1,0 +1,66 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Kind is a kind of connection that has tools.
+type Kind struct {
+	// Says is one line for listings.
+	Says string
+	dial func(ctx context.Context, at *target) (remote, error)
+}
+
+// Kinds are the kinds of connection by [plan.Connection.Kind]. An empty kind is mcp.
+var Kinds = map[string]Kind{
+	plan.ConnectionMCP: {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
+}
+
+func kindNames() string {
+	var names []string
+	for name := range Kinds {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return strings.Join(names, " or ")
+}
+
+// remote is a session with one server. Its methods may be called concurrently; their
+// errors are a *contract.Failure, errForgotten, or what classify knows.
+type remote interface {
+	list(ctx context.Context) ([]contract.ToolSpec, error)
+	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)
+	// usable is false when the session or its server is gone. idle says that no call runs.
+	usable(idle bool) bool
+	close()
+}
+
+// reply is the outcome of a call that the server answered.
+type reply struct {
+	text    string
+	isError bool
+}
+
+// errForgotten: the server no longer knows the session, and executed nothing.
+var errForgotten = errors.New("the server has forgotten the session")
+
+// dial begins a session. All connections are MCP's so far.
+func dial(ctx context.Context, at *target) (remote, error) {
+	s, err := Kinds[plan.ConnectionMCP].dial(ctx, at)
+	if err == nil {
+		return s, nil
+	}
+	if ctx.Err() == context.DeadlineExceeded {
+		return nil, at.failure(contract.ClassTimeout,
+			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, plain(err)),
+			fmt.Sprintf("is the server up? Raise %s.%s.connect_seconds if it starts slowly", SettingConnections, at.id))
+	}
+	return nil, err
+}

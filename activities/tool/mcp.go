@@ -1,0 +1,282 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"weft/activities/contract"
+)
+
+const (
+	// metaKey is the field of _meta that carries the idempotency key.
+	metaKey = "weft/idempotency-key"
+	// keyHeader carries it over HTTP. Its spelling is on purpose not canonical: Go's
+	// transport repeats a request by itself if it finds Idempotency-Key, and repeating is
+	// Temporal's. Servers do not tell the spellings apart.
+	keyHeader = "idempotency-key"
+	// lossGrace lets an answer that came just before the connection ended win.
+	lossGrace = 100 * time.Millisecond
+	// stalls is how many calls in a row may time out on a command that answers nothing
+	// before it is started anew.
+	stalls = 3
+)
+
+// silent swallows the library's log, which quotes what servers say.
+var silent = slog.New(slog.DiscardHandler)
+
+// wire is a transport that has been made ready, with what ends it.
+type wire struct {
+	transport transport.Interface
+	// lost is done when the server or the connection is gone.
+	lost context.Context
+	// restarts: timeouts say that the server hangs, and a new one would not.
+	restarts bool
+	// why adds to an error what is known of the server's end; may be nil.
+	why func(error) error
+	// close ends what is behind the transport.
+	close func()
+}
+
+// transports are the ways to an MCP server, by [Connection.Transport].
+var transports = map[string]func(at *target) (*wire, error){
+	TransportHTTP:  wireHTTP,
+	TransportSSE:   wireSSE,
+	TransportStdio: wireStdio,
+}
+
+var transportNames = []string{TransportHTTP, TransportSSE, TransportStdio}
+
+// session is a session with an MCP server.
+type session struct {
+	at       *target
+	wire     *wire
+	client   *client.Client
+	listed   atomic.Bool
+	timeouts atomic.Int32
+	tokens   atomic.Int64
+	closing  sync.Once
+
+	mu       sync.Mutex
+	progress map[string]chan string // by progress token
+}
+
+// dialMCP begins a session: it starts the transport and shakes hands. ctx bounds the
+// beginning, not the session.
+func dialMCP(ctx context.Context, at *target) (remote, error) {
+	w, err := transports[at.conn.Transport](at)
+	if err != nil {
+		return nil, classifyDial(at, err)
+	}
+	s := &session{at: at, wire: w, client: client.NewClient(w.transport), progress: map[string]chan string{}}
+	if err := s.begin(ctx); err != nil {
+		if w.why != nil {
+			err = w.why(err)
+		}
+		s.close()
+		return nil, classifyDial(at, err)
+	}
+	return s, nil
+}
+
+func (s *session) begin(ctx context.Context) error {
+	// Start's context is the stream's for SSE, so it must outlive ctx.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	inner := s.wire.close
+	s.wire.close = func() { end(); inner() }
+	ex := &exchange{}
+	if err := s.client.Start(withExchange(life, ex)); err != nil {
+		_, err = ex.judge(nil, err)
+		return err
+	}
+	if !stop() {
+		return ctx.Err()
+	}
+	s.client.OnNotification(s.notified)
+	_, err := s.client.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
+		ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
+	}})
+	return err
+}
+
+func (s *session) usable(idle bool) bool {
+	if s.wire.lost.Err() != nil {
+		return false
+	}
+	return !s.wire.restarts || !idle || s.timeouts.Load() < stalls
+}
+
+func (s *session) close() {
+	s.closing.Do(func() {
+		_ = s.client.Close()
+		s.wire.close()
+	})
+}
+
+// call makes one call. A server that wants parameters mirrored in headers refuses a call
+// until its tools have been listed on this session; it has executed nothing then.
+func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+	a, err := s.callOnce(ctx, in, m)
+	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.listed.Load() {
+		if _, err := s.list(ctx); err != nil {
+			return reply{}, err
+		}
+		a, err = s.callOnce(ctx, in, m)
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	if a.problem != nil {
+		return s.problem(a.problem)
+	}
+	return s.reply(in.Name, a.result)
+}
+
+func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (*answer, error) {
+	req := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: in.Name, Arguments: in.Arguments}}
+	meta := &mcp.Meta{AdditionalFields: map[string]any{}}
+	if m.IdempotencyKey != "" {
+		meta.AdditionalFields[metaKey] = m.IdempotencyKey
+		req.Header = http.Header{keyHeader: {m.IdempotencyKey}}
+	}
+	if m.Progress != nil {
+		token, stop := s.follow(m.Progress)
+		defer stop()
+		meta.ProgressToken = token
+	}
+	if meta.ProgressToken != nil || len(meta.AdditionalFields) > 0 {
+		req.Params.Meta = meta
+	}
+	return s.ask(ctx, func(ctx context.Context) error {
+		_, err := s.client.CallTool(ctx, req)
+		return err
+	})
+}
+
+// ask runs one request and returns the server's answer in its own bytes: the library's
+// reading of them loses numbers, parts of schemas, and all of a result that has one part
+// it does not know.
+func (s *session) ask(ctx context.Context, send func(context.Context) error) (*answer, error) {
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(s.wire.lost, func() {
+		select {
+		case <-time.After(lossGrace):
+			cancel(context.Cause(s.wire.lost))
+		case <-run.Done():
+		}
+	})
+	defer stop()
+	a := &answer{}
+	err := send(withAnswer(run, a))
+	if a.complete() {
+		s.timeouts.Store(0)
+		return a, nil
+	}
+	switch {
+	case err == nil:
+		err = errNoResult
+	case ctx.Err() != nil:
+		if ctx.Err() == context.DeadlineExceeded {
+			s.timeouts.Add(1)
+		}
+		return nil, ctx.Err()
+	case run.Err() != nil:
+		err = context.Cause(run)
+	}
+	if s.wire.why != nil {
+		err = s.wire.why(err)
+	}
+	if forgotten(err) {
+		return nil, fmt.Errorf("%w: %w", errForgotten, err)
+	}
+	return nil, err
+}
+
+// follow registers a receiver of progress texts. Notifications come on the connection's
+// read loop, which must not wait for anybody.
+func (s *session) follow(receive func(string)) (token string, stop func()) {
+	token = fmt.Sprintf("weft-%d", s.tokens.Add(1))
+	texts := make(chan string, 16)
+	s.mu.Lock()
+	s.progress[token] = texts
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for text := range texts {
+			receive(text)
+		}
+	}()
+	return token, func() {
+		s.mu.Lock()
+		delete(s.progress, token)
+		close(texts)
+		s.mu.Unlock()
+		<-done
+	}
+}
+
+func (s *session) notified(n mcp.JSONRPCNotification) {
+	if n.Method != "notifications/progress" {
+		return
+	}
+	fields := n.Params.AdditionalFields
+	token, _ := fields["progressToken"].(string)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts := s.progress[token]
+	if texts == nil {
+		return
+	}
+	select {
+	case texts <- s.at.secrets.text(short(progressText(fields))):
+	default:
+	}
+}
+
+func progressText(fields map[string]any) string {
+	text := fmt.Sprint(fields["progress"])
+	if total, ok := fields["total"]; ok {
+		text += fmt.Sprintf("/%v", total)
+	}
+	if message, _ := fields["message"].(string); message != "" {
+		text += " " + message
+	}
+	return text
+}
+
+// problem tells errors that belong to the model from those of the connection. A server
+// that answers a call with an error has looked at it: unknown tools, wrong arguments and
+// handlers that failed are the tool's own.
+func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
+	switch p.Code {
+	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
+		return reply{}, fmt.Errorf("%w: %s", errForgotten, p.Message)
+	case mcp.PARSE_ERROR, mcp.INVALID_REQUEST, mcp.HEADER_MISMATCH, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+		return reply{}, s.at.failure(contract.ClassBadRequest,
+			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")
+	case codeTooLarge:
+		return reply{}, s.at.tooLarge()
+	}
+	text := p.Message
+	if text == "" {
+		text = fmt.Sprintf("error %d", p.Code)
+	}
+	if p.Data != nil {
+		if data, err := json.Marshal(p.Data); err == nil && string(data) != `""` {
+			text += " " + string(data)
+		}
+	}
+	return reply{text: text, isError: true}, nil
+}

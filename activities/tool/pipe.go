@@ -1,0 +1,204 @@
+package tool
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+)
+
+var (
+	errBacklog = errors.New("the command does not read its input")
+	errEnded   = errors.New("the command has ended")
+)
+
+// outbox writes messages to a command. A write never waits for the command: the library
+// writes under a lock and without a context, so that a command that does not read would
+// block every call for ever.
+type outbox struct {
+	file  *os.File
+	limit int
+	done  chan struct{}
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	queue  [][]byte
+	size   int
+	closed bool
+}
+
+func newOutbox(file *os.File, limit int) *outbox {
+	o := &outbox{file: file, limit: limit, done: make(chan struct{})}
+	o.wake = sync.NewCond(&o.mu)
+	go o.pump()
+	return o
+}
+
+// Write queues a message. It fails when the command is gone, or lets too much wait.
+func (o *outbox) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return 0, errEnded
+	}
+	if o.size > 0 && o.size+len(p) > o.limit {
+		return 0, errBacklog
+	}
+	o.queue = append(o.queue, bytes.Clone(p))
+	o.size += len(p)
+	o.wake.Signal()
+	return len(p), nil
+}
+
+// Close closes the command's input. What still waits is lost.
+func (o *outbox) Close() error {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil
+	}
+	o.closed = true
+	o.wake.Signal()
+	o.mu.Unlock()
+	err := o.file.Close()
+	<-o.done
+	return err
+}
+
+func (o *outbox) pump() {
+	defer close(o.done)
+	for {
+		o.mu.Lock()
+		for len(o.queue) == 0 && !o.closed {
+			o.wake.Wait()
+		}
+		if o.closed {
+			o.mu.Unlock()
+			return
+		}
+		message := o.queue[0]
+		o.queue = o.queue[1:]
+		o.mu.Unlock()
+		_, err := o.file.Write(message)
+		o.mu.Lock()
+		o.size -= len(message)
+		if err != nil {
+			o.queue, o.size = nil, 0
+		}
+		o.mu.Unlock()
+	}
+}
+
+// lines reads a command's messages, one a line, and bounds them. A message that is too
+// long is not kept; the call that it answers gets an error in its place, and the session
+// goes on.
+type lines struct {
+	file  *os.File
+	r     *bufio.Reader
+	limit int
+	rest  []byte // of the line that is being handed out
+	lost  func()
+	once  sync.Once
+	done  chan struct{}
+	over  atomic.Bool
+}
+
+func newLines(file *os.File, limit int, lost func()) *lines {
+	return &lines{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost, done: make(chan struct{})}
+}
+
+// tooLong says whether the session ended because of a message that was too long.
+func (l *lines) tooLong() bool { return l.over.Load() }
+
+// Read hands out whole lines. Every end is io.EOF: the library logs others.
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.rest) == 0 {
+		line, err := l.line()
+		if err != nil {
+			l.once.Do(func() {
+				l.lost()
+				l.file.Close()
+				close(l.done)
+			})
+			return 0, io.EOF
+		}
+		l.rest = line
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// line reads the next line, or what stands for it.
+func (l *lines) line() ([]byte, error) {
+	var line []byte
+	for {
+		part, err := l.r.ReadSlice('\n')
+		switch {
+		case len(line)+len(part) <= l.limit:
+			line = append(line, part...)
+		case errors.Is(err, bufio.ErrBufferFull):
+			return l.skip(line)
+		case err == nil:
+			return l.instead(line)
+		}
+		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(line) > 0 {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}
+
+// skip reads to the end of a line that is too long.
+func (l *lines) skip(head []byte) ([]byte, error) {
+	for {
+		switch _, err := l.r.ReadSlice('\n'); {
+		case err == nil:
+			return l.instead(head)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			l.over.Store(true)
+			return nil, err
+		}
+	}
+}
+
+// instead makes the answer that stands for one that is too long. One that does not say
+// early which request it answers ends the session, so that its call does not wait.
+func (l *lines) instead(head []byte) ([]byte, error) {
+	id := requestID(head)
+	if id == nil {
+		l.over.Store(true)
+		return nil, errTooLarge
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"too large"}}`+"\n", id, codeTooLarge), nil
+}
+
+// requestID finds the field id in the beginning of a message; nil: not there, or it is a
+// request or notification of the server's.
+func requestID(head []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(head))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil || name == "method" {
+			return nil
+		}
+		if name == "id" {
+			return value
+		}
+	}
+	return nil
+}

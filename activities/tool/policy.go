@@ -1,0 +1,167 @@
+package tool
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"syscall"
+
+	"weft/activities/contract"
+)
+
+// rule is the policy for one URL that a flow or a run supplies.
+type rule struct {
+	settings *Settings
+	host     string // without port, lower case
+	port     string // empty where the URL names none
+}
+
+// refused says why a URL is not called.
+type refused struct {
+	host, address, reason string
+}
+
+func (r *refused) Error() string {
+	if r.address == "" || r.address == r.host {
+		return fmt.Sprintf("%s is %s", r.host, r.reason)
+	}
+	return fmt.Sprintf("%s is at %s, %s", r.host, r.address, r.reason)
+}
+
+func (r *refused) failure(id string) *contract.Failure {
+	return refusal(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()),
+		fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or %s: true for all such addresses",
+			SettingAllowHosts, r.host, SettingAllowPrivate))
+}
+
+func newRule(s *Settings, raw string) rule {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return rule{settings: s}
+	}
+	return rule{settings: s, host: canonicalHost(u.Hostname()), port: u.Port()}
+}
+
+func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
+
+// allowed says whether the operator lifted the policy for this host.
+func (r rule) allowed() bool {
+	if r.settings.AllowPrivate {
+		return true
+	}
+	for _, h := range r.settings.AllowHosts {
+		h = canonicalHost(h)
+		if h == r.host || h == net.JoinHostPort(r.host, r.port) || strings.Trim(h, "[]") == r.host {
+			return true
+		}
+	}
+	return false
+}
+
+// checkName refuses what the name alone gives away, without asking a name server.
+func (r rule) checkName() *refused {
+	if r.allowed() {
+		return nil
+	}
+	if r.host == "localhost" || strings.HasSuffix(r.host, ".localhost") {
+		return &refused{host: r.host, reason: "a loopback name"}
+	}
+	ip, err := netip.ParseAddr(r.host)
+	if err != nil {
+		return nil
+	}
+	return r.checkAddr(ip)
+}
+
+func (r rule) checkAddr(ip netip.Addr) *refused {
+	if reason := special(ip); reason != "" {
+		return &refused{host: r.host, address: ip.String(), reason: reason}
+	}
+	return nil
+}
+
+// control is a [net.Dialer]'s: it sees the address that is really dialled, after the
+// name server's answer, so an answer that changes later changes nothing.
+func (r rule) control(_, address string, _ syscall.RawConn) error {
+	if r.allowed() {
+		return nil
+	}
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &refused{host: r.host, address: address, reason: "not an internet address"}
+	}
+	if no := r.checkAddr(ap.Addr()); no != nil {
+		return no
+	}
+	return nil
+}
+
+// ranges that are not the public internet, besides what netip itself knows.
+var ranges = []struct {
+	prefix netip.Prefix
+	reason string
+}{
+	{netip.MustParsePrefix("169.254.169.254/32"), "the cloud's metadata address"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "the cloud's metadata address"},
+	{netip.MustParsePrefix("100.100.100.200/32"), "the cloud's metadata address"},
+	{netip.MustParsePrefix("fd00:ec2::254/128"), "the cloud's metadata address"},
+	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified address"},
+	{netip.MustParsePrefix("100.64.0.0/10"), "a private address"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("198.18.0.0/15"), "a private address"},
+	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
+	{netip.MustParsePrefix("fec0::/10"), "a private address"},
+	{netip.MustParsePrefix("100::/64"), "a reserved address"},
+}
+
+// special says what an address is if it is not one of the public internet.
+func special(ip netip.Addr) string {
+	ip = ip.Unmap().WithZone("")
+	for _, r := range ranges {
+		if r.prefix.Contains(ip) {
+			return r.reason
+		}
+	}
+	switch {
+	case ip.IsLoopback():
+		return "a loopback address"
+	case ip.IsPrivate():
+		return "a private address"
+	case ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast():
+		return "a link-local address"
+	case ip.IsUnspecified():
+		return "an unspecified address"
+	case ip.IsMulticast():
+		return "a multicast address"
+	case !ip.IsGlobalUnicast():
+		return "a reserved address"
+	}
+	if inner, ok := embedded(ip); ok {
+		return special(inner)
+	}
+	return ""
+}
+
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	nat64Own  = netip.MustParsePrefix("64:ff9b:1::/48")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+	oldCompat = netip.MustParsePrefix("::/96")
+)
+
+// embedded is the IPv4 address that an IPv6 address of a transition mechanism leads to.
+func embedded(ip netip.Addr) (netip.Addr, bool) {
+	if !ip.Is6() {
+		return netip.Addr{}, false
+	}
+	b := ip.As16()
+	switch {
+	case nat64.Contains(ip), nat64Own.Contains(ip), oldCompat.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[12:16])), true
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6])), true
+	}
+	return netip.Addr{}, false
+}

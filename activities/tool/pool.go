@@ -1,0 +1,192 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// errStopping: the worker ends.
+var errStopping = errors.New("the worker is stopping")
+
+// pool keeps one session per target for all calls of a worker. A session is dialled
+// once however many calls wait for it, and by nobody's context: a call that is
+// cancelled takes nothing from the others.
+type pool struct {
+	dial func(context.Context, *target) (remote, error)
+	idle time.Duration
+	ctx  context.Context // of sessions that are being dialled
+	stop context.CancelFunc
+	work sync.WaitGroup // dials, and closes in the background
+
+	mu      sync.Mutex
+	closed  bool
+	entries map[string]*entry // by target.key
+	all     map[*entry]bool   // those that still have to be closed, dropped ones included
+}
+
+// entry is one session. ready is closed when server or err is set; the rest is guarded
+// by the pool's lock.
+type entry struct {
+	key    string
+	ready  chan struct{}
+	server remote
+	err    error
+
+	users int
+	gone  bool // no longer offered; closed when users is 0
+	timer *time.Timer
+}
+
+func newPool(idle time.Duration, dial func(context.Context, *target) (remote, error)) *pool {
+	ctx, stop := context.WithCancel(context.Background())
+	return &pool{dial: dial, idle: idle, ctx: ctx, stop: stop, entries: map[string]*entry{}, all: map[*entry]bool{}}
+}
+
+// acquire returns the session of a target, dialling it if need be. The caller releases it.
+func (p *pool) acquire(ctx context.Context, at *target) (*entry, error) {
+	e, err := p.enter(at)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-e.ready:
+	case <-ctx.Done():
+		p.release(e)
+		return nil, ctx.Err()
+	}
+	if e.err != nil {
+		p.release(e)
+		return nil, e.err
+	}
+	return e, nil
+}
+
+func (p *pool) enter(at *target) (*entry, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errStopping
+	}
+	e := p.entries[at.key]
+	if e != nil && e.server != nil && !e.server.usable(e.users == 0) {
+		p.forget(e)
+		e = nil
+	}
+	if e == nil {
+		e = &entry{key: at.key, ready: make(chan struct{})}
+		p.entries[at.key] = e
+		p.all[e] = true
+		p.work.Go(func() { p.open(e, at) })
+	}
+	e.users++
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+	return e, nil
+}
+
+func (p *pool) open(e *entry, at *target) {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Duration(at.conn.ConnectSeconds)*time.Second)
+	defer cancel()
+	s, err := p.dial(ctx, at)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed && err != nil {
+		err = errStopping
+	}
+	e.server, e.err = s, err
+	close(e.ready)
+	if err != nil {
+		p.forget(e)
+		return
+	}
+	p.rest(e)
+}
+
+// release ends a use of a session.
+func (p *pool) release(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.users--
+	p.rest(e)
+}
+
+// drop takes a session out of the offer; it is closed when its last call is over.
+func (p *pool) drop(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(e)
+}
+
+// forget is drop under the lock.
+func (p *pool) forget(e *entry) {
+	e.gone = true
+	if p.entries[e.key] == e {
+		delete(p.entries, e.key)
+	}
+	p.rest(e)
+}
+
+// rest closes an unused session if it is not offered any more, and else after a while.
+// The lock is held. While the pool closes, close does it all.
+func (p *pool) rest(e *entry) {
+	if e.users > 0 || !p.all[e] || p.closed {
+		return
+	}
+	select {
+	case <-e.ready:
+	default:
+		return
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer = nil
+	}
+	if !e.gone {
+		e.timer = time.AfterFunc(p.idle, func() { p.expire(e) })
+		return
+	}
+	delete(p.all, e)
+	if e.server != nil {
+		p.work.Go(e.server.close)
+	}
+}
+
+func (p *pool) expire(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.users == 0 && !e.gone {
+		p.forget(e)
+	}
+}
+
+// close closes all sessions, used or not, and waits until they are.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.stop()
+	p.work.Wait()
+	p.mu.Lock()
+	var open []remote
+	for e := range p.all {
+		if e.timer != nil {
+			e.timer.Stop()
+		}
+		if e.server != nil {
+			open = append(open, e.server)
+		}
+		delete(p.all, e)
+		e.gone = true
+	}
+	p.entries = map[string]*entry{}
+	p.mu.Unlock()
+	var all sync.WaitGroup
+	for _, s := range open {
+		all.Go(s.close)
+	}
+	all.Wait()
+}

@@ -1,0 +1,253 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+
+	"weft/activities/contract"
+)
+
+const (
+	// exitGrace is how long a command has to end by itself, and again after SIGTERM.
+	exitGrace = time.Second
+	// lastWords bounds what is kept of a command's standard error.
+	lastWords = 4 << 10
+)
+
+// process is a command that serves MCP on its standard input and output. It belongs to
+// the session, never to a call: no call's context ends it.
+type process struct {
+	cmd    *exec.Cmd
+	in     *outbox
+	out    *lines
+	stderr *tail
+	exited chan struct{}
+	state  error // of Wait; after exited
+}
+
+// wireStdio starts the command of a target.
+func wireStdio(at *target) (*wire, error) {
+	lost, end := context.WithCancelCause(context.Background())
+	p, err := startProcess(at, func() { end(errors.New("the command has ended")) })
+	if err != nil {
+		return nil, refusal(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
+			fmt.Sprintf("correct %s.%s.command in weft.yaml", SettingConnections, at.id))
+	}
+	tr := transport.NewIO(p.out, p.in, nil)
+	return &wire{
+		transport: tap{tr},
+		lost:      lost,
+		restarts:  true,
+		why:       func(err error) error { return p.why(at, err) },
+		close: func() {
+			end(errStopping)
+			p.stop()
+		},
+	}, nil
+}
+
+func startProcess(at *target, lost func()) (*process, error) {
+	env := environment(at)
+	path, err := lookUp(at.conn.Command, env["PATH"], at.conn.Dir)
+	if err != nil {
+		return nil, err
+	}
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{exited: make(chan struct{}), stderr: &tail{}}
+	p.cmd = &exec.Cmd{
+		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: assignments(env), Dir: at.conn.Dir,
+		// Files, not writers: Wait must not wait for what the command has started.
+		Stdin: pipes.inR, Stdout: pipes.outW, Stderr: pipes.errW,
+	}
+	if p.cmd.Dir == "" {
+		p.cmd.Dir = os.TempDir()
+	}
+	ownGroup(p.cmd)
+	if err := p.cmd.Start(); err != nil {
+		pipes.close()
+		return nil, err
+	}
+	pipes.closeTheirs()
+	p.in = newOutbox(pipes.inW, at.settings.MaxMessageBytes)
+	p.out = newLines(pipes.outR, at.settings.MaxMessageBytes, lost)
+	go p.stderr.drain(pipes.errR)
+	go p.reap(pipes)
+	return p, nil
+}
+
+// reap waits for the command and ends what it leaves behind.
+func (p *process) reap(pipes *pipes) {
+	p.state = p.cmd.Wait()
+	signalGroup(p.cmd, true)
+	// What left the group may still hold the pipes: read what is there, then stop.
+	soon := time.Now().Add(lossGrace)
+	_ = pipes.outR.SetReadDeadline(soon)
+	_ = pipes.errR.SetReadDeadline(soon)
+	p.in.Close()
+	close(p.exited)
+}
+
+// stop ends the command: by closing its input, then by SIGTERM, then by SIGKILL, the
+// last two to its whole group.
+func (p *process) stop() {
+	p.in.Close()
+	for _, force := range []bool{false, true} {
+		select {
+		case <-p.exited:
+		case <-time.After(exitGrace):
+			signalGroup(p.cmd, force)
+			continue
+		}
+		break
+	}
+	<-p.exited
+	<-p.out.done
+}
+
+// why adds how the command ended to an error that its end caused.
+func (p *process) why(at *target, err error) error {
+	var f *contract.Failure
+	if errors.As(err, &f) || !errors.Is(err, transport.ErrTransportClosed) && !errors.Is(err, fs.ErrClosed) &&
+		!errors.Is(err, errBacklog) && !errors.Is(err, errEnded) && !strings.Contains(err.Error(), "file already closed") {
+		return err
+	}
+	if errors.Is(err, errBacklog) {
+		return at.failure(contract.ClassUnavailable, errBacklog.Error(), "")
+	}
+	if p.out.tooLong() {
+		return errTooLarge
+	}
+	text := "the command closed its output"
+	select {
+	case <-p.exited:
+		text = "the command ended"
+		if p.state != nil {
+			text += " with " + p.state.Error()
+		}
+	case <-time.After(2 * lossGrace):
+	}
+	if words := p.stderr.String(); words != "" {
+		text += "; its last words: " + words
+	}
+	return at.failure(contract.ClassUnavailable, text, "")
+}
+
+// environment is all that a command gets: PATH and HOME of the worker, and what its
+// connection names.
+func environment(at *target) map[string]string {
+	env := map[string]string{}
+	for name, value := range at.settings.BaseEnv {
+		env[name] = value
+	}
+	for name, value := range at.conn.Env {
+		env[name] = value
+	}
+	return env
+}
+
+func assignments(env map[string]string) []string {
+	var out []string
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// lookUp finds a command as a shell would with the command's own PATH. A relative path
+// with a slash starts at its working directory.
+func lookUp(command, path, dir string) (string, error) {
+	if strings.ContainsRune(command, filepath.Separator) {
+		if !filepath.IsAbs(command) && dir != "" {
+			command = filepath.Join(dir, command)
+		}
+		return filepath.Abs(command)
+	}
+	for _, d := range filepath.SplitList(path) {
+		if !filepath.IsAbs(d) {
+			continue
+		}
+		full := filepath.Join(d, command)
+		if info, err := os.Stat(full); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return full, nil
+		}
+	}
+	return "", fmt.Errorf("not found in PATH %q", path)
+}
+
+// pipes connect a command; the second letter says which end.
+type pipes struct{ inR, inW, outR, outW, errR, errW *os.File }
+
+func openPipes() (*pipes, error) {
+	p := &pipes{}
+	for _, ends := range [][2]**os.File{{&p.inR, &p.inW}, {&p.outR, &p.outW}, {&p.errR, &p.errW}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		*ends[0], *ends[1] = r, w
+	}
+	return p, nil
+}
+
+func (p *pipes) closeTheirs() { closeAll(p.inR, p.outW, p.errW) }
+
+func (p *pipes) close() { closeAll(p.inR, p.inW, p.outR, p.outW, p.errR, p.errW) }
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// tail keeps the end of what a command writes to its standard error, and reads it
+// always, because a full pipe would block the command.
+type tail struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+func (t *tail) drain(r *os.File) {
+	defer r.Close()
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := r.Read(buf)
+		t.mu.Lock()
+		t.end = append(t.end, buf[:n]...)
+		if extra := len(t.end) - lastWords; extra > 0 {
+			t.end = append(t.end[:0], t.end[extra:]...)
+		}
+		t.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// String is the end of the output, in one line, at most as long as an error may be.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.end), "")), " ")
+	if extra := len(text) - longestText/2; extra > 0 {
+		text = "..." + strings.ToValidUTF8(text[extra:], "")
+	}
+	return text
+}

@@ -1,0 +1,141 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// toolResult is a result of tools/call in the server's own bytes.
+type toolResult struct {
+	Content       []json.RawMessage          `json:"content"`
+	Structured    json.RawMessage            `json:"structuredContent"`
+	IsError       bool                       `json:"isError"`
+	ResultType    string                     `json:"resultType"`
+	InputRequests map[string]json.RawMessage `json:"inputRequests"`
+}
+
+// content is one part of a result. Fields beyond these are not for a model.
+type content struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Data     string `json:"data"`
+	MIMEType string `json:"mimeType"`
+	URI      string `json:"uri"`
+	Name     string `json:"name"`
+	Size     *int64 `json:"size"`
+	Resource *struct {
+		URI      string  `json:"uri"`
+		MIMEType string  `json:"mimeType"`
+		Text     *string `json:"text"`
+		Blob     string  `json:"blob"`
+	} `json:"resource"`
+}
+
+// reply renders a result as text: parts in order, a line each, what is not text by its
+// type and size; then the structured content, unless a part says the same.
+func (s *session) reply(name string, raw []byte) (reply, error) {
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return reply{}, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("result of tool %q: %v", name, err), "report it to the server's author")
+	}
+	if r.ResultType == "input_required" {
+		if len(r.InputRequests) == 0 {
+			return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server has put off tool %q", name), "")
+		}
+		return reply{text: fmt.Sprintf("tool %q asks its caller for more input, which is not possible here", name), isError: true}, nil
+	}
+	var (
+		parts []string
+		said  bool // the structured content
+	)
+	for i, part := range r.Content {
+		var c content
+		if err := json.Unmarshal(part, &c); err != nil {
+			return reply{}, s.at.failure(contract.ClassBadRequest,
+				fmt.Sprintf("result of tool %q, content %d: %v", name, i, err), "report it to the server's author")
+		}
+		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
+		parts = append(parts, c.render(len(part)))
+	}
+	if len(r.Structured) > 0 && string(r.Structured) != "null" && !said {
+		if strings.Join(parts, "") == "" {
+			parts = nil
+		}
+		parts = append(parts, compact(r.Structured))
+	}
+	return reply{text: strings.Join(parts, "\n"), isError: r.IsError}, nil
+}
+
+// render is a part as text; size is what its JSON has.
+func (c content) render(size int) string {
+	switch c.Type {
+	case "text":
+		return c.Text
+	case "image", "audio":
+		return placeholder(c.Type, c.MIMEType, decodedSize(c.Data))
+	case "resource_link":
+		text := fmt.Sprintf("[resource link %s", c.URI)
+		for _, more := range []string{c.Name, c.MIMEType} {
+			if more != "" {
+				text += ", " + more
+			}
+		}
+		if c.Size != nil {
+			text += fmt.Sprintf(", %d bytes", *c.Size)
+		}
+		return text + "]"
+	case "resource":
+		if c.Resource == nil {
+			return "[resource without content]"
+		}
+		if c.Resource.Text != nil {
+			return fmt.Sprintf("[resource %s]\n%s", c.Resource.URI, *c.Resource.Text)
+		}
+		return placeholder("resource "+c.Resource.URI, c.Resource.MIMEType, decodedSize(c.Resource.Blob))
+	}
+	return fmt.Sprintf("[content of type %q, %d bytes of JSON]", c.Type, size)
+}
+
+func placeholder(what, mime string, size int) string {
+	if mime != "" {
+		what += ", " + mime
+	}
+	return fmt.Sprintf("[%s, %d bytes]", what, size)
+}
+
+// decodedSize is how many bytes a base64 text stands for.
+func decodedSize(b64 string) int {
+	return len(strings.TrimRight(b64, "=")) * 3 / 4
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// sameJSON says whether two texts are the same JSON, numbers compared digit by digit.
+func sameJSON(a, b []byte) bool {
+	x, ok := exact(a)
+	if !ok {
+		return false
+	}
+	y, ok := exact(b)
+	return ok && reflect.DeepEqual(x, y)
+}
+
+func exact(raw []byte) (v any, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil, false
+	}
+	return v, !d.More()
+}

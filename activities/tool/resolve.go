@@ -1,0 +1,156 @@
+package tool
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/url"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// target is a server, ready to be dialled.
+type target struct {
+	// id is the connection's, or the URL of one that has none.
+	id   string
+	conn Connection
+	// restricted: the URL is a flow's or a run's, and subject to the policy.
+	restricted bool
+	settings   *Settings
+	secrets    secrets
+	key        string
+}
+
+// Resolve says which connection a tool is called at: the URL that the flow or the run
+// supplies, under the policy; else the worker's own connection of that id; else, for a
+// tool bound to no connection, the one that the setting tools.<name> names. The result
+// has the id or the URL to call, never a credential.
+//
+// A URL that a flow supplies never gets the credentials of the worker's connection of
+// the same id, unless it is that connection's own URL.
+//
+// It fails with a *[contract.Failure] of class connection.
+func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
+	if c.Kind != "" {
+		if _, ok := Kinds[c.Kind]; !ok {
+			return c, refusal(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
+		}
+	}
+	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}, nil
+	}
+	if c.URL != "" {
+		if err := t.checkSupplied(c); err != nil {
+			return c, err
+		}
+		c.Kind = plan.ConnectionMCP
+		return c, nil
+	}
+	if c.ID != "" {
+		return c, refusal(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
+			fmt.Sprintf("set %s.%s in weft.yaml, or give the connection a url", SettingConnections, c.ID))
+	}
+	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
+		return plan.Connection{ID: id, Kind: plan.ConnectionMCP}, nil
+	}
+	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s", toolName, t.settings.known()),
+		fmt.Sprintf("set %s.%s in weft.yaml to the id of the connection that has it (%s.<id>)", SettingTools, orName(toolName), SettingConnections))
+}
+
+// checkSupplied checks what can be checked of a URL without a name server; the rest is
+// checked when it is dialled.
+func (t *Tools) checkSupplied(c plan.Connection) error {
+	if problem := urlProblem(c.URL); problem != "" {
+		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), "correct the url of the connection")
+	}
+	if t.listed(c.URL) {
+		return nil
+	}
+	if r := newRule(&t.settings, c.URL).checkName(); r != nil {
+		return r.failure(c.ID)
+	}
+	return nil
+}
+
+// listed says whether a URL is that of one of the operator's connections.
+func (t *Tools) listed(raw string) bool {
+	for _, c := range t.settings.Connections {
+		if c.URL == raw {
+			return true
+		}
+	}
+	return false
+}
+
+// locate resolves a connection to what is dialled.
+func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
+	c, err := t.Resolve(c, toolName)
+	if err != nil {
+		return nil, err
+	}
+	at := &target{id: c.ID, settings: &t.settings}
+	if c.URL == "" {
+		at.conn = t.settings.Connections[c.ID]
+	} else {
+		at.conn = Connection{Transport: TransportHTTP, URL: c.URL}.withDefaults()
+		at.restricted = !t.listed(c.URL)
+		if at.id == "" {
+			at.id = shown(c.URL)
+		}
+	}
+	at.secrets = newSecrets(at.conn)
+	at.key, err = at.identity()
+	return at, err
+}
+
+// identity is the same for targets that can share a session: the same server with the
+// same credentials under the same policy. A command belongs to its connection alone.
+func (t *target) identity() (string, error) {
+	conn := t.conn
+	conn.TimeoutSeconds, conn.Retry = 0, ""
+	id := ""
+	if conn.Transport == TransportStdio {
+		id = t.id
+	}
+	b, err := json.Marshal([]any{id, t.restricted, conn})
+	if err != nil {
+		return "", fmt.Errorf("encode connection %q: %w", t.id, err)
+	}
+	sum := sha256.Sum256(b)
+	return string(sum[:]), nil
+}
+
+// name is how messages call the target.
+func (t *target) name() string {
+	if t.conn.URL == "" || t.id == shown(t.conn.URL) {
+		return fmt.Sprintf("connection %q", t.id)
+	}
+	return fmt.Sprintf("connection %q (%s)", t.id, shown(t.conn.URL))
+}
+
+// failure makes a failure of this target, without its secrets.
+func (t *target) failure(class, text, remedy string) *contract.Failure {
+	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.secrets.text(text)), Remedy: t.secrets.text(remedy)}
+}
+
+func refusal(text, remedy string) *contract.Failure {
+	return &contract.Failure{Class: contract.ClassConnection, Text: text, Remedy: remedy}
+}
+
+// shown is a URL without what can be secret in it.
+func shown(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(not a URL)"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+func orName(name string) string {
+	if name == "" {
+		return "<name>"
+	}
+	return name
+}

@@ -1,0 +1,277 @@
+package tool
+
+import (
+	"fmt"
+	"net/url"
+	"sort"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// Names of settings in weft.yaml that refusals quote.
+const (
+	SettingConnections  = "connections"
+	SettingTools        = "tools"
+	SettingAllowPrivate = "allow_private"
+	SettingAllowHosts   = "allow_hosts"
+)
+
+// Transports of a [Connection].
+const (
+	TransportHTTP  = "http"
+	TransportSSE   = "sse"
+	TransportStdio = "stdio"
+)
+
+const retryNever = "never"
+
+// Settings say which tools a worker can reach. Plain data; package worker/config fills it.
+type Settings struct {
+	// Connections are the operator's servers, by the id that flows use.
+	Connections map[string]Connection
+	// Tools maps the name of a tool that a flow binds to no connection to the id of the
+	// connection that has it.
+	Tools map[string]string
+	// AllowPrivate lets URLs that a flow or a run supplies lead to private, loopback and
+	// link-local addresses.
+	AllowPrivate bool
+	// AllowHosts are hosts, or host:port, that such URLs may always lead to.
+	AllowHosts []string
+	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
+	MaxResultBytes int
+	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times
+	// MaxResultBytes and 1 MiB.
+	MaxMessageBytes int
+	// IdleSeconds is how long an unused session stays open; 0 means 600.
+	IdleSeconds int
+	// BaseEnv is what every command gets of the worker's environment: PATH and HOME and
+	// nothing else. Without PATH it is /usr/local/bin:/usr/bin:/bin.
+	BaseEnv map[string]string
+}
+
+// Connection is one server of the operator's.
+type Connection struct {
+	// Transport is http (streamable HTTP; the default with URL), sse or stdio (the default
+	// with Command).
+	Transport string
+	// URL is the server's, for http and sse. It is not subject to the policy.
+	URL string
+	// Headers go with every request; their values are secrets.
+	Headers map[string]string
+	// Command, with Args, is started for stdio: a path, or a name that is looked up in PATH.
+	Command string
+	Args    []string
+	// Env is the command's environment, besides PATH and HOME; its values are secrets.
+	Env map[string]string
+	// Dir is the command's working directory; empty means the system's directory for
+	// temporary files.
+	Dir string
+	// TimeoutSeconds bounds one attempt of a call; 0 leaves it to the flow's policy.
+	TimeoutSeconds int
+	// ConnectSeconds bounds the start of a session; 0 means 30.
+	ConnectSeconds int
+	// Retry is empty or "never": a call whose outcome is unknown is not made again.
+	Retry string
+	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are the
+	// client's certificate for mutual TLS. PEM files, read when a session starts.
+	CAFile, CertFile, KeyFile string
+	// Proxy is the URL of an HTTP proxy; empty means none.
+	Proxy string
+}
+
+const (
+	defaultMaxResult = 19 << 20 / 10
+	defaultPath      = "/usr/local/bin:/usr/bin:/bin"
+)
+
+func (s Settings) withDefaults() Settings {
+	if s.MaxResultBytes == 0 {
+		s.MaxResultBytes = defaultMaxResult
+	}
+	if s.MaxMessageBytes == 0 {
+		s.MaxMessageBytes = 4*s.MaxResultBytes + 1<<20
+	}
+	if s.IdleSeconds == 0 {
+		s.IdleSeconds = 600
+	}
+	env := map[string]string{"PATH": defaultPath}
+	for _, name := range []string{"PATH", "HOME"} {
+		if v := s.BaseEnv[name]; v != "" {
+			env[name] = v
+		}
+	}
+	s.BaseEnv = env
+	conns := make(map[string]Connection, len(s.Connections))
+	for id, c := range s.Connections {
+		conns[id] = c.withDefaults()
+	}
+	s.Connections = conns
+	return s
+}
+
+func (c Connection) withDefaults() Connection {
+	if c.Transport == "" {
+		c.Transport = TransportHTTP
+		if c.Command != "" && c.URL == "" {
+			c.Transport = TransportStdio
+		}
+	}
+	if c.ConnectSeconds == 0 {
+		c.ConnectSeconds = 30
+	}
+	return c
+}
+
+// problems collects what is wrong with settings.
+type problems []string
+
+func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
+
+// check returns one failure that lists everything wrong with the settings, sorted.
+func (s Settings) check() error {
+	var p problems
+	for id, c := range s.Connections {
+		c.check(&p, SettingConnections+"."+id)
+	}
+	for name, id := range s.Tools {
+		if _, ok := s.Connections[id]; !ok {
+			p.add("%s.%s: no connection %q; known: %s", SettingTools, name, id, s.known())
+		}
+	}
+	for _, h := range s.AllowHosts {
+		if h == "" || strings.ContainsAny(h, "/@ *") {
+			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
+		}
+	}
+	for name, n := range map[string]int{
+		"max_result_bytes": s.MaxResultBytes, "max_message_bytes": s.MaxMessageBytes, "idle_seconds": s.IdleSeconds,
+	} {
+		if n < 0 {
+			p.add("%s: is %d, want 0 or more", name, n)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	sort.Strings(p)
+	return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(p, "\n"), Diagnostics: p}
+}
+
+func (c Connection) check(p *problems, at string) {
+	if strings.TrimPrefix(at, SettingConnections+".") == "" {
+		p.add("%s: a connection has an empty id", SettingConnections)
+	}
+	switch c.Transport {
+	case TransportHTTP, TransportSSE:
+		c.checkURL(p, at)
+	case TransportStdio:
+		c.checkCommand(p, at)
+	default:
+		p.add("%s.transport: %q is not a transport; use http, sse or stdio", at, c.Transport)
+	}
+	if c.Retry != "" && c.Retry != retryNever {
+		p.add("%s.retry: is %q, want \"never\" or nothing", at, c.Retry)
+	}
+	if c.TimeoutSeconds < 0 {
+		p.add("%s.timeout_seconds: is %d, want 0 or more", at, c.TimeoutSeconds)
+	}
+	if c.ConnectSeconds < 0 {
+		p.add("%s.connect_seconds: is %d, want 0 or more", at, c.ConnectSeconds)
+	}
+}
+
+func (c Connection) checkURL(p *problems, at string) {
+	if c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" {
+		p.add("%s: command, args, env and dir belong to transport stdio, not to %s", at, c.Transport)
+	}
+	if problem := urlProblem(c.URL); problem != "" {
+		p.add("%s.url: %s", at, problem)
+	}
+	for name, value := range c.Headers {
+		if problem := headerProblem(name, value); problem != "" {
+			p.add("%s.headers: %s", at, problem)
+		}
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		p.add("%s: cert_file and key_file go together", at)
+	}
+	if c.Proxy != "" {
+		if u, err := url.Parse(c.Proxy); err != nil || u.Host == "" {
+			p.add("%s.proxy: is not a URL; write it as http://host:port", at)
+		}
+	}
+}
+
+func (c Connection) checkCommand(p *problems, at string) {
+	if c.Command == "" {
+		p.add("%s.command: is empty; transport stdio starts a command", at)
+	}
+	if c.URL != "" || len(c.Headers) > 0 || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
+		p.add("%s: url, headers, certificates and proxy belong to transport http or sse, not to stdio", at)
+	}
+	for name, value := range c.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			p.add("%s.env: %q is not a name of a variable, or its value has a NUL", at, name)
+		}
+	}
+	if strings.Contains(c.Command+strings.Join(c.Args, ""), "\x00") {
+		p.add("%s.command: has a NUL", at)
+	}
+}
+
+// urlProblem says what is wrong with a server's URL; empty: nothing. It never quotes a
+// password.
+func urlProblem(raw string) string {
+	if raw == "" {
+		return "is empty; write it as https://host/path"
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "is not a URL; write it as https://host/path"
+	case u.User != nil:
+		return fmt.Sprintf("%q carries a user or password; use headers of a connection in weft.yaml", u.Redacted())
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Sprintf("%q has scheme %q, want http or https", shown(raw), u.Scheme)
+	case u.Hostname() == "":
+		return fmt.Sprintf("%q names no host", shown(raw))
+	}
+	return ""
+}
+
+// reserved are headers that the protocol itself sets.
+var reserved = map[string]bool{
+	"content-type": true, "content-length": true, "accept": true, "host": true, "connection": true,
+	"transfer-encoding": true, "mcp-session-id": true, "mcp-protocol-version": true, "last-event-id": true,
+}
+
+func headerProblem(name, value string) string {
+	for _, r := range name {
+		if !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') {
+			return fmt.Sprintf("%q is not the name of a header", name)
+		}
+	}
+	switch {
+	case name == "":
+		return "a header has an empty name"
+	case reserved[strings.ToLower(name)]:
+		return fmt.Sprintf("%q is set by the protocol", name)
+	case strings.ContainsAny(value, "\r\n\x00"):
+		return fmt.Sprintf("the value of %q has a line break", name)
+	}
+	return ""
+}
+
+// known lists the ids of the connections, for messages.
+func (s Settings) known() string {
+	if len(s.Connections) == 0 {
+		return "none"
+	}
+	ids := make([]string, 0, len(s.Connections))
+	for id := range s.Connections {
+		ids = append(ids, id)
+	}
+	sort.Strings(ids)
+	return strings.Join(ids, ", ")
+}

@@ -1,0 +1,121 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// tap stands between the library's client and its transport. It keeps answers in the
+// server's own bytes, and turns HTTP statuses that the library reads as answers, or as
+// text, into errors.
+type tap struct {
+	transport.BidirectionalInterface
+}
+
+// httpTap is a tap on a transport that sends the protocol's version in a header.
+type httpTap struct {
+	tap
+	http transport.HTTPConnection
+}
+
+// SetProtocolVersion tells the transport what the client negotiated.
+func (t httpTap) SetProtocolVersion(v string) { t.http.SetProtocolVersion(v) }
+
+// sseTap is an httpTap on a transport without requests from the server.
+type sseTap struct {
+	transport.HTTPConnection
+}
+
+// SendRequest sends a request as [tap.SendRequest] does.
+func (t sseTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return sendTapped(ctx, t.HTTPConnection, req)
+}
+
+// SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
+func (t tap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return sendTapped(ctx, t.BidirectionalInterface, req)
+}
+
+var errNoResult = errors.New("the answer has neither a result nor an error")
+
+func sendTapped(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	ex := &exchange{}
+	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
+	if resp, err = ex.judge(resp, err); err != nil {
+		return nil, err
+	}
+	if a, ok := ctx.Value(answerKey{}).(*answer); ok && strings.HasPrefix(req.Method, "tools/") {
+		a.set(resp)
+	}
+	return resp, nil
+}
+
+// judge says what a response is worth, given the HTTP status that came with it.
+func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.tooLarge:
+		return nil, errTooLarge
+	case e.status >= 400:
+		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
+		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.status) && !aboutSession(resp.Error) {
+			return resp, nil
+		}
+		return nil, &statusError{status: e.status, retryAfter: e.retryAfter, body: e.body, err: err}
+	case err != nil:
+		return nil, err
+	case resp == nil, resp.Error == nil && len(resp.Result) == 0:
+		return nil, errNoResult
+	}
+	return resp, nil
+}
+
+// refuses are the statuses that may carry an answer to the request itself.
+func refuses(status int) bool {
+	switch status {
+	case 401, 402, 403, 407, 408, 413, 429:
+		return false
+	}
+	return status < 500
+}
+
+// aboutSession recognizes how other SDKs' servers say that they do not know a session.
+func aboutSession(p *mcp.JSONRPCErrorDetails) bool {
+	switch p.Code {
+	case mcp.INVALID_REQUEST, -32000, -32001:
+		return strings.Contains(strings.ToLower(p.Message), "session")
+	}
+	return false
+}
+
+// answer is what a server said to the last request of a call.
+type answer struct {
+	mu      sync.Mutex
+	result  []byte
+	problem *mcp.JSONRPCErrorDetails
+}
+
+type answerKey struct{}
+
+func withAnswer(ctx context.Context, a *answer) context.Context {
+	return context.WithValue(ctx, answerKey{}, a)
+}
+
+func (a *answer) set(resp *transport.JSONRPCResponse) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.result, a.problem = resp.Result, resp.Error
+}
+
+// complete says whether the server answered.
+func (a *answer) complete() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.result != nil || a.problem != nil
+}

@@ -1,0 +1,175 @@
+// Package tool calls tools: it lists what a connection offers and runs one call.
+//
+// Tools live at MCP servers, reached over streamable HTTP, SSE or a command's
+// standard input and output. Which servers there are, with which credentials, is the
+// worker's configuration; a flow names them, or brings a URL that the policy in
+// policy.go checks whenever a connection is dialled. One session per server and
+// credentials is shared by all calls of a worker and re-made when it dies.
+//
+// The package never retries a call that a server may have executed: Temporal owns
+// retries. It never reads the environment, never follows a redirect, never gives a
+// command more of the environment than its connection names, and never lets a header
+// or a key into an error text.
+//
+// Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds].
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Tools is a worker's access to tools. Its methods may be called concurrently.
+type Tools struct {
+	settings Settings
+	sessions *pool
+}
+
+// Meta is what one call carries besides its input.
+type Meta struct {
+	// IdempotencyKey is the same for all attempts of a call. It is sent as _meta field
+	// weft/idempotency-key and, over HTTP, as header Idempotency-Key. Empty: not sent.
+	IdempotencyKey string
+	// Progress, if set, receives the texts of the server's progress notifications while
+	// the call runs. Texts are dropped while it blocks; it is never called after Call
+	// has returned.
+	Progress func(text string)
+}
+
+// Open checks the settings, all of them at once, and returns access to their tools. It
+// uses no network and starts no process; sessions begin with their first call. The
+// caller closes what Open returns.
+func Open(s Settings) (*Tools, error) {
+	s = s.withDefaults()
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return &Tools{settings: s, sessions: newPool(time.Duration(s.IdleSeconds)*time.Second, dial)}, nil
+}
+
+// Close ends all sessions and the processes behind them, with everything that these
+// started. Calls that run fail as unavailable, as do later ones.
+func (t *Tools) Close() { t.sessions.close() }
+
+// List returns every tool of a connection, sorted by name, each with its schema in the
+// server's own words. A tool without a schema takes any object.
+//
+// Errors are a *[contract.Failure], or ctx's own error when ctx is done.
+func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
+	at, err := t.locate(c, "")
+	if err != nil {
+		return nil, err
+	}
+	var specs []contract.ToolSpec
+	err = t.within(ctx, at, func(ctx context.Context, s remote) (err error) {
+		specs, err = s.list(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return specs, nil
+}
+
+// Call runs one call of one tool and returns its result as text. With isError set the
+// text is an error that the tool itself reports, an unknown tool and wrong arguments
+// included: it belongs to the model.
+//
+// Errors are a *[contract.Failure], or ctx's own error when ctx is done. A call that
+// failed as unavailable or timeout may have been executed.
+func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text string, isError bool, err error) {
+	args, problem := arguments(in.Arguments)
+	if problem != "" {
+		return problem, true, nil
+	}
+	in.Arguments = args
+	at, err := t.locate(in.Connection, in.Name)
+	if err != nil {
+		return "", false, err
+	}
+	var r reply
+	err = t.within(ctx, at, func(ctx context.Context, s remote) (err error) {
+		r, err = s.call(ctx, in, m)
+		return err
+	})
+	if err != nil {
+		return "", false, err
+	}
+	text = at.secrets.result(r.text)
+	if len(text) > t.settings.MaxResultBytes {
+		return "", false, &contract.Failure{
+			Class: contract.ClassTooLarge,
+			Text: fmt.Sprintf("result of tool %q of %s has %d bytes, the limit is %d",
+				in.Name, at.name(), len(text), t.settings.MaxResultBytes),
+			Remedy: "have the tool return less, or page its result",
+		}
+	}
+	return text, r.isError, nil
+}
+
+// within runs f on the session of a target. A session that the server had forgotten,
+// so that nothing was executed, is made anew once.
+func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, remote) error) error {
+	run := ctx
+	if at.conn.TimeoutSeconds > 0 {
+		var cancel context.CancelFunc
+		run, cancel = context.WithTimeout(ctx, time.Duration(at.conn.TimeoutSeconds)*time.Second)
+		defer cancel()
+	}
+	err := t.once(run, at, f)
+	if errors.Is(err, errForgotten) {
+		err = t.once(run, at, f)
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if run.Err() != nil {
+		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %d s", at.conn.TimeoutSeconds),
+			fmt.Sprintf("raise connections.%s.timeout_seconds if the tool needs longer", at.id))
+	}
+	return classify(at, err)
+}
+
+func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, remote) error) error {
+	e, err := t.sessions.acquire(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer t.sessions.release(e)
+	err = f(ctx, e.server)
+	if errors.Is(err, errForgotten) {
+		t.sessions.drop(e)
+	}
+	return err
+}
+
+// RetryNever says whether the operator forbids a second attempt of this connection's
+// calls: connections.<id>.retry is never.
+func (t *Tools) RetryNever(c plan.Connection) bool {
+	if c.ID == "" {
+		return false
+	}
+	return t.settings.Connections[c.ID].Retry == retryNever
+}
+
+// arguments returns a call's arguments as a JSON object, or what is wrong with them, in
+// words for the model that wrote them.
+func arguments(raw json.RawMessage) (object json.RawMessage, problem string) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return json.RawMessage("{}"), ""
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Sprintf("arguments are not a JSON object: %v", err)
+	}
+	return raw, ""
+}

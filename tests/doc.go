@@ -1,0 +1,3 @@
+// Package tests holds what spans packages: conformance, replay, examples, end to end and
+// benchmarks. It is imported by nothing.
+package tests

@@ -1,0 +1,251 @@
+package workflows
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Branch runs a chain of nodes beside other branches of a flow. It comes back when it
+// cannot go on alone: at END, at a fork, before a deferred node, before a node that
+// others can reach, and where its choice of an edge closed the way to such a node, which
+// others may be waiting for.
+//
+// It fails with the failure of the node that failed.
+func Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
+	b, err := newBranch(ctx, &in)
+	if err != nil {
+		return nil, wire(err)
+	}
+	out, err := b.chain(ctx)
+	if err != nil {
+		return nil, wire(err)
+	}
+	return out, nil
+}
+
+// branch is a chain under way.
+type branch struct {
+	*run
+	in     *contract.BranchInput
+	view   contract.View
+	strand string
+	// stops are the nodes before which the chain ends; deferred those of them that wait
+	// for all who can reach them.
+	stops, deferred bits
+	done            []contract.Execution
+	now             string
+}
+
+func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
+	r := newRun(ctx)
+	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
+	r.g = newGraph(in.Plan)
+	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
+	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
+	for i := range in.Plan.Nodes {
+		if in.Plan.Nodes[i].Deferred {
+			b.stops.add(i)
+			b.deferred.add(i)
+		}
+	}
+	for _, id := range in.Others {
+		if i, ok := r.g.index[id]; ok {
+			b.stops.add(i)
+		}
+	}
+	return b, r.answer(ctx, b.status, func() contract.View { return b.view })
+}
+
+func (b *branch) status() contract.Status {
+	s := contract.Status{Status: "running", Model: b.shared.Model, Executions: b.done, Usage: b.usage}
+	if b.now != "" {
+		s.Running = []string{b.now}
+	}
+	return s
+}
+
+// chain runs nodes one behind the other.
+func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
+	node, n, nth := b.g.index[b.in.Node], b.in.Step, b.in.Nth
+	for {
+		x := &step{
+			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n,
+			order: b.in.Order[node], strand: b.strand, view: &b.view,
+		}
+		b.now = x.id
+		done, taken, err := b.execute(ctx, x, b.g.out[node])
+		if err != nil {
+			return nil, err
+		}
+		done.Nth = nth
+		b.now, b.done = "", append(b.done, done)
+		next, ok := b.next(node, taken)
+		if !ok {
+			return b.result(taken)
+		}
+		if n++; n > b.flow.Limits.MaxSteps {
+			return nil, b.stepLimit(b.flow, next, b.done)
+		}
+		if !x.node.Exit {
+			b.done[len(b.done)-1].Text = nil
+		}
+		node, nth = next, b.nth(next, n)
+	}
+}
+
+// next is the node with which the chain goes on alone, if it can.
+func (b *branch) next(node int, taken []int) (int, bool) {
+	next := -1
+	for _, e := range taken {
+		if t, ok := b.g.target(e); ok && t != next {
+			if next >= 0 {
+				return 0, false
+			}
+			next = t
+		}
+	}
+	if next < 0 || b.stops.has(next) {
+		return 0, false
+	}
+	after := clone(b.g.reachable(next))
+	for _, e := range b.g.out[node] {
+		t, ok := b.g.target(e)
+		if !ok || t == next {
+			continue
+		}
+		closed := clone(b.g.reachable(t))
+		closed.add(t)
+		for i := range closed {
+			// Deferred nodes wait for whoever can reach them at all, others for whoever can
+			// reach them in a certain number of steps.
+			closed[i] &= b.stops[i] &^ (b.deferred[i] & after[i])
+			if closed[i] != 0 {
+				return 0, false
+			}
+		}
+	}
+	return next, true
+}
+
+func clone(b bits) bits { return append(bits(nil), b...) }
+
+// nth counts an execution among those with the same node and step.
+func (b *branch) nth(node, n int) int {
+	for _, c := range b.in.Ran {
+		if c.Node == b.flow.Nodes[node].ID && c.Step == n {
+			return c.N + 1
+		}
+	}
+	return 1
+}
+
+// result is what the chain comes back with. Edges are named by their index in the whole
+// flow.
+func (b *branch) result(taken []int) (*contract.BranchResult, error) {
+	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage}
+	for _, e := range taken {
+		out.Edges = append(out.Edges, b.in.Edges[e])
+	}
+	last := b.done[len(b.done)-1]
+	if err := fits("the output of node "+last.Node, out); err != nil {
+		f := contract.FailureOf(err)
+		f.Node, f.Step, f.At = last.Node, last.Step, b.source.At(plan.NodePath(last.Node))
+		return nil, f
+	}
+	return out, nil
+}
+
+// branchInput is what a child needs to run the chain that begins with x: of the plan only
+// the part that the chain can run, and the nodes behind it by name.
+func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contract.BranchInput {
+	others := s.others(x)
+	nodes, edges := chainPart(r.g, x.node, others)
+	in := contract.BranchInput{
+		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth,
+		Lineage: x.lineage, View: *view, Shared: r.shared,
+	}
+	part := *r.flow
+	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""
+	kept := map[string]bool{}
+	for i := range r.flow.Nodes {
+		if !nodes.has(i) {
+			continue
+		}
+		n := r.flow.Nodes[i]
+		kept[plan.NodePath(n.ID)] = true
+		if stop := i != x.node && (n.Deferred || others.has(i)); stop {
+			n.Agent = nil
+		}
+		part.Nodes = append(part.Nodes, n)
+		in.Order = append(in.Order, i)
+		if others.has(i) {
+			in.Others = append(in.Others, n.ID)
+		}
+	}
+	for _, e := range edges {
+		part.Edges = append(part.Edges, r.flow.Edges[e])
+		in.Edges = append(in.Edges, e)
+	}
+	for _, id := range called(r.flow, part.Nodes) {
+		part.Agents = appendAgent(part.Agents, r.flow, id)
+	}
+	in.Plan, in.Source = &part, r.source.Keep(func(path string) bool {
+		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
+	})
+	in.Ran = s.ranBehind(x, nodes)
+	return in
+}
+
+// appendAgent adds an agent and those that it can call.
+func appendAgent(list []plan.Flow, f *plan.Flow, id string) []plan.Flow {
+	for i := range list {
+		if list[i].ID == id {
+			return list
+		}
+	}
+	c := closure(f, id)
+	if c == nil {
+		return list
+	}
+	more := c.Agents
+	c.Agents, c.Connections = nil, nil
+	list = append(list, *c)
+	for i := range more {
+		list = appendAgent(list, f, more[i].ID)
+	}
+	return list
+}
+
+// chainPart is the set of nodes that a chain from a node can run or come to, and the edges
+// out of those that it can run, in order.
+func chainPart(g *graph, from int, others bits) (bits, []int) {
+	nodes, runs := newBits(len(g.flow.Nodes)), newBits(len(g.flow.Nodes))
+	nodes.add(from)
+	todo := []int{from}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		runs.add(n)
+		for _, e := range g.out[n] {
+			t, ok := g.target(e)
+			if !ok || nodes.has(t) {
+				continue
+			}
+			nodes.add(t)
+			if !g.deferred(t) && !others.has(t) {
+				todo = append(todo, t)
+			}
+		}
+	}
+	var edges []int
+	for e := range g.flow.Edges {
+		if n, ok := g.index[g.flow.Edges[e].From]; ok && runs.has(n) {
+			edges = append(edges, e)
+		}
+	}
+	return nodes, edges
+}

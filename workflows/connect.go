@@ -1,0 +1,116 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// want is a connection that tools of the flow name.
+type want struct {
+	bound contract.Bound
+	// names are the tools bound to it; at says where each binding was written.
+	names []string
+	at    []string
+}
+
+// connect finds the connections that the flow's tools need and lists their tools, once per
+// run. Everything that is missing is reported together.
+func (f *flowRun) connect(ctx workflow.Context) error {
+	wants := f.wants()
+	futures := make([]workflow.Future, len(wants))
+	for i, w := range wants {
+		if w.bound.Connection.Kind == plan.ConnectionAgent {
+			continue
+		}
+		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
+		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityListTool,
+			contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names})
+	}
+	var problems []string
+	for i := range wants {
+		found, err := f.list(ctx, &wants[i], futures[i])
+		if err != nil {
+			return err
+		}
+		problems = append(problems, found...)
+		f.shared.Connections = append(f.shared.Connections, wants[i].bound)
+	}
+	if len(problems) > 0 {
+		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
+			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}
+	}
+	return nil
+}
+
+// wants lists the connections that the flow's tools name, in order.
+func (f *flowRun) wants() []want {
+	var out []want
+	for i := range f.flow.Nodes {
+		n := &f.flow.Nodes[i]
+		if n.Agent == nil {
+			continue
+		}
+		for t := range n.Agent.Tools {
+			tool := &n.Agent.Tools[t]
+			id := boundTo(tool)
+			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
+			if k < 0 {
+				k = len(out)
+				out = append(out, want{bound: contract.Bound{ID: id, Connection: f.connection(tool.Connection)}})
+			}
+			if !slices.Contains(out[k].names, tool.Name) {
+				out[k].names = append(out[k].names, tool.Name)
+				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(n.ID, t)))
+			}
+		}
+	}
+	return out
+}
+
+// connection is what the run's input or the flow says of a connection. What neither knows
+// is left to the worker's configuration.
+func (f *flowRun) connection(id string) plan.Connection {
+	for _, c := range f.flow.Connections {
+		if c.ID == id && id != "" {
+			return c
+		}
+	}
+	return plan.Connection{ID: id, Kind: plan.ConnectionMCP}
+}
+
+// list waits for a connection's catalogue. What is wrong with the connection or its tools
+// is returned as problems, with places.
+func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (problems []string, err error) {
+	if future == nil {
+		if agent := w.bound.Connection.Agent; f.flow.SubFlow(agent) == nil {
+			problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, agent))
+		}
+		return problems, nil
+	}
+	var out contract.CatalogueResult
+	if err := future.Get(ctx, &out); err != nil {
+		if contract.Cancelled(err) {
+			return nil, err
+		}
+		fail := contract.FailureOf(err)
+		if fail.Class == contract.ClassConnection {
+			return []string{fmt.Sprintf("%s: %s [V9]", w.at[0], fail.Error())}, nil
+		}
+		fail.At = w.at[0]
+		return nil, fail
+	}
+	ref := f.store.keep(out.Catalogue)
+	w.bound.Catalogue, w.bound.Connection, w.bound.RetryNever = &ref, out.Resolved, out.RetryNever
+	for _, name := range out.Missing {
+		at := w.at[slices.Index(w.names, name)]
+		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
+			at, name, w.bound.ID, strings.Join(out.Offered, ", ")))
+	}
+	return problems, nil
+}

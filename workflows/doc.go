@@ -1,0 +1,18 @@
+// Package workflows interprets plans: everything about a run that must be deterministic.
+//
+// One run goes like this. [Flow] settles plan, model and tool catalogues (flow.go,
+// connect.go), takes the edges out of START and drives the scheduler (drive.go). The
+// scheduler (schedule.go) says what can run; a node that lives alone runs in place, nodes
+// beside each other run as children of type [Branch] (branch.go), which come back where they
+// cannot go on alone. A node is run by [run.visit] (judge.go), the only switch over node
+// kinds, and its file kind_<kind>.go. What executions know of each other is in views
+// (view.go); what was said is in the store (store.go), each message once, from where
+// activities ask for it by query.
+//
+// The package never does I/O, reads no clock, environment or randomness, starts no
+// goroutine and never ranges over a map. It imports neither activities nor a dialect.
+//
+// A new node kind is plan/<kind>.go, kind_<kind>.go here, a row in plan's kinds and a case in
+// visit. A change that a running workflow could meet needs workflow.GetVersion and a recorded
+// history under tests/testdata/history.
+package workflows

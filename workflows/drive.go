@@ -1,0 +1,238 @@
+package workflows
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// prepareOptions are those of the activity that compiles: short, because nothing else can
+// happen before.
+var prepareOptions = workflow.ActivityOptions{
+	ActivityID:             "prepare",
+	Summary:                "compile the flow, choose the model",
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 10 * time.Minute,
+	WaitForCancellation:    true,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+}
+
+// drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
+// others, each runs as a child.
+func (f *flowRun) drive(ctx workflow.Context) error {
+	ctx, cancel := workflow.WithCancel(ctx)
+	children := map[*execution]workflow.ChildWorkflowFuture{}
+	var order []*execution
+	var failed error
+	note := func(err error) {
+		if err != nil && failed == nil {
+			failed = err
+			cancel()
+		}
+	}
+	for {
+		var ready []*execution
+		if failed == nil {
+			ready = f.sched.ready()
+		}
+		if len(order) == 0 && len(ready) == 1 {
+			note(f.runHere(ctx, ready[0]))
+			continue
+		}
+		for _, x := range ready {
+			future, err := f.startChild(ctx, x)
+			if note(err); err != nil {
+				f.sched.done(x)
+				continue
+			}
+			children[x] = future
+			order = append(order, x)
+		}
+		if len(order) == 0 {
+			return f.stopped(failed)
+		}
+		x := f.first(ctx, order, children)
+		order = slices.DeleteFunc(order, func(o *execution) bool { return o == x })
+		note(f.finishChild(ctx, x, children[x]))
+	}
+}
+
+// stopped says how the run ended once nothing lives.
+func (f *flowRun) stopped(failed error) error {
+	if failed != nil {
+		return failed
+	}
+	if f.sched.idle() && len(f.sched.armed) == 0 {
+		return nil
+	}
+	_, waiting, armed := f.sched.names()
+	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and %v are armed", waiting, armed),
+		Remedy: "this is a defect of the interpreter: please report the flow", Answers: f.allAnswers()}
+}
+
+// first waits until one of the children has ended.
+func (f *flowRun) first(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture) *execution {
+	// The wait must outlive a cancellation: children end by themselves after one.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	var ended *execution
+	sel := workflow.NewSelector(ctx)
+	for _, x := range order {
+		sel.AddFuture(children[x], func(workflow.Future) { ended = x })
+	}
+	sel.Select(ctx)
+	return ended
+}
+
+// begin makes the view with which an execution starts.
+func (f *flowRun) begin(x *execution) contract.View {
+	view, conflicts := join(x.arrivals)
+	f.conflicts = append(f.conflicts, conflicts...)
+	if f.sched.alone(x) {
+		settle(&view)
+	}
+	return view
+}
+
+// runHere runs one execution in this run.
+func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
+	view := f.begin(x)
+	id := f.sched.id(x)
+	done, taken, err := f.execute(ctx, &step{
+		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view,
+	}, f.g.out[x.node])
+	f.sched.done(x)
+	if err != nil {
+		return err
+	}
+	if x.nth > 1 {
+		done.Nth = x.nth
+	}
+	f.trace = append(f.trace, done)
+	return f.leave(taken, x.step+1, x.lineage, &view)
+}
+
+// leave goes on from where an execution or a chain ended.
+func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View) error {
+	goesOn := slices.ContainsFunc(taken, func(e int) bool { _, ok := f.g.target(e); return ok })
+	if !goesOn {
+		f.ended = append(f.ended, arrival{edge: len(f.ended), view: *view})
+	}
+	return f.arrive(taken, n, lineage, view)
+}
+
+// startChild starts the chain that begins with x as a child.
+func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.ChildWorkflowFuture, error) {
+	view := f.begin(x)
+	x.arrivals = []arrival{{view: view}}
+	in := branchInput(f.run, f.sched, x, &view)
+	id := f.sched.id(x)
+	node := &f.flow.Nodes[x.node]
+	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
+		return nil, f.failed(&step{node: node, id: id, n: x.step}, err)
+	}
+	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
+	return workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in), nil
+}
+
+// finishChild takes over what a chain came back with.
+func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflow.ChildWorkflowFuture) error {
+	var out contract.BranchResult
+	err := future.Get(ctx, &out)
+	f.sched.done(x)
+	if err != nil {
+		return f.failed(&step{node: &f.flow.Nodes[x.node], n: x.step}, err)
+	}
+	f.usage.Add(out.Usage)
+	for _, e := range out.Executions[1:] {
+		f.sched.noteRan(f.g.index[e.Node], e.Step)
+	}
+	f.trace = append(f.trace, out.Executions...)
+	view := cloneView(&x.arrivals[0].view)
+	apply(&view, &out.View)
+	last := out.Executions[len(out.Executions)-1]
+	return f.leave(out.Edges, last.Step+1, x.lineage, &view)
+}
+
+// result is what the exit nodes gave.
+func (f *flowRun) result() (*contract.RunResult, error) {
+	trace := slices.Clone(f.trace)
+	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.g.index[a.Node], f.g.index[b.Node]))
+	})
+	exits := slices.ContainsFunc(f.flow.Nodes, func(n plan.Node) bool { return n.Exit })
+	out := &contract.RunResult{
+		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.usage, FlowHash: f.hash, Model: f.shared.Model,
+	}
+	var last *contract.Execution
+	for i := range trace {
+		e := &trace[i]
+		if exits && !f.flow.Nodes[f.g.index[e.Node]].Exit {
+			continue
+		}
+		last = e
+		if exits {
+			o := contract.ExitOutput{Node: e.Node, Step: e.Step, Data: e.Data, Exhausted: e.Exhausted}
+			if e.Data == nil && e.Text != nil {
+				o.Text = *e.Text
+			}
+			out.ExitOutputs = append(out.ExitOutputs, o)
+		}
+	}
+	if last == nil {
+		return nil, f.noExit(exits)
+	}
+	out.ResultNode, out.ResultData = last.Node, last.Data
+	if last.Data == nil {
+		out.ResultText = last.Text
+	}
+	if err := fits("the run's result", out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// noExit is the failure of a run that ended without an exit node.
+func (f *flowRun) noExit(exits bool) *contract.Failure {
+	out := &contract.Failure{Class: contract.ClassNoExit, Answers: f.allAnswers(),
+		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
+	for i := range f.trace {
+		if e := &f.trace[i]; e.NoRoute {
+			out.NoRoute = append(out.NoRoute, executionID(e.Node, e.Step, e.Nth))
+			out.Node, out.Step, out.At = e.Node, e.Step, f.source.At(plan.NodePath(e.Node))
+		}
+	}
+	out.Text = "the run ended and no exit node had run"
+	switch {
+	case !exits:
+		out.Text = "the run ended and no node had run"
+	case len(out.NoRoute) > 0:
+		out.Text += fmt.Sprintf("; all conditions said no after %v", out.NoRoute)
+	}
+	for _, a := range out.Answers {
+		out.Text += fmt.Sprintf("; %s %q: %s", a.Execution, a.Question, yesNo(a.Yes))
+	}
+	out.Text = cut(out.Text, 2000)
+	return out
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func (f *flowRun) allAnswers() []contract.Answer {
+	out := slices.Clone(f.answers)
+	for i := range f.trace {
+		out = append(out, f.trace[i].Answers...)
+	}
+	return out
+}

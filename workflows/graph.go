@@ -1,0 +1,114 @@
+package workflows
+
+import (
+	"weft/workflows/plan"
+)
+
+// graph answers questions about a flow's edges. Nodes are known by their index in the
+// plan, which is their declaration order.
+type graph struct {
+	flow  *plan.Flow
+	index map[string]int
+	// starts are the edges from START; out are the edges from each node.
+	starts []int
+	out    [][]int
+	reach  map[int]bits
+}
+
+func newGraph(f *plan.Flow) *graph {
+	g := &graph{flow: f, index: make(map[string]int, len(f.Nodes)), out: make([][]int, len(f.Nodes)), reach: map[int]bits{}}
+	for i := range f.Nodes {
+		g.index[f.Nodes[i].ID] = i
+	}
+	for i := range f.Edges {
+		if f.Edges[i].From == plan.Start {
+			g.starts = append(g.starts, i)
+		} else if from, ok := g.index[f.Edges[i].From]; ok {
+			g.out[from] = append(g.out[from], i)
+		}
+	}
+	return g
+}
+
+func (g *graph) deferred(node int) bool { return g.flow.Nodes[node].Deferred }
+
+// target is the node that an edge leads to; false for END.
+func (g *graph) target(edge int) (int, bool) {
+	n, ok := g.index[g.flow.Edges[edge].To]
+	return n, ok
+}
+
+// reachable is the set of nodes that a walk of one edge or more from a node leads to.
+func (g *graph) reachable(node int) bits {
+	if r, ok := g.reach[node]; ok {
+		return r
+	}
+	r := newBits(len(g.flow.Nodes))
+	todo := []int{node}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, e := range g.out[n] {
+			if t, ok := g.target(e); ok && !r.has(t) {
+				r.add(t)
+				todo = append(todo, t)
+			}
+		}
+	}
+	g.reach[node] = r
+	return r
+}
+
+// walks says whether a walk of exactly length edges leads from one node to another
+// without passing a deferred node in between.
+func (g *graph) walks(from, to, length int) bool {
+	if length < 1 || g.deferred(to) || !g.reachable(from).has(to) {
+		return false
+	}
+	at := newBits(len(g.flow.Nodes))
+	at.add(from)
+	for ; length > 0; length-- {
+		next := newBits(len(g.flow.Nodes))
+		any := false
+		for n := range g.flow.Nodes {
+			if !at.has(n) || n != from && g.deferred(n) {
+				continue
+			}
+			for _, e := range g.out[n] {
+				if t, ok := g.target(e); ok {
+					next.add(t)
+					any = true
+				}
+			}
+		}
+		if !any {
+			return false
+		}
+		at = next
+		from = -1 // from here on, a deferred node ends the walk
+	}
+	return at.has(to)
+}
+
+// bits is a set of node indices.
+type bits []uint64
+
+func newBits(n int) bits { return make(bits, (n+63)/64) }
+
+func (b bits) add(i int)      { b[i/64] |= 1 << (i % 64) }
+func (b bits) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+func (b bits) union(o bits) {
+	for i := range o {
+		b[i] |= o[i]
+	}
+}
+
+func (b bits) meets(o bits) bool {
+	for i := range o {
+		if b[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}

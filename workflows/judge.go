@@ -1,0 +1,137 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Judges see at most this much of a value, and of all values together.
+const (
+	maxJudgedValue = 2 << 10
+	maxJudgedState = 64 << 10
+)
+
+// source is where edges are judged: a node's execution, or the run's entry.
+type source struct {
+	node, name string
+	// id is the execution's id, START for the entry.
+	id     string
+	step   int
+	output *contract.ContentRef
+	view   *contract.View
+}
+
+// route decides which of a source's edges are taken: those without a question, and those
+// whose question a model answers with yes. All questions are asked at once.
+func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int, answers []contract.Answer, err error) {
+	futures := make([]workflow.Future, len(edges))
+	for i, e := range edges {
+		edge := &r.flow.Edges[e]
+		if edge.Question == "" {
+			continue
+		}
+		in := contract.JudgeInput{
+			Model: r.shared.Model, Script: r.shared.Script, Question: edge.Question,
+			Node: from.node, Name: from.name, Step: from.step,
+			Output: from.output, Input: r.shared.Input, State: judgedState(from.view),
+		}
+		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
+			return nil, nil, err
+		}
+		actx := r.options(ctx, fmt.Sprintf("%s/judge/%d", from.id, i+1),
+			fmt.Sprintf("%s · %s?", from.node, edge.ID), r.flow.Policy.ModelSeconds, 0)
+		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityJudge, in)
+	}
+	for i, e := range edges {
+		if futures[i] == nil {
+			taken = append(taken, e)
+			continue
+		}
+		var out contract.JudgeResult
+		if err := futures[i].Get(ctx, &out); err != nil {
+			return nil, nil, err
+		}
+		r.usage.Add(out.Usage)
+		edge := &r.flow.Edges[e]
+		answers = append(answers, contract.Answer{Execution: from.id, Edge: edge.ID, Question: edge.Question, Yes: out.Yes, Reason: out.Reason})
+		if out.Yes {
+			taken = append(taken, e)
+		}
+	}
+	return taken, answers, nil
+}
+
+// judgedState is the state as a JSON object for a judge, with long values cut.
+func judgedState(v *contract.View) json.RawMessage {
+	if len(v.State) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(v.State))
+	total := 0
+	for _, e := range v.State {
+		if total > maxJudgedState {
+			out["…"] = "more keys are left out"
+			break
+		}
+		if len(e.Value) <= maxJudgedValue {
+			out[e.Key] = e.Value
+			total += len(e.Key) + len(e.Value)
+			continue
+		}
+		cut := maxJudgedValue
+		for cut > 0 && !utf8.RuneStart(e.Value[cut]) {
+			cut--
+		}
+		out[e.Key] = fmt.Sprintf("%s… (%d bytes in all)", e.Value[:cut], len(e.Value))
+		total += len(e.Key) + cut
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// execute runs a node and decides where to go on from it.
+func (r *run) execute(ctx workflow.Context, x *step, edges []int) (contract.Execution, []int, error) {
+	done := contract.Execution{Node: x.node.ID, Step: x.n}
+	out, err := r.visit(ctx, x)
+	if err != nil {
+		return done, nil, r.failed(x, err)
+	}
+	say(x.view, contract.NodeOutput{
+		Node: x.node.ID, Name: x.node.Name, Order: x.order, Ref: out.ref, By: tick(x.view, x.strand, x.id, x.n),
+	})
+	done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
+	taken, answers, err := r.route(ctx, source{
+		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &out.ref, view: x.view,
+	}, edges)
+	if err != nil {
+		return done, nil, r.failed(x, err)
+	}
+	done.Answers, done.NoRoute = answers, len(edges) > 0 && len(taken) == 0
+	return done, taken, nil
+}
+
+// outcome is what a node gives.
+type outcome struct {
+	ref       contract.ContentRef
+	text      string
+	data      json.RawMessage
+	exhausted bool
+}
+
+// visit runs one node: the only place that tells node kinds apart.
+func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
+	switch x.node.Kind {
+	case plan.KindAgent:
+		return r.agent(ctx, x)
+	}
+	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
+}

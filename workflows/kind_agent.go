@@ -1,0 +1,215 @@
+package workflows
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// agent runs a node of kind agent: the model is called until it answers without calling a
+// tool. Each model call and each tool call is one activity. Tools run in parallel; their
+// results go back in the order asked.
+func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
+	a := agentRun{run: r, step: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
+	if err := a.begin(); err != nil {
+		return outcome{}, err
+	}
+	for {
+		res, msg, err := a.ask(ctx)
+		if err != nil {
+			return outcome{}, err
+		}
+		if len(msg.Calls) > 0 && !a.exhausted {
+			if err := a.call(ctx, msg, res.SHA); err != nil {
+				return outcome{}, err
+			}
+			continue
+		}
+		again, err := a.repair(res, msg)
+		if err != nil {
+			return outcome{}, err
+		}
+		if again {
+			continue
+		}
+		out := outcome{ref: a.ref(res.SHA), text: msg.Text, exhausted: a.exhausted}
+		if res.Checked != nil {
+			out.data = res.Checked.Data
+		}
+		return out, nil
+	}
+}
+
+// agentRun is one execution of an agent node under way.
+type agentRun struct {
+	*run
+	*step
+	cfg     *plan.Agent
+	thread  *thread
+	profile contract.ProfileRef
+	turn    int
+	// left is the budget of tool calls; exhausted is set when it is spent.
+	left      int
+	exhausted bool
+	errors    int
+	repairs   int
+}
+
+// begin opens the execution's thread with the run's input and what earlier nodes said, by
+// reference, and settles the call profile.
+func (a *agentRun) begin() error {
+	a.thread = a.store.open(a.id)
+	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &a.shared.Input}}}
+	outputs := slices.Clone(a.view.Outputs)
+	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
+		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
+	})
+	for _, o := range outputs {
+		m.Parts = append(m.Parts,
+			contract.Part{Text: fmt.Sprintf("\n\n<output node=%q>\n", cmp.Or(o.Name, o.Node))},
+			contract.Part{Ref: &o.Ref},
+			contract.Part{Text: "\n</output>"})
+	}
+	if _, err := a.store.write(a.thread, &m); err != nil {
+		return err
+	}
+	return a.describe()
+}
+
+// describe makes the call profile: what every call of this node repeats.
+func (a *agentRun) describe() error {
+	p := contract.Profile{
+		Model: a.shared.Model, Node: a.node.ID, System: a.cfg.System,
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script,
+	}
+	for i := range a.cfg.Tools {
+		t := &a.cfg.Tools[i]
+		b := a.bound(t)
+		if b == nil {
+			return a.fail(a.step, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
+		}
+		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description}
+		if b.Catalogue != nil {
+			pt.Catalogue = *b.Catalogue
+		} else {
+			pt.Description = strings.TrimSpace(b.Connection.Description + "\n" + t.Description)
+		}
+		p.Tools = append(p.Tools, pt)
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode call profile: %w", err)
+	}
+	fresh := !a.store.has(contract.SHA(raw))
+	a.profile = contract.ProfileRef{ContentRef: a.store.keep(raw)}
+	if fresh {
+		a.profile.Body = raw
+	}
+	return nil
+}
+
+// bound finds the connection of a tool, or nil.
+func (r *run) bound(t *plan.Tool) *contract.Bound {
+	id := boundTo(t)
+	for i := range r.shared.Connections {
+		if r.shared.Connections[i].ID == id {
+			return &r.shared.Connections[i]
+		}
+	}
+	return nil
+}
+
+// boundTo names the connection that a tool is bound to.
+func boundTo(t *plan.Tool) string {
+	if t.Connection == "" {
+		return "tool:" + t.Name
+	}
+	return t.Connection
+}
+
+// ask calls the model once.
+func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.Message, error) {
+	a.turn++
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
+	in.Base, in.Tail = a.thread.pending()
+	if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
+		return nil, nil, err
+	}
+	actx := a.options(ctx, fmt.Sprintf("%s/model/%d", a.id, a.turn),
+		fmt.Sprintf("%s · %s", a.node.ID, a.shared.Model), a.flow.Policy.ModelSeconds, 0)
+	var res contract.ModelResult
+	if err := workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res); err != nil {
+		return nil, nil, err
+	}
+	a.profile.Body = nil
+	a.usage.Add(res.Usage)
+	msg, err := contract.DecodeMessage(res.Message)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.store.record(a.thread, res.Message, res.SHA)
+	a.thread.mark()
+	return &res, msg, nil
+}
+
+// repair looks at an answer that should be JSON. It sends a wrong one back with its errors
+// as often as the node allows.
+func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (again bool, err error) {
+	if a.cfg.Output == nil || res.Checked != nil && len(res.Checked.Errors) == 0 {
+		return false, nil
+	}
+	if strings.TrimSpace(msg.Text) == "" {
+		text := "No result received but output_schema requires structured output"
+		if a.repairs > 0 {
+			text = "No result received from retry attempt"
+		}
+		return false, a.fail(a.step, contract.ClassOutputSchema, "", "%s", text)
+	}
+	var problems []contract.FieldError
+	if res.Checked != nil {
+		problems = res.Checked.Errors
+	}
+	if a.repairs == a.cfg.Output.Repairs {
+		f := a.fail(a.step, contract.ClassOutputSchema,
+			"make the prompt or the schema easier to follow, or use a stronger model",
+			"Output validation failed after %d retry: %s", a.repairs, errorList(problems, "; "))
+		f.Errors = problems
+		return false, f
+	}
+	a.repairs++
+	_, err = a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
+	return err == nil, err
+}
+
+// repairText asks for output again, in the words of the blueprint dialect's framework.
+func repairText(schema json.RawMessage, problems []contract.FieldError) string {
+	var pretty bytes.Buffer
+	if len(schema) == 0 || json.Indent(&pretty, schema, "", "  ") != nil {
+		pretty.Reset()
+		pretty.WriteString("{}")
+	}
+	return "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- " +
+		errorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
+		"\n```\n\nPlease provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
+}
+
+func errorList(problems []contract.FieldError, sep string) string {
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, p.Path+": "+p.Message)
+	}
+	return strings.Join(lines, sep)
+}
+
+// ref names something that this run stores.
+func (r *run) ref(sha string) contract.ContentRef {
+	return contract.ContentRef{Workflow: r.store.workflow, Run: r.store.run, SHA: sha}
+}

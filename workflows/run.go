@@ -1,0 +1,132 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// run is what a workflow run of either type works with.
+type run struct {
+	store  *store
+	guard  guard
+	flow   *plan.Flow
+	source plan.Source
+	g      *graph
+	shared contract.Shared
+	// root is the workflow id with which the ids of children begin.
+	root  string
+	usage contract.Usage
+	calls map[string]int // sub-agent calls by child id, to keep ids unique
+}
+
+func newRun(ctx workflow.Context) *run {
+	return &run{store: newStore(ctx), calls: map[string]int{}}
+}
+
+// answer registers the queries of every run.
+func (r *run) answer(ctx workflow.Context, status func() contract.Status, state func() contract.View) error {
+	handlers := []struct {
+		name string
+		fn   any
+	}{
+		{contract.QueryTranscript, r.store.transcript},
+		{contract.QueryContent, r.store.piece},
+		{contract.QueryStatus, func() (contract.Status, error) { return status(), nil }},
+		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
+		{contract.QueryState, func() (map[string]json.RawMessage, error) {
+			out := map[string]json.RawMessage{}
+			for _, e := range state().State {
+				out[e.Key] = e.Value
+			}
+			return out, nil
+		}},
+	}
+	for _, h := range handlers {
+		if err := workflow.SetQueryHandler(ctx, h.name, h.fn); err != nil {
+			return fmt.Errorf("register query %s: %w", h.name, err)
+		}
+	}
+	return nil
+}
+
+// step is one execution under way.
+type step struct {
+	node *plan.Node
+	// id is node#step; n is the step.
+	id string
+	n  int
+	// order is the node's place among the flow's declarations.
+	order int
+	// strand is the chain that the execution belongs to.
+	strand string
+	view   *contract.View
+}
+
+// fail makes a failure at the execution's node.
+func (r *run) fail(x *step, class, remedy, format string, args ...any) *contract.Failure {
+	return &contract.Failure{
+		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
+		Node: x.node.ID, Step: x.n, At: r.source.At(plan.NodePath(x.node.ID)),
+	}
+}
+
+// failed places an error from an activity or a child at the execution's node, unless it
+// has a place already.
+func (r *run) failed(x *step, err error) error {
+	if contract.Cancelled(err) {
+		return err
+	}
+	f := contract.FailureOf(err)
+	if f.Node == "" {
+		f.Node, f.Step, f.At = x.node.ID, x.n, r.source.At(plan.NodePath(x.node.ID))
+	}
+	return f
+}
+
+// options are those of an activity that calls a model or a tool.
+func (r *run) options(ctx workflow.Context, id, summary string, seconds int, attempts int32) workflow.Context {
+	p := r.flow.Policy
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		ActivityID:             boundID(id),
+		Summary:                boundSummary(summary),
+		StartToCloseTimeout:    time.Duration(seconds) * time.Second,
+		ScheduleToCloseTimeout: time.Duration(max(p.RetrySeconds, seconds)) * time.Second,
+		HeartbeatTimeout:       time.Duration(p.HeartbeatSeconds) * time.Second,
+		WaitForCancellation:    true,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Duration(p.FirstRetryMillis) * time.Millisecond,
+			BackoffCoefficient: 2,
+			MaximumInterval:    time.Minute,
+			MaximumAttempts:    attempts,
+		},
+	})
+}
+
+// boundSummary keeps a summary under Temporal's 400 bytes.
+func boundSummary(s string) string {
+	if len(s) <= 200 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:197], "") + "…"
+}
+
+// wire turns an error into what a workflow returns.
+func wire(err error) error {
+	if err == nil || contract.Cancelled(err) {
+		return err
+	}
+	return contract.FailureOf(err).Wire()
+}
+
+// gone is the error of a query for something that the run does not have.
+func gone(format string, args ...any) error {
+	return fmt.Errorf("this run has no "+format, args...)
+}

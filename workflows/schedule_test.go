@@ -1,0 +1,173 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// simulate runs a flow on the scheduler alone: every execution takes a random time. It
+// returns node#step of all executions, sorted.
+func simulate(f *plan.Flow, yes func(question string, step int) bool, limit int, rng *rand.Rand) []string {
+	g := newGraph(f)
+	s := newScheduler(g)
+	taken := func(edges []int, step int) []int {
+		return slices.DeleteFunc(slices.Clone(edges), func(e int) bool {
+			q := f.Edges[e].Question
+			return q != "" && !yes(q, step)
+		})
+	}
+	var ran []string
+	s.arrive(taken(g.starts, 0), 1, limit, "", contract.View{})
+	for {
+		for _, x := range s.ready() {
+			ran = append(ran, fmt.Sprintf("%s#%d", f.Nodes[x.node].ID, x.step))
+		}
+		if len(s.running) == 0 {
+			break
+		}
+		x := s.running[rng.Intn(len(s.running))]
+		s.done(x)
+		s.arrive(taken(g.out[x.node], x.step), x.step+1, limit, x.lineage, contract.View{})
+	}
+	if len(s.pending)+len(s.armed) > 0 {
+		ran = append(ran, "stuck")
+	}
+	slices.Sort(ran)
+	return ran
+}
+
+type randomCase struct {
+	Name  string
+	Nodes []struct {
+		ID    string
+		Defer bool
+	}
+	Edges []struct {
+		Source, Target string
+		Condition      *string `json:"condition_prompt"`
+	}
+	Answers    map[string]string
+	Executions [][3]any
+}
+
+func (c *randomCase) flow() *plan.Flow {
+	f := &plan.Flow{Name: c.Name}
+	for _, n := range c.Nodes {
+		f.Nodes = append(f.Nodes, plan.Node{ID: n.ID, Deferred: n.Defer})
+	}
+	for i, e := range c.Edges {
+		edge := plan.Edge{ID: fmt.Sprint("e", i), From: e.Source, To: e.Target}
+		if e.Condition != nil {
+			edge.Question = *e.Condition
+		}
+		f.Edges = append(f.Edges, edge)
+	}
+	return f
+}
+
+func TestSchedulerMatchesStepRule(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "cases", "step_rule_random.json"))
+	if err != nil {
+		t.Skip("../shared/cases/step_rule_random.json is not there")
+	}
+	var in struct{ Cases []randomCase }
+	if err := json.Unmarshal(raw, &in); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range in.Cases {
+		var want []string
+		for _, e := range c.Executions {
+			for range int(e[2].(float64)) {
+				want = append(want, fmt.Sprintf("%s#%d", e[0], int(e[1].(float64))))
+			}
+		}
+		slices.Sort(want)
+		for seed := range int64(12) {
+			got := simulate(c.flow(), func(q string, step int) bool {
+				return c.Answers[fmt.Sprintf("%s@%d", q, step)] == "yes"
+			}, 100, rand.New(rand.NewSource(seed)))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s, timing %d (-want +got):\n%s", c.Name, seed, diff)
+			}
+		}
+	}
+}
+
+// randomFlow makes a graph with conditions, loops and deferred joins.
+func randomFlow(rng *rand.Rand) *plan.Flow {
+	n := 3 + rng.Intn(6)
+	f := &plan.Flow{Name: "random"}
+	for i := range n {
+		f.Nodes = append(f.Nodes, plan.Node{ID: fmt.Sprint("N", i), Deferred: rng.Intn(3) == 0})
+	}
+	add := func(from, to string) {
+		e := plan.Edge{ID: fmt.Sprint("e", len(f.Edges)), From: from, To: to}
+		if rng.Intn(2) == 0 {
+			e.Question = fmt.Sprint("q", len(f.Edges))
+		}
+		f.Edges = append(f.Edges, e)
+	}
+	for range 1 + rng.Intn(3) {
+		add(plan.Start, f.Nodes[rng.Intn(n)].ID)
+	}
+	for range n + rng.Intn(n) {
+		to := plan.End
+		if rng.Intn(5) > 0 {
+			to = f.Nodes[rng.Intn(n)].ID
+		}
+		add(f.Nodes[rng.Intn(n)].ID, to)
+	}
+	return f
+}
+
+// answersOf answers conditions by question and step, more often no as steps grow.
+func answersOf(seed int64) func(string, int) bool {
+	return func(q string, step int) bool {
+		h := int64(0)
+		for _, r := range q {
+			h = h*131 + int64(r)
+		}
+		return rand.New(rand.NewSource(seed^h^int64(step)<<20)).Intn(10+step) < 6
+	}
+}
+
+func TestExecutionsDoNotDependOnTiming(t *testing.T) {
+	for seed := range int64(400) {
+		f := randomFlow(rand.New(rand.NewSource(seed)))
+		var first []string
+		for timing := range int64(12) {
+			// A low limit cuts loops that never end; nodes beyond it are just not run here.
+			got := simulate(f, answersOf(seed), 9, rand.New(rand.NewSource(timing)))
+			if timing == 0 {
+				first = got
+			} else if diff := cmp.Diff(first, got); diff != "" {
+				t.Fatalf("graph %d, timing %d:\n%s\n%s", seed, timing, diff, describe(f))
+			}
+			if slices.Contains(got, "stuck") {
+				t.Fatalf("graph %d, timing %d is stuck:\n%s", seed, timing, describe(f))
+			}
+		}
+	}
+}
+
+func describe(f *plan.Flow) string {
+	var b strings.Builder
+	for _, n := range f.Nodes {
+		fmt.Fprintf(&b, "%s deferred=%v\n", n.ID, n.Deferred)
+	}
+	for _, e := range f.Edges {
+		fmt.Fprintf(&b, "%s -> %s %s\n", e.From, e.To, e.Question)
+	}
+	return b.String()
+}

@@ -1,0 +1,144 @@
+package workflows
+
+import (
+	"encoding/json"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// store is what a run keeps of its conversations: each message once, by its hash. Activities
+// that need more than their input ask the run for it by query.
+type store struct {
+	workflow, run string
+	content       map[string]json.RawMessage
+	threads       map[string]*thread
+	order         []string
+}
+
+// thread is an append-only list of messages. The first called of them are those of which
+// the last model call knows.
+type thread struct {
+	name    string
+	entries []threadEntry
+	hash    string
+	called  contract.Head
+}
+
+type threadEntry struct {
+	sha string
+	raw json.RawMessage
+	// own says that workflow code wrote the message, so that no activity knows it.
+	own bool
+}
+
+func newStore(ctx workflow.Context) *store {
+	ex := workflow.GetInfo(ctx).WorkflowExecution
+	return &store{workflow: ex.ID, run: ex.RunID, content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
+}
+
+// keep stores bytes and names them.
+func (s *store) keep(raw json.RawMessage) contract.ContentRef {
+	sha := contract.SHA(raw)
+	s.content[sha] = raw
+	return contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: sha}
+}
+
+// has says whether bytes with a hash are stored.
+func (s *store) has(sha string) bool {
+	_, ok := s.content[sha]
+	return ok
+}
+
+// open begins a thread.
+func (s *store) open(name string) *thread {
+	t := &thread{name: name, called: contract.Head{Workflow: s.workflow, Run: s.run, Thread: name}}
+	s.threads[name] = t
+	s.order = append(s.order, name)
+	return t
+}
+
+// write appends a message of the workflow's own.
+func (s *store) write(t *thread, m *contract.Message) (contract.ContentRef, error) {
+	raw, err := m.Encode()
+	if err != nil {
+		return contract.ContentRef{}, err
+	}
+	ref := s.keep(raw)
+	t.add(threadEntry{sha: ref.SHA, raw: raw, own: true})
+	return ref, nil
+}
+
+// record appends a message that an activity made.
+func (s *store) record(t *thread, raw json.RawMessage, sha string) contract.ContentRef {
+	s.content[sha] = raw
+	t.add(threadEntry{sha: sha, raw: raw})
+	return contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: sha}
+}
+
+func (t *thread) add(e threadEntry) {
+	t.entries = append(t.entries, e)
+	t.hash = contract.Chain(t.hash, e.sha)
+}
+
+// pending gives what a model call must be told: the thread as of the last call, and what
+// came since.
+func (t *thread) pending() (contract.Head, []contract.TailEntry) {
+	var tail []contract.TailEntry
+	for _, e := range t.entries[t.called.Len:] {
+		x := contract.TailEntry{SHA: e.sha}
+		if e.own {
+			x.Message = e.raw
+		}
+		tail = append(tail, x)
+	}
+	return t.called, tail
+}
+
+// mark notes that a model call knows all messages so far.
+func (t *thread) mark() {
+	t.called.Len, t.called.Hash = len(t.entries), t.hash
+}
+
+// transcript answers the query of that name.
+func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage, error) {
+	if q.Thread == "" {
+		page := contract.TranscriptPage{Messages: []json.RawMessage{}}
+		for _, name := range s.order {
+			page.Threads = append(page.Threads, contract.ThreadInfo{Thread: name, Len: len(s.threads[name].entries)})
+		}
+		return page, nil
+	}
+	t, ok := s.threads[q.Thread]
+	if !ok {
+		return contract.TranscriptPage{}, gone("thread %q", q.Thread)
+	}
+	upto := len(t.entries)
+	if q.Upto > 0 {
+		upto = q.Upto
+	}
+	if q.From < 0 || q.From > upto || upto > len(t.entries) {
+		return contract.TranscriptPage{}, gone("messages %d to %d of thread %q, which has %d", q.From, upto, q.Thread, len(t.entries))
+	}
+	page := contract.TranscriptPage{Messages: []json.RawMessage{}, Total: len(t.entries)}
+	size := 0
+	for _, e := range t.entries[q.From:upto] {
+		if size += len(e.raw); size > contract.PageBytes && len(page.Messages) > 0 {
+			break
+		}
+		page.Messages = append(page.Messages, e.raw)
+	}
+	return page, nil
+}
+
+// piece answers the query content.
+func (s *store) piece(q contract.ContentQuery) (contract.ContentPage, error) {
+	raw, ok := s.content[q.SHA]
+	if !ok || q.Offset < 0 || q.Offset > len(raw) {
+		return contract.ContentPage{}, gone("content %s at %d", q.SHA, q.Offset)
+	}
+	end := min(len(raw), q.Offset+contract.PageBytes)
+	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil
+}
