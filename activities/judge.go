@@ -62,9 +62,12 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contr
 
 // material is what the judge reads.
 func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (string, error) {
-	input, err := a.text(ctx, in.Input)
-	if err != nil {
-		return "", err
+	input := in.Input.Text
+	if in.Input.Ref != nil {
+		var err error
+		if input, err = a.text(ctx, *in.Input.Ref); err != nil {
+			return "", err
+		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n\n<input>\n%s\n</input>\n", in.Question, input)
@@ -92,8 +95,11 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 		Answer any    `json:"answer"`
 		Reason string `json:"reason"`
 	}
-	if raw := extract(text); raw != nil && json.Unmarshal(raw, &object) == nil && object.Answer != nil {
-		yes, ok = word(fmt.Sprint(object.Answer))
+	if raw := extract(text); raw != nil && json.Unmarshal(raw, &object) == nil {
+		// An object that does not say answer must not be read by its first word.
+		if object.Answer != nil {
+			yes, ok = word(fmt.Sprint(object.Answer))
+		}
 		return yes, object.Reason, ok
 	}
 	yes, ok = word(text)

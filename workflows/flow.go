@@ -138,6 +138,9 @@ func (f *flowRun) check(ctx workflow.Context) error {
 	return nil
 }
 
+// maxInline is the size up to which the run's input is repeated in each node's first call.
+const maxInline = 1 << 10
+
 // accept stores what the run was given, and makes the view with which it begins.
 func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
@@ -151,6 +154,9 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	var err error
 	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
 		return nil, err
+	}
+	if len(text) <= maxInline {
+		f.shared.Text = text
 	}
 	if len(in.History) > 0 {
 		raw, err := json.Marshal(in.History)

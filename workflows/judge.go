@@ -39,7 +39,7 @@ func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int
 		in := contract.JudgeInput{
 			Model: r.shared.Model, Script: r.shared.Script, Question: edge.Question,
 			Node: from.node, Name: from.name, Step: from.step,
-			Output: from.output, Input: r.shared.Input, State: judgedState(from.view),
+			Output: from.output, Input: inputPart(&r.shared), State: judgedState(from.view),
 		}
 		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
 			return nil, nil, err

@@ -67,7 +67,7 @@ type agentRun struct {
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
 	a.thread = a.store.open(a.id)
-	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &a.shared.Input}}}
+	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{inputPart(&a.shared)}}
 	outputs := slices.Clone(a.view.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
@@ -82,6 +82,15 @@ func (a *agentRun) begin() error {
 		return err
 	}
 	return a.describe()
+}
+
+// inputPart is the run's input as part of a message: itself where it is short, so that no
+// worker has to ask for it.
+func inputPart(s *contract.Shared) contract.Part {
+	if s.Text != "" {
+		return contract.Part{Text: s.Text}
+	}
+	return contract.Part{Ref: &s.Input}
 }
 
 // describe makes the call profile: what every call of this node repeats.

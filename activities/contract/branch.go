@@ -35,9 +35,11 @@ type BranchInput struct {
 
 // Shared is what all executions of a run use: settled before the first node.
 type Shared struct {
-	Model  string      `json:"model"`
-	Depth  int         `json:"depth,omitempty"`
-	Input  ContentRef  `json:"input"`
+	Model string     `json:"model"`
+	Depth int        `json:"depth,omitempty"`
+	Input ContentRef `json:"input"`
+	// Text is the input itself where it is short.
+	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`

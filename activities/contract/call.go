@@ -155,7 +155,7 @@ type JudgeInput struct {
 	// Output is the source node's last message; absent for START.
 	Output *ContentRef `json:"output,omitempty"`
 	// Input is the run's input.
-	Input ContentRef `json:"input"`
+	Input Part `json:"input"`
 	// State is a JSON object, long values cut.
 	State json.RawMessage `json:"state,omitempty"`
 }

@@ -1,0 +1,617 @@
+package tests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// rehearsal is a run of a document with the scripted model in Temporal's test environment.
+type rehearsal struct {
+	doc, script string
+	input       string
+	set         func(in *contract.RunInput)
+	// tools answers the calls of the connection web, a real MCP server. It refuses calls
+	// when denied.
+	tools  map[string]func(args string) (text string, failed bool)
+	denied bool
+}
+
+// played is what came of a rehearsal.
+type played struct {
+	result *contract.RunResult
+	err    *contract.Failure
+	status contract.Status
+	env    *testsuite.TestWorkflowEnvironment
+	state  map[string]json.RawMessage
+}
+
+func (r rehearsal) play(t *testing.T) played {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	workflows.Register(env)
+	models, err := llm.Open(llm.Settings{Default: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Model: "script"}
+	if r.script != "" {
+		if in.Script, err = llm.ParseScript("flow.script", []byte(r.script)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.set != nil {
+		r.set(&in)
+	}
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileText, Source: knownOf(t, &in)}).Register(env)
+	env.ExecuteWorkflow(contract.WorkflowFlow, in)
+	p := played{env: env}
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the run did not end")
+	}
+	query(t, env, contract.QueryStatus, &p.status)
+	query(t, env, contract.QueryState, &p.state)
+	if err := env.GetWorkflowError(); err != nil {
+		p.err = contract.FailureOf(err)
+		return p
+	}
+	p.result = &contract.RunResult{}
+	if err := env.GetWorkflowResult(p.result); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, out any, args ...any) {
+	t.Helper()
+	v, err := env.QueryWorkflow(name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Get(out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve offers the rehearsal's tools over MCP and returns how to reach them.
+func (r rehearsal) serve(t *testing.T) *tool.Tools {
+	t.Helper()
+	mcpServer := server.NewMCPServer("rehearsal", "1", server.WithToolCapabilities(false))
+	for name, fn := range r.tools {
+		mcpServer.AddTool(mcp.NewTool(name), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			args, err := json.Marshal(req.GetArguments())
+			if err != nil {
+				return nil, err
+			}
+			text, failed := fn(string(args))
+			res := mcp.NewToolResultText(text)
+			res.IsError = failed
+			return res, nil
+		})
+	}
+	handler := server.NewStreamableHTTPServer(mcpServer)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		if r.denied && strings.Contains(string(body), "tools/call") {
+			http.Error(w, "expired", http.StatusUnauthorized)
+			return
+		}
+		q.Body = io.NopCloser(bytes.NewReader(body))
+		handler.ServeHTTP(w, q)
+	}))
+	t.Cleanup(web.Close)
+	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL}}, MaxResultBytes: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	return tools
+}
+
+// known answers for what the run was given; all else must come from the cache.
+type known map[string][]byte
+
+func (known) Transcript(context.Context, string, string, contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	return nil, fmt.Errorf("no run can be asked here")
+}
+
+func (k known) Content(_ context.Context, _, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	raw, ok := k[q.SHA]
+	if !ok {
+		return nil, &contract.Failure{Class: contract.ClassTranscriptLost, Text: "no run can be asked here"}
+	}
+	return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
+}
+
+// knownOf is what a run with this input stores of it.
+func knownOf(t *testing.T, in *contract.RunInput) known {
+	k := known{}
+	if in.Script != nil {
+		// As it is after a journey through a payload.
+		raw, err := json.Marshal(in.Script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k[contract.SHA(raw)] = raw
+	}
+	chat, err := json.Marshal(in.History)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{in.Input, string(chat)} {
+		m := contract.Message{Role: contract.RoleUser, Text: text}
+		raw, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k[contract.SHA(raw)] = raw
+	}
+	return k
+}
+
+func compileText(f contract.FlowRef) (*contract.PrepareResult, error) {
+	res, diags := specadapter.Load(f.Name, []byte(f.Text), specadapter.Options{Dialect: f.Dialect, Profile: f.Profile})
+	if res == nil {
+		fail := &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the document has errors"}
+		for _, d := range diags {
+			fail.Diagnostics = append(fail.Diagnostics, d.String())
+		}
+		return nil, fail
+	}
+	hash, err := res.Flow.Hash()
+	return &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
+}
+
+// messages reads a thread of the root run.
+func (p played) messages(t *testing.T, thread string) []contract.Message {
+	t.Helper()
+	var out []contract.Message
+	for page := (contract.TranscriptPage{Total: 1}); len(out) < page.Total; {
+		query(t, p.env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: thread, From: len(out)})
+		for _, raw := range page.Messages {
+			m, err := contract.DecodeMessage(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, *m)
+		}
+	}
+	return out
+}
+
+// replies lists the texts of a thread's tool messages, with ! before errors.
+func (p played) replies(t *testing.T, thread string) []string {
+	var out []string
+	for _, m := range p.messages(t, thread) {
+		if m.Role == contract.RoleTool {
+			text := m.Text
+			if m.Error {
+				text = "!" + text
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// oneNode is a document with the node a, which gives the result.
+func oneNode(node string) string {
+	return `{"name":"one","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
+{"id":"a","name":"A","prompt":"do it","is_exit_node":true` + node + `}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"}]}`
+}
+
+const searchTool = `,"tools":[{"name":"search","data_connection_id":"web"}]`
+
+func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
+	var calls atomic.Int32
+	p := rehearsal{
+		doc: oneNode(searchTool + `,"max_iterations":3`),
+		script: `rules:
+- {node: a, turn: 1, call: [{tool: search, arguments: {n: 1}}, {tool: list_state_keys}]}
+- {node: a, turn: 2, call: [{tool: search, arguments: {n: 2}}, {tool: search, arguments: {n: 3}}]}
+- {node: a, turn: 3, say: final}`,
+		tools: map[string]func(string) (string, bool){"search": func(args string) (string, bool) {
+			calls.Add(1)
+			return "found " + args, false
+		}},
+	}.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if calls.Load() != 2 || *p.result.ResultText != "final" || !p.result.ExitOutputs[0].Exhausted {
+		t.Errorf("%d calls, result %q, exhausted %v", calls.Load(), *p.result.ResultText, p.result.ExitOutputs[0].Exhausted)
+	}
+	want := []string{`found {"n":1}`, `[]`, `found {"n":2}`, `!max_iterations reached`}
+	if diff := cmp.Diff(want, p.replies(t, "a#1")); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolErrors(t *testing.T) {
+	tests := map[string]struct {
+		script  string
+		class   string
+		replies []string
+	}{
+		"three in a row fail the node": {
+			script: `rules: [{node: a, call: [{tool: search}]}]`, class: contract.ClassToolErrors,
+			replies: []string{"!broken", "!broken", "!broken"},
+		},
+		"a success between them counts anew": {
+			script: `rules:
+- {turn: 1, call: [{tool: search}, {tool: search}]}
+- {turn: 2, call: [{tool: list_state_keys}, {tool: search}]}
+- {say: done}`,
+			replies: []string{"!broken", "!broken", "[]", "!broken"},
+		},
+		"an unknown tool, and arguments that are no object, go back to the model": {
+			script: `rules:
+- {turn: 1, call: [{tool: nothing}, {tool: search, raw: "[1"}]}
+- {say: done}`,
+			replies: []string{
+				"!there is no tool \"nothing\"; there are: get_state, set_state, set_state_filtered, list_state_keys, get_chat_history, call_sub_agent, search",
+				"!the arguments of search are no JSON object: unexpected end of JSON input; call it again with an object",
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{doc: oneNode(searchTool), script: tc.script, tools: map[string]func(string) (string, bool){
+				"search": func(string) (string, bool) { return "broken", true },
+			}}.play(t)
+			if got := class(p.err); got != tc.class {
+				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.err)
+			}
+			if tc.class != "" && (p.err.Node != "a" || p.err.At != "flow.json:2") {
+				t.Errorf("placed at %q, %q", p.err.Node, p.err.At)
+			}
+			if diff := cmp.Diff(tc.replies, p.replies(t, "a#1")); diff != "" {
+				t.Errorf("replies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func class(f *contract.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return f.Class
+}
+
+func TestToolFailures(t *testing.T) {
+	script := `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`
+	big := map[string]func(string) (string, bool){"search": func(string) (string, bool) { return strings.Repeat("x", 20_000), false }}
+	p := rehearsal{doc: oneNode(searchTool), script: script, tools: big}.play(t)
+	if p.err != nil {
+		t.Fatalf("a result that is too large fails the run: %v", p.err)
+	}
+	if got := p.replies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
+		t.Errorf("replies are %.200v", got)
+	}
+	p = rehearsal{doc: oneNode(searchTool), script: script, tools: big, denied: true}.play(t)
+	if class(p.err) != contract.ClassDenied || p.err.Node != "a" || p.err.Remedy == "" {
+		t.Errorf("a refused key gives %+v", p.err)
+	}
+}
+
+func TestMissingToolsAreReportedTogether(t *testing.T) {
+	p := rehearsal{
+		doc: oneNode(`,"tools":[{"name":"x","data_connection_id":"web"},
+{"name":"y","data_connection_id":"web"}]`),
+		script: `rules: [{say: done}]`,
+	}.play(t)
+	if class(p.err) != contract.ClassConnection || len(p.err.Diagnostics) != 2 {
+		t.Fatalf("failure is %+v", p.err)
+	}
+	for i, want := range []string{`flow.json:2: tool "x"`, `flow.json:3: tool "y"`} {
+		if !strings.HasPrefix(p.err.Diagnostics[i], want) {
+			t.Errorf("diagnostic %d is %q, want %q", i, p.err.Diagnostics[i], want)
+		}
+	}
+	if len(p.status.Executions) != 0 {
+		t.Error("a node ran")
+	}
+}
+
+func TestStateTools(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	p := rehearsal{
+		doc: oneNode(""),
+		script: `rules:
+- {kind: condense, say: '{"short": true}'}
+- turn: 1
+  call:
+  - {tool: set_state, arguments: {key: b, value: {n: 12345678901234567890}}}
+  - {tool: get_state, arguments: {keys: [b, nope]}}
+  - {tool: get_state, arguments: {keys: inputData}}
+  - {tool: set_state, arguments: {key: b, value: 2}}
+  - {tool: list_state_keys}
+  - {tool: set_state_filtered, arguments: {key: small, value: tiny}}
+  - {tool: set_state_filtered, arguments: {key: big, value: ` + long + `}}
+  - {tool: set_state, arguments: {key: ""}}
+  - {tool: get_chat_history}
+- {say: done}`,
+		set: func(in *contract.RunInput) {
+			in.State = map[string]json.RawMessage{"inputData": json.RawMessage(`[1, 2]`)}
+			in.History = []contract.ChatMessage{{Role: "user", Content: "before"}}
+		},
+	}.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	want := []string{"ok", `{"b":{"n":12345678901234567890},"nope":null}`, `{"inputData":[1,2]}`, "ok", `["b","inputData"]`, "ok", "ok",
+		`!wants {"key": "name", "value": any JSON}`, ""}
+	if diff := cmp.Diff(want, p.replies(t, "a#1")); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+	for key, want := range map[string]string{"b": "2", "small": `"tiny"`, "big": `{"short":true}`} {
+		if got := string(p.state[key]); got != want {
+			t.Errorf("state %q is %s, want %s", key, got, want)
+		}
+	}
+	var page contract.TranscriptPage
+	query(t, p.env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "chat"})
+	if len(page.Messages) != 1 || !strings.Contains(string(page.Messages[0]), "before") {
+		t.Errorf("the chat history is %s", page.Messages)
+	}
+}
+
+func TestStateBoundIsAToolError(t *testing.T) {
+	p := rehearsal{doc: oneNode(""), script: `rules:
+- {turn: 1, call: [{tool: set_state, arguments: {key: k, value: ` + strings.Repeat("v", 1<<20) + `}}]}
+- {say: done}`}.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if got := p.replies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!the state would hold 1048579 bytes, at most 1048576") {
+		t.Errorf("replies are %.200v", got)
+	}
+}
+
+func TestBlueprintFormat(t *testing.T) {
+	doc := strings.Replace(oneNode(""), `{"type":1}`,
+		`{"type":2,"payload":{"format":"json","output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}}`, 1)
+	tests := map[string]struct {
+		script string
+		data   string
+		class  string
+		errs   []contract.FieldError
+		calls  int
+	}{
+		"good at once":       {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
+		"good in a fence":    {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
+		"repaired":           {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
+		"wrong twice":        {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
+		"no JSON twice":      {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
+		"empty has no retry": {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{doc: doc, script: tc.script}.play(t)
+			if got := class(p.err); got != tc.class {
+				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.err)
+			}
+			if p.status.Usage.Calls != tc.calls {
+				t.Errorf("%d model calls, want %d", p.status.Usage.Calls, tc.calls)
+			}
+			if tc.class != "" {
+				if diff := cmp.Diff(tc.errs, p.err.Errors); diff != "" {
+					t.Errorf("errors (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if string(p.result.ResultData) != tc.data || p.result.ResultText != nil {
+				t.Errorf("data is %s, text %v", p.result.ResultData, p.result.ResultText)
+			}
+		})
+	}
+}
+
+const bundle = `{"data_connections":[
+{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+"agents":[
+{"id":"main","name":"Main","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
+{"id":"a","name":"A","prompt":"ask","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"}]},
+{"id":"sub","name":"Sub","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[
+{"id":"s","name":"S","prompt":"answer","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],
+"edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"s","target":"END"}]}]}`
+
+func TestSubAgents(t *testing.T) {
+	inline := `{"name":"Inline","nodes":[{"id":"i","name":"I","prompt":"p"}],"edges":[{"id":"e1","source":"START","target":"i"},{"id":"e2","source":"i","target":"END"}]}`
+	tests := map[string]struct {
+		doc, script string
+		replies     []string
+		usage       int
+	}{
+		"bound by the document": {
+			doc: bundle,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: "why?"}}]}
+- {node: s, match: "^why", say: because}
+- {node: a, say: done}`,
+			replies: []string{"because"}, usage: 3,
+		},
+		"two at once keep their order": {
+			doc: bundle,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: slow}}, {tool: call_sub_agent, arguments: {user_question: fast}}]}
+- {node: s, match: slow, delay: 30ms, say: first}
+- {node: s, say: second}
+- {node: a, say: done}`,
+			replies: []string{"first", "second"}, usage: 4,
+		},
+		"nesting ends at five": {
+			doc: bundle,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: deep}}]}
+- {node: s, after: call_sub_agent, match: nest, say: bottom}
+- {node: s, after: call_sub_agent, say: up}
+- {node: s, call: [{tool: call_sub_agent, arguments: {user_question: deeper}}]}
+- {node: a, say: done}`,
+			replies: []string{"up"}, usage: 12,
+		},
+		"written by the model": {
+			doc: oneNode(""),
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: ` + inline + `}}]}
+- {node: i, say: inline answer}
+- {node: a, say: done}`,
+			replies: []string{"inline answer"}, usage: 3,
+		},
+		"a wrong definition goes back to the model": {
+			doc: oneNode(""),
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: X, nodes: [{id: i, name: I, prompt: p}], edges: []}}}]}
+- {node: a, say: done}`,
+			replies: []string{"!the sub-agent failed: the document has errors"}, usage: 2,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{doc: tc.doc, script: tc.script}.play(t)
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			got := p.replies(t, "a#1")
+			for i := range got {
+				got[i], _, _ = strings.Cut(got[i], "\n")
+			}
+			if diff := cmp.Diff(tc.replies, got); diff != "" {
+				t.Errorf("replies (-want +got):\n%s", diff)
+			}
+			if p.result.Usage.Calls != tc.usage {
+				t.Errorf("%d model calls in all, want %d", p.result.Usage.Calls, tc.usage)
+			}
+		})
+	}
+}
+
+func TestLaterNodesSeeEarlierOutputs(t *testing.T) {
+	p := rehearsal{
+		input: "the question",
+		doc: `{"name":"two","nodes":[
+{"id":"b","name":"Second","prompt":"p","is_exit_node":true},{"id":"a","name":"First","prompt":"p"}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},{"id":"e3","source":"b","target":"END"}]}`,
+		script: `rules:
+- {node: a, match: "^the question$", say: from a}
+- {node: b, match: "^the question\n\n<output node=\"First\">\nfrom a\n</output>$", say: seen}`,
+	}.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if *p.result.ResultText != "seen" {
+		t.Errorf("result is %q", *p.result.ResultText)
+	}
+}
+
+// forkAndJoin writes a state key in two branches and reads it behind the join.
+const forkAndJoin = `{"name":"fork","nodes":[
+{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p"},{"id":"j","name":"J","prompt":"p","defer":true,"is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
+{"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]}`
+
+func TestStateAtAJoin(t *testing.T) {
+	for _, slow := range []string{"a", "b"} {
+		t.Run("slow "+slow, func(t *testing.T) {
+			p := rehearsal{doc: forkAndJoin, script: `rules:
+- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: k, value: from a}}, {tool: set_state, arguments: {key: only-a, value: 1}}]}
+- {node: b, turn: 1, call: [{tool: set_state, arguments: {key: k, value: from b}}]}
+- {node: ` + slow + `, turn: 2, delay: 50ms, say: done}
+- {node: j, turn: 1, call: [{tool: get_state, arguments: {keys: [k, only-a]}}]}
+- {say: done}`}.play(t)
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			if got := p.replies(t, "j#2"); !slices.Equal(got, []string{`{"k":"from b","only-a":1}`}) {
+				t.Errorf("the join reads %v", got)
+			}
+			if len(p.status.Conflicts) != 1 || p.status.Conflicts[0].Kept.Exec != "b#1" || string(p.status.Conflicts[0].Value) != `"from a"` {
+				t.Errorf("conflicts are %+v", p.status.Conflicts)
+			}
+		})
+	}
+}
+
+func TestOutcomesWithoutResult(t *testing.T) {
+	loop := `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
+{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
+	tests := map[string]struct {
+		script string
+		class  string
+		text   string
+	}{
+		"all conditions say no": {
+			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
+			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; all conditions said no after [a#1]; a#1 "again?": no; a#1 "done?": no`,
+		},
+		"a loop without end": {
+			script: `rules: [{question: "again?", yes: true}, {question: "done?", yes: false}, {say: ok}]`, class: contract.ClassStepLimit,
+			text: `node "a" at step 26 (flow.json:1): the run would go beyond its limit of 25 steps`,
+		},
+		"a judge that does not answer": {
+			script: `rules: [{kind: judge, say: perhaps}, {say: ok}]`, class: contract.ClassConditionUnparsable,
+			text: `node "a" at step 1 (flow.json:1): the question "again?" was answered "perhaps", neither yes nor no`,
+		},
+		"a script without a rule": {
+			script: `rules: [{node: x, say: ok}]`, class: contract.ClassBadRequest, text: `node "a" at step 1 (flow.json:1): `,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{doc: loop, script: tc.script}.play(t)
+			if class(p.err) != tc.class {
+				t.Fatalf("class is %q, want %q: %v", class(p.err), tc.class, p.err)
+			}
+			if !strings.HasPrefix(p.err.Error(), tc.text) {
+				t.Errorf("error is %q,\nwant %q…", p.err.Error(), tc.text)
+			}
+		})
+	}
+}
+
+func TestInputIsChecked(t *testing.T) {
+	tests := map[string]struct {
+		set   func(in *contract.RunInput)
+		class string
+	}{
+		"another version of the contract": {func(in *contract.RunInput) { in.V = 2 }, contract.ClassBadRequest},
+		"a plan of a later build":         {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 99}} }, contract.ClassPlanVersion},
+		"a plan that is none":             {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 1}} }, contract.ClassInvalidFlow},
+		"a document with errors":          {func(in *contract.RunInput) { in.Flow.Text = `{"nodes": 1}` }, contract.ClassInvalidFlow},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{doc: oneNode(""), set: tc.set}.play(t)
+			if class(p.err) != tc.class {
+				t.Errorf("failure is %v, want class %s", p.err, tc.class)
+			}
+		})
+	}
+}
