@@ -50,25 +50,15 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, t
 
 // valueOf finds the value in the message that asked to store it.
 func (a *Activities) valueOf(ctx context.Context, in *contract.CondenseInput) (json.RawMessage, error) {
-	raw, err := a.content(ctx, in.Call)
+	raw, err := a.argumentsOf(ctx, in.Call, in.CallID)
 	if err != nil {
 		return nil, err
 	}
-	m, err := contract.DecodeMessage(raw)
-	if err != nil {
-		return nil, err
+	var args struct {
+		Value json.RawMessage `json:"value"`
 	}
-	for _, c := range m.Calls {
-		if c.ID != in.CallID {
-			continue
-		}
-		var args struct {
-			Value json.RawMessage `json:"value"`
-		}
-		if err := json.Unmarshal([]byte(c.Arguments), &args); err != nil {
-			return nil, fmt.Errorf("arguments of call %q: %w", c.ID, err)
-		}
-		return args.Value, nil
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return nil, fmt.Errorf("arguments of call %q: %w", in.CallID, err)
 	}
-	return nil, damaged(fmt.Sprintf("the message with call %q", in.CallID))
+	return args.Value, nil
 }

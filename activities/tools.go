@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"weft/activities/contract"
@@ -64,6 +65,13 @@ func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract
 }
 
 func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func(string)) (*contract.ToolResult, error) {
+	if in.Call != nil {
+		args, err := a.argumentsOf(ctx, *in.Call, in.CallID)
+		if err != nil {
+			return nil, err
+		}
+		in.Arguments = args
+	}
 	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell})
 	if err != nil {
 		return nil, err
@@ -79,4 +87,22 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	}
 	a.cache.keep(out.SHA, raw)
 	return out, nil
+}
+
+// argumentsOf finds the arguments of a call in the message that asks for it.
+func (a *Activities) argumentsOf(ctx context.Context, ref contract.ContentRef, id string) (json.RawMessage, error) {
+	raw, err := a.content(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	m, err := contract.DecodeMessage(raw)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range m.Calls {
+		if c.ID == id {
+			return json.RawMessage(c.Arguments), nil
+		}
+	}
+	return nil, damaged(fmt.Sprintf("the message with call %q", id))
 }

@@ -12,6 +12,7 @@ import (
 // transcript gives the messages that a model call is about: its base, then its tail. What
 // this worker does not know it asks the run for, once for all who need it.
 func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([]contract.Message, error) {
+	t := assembly{Activities: a, in: in, raws: map[string][]byte{}}
 	for _, e := range in.Tail {
 		if len(e.Message) == 0 {
 			continue
@@ -19,25 +20,16 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([
 		if contract.SHA(e.Message) != e.SHA {
 			return nil, damaged("a message of the call's input")
 		}
-		a.cache.keep(e.SHA, e.Message)
+		t.keep(e.SHA, e.Message)
 	}
-	shas, unknown := a.walk(in.Base)
-	for _, e := range in.Tail {
-		shas = append(shas, e.SHA)
-	}
-	if unknown > 0 || slices.ContainsFunc(shas, a.missing) {
-		if err := a.fetch(ctx, in, &shas); err != nil {
+	if !t.known() {
+		if err := t.fetch(ctx); err != nil {
 			return nil, err
 		}
 	}
-	out := make([]contract.Message, 0, len(shas))
-	for _, sha := range shas {
-		raw, ok := a.cache.content(sha)
-		if !ok {
-			return nil, &contract.Failure{Class: contract.ClassUnavailable, Text: "the transcript cache is smaller than the transcript",
-				Remedy: "give the worker a larger cache"}
-		}
-		m, err := a.message(ctx, raw)
+	out := make([]contract.Message, 0, len(t.shas))
+	for _, sha := range t.shas {
+		m, err := a.message(ctx, t.raws[sha])
 		if err != nil {
 			return nil, err
 		}
@@ -47,80 +39,99 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([
 	return out, nil
 }
 
-// walk follows a head's hash back as far as this worker knows the thread. It returns the
-// hashes of the known messages, and how many before them are unknown.
-func (a *Activities) walk(head contract.Head) (shas []string, unknown int) {
-	hash := head.Hash
-	for unknown = head.Len; unknown > 0; unknown-- {
-		prev, sha, ok := a.cache.before(hash)
+// assembly is a transcript being put together. It holds its messages itself, so that a
+// small cache makes it slow, not wrong.
+type assembly struct {
+	*Activities
+	in *contract.ModelInput
+	// shas are the messages' hashes, "" where unknown; raws their bytes.
+	shas []string
+	raws map[string][]byte
+}
+
+func (t *assembly) keep(sha string, raw []byte) {
+	t.raws[sha] = raw
+	t.cache.keep(sha, raw)
+}
+
+// known follows the base's hash back as far as this worker knows the thread, and says
+// whether it knows all messages.
+func (t *assembly) known() bool {
+	t.shas = make([]string, t.in.Base.Len, t.in.Base.Len+len(t.in.Tail))
+	hash := t.in.Base.Hash
+	for i := t.in.Base.Len - 1; i >= 0; i-- {
+		prev, sha, ok := t.cache.before(hash)
 		if !ok {
 			break
 		}
-		shas = append(shas, sha)
-		hash = prev
+		t.shas[i], hash = sha, prev
 	}
-	slices.Reverse(shas)
-	return shas, unknown
+	for _, e := range t.in.Tail {
+		t.shas = append(t.shas, e.SHA)
+	}
+	all := true
+	for _, sha := range t.shas {
+		all = t.has(sha) && all
+	}
+	return all
 }
 
-func (a *Activities) missing(sha string) bool {
-	_, ok := a.cache.content(sha)
-	return !ok
+// has says whether a message is here, and takes it from the cache if need be.
+func (t *assembly) has(sha string) bool {
+	if t.raws[sha] == nil {
+		raw, ok := t.cache.content(sha)
+		if !ok {
+			return false
+		}
+		t.raws[sha] = raw
+	}
+	return true
 }
 
-// fetch asks the run for the messages that this worker lacks, checks them against the
-// call's hashes, and completes the list of hashes.
-func (a *Activities) fetch(ctx context.Context, in *contract.ModelInput, shas *[]string) error {
-	free, err := a.locks.take(ctx, in.Base.Workflow+"\x00"+in.Base.Run)
+// fetch asks the run for the messages that this worker lacks and checks them against the
+// call's hashes.
+func (t *assembly) fetch(ctx context.Context) error {
+	free, err := t.locks.take(ctx, t.in.Base.Workflow+"\x00"+t.in.Base.Run)
 	if err != nil {
 		return err
 	}
 	defer free()
-	// Somebody else may have fetched meanwhile.
-	known, unknown := a.walk(in.Base)
-	for _, e := range in.Tail {
-		known = append(known, e.SHA)
+	if t.known() {
+		return nil // somebody else has fetched meanwhile
 	}
-	total := unknown + len(known)
-	from, upto := 0, unknown
-	if unknown == 0 {
-		from = slices.IndexFunc(known, a.missing)
-		if from < 0 {
-			*shas = known
-			return nil
-		}
+	from := slices.IndexFunc(t.shas, func(sha string) bool { return !t.has(sha) })
+	upto := len(t.shas)
+	for t.has(t.shas[upto-1]) {
+		upto--
 	}
-	for i, sha := range known {
-		if a.missing(sha) {
-			upto = unknown + i + 1
-		}
-	}
-	raws, err := a.pages(ctx, in.Base, from, upto)
+	raws, err := t.pages(ctx, from, upto)
 	if err != nil {
 		return err
 	}
-	all := make([]string, unknown, total)
-	all = append(all, known...)
 	for i, raw := range raws {
 		sha := contract.SHA(raw)
-		if want := all[from+i]; want != "" && want != sha {
-			return damaged(fmt.Sprintf("message %d of thread %q", from+i+1, in.Base.Thread))
+		if want := t.shas[from+i]; want != "" && want != sha {
+			return damaged(fmt.Sprintf("message %d of thread %q", from+i+1, t.in.Base.Thread))
 		}
-		all[from+i] = sha
-		a.cache.keep(sha, raw)
+		t.shas[from+i] = sha
+		t.keep(sha, raw)
 	}
-	if hash := a.chain(all[:in.Base.Len]); hash != in.Base.Hash {
-		return damaged(fmt.Sprintf("thread %q of run %s", in.Base.Thread, in.Base.Run))
+	hash := ""
+	for _, sha := range t.shas[:t.in.Base.Len] {
+		hash = t.cache.link(hash, sha)
 	}
-	*shas = all
+	if hash != t.in.Base.Hash {
+		return damaged(fmt.Sprintf("thread %q of run %s", t.in.Base.Thread, t.in.Base.Run))
+	}
 	return nil
 }
 
-// pages asks a run for messages from to upto of a thread.
-func (a *Activities) pages(ctx context.Context, head contract.Head, from, upto int) ([]json.RawMessage, error) {
+// pages asks the run for messages from to upto of the thread.
+func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage, error) {
 	var out []json.RawMessage
+	head := &t.in.Base
 	for from+len(out) < upto {
-		page, err := a.deps.Source.Transcript(ctx, head.Workflow, head.Run,
+		page, err := t.deps.Source.Transcript(ctx, head.Workflow, head.Run,
 			contract.TranscriptQuery{Thread: head.Thread, From: from + len(out), Upto: upto})
 		if err != nil {
 			return nil, err
@@ -131,15 +142,6 @@ func (a *Activities) pages(ctx context.Context, head contract.Head, from, upto i
 		out = append(out, page.Messages...)
 	}
 	return out, nil
-}
-
-// chain links messages from a thread's begin on and returns the last hash.
-func (a *Activities) chain(shas []string) string {
-	hash := ""
-	for _, sha := range shas {
-		hash = a.cache.link(hash, sha)
-	}
-	return hash
 }
 
 // relink lets this worker walk back from the call's end, where the next call begins.

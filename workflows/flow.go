@@ -138,7 +138,8 @@ func (f *flowRun) check(ctx workflow.Context) error {
 	return nil
 }
 
-// maxInline is the size up to which the run's input is repeated in each node's first call.
+// maxInline is the size up to which something that history has already is sent again, so
+// that it can be seen where it is used and no worker has to ask for it.
 const maxInline = 1 << 10
 
 // accept stores what the run was given, and makes the view with which it begins.

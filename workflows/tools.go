@@ -98,7 +98,7 @@ func (a *agentRun) start(ctx workflow.Context, c *contract.ToolCall, i int, sha 
 			if b := a.bound(tool); b.Connection.Kind == plan.ConnectionAgent {
 				return a.subAgent(ctx, c, b.Connection.Agent, args)
 			}
-			return a.tool(ctx, c, tool, i, args)
+			return a.tool(ctx, c, tool, i, args, sha)
 		}
 	}
 	for _, b := range a.cfg.Builtins {
@@ -132,13 +132,15 @@ func arguments(text string) (json.RawMessage, string) {
 }
 
 // tool calls a tool outside, as an activity.
-func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool, i int, args json.RawMessage) (func() (toolReply, error), error) {
+func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool, i int, args json.RawMessage, sha string) (func() (toolReply, error), error) {
 	b := a.bound(t)
 	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.ID, As: t.As}
-	if err := a.guard.admit(ctx, "the arguments of "+c.Name, in); err != nil {
-		if f := contract.FailureOf(err); f.Class == contract.ClassTooLarge {
-			return toolError("%s; pass less", f.Text), nil
-		}
+	if len(args) > maxInline {
+		// History has them already, in the message that asks for the call.
+		ref := a.ref(sha)
+		in.Arguments, in.Call = nil, &ref
+	}
+	if err := a.guard.admit(ctx, "the call of "+c.Name, in); err != nil {
 		return nil, err
 	}
 	attempts := int32(0)

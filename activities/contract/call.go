@@ -129,7 +129,10 @@ type ToolSpec struct {
 type ToolInput struct {
 	Connection plan.Connection `json:"connection"`
 	Name       string          `json:"name"`
-	Arguments  json.RawMessage `json:"arguments"`
+	// Arguments are a JSON object. Long ones are left to Call, the assistant's message
+	// that has them.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Call      *ContentRef     `json:"call,omitempty"`
 	// CallID and As are the model's names for the call and the tool.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`

@@ -110,7 +110,7 @@ type assembly struct {
 	text, refusal, reasoning strings.Builder
 	finish, model            string
 	usage                    *usage
-	calls                    []partCall
+	calls                    []*partCall
 	// slots says which call an index means now.
 	slots   map[string]int
 	details details
@@ -204,24 +204,10 @@ func (a *assembly) addContent(raw json.RawMessage) error {
 
 // addCall adds a call or a piece of one to the call that it belongs to.
 func (a *assembly) addCall(d *deltaCall, streamed bool) {
-	i, ok := a.slots[string(d.Index)]
-	if streamed && !ok && d.ID != "" && d.Function.Name == "" {
-		// A piece of a known call under another index.
-		i = slices.IndexFunc(a.calls, func(c partCall) bool { return c.id == string(d.ID) })
-		ok = i >= 0
+	c := a.callOf(d, streamed)
+	if c == nil {
+		return
 	}
-	if !streamed || !ok || a.opens(&a.calls[i], d) {
-		if streamed && d.ID == "" && d.Function.Name == "" && d.Function.Arguments == "" {
-			return // a trailing empty piece
-		}
-		i = len(a.calls)
-		if a.slots == nil {
-			a.slots = map[string]int{}
-		}
-		a.slots[string(d.Index)] = i
-		a.calls = append(a.calls, partCall{id: string(d.ID)})
-	}
-	c := &a.calls[i]
 	if c.id == "" {
 		c.id = string(d.ID)
 	}
@@ -235,9 +221,31 @@ func (a *assembly) addCall(d *deltaCall, streamed bool) {
 	}
 }
 
+// callOf finds the call that a piece belongs to, or begins one; nil for an empty piece
+// that trails behind.
+func (a *assembly) callOf(d *deltaCall, streamed bool) *partCall {
+	if i, ok := a.slots[string(d.Index)]; ok && streamed && !opens(a.calls[i], d) {
+		return a.calls[i]
+	} else if !ok && streamed && d.Function.Name == "" && d.ID != "" {
+		// A piece of a known call under another index.
+		if i := slices.IndexFunc(a.calls, func(c *partCall) bool { return c.id == string(d.ID) }); i >= 0 {
+			return a.calls[i]
+		}
+	}
+	if streamed && d.ID == "" && d.Function.Name == "" && d.Function.Arguments == "" {
+		return nil
+	}
+	if a.slots == nil {
+		a.slots = map[string]int{}
+	}
+	a.slots[string(d.Index)] = len(a.calls)
+	a.calls = append(a.calls, &partCall{})
+	return a.calls[len(a.calls)-1]
+}
+
 // opens says whether a piece begins a call although its index is taken, or missing: by
 // another id; or, without ids, by a name behind a call that is complete.
-func (a *assembly) opens(c *partCall, d *deltaCall) bool {
+func opens(c *partCall, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {
 		return string(d.ID) != c.id
 	}
@@ -277,8 +285,7 @@ func (a *assembly) response(c *compatible) (*llms.ContentResponse, error) {
 	}
 	out := &llms.ContentChoice{Content: a.text.String(), StopReason: cut(finish, 60), ReasoningContent: a.reasoning.String()}
 	keep := carried{By: c.name, Details: a.details.encode()}
-	for i := range a.calls {
-		call := &a.calls[i]
+	for i, call := range a.calls {
 		if call.name == "" {
 			return nil, badf("tool call %d of the answer has no name", i+1)
 		}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -153,7 +154,7 @@ func (c *compatible) read(x *exchange) (*assembly, error) {
 	r := bufio.NewReaderSize(x.watch, 32<<10)
 	first, err := skipSpace(r)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, badf("the answer is empty")
 	case err != nil:
 		return nil, x.watch.fault(err)

@@ -34,28 +34,43 @@ var statusOfCode = map[string]int{
 	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
-// classOf gives the class of an error that a provider reports.
+// classOf gives the class of an error that a provider reports: by its codes and words
+// where these are plain, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
-	clientFault := st == 400 || st == 413 || st == 422 || st == 0
+	refusesInput := st == 400 || st == 413 || st == 422 || st == 0
+	mayLackMoney := (st == 400 || st == 403 || st == 429) && r.after == 0
 	switch {
-	case r.is(quotaCodes), st == 402, (st == 429 || st == 403 || st == 400) && r.after == 0 && containsAny(text, quotaTexts):
+	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
 		return contract.ClassQuota
-	case r.is(contextCodes), clientFault && containsAny(text, contextTexts):
+	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
 		return contract.ClassContextLength
-	case r.flagged, r.is(refusalCodes), (clientFault || st == 403) && containsAny(text, refusalTexts):
+	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
 		return contract.ClassRefused
-	case st == 401, st == 403:
+	}
+	return classOfStatus(st)
+}
+
+// classOfStatus gives the class of an HTTP status, 0 for an error in a 200 answer that says
+// nothing of its kind: it can pass.
+func classOfStatus(st int) string {
+	switch st {
+	case 402:
+		return contract.ClassQuota
+	case 401, 403:
 		return contract.ClassDenied
-	case st == 413:
+	case 413:
 		return contract.ClassTooLarge
-	case st == 429:
+	case 429:
 		return contract.ClassRateLimited
-	case st >= 300 && st < 400:
-		return contract.ClassConnection
-	case st == 408, st == 409, st == 425, st >= 500, st < 300:
-		// An error in a 200 answer that says nothing of its kind can pass.
+	case 408, 409, 425:
 		return contract.ClassUnavailable
+	}
+	switch {
+	case st < 300 || st >= 500:
+		return contract.ClassUnavailable
+	case st < 400:
+		return contract.ClassConnection
 	}
 	return contract.ClassBadRequest
 }

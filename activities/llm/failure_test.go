@@ -53,6 +53,7 @@ func TestFailuresOfProvidersHaveAClass(t *testing.T) {
 		"425":                                  {answer(425, ""), contract.ClassUnavailable, 0, nil},
 		"500 with a page":                      {answer(500, "<html>\n<b>oops</b></html>", "Content-Type", "text/html"), contract.ClassUnavailable, 0, []string{"oops"}},
 		"503 with Retry-After":                 {answer(503, `{"error":"server busy"}`, "Retry-After", "3"), contract.ClassUnavailable, 3 * time.Second, []string{"server busy"}},
+		"500 that tells limits, too":           {answer(500, "{}", "X-Ratelimit-Reset-Tokens", "6m0s"), contract.ClassUnavailable, 0, nil},
 		"529":                                  {answer(529, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`), contract.ClassUnavailable, 0, []string{"529", "Overloaded"}},
 		"200 with an error object":             {answer(200, errorBody("", "upstream gone")), contract.ClassUnavailable, 0, []string{"upstream gone"}},
 		"200 with an error of status 429":      {answer(200, `{"error":{"code":429,"message":"Provider returned error","metadata":{"raw":"busy upstream","headers":{"X-RateLimit-Reset":"4102444800000"}}}}`), contract.ClassRateLimited, 10 * time.Minute, []string{"busy upstream"}},

@@ -139,6 +139,12 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", cut(ref, 200), cut(name, 100), m.known()),
 			Remedy: "correct the name, or configure the provider where the worker runs",
 		}
+	case p.row.Script && ref != name:
+		return nil, &contract.Failure{
+			Class:  contract.ClassBadRequest,
+			Text:   fmt.Sprintf("model %q: the scripted model has no variants", cut(ref, 200)),
+			Remedy: "write " + name,
+		}
 	case p.row.Script:
 		return &scripted{}, nil
 	case strings.TrimSpace(model) == "":

@@ -21,8 +21,8 @@ type report struct {
 	// codes are the object's code, type and status, in lower case.
 	codes   []string
 	flagged bool
-	// after is how long the provider asks to wait.
-	after time.Duration
+	// after is how long the provider asks to wait; reset is when its limits are.
+	after, reset time.Duration
 }
 
 // maxAfter caps the wait that a provider may ask for: a longer one must not hide a run.
@@ -41,7 +41,11 @@ func newReport(status int, header http.Header, body []byte, now time.Time) *repo
 	if d := waitOf(header, now); d > 0 {
 		r.after = d
 	}
-	r.after = min(r.after, maxAfter)
+	// Limits are told with every answer: they are a reason to wait only where one of
+	// them is the problem.
+	if r.after == 0 && r.effective() == http.StatusTooManyRequests {
+		r.after = max(r.reset, resetOf(header, now))
+	}
 	return r
 }
 
@@ -123,7 +127,7 @@ func (r *report) readMetadata(raw json.RawMessage, now time.Time) {
 	for k, v := range m.Headers {
 		h.Set(k, string(v))
 	}
-	r.after = max(r.after, waitOf(h, now))
+	r.after, r.reset = max(r.after, waitOf(h, now)), max(r.reset, resetOf(h, now))
 }
 
 // readDetails reads Google's RetryInfo.
@@ -170,8 +174,7 @@ func (r *report) target() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// waitOf is how long headers ask to wait, 0 if they do not. An explicit wish goes before
-// the times at which limits are reset.
+// waitOf is how long headers ask to wait, 0 if they do not.
 func waitOf(h http.Header, now time.Time) time.Duration {
 	if d := scaled(h.Get("Retry-After-Ms"), time.Millisecond); d > 0 {
 		return d
@@ -180,11 +183,9 @@ func waitOf(h http.Header, now time.Time) time.Duration {
 		if t, err := http.ParseTime(v); err == nil {
 			return min(max(0, t.Sub(now)), maxAfter)
 		}
-		if d := scaled(v, time.Second); d > 0 {
-			return d
-		}
+		return scaled(v, time.Second)
 	}
-	return resetOf(h, now)
+	return 0
 }
 
 // resetOf reads x-ratelimit-reset and its kin (-requests, -tokens). Where the headers

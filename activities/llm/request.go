@@ -233,10 +233,10 @@ func (c *compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 			text.WriteString(p.Text)
 			parts = append(parts, map[string]string{"type": "text", "text": p.Text})
 		case llms.ImageURLContent:
-			images, parts = true, append(parts, imagePart(p))
+			images, parts = true, append(parts, imagePart(p.URL, p.Detail))
 		case llms.BinaryContent:
 			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
-			images, parts = true, append(parts, imagePart(llms.ImageURLContent{URL: url}))
+			images, parts = true, append(parts, imagePart(url, ""))
 		case ReasoningPart:
 			c.carryBack(&m, &p)
 		case llms.ToolCall:
@@ -262,11 +262,16 @@ func (c *compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 	return append(results, m), nil
 }
 
-func imagePart(p llms.ImageURLContent) any {
+// imagePart writes an image. langchaingo's own JSON of it has another shape.
+func imagePart(url, detail string) any {
+	type image struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail,omitempty"`
+	}
 	return struct {
-		Type  string               `json:"type"`
-		Image llms.ImageURLContent `json:"image_url"`
-	}{"image_url", p}
+		Type  string `json:"type"`
+		Image image  `json:"image_url"`
+	}{"image_url", image{url, detail}}
 }
 
 func (c *compatible) result(p *llms.ToolCallResponse) wireMessage {

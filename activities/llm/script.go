@@ -197,9 +197,9 @@ func (a *action) text() string {
 		return string(a.JSON)
 	case a.Yes != nil:
 		b, _ := json.Marshal(struct { // these fields always encode
-			Yes    bool   `json:"yes"`
+			Answer string `json:"answer"`
 			Reason string `json:"reason"`
-		}{*a.Yes, a.Reason})
+		}{map[bool]string{true: "yes", false: "no"}[*a.Yes], a.Reason})
 		return string(b)
 	}
 	return ""

@@ -143,35 +143,45 @@ func (r *scriptReader) value(n *yaml.Node, depth int) json.RawMessage {
 		r.at(n, "values go more than %d deep", maxDepth)
 		return nil
 	}
-	var b bytes.Buffer
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return r.scalar(n)
 	case yaml.SequenceNode:
+		var b bytes.Buffer
 		for i, item := range n.Content {
 			comma(&b, i)
 			b.Write(r.value(item, depth+1))
 		}
 		return json.RawMessage("[" + b.String() + "]")
 	case yaml.MappingNode:
-		seen := map[string]bool{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			if key.Kind != yaml.ScalarNode || seen[key.Value] {
-				r.at(key, "key %q is given twice, or is no text", cut(key.Value, 60))
-				continue
-			}
-			seen[key.Value] = true
-			comma(&b, len(seen)-1)
-			quoted, _ := marshal(key.Value) // a string always encodes
-			b.Write(quoted)
-			b.WriteByte(':')
-			b.Write(r.value(n.Content[i+1], depth+1))
-		}
-		return json.RawMessage("{" + b.String() + "}")
+		return r.object(n, depth)
 	}
 	r.at(n, "aliases are not supported; write the value out")
 	return json.RawMessage("null")
+}
+
+// object turns a mapping into JSON.
+func (r *scriptReader) object(n *yaml.Node, depth int) json.RawMessage {
+	var b bytes.Buffer
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		switch {
+		case key.Kind != yaml.ScalarNode, key.ShortTag() == "!!merge":
+			r.at(key, "a key is no text; merges and keys that are objects are not supported")
+			continue
+		case seen[key.Value]:
+			r.at(key, "key %q is given twice", cut(key.Value, 60))
+			continue
+		}
+		comma(&b, len(seen))
+		seen[key.Value] = true
+		quoted, _ := marshal(key.Value) // a string always encodes
+		b.Write(quoted)
+		b.WriteByte(':')
+		b.Write(r.value(n.Content[i+1], depth+1))
+	}
+	return json.RawMessage("{" + b.String() + "}")
 }
 
 func comma(b *bytes.Buffer, i int) {

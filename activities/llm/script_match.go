@@ -57,12 +57,27 @@ func newTalk(in []llms.MessageContent) *talk {
 	return t
 }
 
+// kind is the kind of calls that a rule speaks for. Where the rule does not say it, its
+// question or verdict makes it a judge's, and an answer an agent's; a mere failure or delay
+// is for all.
+func (r *rule) kind() string {
+	switch {
+	case r.Kind != "":
+		return r.Kind
+	case r.Question != "" || r.Yes != nil:
+		return KindJudge
+	case r.answers():
+		return KindAgent
+	}
+	return ""
+}
+
 // matches says whether all conditions of a rule hold.
 func (r *rule) matches(call *Call, t *talk) bool {
-	kind := orElse(call.Kind, KindAgent)
+	want := r.kind()
 	switch {
 	case r.Node != "" && r.Node != call.Node,
-		r.Kind != "" && r.Kind != kind,
+		want != "" && want != orElse(call.Kind, KindAgent),
 		r.Question != "" && r.Question != call.Question,
 		r.Step != nil && *r.Step != call.Step,
 		r.Turn != nil && *r.Turn != t.turn,

@@ -188,11 +188,13 @@ func (o *opener) checkDefault(m *Models) {
 	if m.def == "" {
 		return
 	}
-	name, model, _ := strings.Cut(m.def, "/")
+	name, model, slash := strings.Cut(m.def, "/")
 	p := m.providers[name]
 	switch {
 	case p == nil:
 		o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(m.def, 200), cut(name, 100), m.known())
+	case p.row.Script && slash:
+		o.problem("default: model %q: the scripted model has no variants; want %s", cut(m.def, 200), name)
 	case !p.row.Script && strings.TrimSpace(model) == "":
 		o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(m.def, 200), name)
 	}

@@ -17,26 +17,31 @@ const afterFinish = 3 * time.Second
 // or CRLF, comments, events without a blank line between them, a JSON line without its
 // field name. A line's length has no bound of its own.
 func readEvents(r *bufio.Reader, each func(data []byte) (done bool, err error)) error {
+	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = r.Discard(len(byteOrderMark))
+	}
 	var event []byte
-	for first := true; ; first = false {
-		line, readErr := r.ReadBytes('\n')
-		if first {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
+	flush := func() (bool, error) {
+		whole := event
+		event = nil
+		if len(whole) == 0 {
+			return false, nil
 		}
+		return each(whole)
+	}
+	for {
+		line, readErr := r.ReadBytes('\n')
 		if readErr != nil && !errors.Is(readErr, io.EOF) {
 			// What came before a broken connection is no event, whole or not.
 			return readErr
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		data, isData := dataOf(line)
-		blank := len(line) == 0
 		// Two data lines are two events where the first is complete by itself.
-		complete := isData && len(event) > 0 && (json.Valid(event) || isDone(event))
-		if len(event) > 0 && (blank || complete || errors.Is(readErr, io.EOF) && !isData) {
-			if done, err := each(event); done || err != nil {
+		if len(line) == 0 || isData && (isDone(event) || json.Valid(event)) {
+			if done, err := flush(); done || err != nil {
 				return err
 			}
-			event = nil
 		}
 		if isData {
 			if len(event) > 0 {
@@ -45,14 +50,14 @@ func readEvents(r *bufio.Reader, each func(data []byte) (done bool, err error)) 
 			event = append(event, data...)
 		}
 		if readErr != nil {
-			if len(event) == 0 {
-				return nil
-			}
-			_, err := each(event)
+			_, err := flush()
 			return err
 		}
 	}
 }
+
+// byteOrderMark may stand before a stream.
+const byteOrderMark = "\xef\xbb\xbf"
 
 // dataOf is the data in a line of an event stream.
 func dataOf(line []byte) ([]byte, bool) {

@@ -104,6 +104,11 @@ func classifyDial(at *target, err error) error {
 		return at.failure(contract.ClassConnection, text,
 			fmt.Sprintf("check the path of the url; for a server that speaks the other transport set %s.%s.transport: %s", SettingConnections, at.id, other))
 	}
+	var f *contract.Failure
+	if errors.As(err, &f) && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
+		// A command that does not get to its first answer is not configured well.
+		return refusal(f.Text, fmt.Sprintf("correct command, args and env of %s.%s in weft.yaml", SettingConnections, at.id))
+	}
 	var version mcp.UnsupportedProtocolVersionError
 	if errors.As(err, &version) {
 		return at.failure(contract.ClassConnection, version.Error(), "upgrade the server")

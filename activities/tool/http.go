@@ -78,7 +78,7 @@ func wireHTTP(at *target) (*wire, error) {
 		return nil, err
 	}
 	return &wire{
-		transport: httpTap{tap: tap{tr}, http: tr},
+		transport: &httpTap{tap: tap{tr}, http: tr},
 		lost:      context.Background(),
 		close:     c.CloseIdleConnections,
 	}, nil
@@ -92,7 +92,7 @@ func wireSSE(at *target) (*wire, error) {
 		return nil, err
 	}
 	tr, err := transport.NewSSE(at.conn.URL, transport.WithHTTPClient(c), transport.WithSSELogger(silent),
-		transport.WithEndpointTimeout(time.Duration(at.conn.ConnectSeconds)*time.Second), transport.WithResponseTimeout(forEver))
+		transport.WithEndpointTimeout(forEver), transport.WithResponseTimeout(forEver))
 	if err != nil {
 		return nil, err
 	}

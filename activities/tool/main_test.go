@@ -88,7 +88,7 @@ func newServer(entered chan<- string) *server.MCPServer {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Second):
+		case <-time.After(10 * time.Second):
 		}
 		if entered != nil {
 			entered <- "ends"
@@ -110,6 +110,8 @@ func newServer(entered chan<- string) *server.MCPServer {
 				return nil, err
 			}
 		}
+		// Over stdio the library's server sends notifications beside answers, in no order.
+		time.Sleep(100 * time.Millisecond)
 		return mcp.NewToolResultText("done"), nil
 	})
 	addProcessTools(add)
@@ -186,7 +188,7 @@ func overStdio(t *testing.T, mode string) Connection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Connection{Command: self, Env: map[string]string{helperMode: mode}}
+	return Connection{Command: self, Env: map[string]string{helperMode: mode, "GORACE": "atexit_sleep_ms=0"}}
 }
 
 func soon(t *testing.T, d time.Duration) context.Context {

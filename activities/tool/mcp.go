@@ -183,6 +183,10 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 		s.timeouts.Store(0)
 		return a, nil
 	}
+	if d, ok := ctx.Deadline(); ok && time.Until(d) < 10*time.Millisecond {
+		// The library's own timer ends with the deadline, and can win.
+		<-ctx.Done()
+	}
 	switch {
 	case err == nil:
 		err = errNoResult

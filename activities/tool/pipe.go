@@ -104,12 +104,11 @@ type lines struct {
 	rest  []byte // of the line that is being handed out
 	lost  func()
 	once  sync.Once
-	done  chan struct{}
 	over  atomic.Bool
 }
 
 func newLines(file *os.File, limit int, lost func()) *lines {
-	return &lines{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost, done: make(chan struct{})}
+	return &lines{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost}
 }
 
 // tooLong says whether the session ended because of a message that was too long.
@@ -120,11 +119,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
-			l.once.Do(func() {
-				l.lost()
-				l.file.Close()
-				close(l.done)
-			})
+			l.finish()
 			return 0, io.EOF
 		}
 		l.rest = line
@@ -132,6 +127,14 @@ func (l *lines) Read(p []byte) (int, error) {
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
+}
+
+// finish ends the session and closes the file.
+func (l *lines) finish() {
+	l.once.Do(func() {
+		l.lost()
+		l.file.Close()
+	})
 }
 
 // line reads the next line, or what stands for it.
@@ -142,10 +145,14 @@ func (l *lines) line() ([]byte, error) {
 		switch {
 		case len(line)+len(part) <= l.limit:
 			line = append(line, part...)
-		case errors.Is(err, bufio.ErrBufferFull):
-			return l.skip(line)
-		case err == nil:
-			return l.instead(line)
+		default:
+			head := append(line, part[:max(l.limit-len(line), 0)]...)
+			if errors.Is(err, bufio.ErrBufferFull) {
+				return l.skip(head)
+			}
+			if err == nil {
+				return l.instead(head)
+			}
 		}
 		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(line) > 0 {
 			return line, nil

@@ -63,6 +63,9 @@ func startProcess(at *target, lost func()) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(at.conn.Dir); at.conn.Dir != "" && (err != nil || !info.IsDir()) {
+		return nil, fmt.Errorf("its working directory %q is not a directory", at.conn.Dir)
+	}
 	pipes, err := openPipes()
 	if err != nil {
 		return nil, err
@@ -115,7 +118,7 @@ func (p *process) stop() {
 		break
 	}
 	<-p.exited
-	<-p.out.done
+	p.out.finish()
 }
 
 // why adds how the command ended to an error that its end caused.

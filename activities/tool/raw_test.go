@@ -58,6 +58,12 @@ func (l *legacy) forget() {
 	l.session = "gone"
 }
 
+func (l *legacy) counts() (sessions, calls int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sessions, l.calls
+}
+
 func (l *legacy) requests() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -20,11 +22,25 @@ type tap struct {
 // httpTap is a tap on a transport that sends the protocol's version in a header.
 type httpTap struct {
 	tap
-	http transport.HTTPConnection
+	http    transport.HTTPConnection
+	version atomic.Value // string
 }
 
 // SetProtocolVersion tells the transport what the client negotiated.
-func (t httpTap) SetProtocolVersion(v string) { t.http.SetProtocolVersion(v) }
+func (t *httpTap) SetProtocolVersion(v string) {
+	t.version.Store(v)
+	t.http.SetProtocolVersion(v)
+}
+
+// SendRequest sends a request as [tap.SendRequest] does. In the newest protocol the end
+// of the request cancels it at the server; before, a notification does.
+func (t *httpTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	resp, err := sendTapped(ctx, t.http, req)
+	if v, _ := t.version.Load().(string); !mcp.IsModernProtocol(v) {
+		tellCancelled(ctx, t.http, req)
+	}
+	return resp, err
+}
 
 // sseTap is an httpTap on a transport without requests from the server.
 type sseTap struct {
@@ -33,8 +49,30 @@ type sseTap struct {
 
 // SendRequest sends a request as [tap.SendRequest] does.
 func (t sseTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	return sendTapped(ctx, t.HTTPConnection, req)
+	resp, err := sendTapped(ctx, t.HTTPConnection, req)
+	tellCancelled(ctx, t.HTTPConnection, req)
+	return resp, err
 }
+
+// tellCancelled tells a server that nobody waits for a call any more, if that is so. The
+// library does it for commands only. It is best effort and keeps nobody waiting.
+func tellCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
+	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) {
+		return
+	}
+	note := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION, Notification: mcp.Notification{
+		Method: string(mcp.MethodNotificationCancelled),
+		Params: mcp.NotificationParams{AdditionalFields: map[string]any{"requestId": req.ID, "reason": ctx.Err().Error()}},
+	}}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+		defer cancel()
+		_ = inner.SendNotification(ctx, note)
+	}()
+}
+
+// cancelTimeout bounds how long a server has to take note of a cancelled call.
+const cancelTimeout = 2 * time.Second
 
 // SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
 func (t tap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
@@ -70,7 +108,7 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 		return nil, &statusError{status: e.status, retryAfter: e.retryAfter, body: e.body, err: err}
 	case err != nil:
 		return nil, err
-	case resp == nil, resp.Error == nil && len(resp.Result) == 0:
+	case resp == nil, resp.Error == nil && (len(resp.Result) == 0 || string(resp.Result) == "null"):
 		return nil, errNoResult
 	}
 	return resp, nil

@@ -1,0 +1,185 @@
+package llm
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
+	_, err := Open(Settings{
+		Default: "nobody/m",
+		Providers: map[string]ProviderSettings{
+			"a/b":    {Kind: "openai"},
+			"corp":   {Kind: "azure", FirstSeconds: -1},
+			"mine":   {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
+			"openai": {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
+			"vllm":   {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
+			"ollama": {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
+			"mistral": {
+				BaseURL: "https://host/v1/chat/completions", Headers: map[string]string{"X-B": "1", "x-b": "2"},
+			},
+		},
+	})
+	f := failureOf(t, err)
+	if f.Class != contract.ClassConnection {
+		t.Errorf("class %q", f.Class)
+	}
+	mentions(t, f.Text,
+		`name "a/b"`, `providers.corp.kind: "azure"`, "openai, deepseek, openrouter, mistral, vllm, ollama, compatible, script",
+		"providers.corp.first_seconds: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
+		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
+		`host "host"`, "providers.vllm.idle_seconds: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
+		"leave that out, it is appended", "X-B is set twice", `default: model "nobody/m"`)
+	if strings.Contains(f.Text, "hidden-value") {
+		t.Errorf("secret in %q", f.Text)
+	}
+}
+
+func TestGet(t *testing.T) {
+	models, err := Open(Settings{Providers: map[string]ProviderSettings{
+		"openai": {KeyName: "MY_OPENAI_KEY"}, "proxy": {Kind: "openrouter", Key: "k"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		ref   string
+		class string
+		says  []string
+	}{
+		"no provider":               {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
+		"nothing":                   {"", contract.ClassBadRequest, []string{"provider/model"}},
+		"an unknown provider":       {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "compatible, deepseek, mistral, ollama, openai, openrouter, proxy, script, vllm"}},
+		"a provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
+		"a provider without key":    {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
+		"a key by convention":       {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
+		"a provider without URL":    {"compatible/x", contract.ClassConnection, []string{"providers.compatible.base_url"}},
+		"a model with slashes":      {"proxy/vendor/model:free", "", nil},
+		"a server that needs none":  {"ollama/qwen3:8b", "", nil},
+		"the script":                {"script", "", nil},
+		"the script with a variant": {"script/any", contract.ClassBadRequest, []string{"no variants", "write script"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, err := models.Get(tc.ref)
+			if tc.class == "" {
+				if err != nil || m == nil {
+					t.Fatalf("%v, %v", m, err)
+				}
+				return
+			}
+			f := failureOf(t, err)
+			if f.Class != tc.class {
+				t.Errorf("class %q, want %q", f.Class, tc.class)
+			}
+			mentions(t, f.Error(), tc.says...)
+		})
+	}
+}
+
+func TestDefault(t *testing.T) {
+	models, err := Open(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = models.Default()
+	mentions(t, failureOf(t, err).Error(), "no default model", "provider/model", "script")
+	for _, def := range []string{"script", "ollama/x", "openrouter/a/b"} {
+		if models, err = Open(Settings{Default: def}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := models.Default(); got != def || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for _, def := range []string{"openai/", "script/x"} {
+		if _, err := Open(Settings{Default: def}); err == nil {
+			t.Errorf("default %q is taken", def)
+		}
+	}
+}
+
+func TestOllamasAddressIsCompleted(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "http://127.0.0.1:11434/v1", "localhost": "http://localhost:11434/v1", "host:8080": "http://host:8080/v1", "0.0.0.0": "http://127.0.0.1:11434/v1",
+		"0.0.0.0:1234": "http://127.0.0.1:1234/v1", "http://host:1/": "http://host:1/v1", "https://host/v1/": "https://host/v1", "[::1]:5": "http://[::1]:5/v1",
+		"https://host": "https://host/v1", "https://host/proxy/v1": "https://host/proxy/v1",
+	} {
+		models, err := Open(Settings{Providers: map[string]ProviderSettings{"ollama": {BaseURL: in}}})
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		if got := models.providers["ollama"].base; got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestProxiesAreConfiguredNotInherited(t *testing.T) {
+	proxy := serve(t, answer(200, whole(`{"content":"by proxy"}`, "stop")))
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	m := modelOf(t, "compatible", "http://model.invalid", func(p *ProviderSettings) { p.Proxy = proxy.URL })
+	if a, err := ask(t, m, &Call{}); err != nil || a.Message.Text != "by proxy" {
+		t.Errorf("%v, %v", a, err)
+	}
+	if _, err := ask(t, modelOf(t, "compatible", "http://model.invalid"), &Call{}); err == nil || proxy.calls() != 1 {
+		t.Errorf("a proxy of the environment was used: %v", err)
+	}
+}
+
+func TestForeignImplementationsAreMadeAlike(t *testing.T) {
+	call := func(id, name string) llms.ToolCall {
+		return llms.ToolCall{ID: id, FunctionCall: &llms.FunctionCall{Name: name, Arguments: "{}"}}
+	}
+	in := append(hello(), llms.MessageContent{Role: "ai", Parts: []llms.ContentPart{call("x", "get"), call("y", "get")}})
+	resp := &llms.ContentResponse{Choices: []*llms.ContentChoice{
+		nil,
+		{Content: "a", GenerationInfo: map[string]any{"InputTokens": int32(5), "OutputTokens": 2.0, "CacheReadInputTokens": int64(1)}},
+		{Content: "b", ReasoningContent: "r", StopReason: "stop", ToolCalls: []llms.ToolCall{call("", "get"), call("x", "get"), call("x", "put")}, GenerationInfo: map[string]any{"InputTokens": int32(5)}},
+	}}
+	a, err := Generate(t.Context(), fixed{resp: resp}, in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Answer{
+		Message: contract.Message{Role: "assistant", Text: "ab", Reasoning: "r", Calls: []contract.ToolCall{
+			{ID: "call_3", Name: "get", Arguments: "{}"}, {ID: "x_2", Name: "get", Arguments: "{}"}, {ID: "x_3", Name: "put", Arguments: "{}"},
+		}},
+		Stop: "tool_calls", Usage: contract.Usage{Calls: 1, Input: 5, Output: 2, Cached: 1},
+	}
+	if !reflect.DeepEqual(a, want) {
+		t.Errorf("answer %+v\nwant %+v", a, want)
+	}
+	for name, m := range map[string]llms.Model{
+		"nothing":            fixed{},
+		"no choices":         fixed{resp: &llms.ContentResponse{}},
+		"no stop reason":     fixed{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "a"}}}},
+		"a call of nothing":  fixed{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{StopReason: "stop", ToolCalls: []llms.ToolCall{{ID: "a"}}}}}},
+		"an ordinary error":  fixed{err: os.ErrClosed},
+		"a failure as error": fixed{err: &contract.Failure{Class: contract.ClassUnavailable, Text: "x"}},
+	} {
+		_, err := Generate(t.Context(), m, hello(), nil)
+		if f := failureOf(t, err); f.Class != contract.ClassUnavailable {
+			t.Errorf("%s: class %q", name, f.Class)
+		}
+	}
+}
+
+// fixed answers what it is told to.
+type fixed struct {
+	pretender
+	resp *llms.ContentResponse
+	err  error
+}
+
+func (f fixed) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
+	return f.resp, f.err
+}

@@ -1,0 +1,268 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// at digs a value out of a decoded request; nil where there is none.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch k := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[k]
+		case int:
+			l, _ := v.([]any)
+			if k >= len(l) {
+				return nil
+			}
+			v = l[k]
+		}
+	}
+	return v
+}
+
+func TestRequestsFollowTheProvidersRow(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"b":{"anyOf":[{"type":"null"}]},"a":{"minimum":3}}}`)
+	withTools := []llms.CallOption{llms.WithTools(tools())}
+	noTools := []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice("none")}
+	sampling := []llms.CallOption{llms.WithTemperature(0), llms.WithTopP(0.5), llms.WithSeed(0), llms.WithMaxTokens(9), llms.WithStopWords([]string{"END"})}
+	is := func(want any, path ...any) func(map[string]any) bool {
+		return func(b map[string]any) bool { return at(b, path...) == want }
+	}
+	tests := map[string]struct {
+		kind  string
+		model string
+		call  Call
+		opts  []llms.CallOption
+		want  []func(map[string]any) bool
+	}{
+		"nothing is set unless asked for":   {"openai", "", Call{}, nil, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(nil, "seed"), is(nil, "max_completion_tokens"), is(nil, "stop"), is(nil, "tools"), is(nil, "tool_choice"), is(nil, "response_format")}},
+		"zero is a value":                   {"openai", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "temperature"), is(0.5, "top_p"), is(0.0, "seed"), is(9.0, "max_completion_tokens"), is(nil, "max_tokens"), is("END", "stop", 0)}},
+		"models that refuse sampling":       {"openai", "gpt-5-mini", Call{}, sampling, []func(map[string]any) bool{is(nil, "temperature"), is(nil, "top_p"), is(9.0, "max_completion_tokens")}},
+		"Mistral's names":                   {"mistral", "", Call{}, sampling, []func(map[string]any) bool{is(0.0, "random_seed"), is(nil, "seed"), is(9.0, "max_tokens"), is(nil, "stream_options")}},
+		"a stream asks for usage":           {"deepseek", "", Call{}, nil, []func(map[string]any) bool{is(true, "stream"), is(true, "stream_options", "include_usage")}},
+		"a schema, verbatim":                {"openai", "", Call{Schema: schema, JSON: true}, withTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is(false, "response_format", "json_schema", "strict"), is("answer", "response_format", "json_schema", "name"), is(3.0, "response_format", "json_schema", "schema", "properties", "a", "minimum")}},
+		"no schema where it is unknown":     {"deepseek", "", Call{Schema: schema, JSON: true}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type"), is(nil, "response_format", "json_schema")}},
+		"nothing where nothing is known":    {"compatible", "", Call{Schema: schema, JSON: true}, nil, []func(map[string]any) bool{is(nil, "response_format")}},
+		"JSON without a schema":             {"openai", "", Call{JSON: true}, nil, []func(map[string]any) bool{is("json_object", "response_format", "type")}},
+		"no format beside tools":            {"vllm", "", Call{Schema: schema}, withTools, []func(map[string]any) bool{is(nil, "response_format"), is("get", "tools", 0, "function", "name")}},
+		"a format beside forbidden tools":   {"vllm", "", Call{Schema: schema}, noTools, []func(map[string]any) bool{is("json_schema", "response_format", "type"), is("none", "tool_choice")}},
+		"tools, verbatim":                   {"openai", "", Call{}, withTools, []func(map[string]any) bool{is("put", "tools", 1, "function", "name"), is("function", "tools", 1, "type"), is("a", "tools", 1, "function", "parameters", "properties", "k", "enum", 0), is(nil, "tools", 1, "function", "strict")}},
+		"no tool may be called":             {"openai", "", Call{}, noTools, []func(map[string]any) bool{is("none", "tool_choice"), is("put", "tools", 1, "function", "name")}},
+		"... where tool_choice is ignored":  {"ollama", "", Call{}, noTools, []func(map[string]any) bool{is(nil, "tool_choice"), is(nil, "tools"), is(true, "stream")}},
+		"tools without a stream":            {"ollama", "", Call{}, withTools, []func(map[string]any) bool{is(nil, "stream"), is("get", "tools", 0, "function", "name")}},
+		"one tool must be called":           {"openai", "", Call{}, []llms.CallOption{llms.WithTools(tools()), llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "get"}})}, []func(map[string]any) bool{is("get", "tool_choice", "function", "name")}},
+		"a choice without tools is dropped": {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
+		"another model by option":           {"openai", "", Call{}, []llms.CallOption{llms.WithModel("m-2")}, []func(map[string]any) bool{is("m-2", "model")}},
+		"a model's name with slashes":       {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
+	}
+	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := modelOf(t, tc.kind, s.URL)
+			if tc.model != "" {
+				m.model = tc.model
+			}
+			if _, err := ask(t, m, &tc.call, tc.opts...); err != nil {
+				t.Fatal(err)
+			}
+			sent := s.sent(t)
+			for i, ok := range tc.want {
+				if !ok(sent) {
+					t.Errorf("condition %d does not hold of %v", i, sent)
+				}
+			}
+		})
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+	m := modelOf(t, "compatible", s.URL, func(p *ProviderSettings) { p.Headers = map[string]string{"x-title": "Weft tests"} })
+	for key, want := range map[string]string{"flow-abc/plan#1/model/2": "flow-abc/plan#1/model/2", "fläche 1": digest("fläche 1"), "": "", strings.Repeat("k", 300): digest(strings.Repeat("k", 300))} {
+		if _, err := ask(t, m, &Call{IdempotencyKey: key}); err != nil {
+			t.Fatal(err)
+		}
+		h := s.headers[len(s.headers)-1]
+		if got := h.Get("Idempotency-Key"); got != want {
+			t.Errorf("idempotency key %q, want %q", got, want)
+		}
+		if h.Get("Authorization") != "Bearer "+testKey || h.Get("X-Title") != "Weft tests" || h.Get("Content-Type") != "application/json" {
+			t.Errorf("headers %v", h)
+		}
+	}
+	if strings.Contains(s.bodies[0], testKey) {
+		t.Error("the key is in the body")
+	}
+}
+
+// transcript has everything that a message can have.
+func transcript() []contract.Message {
+	return []contract.Message{
+		{Role: "user", Parts: []contract.Part{{Text: "he"}, {Text: "llo <&>"}}},
+		{Role: "assistant", Text: "both", Calls: []contract.ToolCall{
+			{ID: "call_a", Name: "get", Arguments: `{"k":1}`}, {ID: strings.Repeat("long", 20), Name: "put", Arguments: "{k: 1"}, {ID: "c", Name: "put"},
+		}},
+		{Role: "tool", CallID: "call_a", Name: "get", Text: "1"},
+		{Role: "tool", CallID: strings.Repeat("long", 20), Name: "put", Text: "error: no JSON", Error: true},
+		{Role: "tool", CallID: "c", Name: "put", Text: ""},
+		{Role: "assistant", Calls: []contract.ToolCall{{ID: "d", Name: "get", Arguments: "{}"}}},
+		{Role: "tool", CallID: "d", Name: "get", Text: "2"},
+		{Role: "assistant", Text: ""},
+	}
+}
+
+func TestTranscriptsOnTheWire(t *testing.T) {
+	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+	in, err := Messages("be good", transcript())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(kind string) []any {
+		t.Helper()
+		if _, err := Generate(t.Context(), modelOf(t, kind, s.URL), in, nil); err != nil {
+			t.Fatal(err)
+		}
+		return s.sent(t)["messages"].([]any)
+	}
+	openai := send("openai")
+	for i, want := range []string{
+		`{"content":"be good","role":"system"}`,
+		`{"content":"hello <&>","role":"user"}`,
+		`{"content":"both","role":"assistant","tool_calls":[{"function":{"arguments":"{\"k\":1}","name":"get"},"id":"call_a","type":"function"},{"function":{"arguments":"{k: 1","name":"put"},"id":"` + "call_" + digest(strings.Repeat("long", 20))[:32] + `","type":"function"},{"function":{"arguments":"{}","name":"put"},"id":"c","type":"function"}]}`,
+		`{"content":"1","role":"tool","tool_call_id":"call_a"}`,
+		`{"content":"error: no JSON","role":"tool","tool_call_id":"` + "call_" + digest(strings.Repeat("long", 20))[:32] + `"}`,
+		`{"content":"","role":"tool","tool_call_id":"c"}`,
+		`{"content":null,"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"get"},"id":"d","type":"function"}]}`,
+		`{"content":"2","role":"tool","tool_call_id":"d"}`,
+		`{"content":"","role":"assistant"}`,
+	} {
+		got, _ := marshal(openai[i])
+		if string(got) != want {
+			t.Errorf("message %d:\n %s, want\n %s", i, got, want)
+		}
+	}
+	mistral := send("mistral")
+	id, _ := at(mistral, 2, "tool_calls", 0, "id").(string)
+	if !nineAlnum.MatchString(id) || at(mistral, 3, "tool_call_id") != id || at(mistral, 3, "name") != "get" {
+		t.Errorf("Mistral got %v", mistral)
+	}
+	if args, _ := at(mistral, 2, "tool_calls", 1, "function", "arguments").(string); args != `{"unparsable_arguments":"{k: 1"}` {
+		t.Errorf("arguments that are no JSON went as %s", args)
+	}
+	first := s.bodies[len(s.bodies)-1]
+	send("mistral")
+	if s.bodies[len(s.bodies)-1] != first {
+		t.Error("two equal requests differ in their bytes")
+	}
+}
+
+func TestConversationsGrowAtTheirEnd(t *testing.T) {
+	c := &compatible{provider: &provider{name: "fake", row: Providers[0]}, model: "m"}
+	all := transcript()
+	previous := ""
+	for n := 1; n <= len(all); n++ {
+		in, err := Messages("be good", all[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, _, err := c.encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages, _, _ := strings.Cut(string(raw), `],"tools"`)
+		if !strings.HasPrefix(messages, previous) {
+			t.Errorf("%d messages do not begin with the bytes of %d", n, n-1)
+		}
+		previous = messages
+	}
+}
+
+func TestWhatCannotBeSentIsRefused(t *testing.T) {
+	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+	m := modelOf(t, "openai", s.URL)
+	broken := []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "bad", Parameters: json.RawMessage(`{`)}}}
+	tests := map[string]struct {
+		call Call
+		opts []llms.CallOption
+		in   []llms.MessageContent
+		says string
+	}{
+		"a tool's schema that is no JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
+		"a tool without a function":          {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
+		"an answer's schema that is no JSON": {call: Call{Schema: json.RawMessage(`{`)}, says: "schema of the answer"},
+		"options that would be dropped":      {opts: []llms.CallOption{llms.WithTopK(3), llms.WithN(2)}, says: "top_k, n"},
+		"a role that is unknown":             {in: []llms.MessageContent{{Role: "function"}}, says: `"function"`},
+		"a part that is unknown":             {in: []llms.MessageContent{{Role: "human", Parts: []llms.ContentPart{llms.CachedContent{}}}}, says: "CachedContent"},
+		"a call without a function":          {in: []llms.MessageContent{{Role: "ai", Parts: []llms.ContentPart{llms.ToolCall{ID: "x"}}}}, says: `"x"`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := tc.in
+			if in == nil {
+				in = hello()
+			}
+			_, err := Generate(WithCall(t.Context(), &tc.call), m, in, nil, tc.opts...)
+			f := failureOf(t, err)
+			if f.Class != contract.ClassBadRequest {
+				t.Errorf("class %q", f.Class)
+			}
+			mentions(t, f.Text, tc.says)
+		})
+	}
+	if s.calls() != 0 {
+		t.Errorf("%d requests were made", s.calls())
+	}
+}
+
+func TestImagesAreSent(t *testing.T) {
+	s := serve(t, answer(200, whole(`{"content":"x"}`, "stop")))
+	in := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextPart("look"), llms.BinaryPart("image/png", []byte("x")), llms.ImageURLPart("https://images.test/1")}}}
+	if _, err := Generate(t.Context(), modelOf(t, "openai", s.URL), in, nil); err != nil {
+		t.Fatal(err)
+	}
+	parts := at(s.sent(t), "messages", 0, "content")
+	if at(parts, 0, "text") != "look" || at(parts, 1, "image_url", "url") != "data:image/png;base64,eA==" || at(parts, 2, "image_url", "url") != "https://images.test/1" {
+		t.Errorf("content %v", parts)
+	}
+}
+
+func TestMessagesAreChecked(t *testing.T) {
+	_, err := Messages("", []contract.Message{
+		{Role: "system", Text: "x"}, {Role: "tool", Name: "get"}, {Role: "user", Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: "1"}}}},
+	})
+	f := failureOf(t, err)
+	mentions(t, f.Text, `message 1: role "system"`, `message 2: result of tool "get"`, "message 3: part 1")
+	if in, err := Messages("", nil); err != nil || len(in) != 0 {
+		t.Errorf("nothing: %v, %v", in, err)
+	}
+}
+
+func TestModelsAreSafeForConcurrentUse(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		sse(text("Hel"), text("lo"), finish("stop"))(w, r)
+	})
+	m := modelOf(t, "openai", s.URL)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			ctx := WithCall(context.Background(), &Call{Partial: func(string) {}})
+			if a, err := Generate(ctx, m, hello(), tools()); err != nil || a.Message.Text != "Hello" {
+				t.Errorf("%v, %v", a, err)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,155 @@
+//go:build unix
+
+package tool
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// alive says whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || !strings.Contains(string(stat), ") Z ")
+}
+
+func gone(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		for i := 0; alive(pid); i++ {
+			if i == 200 {
+				t.Fatalf("process %d is still there", pid)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+func spawn(t *testing.T, tools *Tools) (child, grandchild int) {
+	t.Helper()
+	text := must(t, tools, "spawn", `{}`)
+	if _, err := fmt.Sscan(text, &child, &grandchild); err != nil {
+		t.Fatal(text, err)
+	}
+	if !alive(child) || !alive(grandchild) {
+		t.Fatalf("%s should run", text)
+	}
+	return child, grandchild
+}
+
+func TestCloseEndsTheWholeGroup(t *testing.T) {
+	tools := open(t, overStdio(t, "serve"))
+	child, grandchild := spawn(t, tools)
+	began := time.Now()
+	tools.Close()
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("Close took %s", d)
+	}
+	gone(t, child, grandchild)
+}
+
+func TestShellThatLeavesItsServerBehind(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := open(t, Connection{
+		Command: "/bin/sh", Args: []string{"-c", `sleep 1000 & "` + self + `"; true`}, Env: map[string]string{helperMode: "serve"},
+	})
+	child, grandchild := spawn(t, tools)
+	tools.Close()
+	gone(t, child, grandchild)
+}
+
+func TestDeadCommandIsStartedAgain(t *testing.T) {
+	tools := open(t, overStdio(t, "serve"))
+	child, grandchild := spawn(t, tools)
+	_, _, err := tools.Call(soon(t, 10*time.Second), call("die", `{}`), Meta{})
+	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
+	gone(t, child, grandchild)
+	must(t, tools, "echo", `{}`)
+	child, _ = spawn(t, tools)
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, child)
+	time.Sleep(2 * lossGrace)
+	must(t, tools, "echo", `{}`)
+}
+
+func TestEnvironmentIsNotInherited(t *testing.T) {
+	t.Setenv("WORKER_SECRET", "do-not-leak")
+	c := overStdio(t, "serve")
+	c.Dir = t.TempDir()
+	c.Env["GREETING"] = "hello"
+	tools := open(t, c, func(s *Settings) {
+		s.BaseEnv = map[string]string{"PATH": "/bin:/usr/bin", "HOME": "/nowhere", "OTHER": "x"}
+	})
+	got := strings.Fields(must(t, tools, "environ", `{}`))
+	want := []string{"GREETING=hello", "HOME=/nowhere", "PATH=/bin:/usr/bin", helperMode + "=serve", "GORACE=atexit_sleep_ms=0", "cwd=" + c.Dir}
+	for _, w := range want {
+		if !strings.Contains(strings.Join(got, "\n"), w) {
+			t.Errorf("no %s in %q", w, got)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("environment is %q, want %q", got, want)
+	}
+}
+
+func TestCommandThatFails(t *testing.T) {
+	crash := overStdio(t, "crash")
+	crash.Env["API_KEY"] = "sk-0123456789"
+	tests := map[string]struct {
+		conn  Connection
+		class string
+		text  string
+	}{
+		"unknown name":   {Connection{Command: "no-such-command-here"}, contract.ClassConnection, "not found in PATH"},
+		"unknown path":   {Connection{Command: "/no/such/command"}, contract.ClassConnection, "connections.c.command"},
+		"not executable": {Connection{Command: "/etc/hostname"}, contract.ClassConnection, "does not start"},
+		"unknown dir":    {Connection{Command: "/bin/sh", Dir: "/no/such/dir"}, contract.ClassConnection, "/no/such/dir"},
+		"crashes":        {crash, contract.ClassConnection, "exit status 3; its last words: no such key: [secret]"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := open(t, tc.conn).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+			fails(t, err, tc.class, tc.text)
+		})
+	}
+}
+
+func TestCommandThatDoesNotRead(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	o := newOutbox(w, 300_000)
+	message := make([]byte, 100_000)
+	for i := 0; ; i++ {
+		if _, err := o.Write(message); err != nil {
+			if err != errBacklog || i < 3 {
+				t.Errorf("write %d: %v", i, err)
+			}
+			break
+		}
+		if i > 10 {
+			t.Fatal("the backlog has no bound")
+		}
+	}
+	o.Close()
+	if _, err := o.Write(message); err != errEnded {
+		t.Errorf("error is %v", err)
+	}
+}

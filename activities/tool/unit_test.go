@@ -1,0 +1,335 @@
+package tool
+
+import (
+	"encoding/json"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+func TestPolicy(t *testing.T) {
+	tests := map[string]struct {
+		url     string
+		private bool
+		hosts   []string
+		refused string // part of the text; empty: allowed
+	}{
+		"public address":                {url: "https://93.184.216.34/mcp"},
+		"public name":                   {url: "https://example.com/mcp"},
+		"loopback":                      {url: "http://127.0.0.1:80/", refused: "127.0.0.1 is a loopback address"},
+		"loopback, another":             {url: "http://127.9.9.9/", refused: "loopback"},
+		"loopback, IPv6":                {url: "http://[::1]:80/", refused: "loopback"},
+		"loopback, mapped":              {url: "http://[::ffff:127.0.0.1]/", refused: "loopback"},
+		"loopback, NAT64":               {url: "http://[64:ff9b::7f00:1]/", refused: "loopback"},
+		"private, 6to4":                 {url: "http://[2002:a00:1::]/", refused: "private"},
+		"localhost":                     {url: "http://localhost:8080/", refused: "localhost is a loopback name"},
+		"localhost with a dot":          {url: "http://LOCALHOST./", refused: "loopback name"},
+		"a name under localhost":        {url: "http://db.localhost/", refused: "loopback name"},
+		"private":                       {url: "http://10.1.2.3/", refused: "10.1.2.3 is a private address"},
+		"private, 172":                  {url: "http://172.16.0.1/", refused: "private"},
+		"private, 192":                  {url: "http://192.168.0.1/", refused: "private"},
+		"private, IPv6":                 {url: "http://[fd12::1]/", refused: "private"},
+		"carrier":                       {url: "http://100.64.0.1/", refused: "private"},
+		"metadata":                      {url: "http://169.254.169.254/latest", refused: "metadata"},
+		"link-local":                    {url: "http://169.254.1.1/", refused: "link-local"},
+		"link-local, IPv6":              {url: "http://[fe80::1]/", refused: "link-local"},
+		"unspecified":                   {url: "http://0.0.0.0/", refused: "unspecified"},
+		"multicast":                     {url: "http://224.1.1.1/", refused: "multicast"},
+		"broadcast":                     {url: "http://255.255.255.255/", refused: "reserved"},
+		"private allowed":               {url: "http://10.1.2.3/", private: true},
+		"host allowed":                  {url: "http://10.1.2.3:99/", hosts: []string{"10.1.2.3"}},
+		"host and port allowed":         {url: "http://localhost:99/", hosts: []string{"localhost:99"}},
+		"another port is not":           {url: "http://localhost:98/", hosts: []string{"localhost:99"}, refused: "loopback"},
+		"another host is not":           {url: "http://10.1.2.4/", hosts: []string{"10.1.2.3"}, refused: "private"},
+		"a file":                        {url: "file:///etc/passwd", refused: `scheme "file", want http or https`},
+		"no scheme":                     {url: "example.com/mcp", refused: "want http or https"},
+		"no host":                       {url: "http:///mcp", refused: "names no host"},
+		"a password":                    {url: "https://u:geheim@example.com/", refused: "user or password"},
+		"not a URL":                     {url: "http://[::1", refused: "not a URL"},
+		"IPv6 allowed as it is written": {url: "http://[::1]:80/", hosts: []string{"::1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowPrivate, s.AllowHosts = tc.private, tc.hosts })
+			_, err := tools.Resolve(plan.Connection{ID: "flow", URL: tc.url}, "x")
+			if tc.refused == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			f := fails(t, err, contract.ClassConnection, tc.refused, `connection "flow"`)
+			if strings.Contains(f.Error(), "geheim") {
+				t.Errorf("the password is in %q", f.Error())
+			}
+		})
+	}
+}
+
+// TestPolicyAtTheDial has a name that only the dial finds to be private.
+func TestPolicyAtTheDial(t *testing.T) {
+	r := newRule(&Settings{}, "http://innocent.example/")
+	err := r.control("tcp4", "169.254.169.254:80", nil)
+	want := "innocent.example is at 169.254.169.254, the cloud's metadata address"
+	if err == nil || err.Error() != want {
+		t.Fatalf("error is %v, want %s", err, want)
+	}
+	if err := r.control("tcp6", "[fe80::1%eth0]:80", nil); err == nil {
+		t.Error("a zone hides a link-local address")
+	}
+	if err := r.control("tcp4", "8.8.8.8:80", nil); err != nil {
+		t.Error(err)
+	}
+	s := newRule(&Settings{AllowHosts: []string{"Innocent.Example"}}, "http://innocent.example/")
+	if err := s.control("tcp4", "10.0.0.1:80", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSuppliedURL calls a server on loopback by a flow's URL, past the check by name.
+func TestSuppliedURL(t *testing.T) {
+	l := &legacy{}
+	url := start(t, l).URL
+	in := call("x", `{}`)
+	in.Connection = plan.Connection{ID: "flow", URL: url}
+	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, 5*time.Second), in, Meta{})
+	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `allow_hosts: ["127.0.0.1"]`, "allow_private: true")
+	if len(l.requests()) != 0 {
+		t.Errorf("requests %q", l.requests())
+	}
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowHosts = []string{"127.0.0.1"} })
+	if text, _, err := tools.Call(soon(t, 5*time.Second), in, Meta{}); err != nil || text != "ok" {
+		t.Errorf("%q, %v", text, err)
+	}
+	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
+	_, err = dial(soon(t, 5*time.Second), at)
+	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
+}
+
+func TestResolve(t *testing.T) {
+	s := Settings{
+		Connections: map[string]Connection{"own": {URL: "http://10.0.0.1/mcp", Headers: map[string]string{"Authorization": "Bearer 0123456789"}}},
+		Tools:       map[string]string{"search": "own"},
+	}
+	tools, err := Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.Close()
+	tests := map[string]struct {
+		conn  plan.Connection
+		tool  string
+		id    string
+		url   string
+		auth  bool
+		fails string
+	}{
+		"by id":                       {conn: plan.Connection{ID: "own"}, id: "own", auth: true},
+		"by the tool's name":          {tool: "search", id: "own", auth: true},
+		"by url":                      {conn: plan.Connection{ID: "f", URL: "https://example.com/"}, id: "f", url: "https://example.com/"},
+		"own url by its own id":       {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
+		"own url by another id":       {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
+		"own id with another url":     {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
+		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "known: own; set connections.nope in weft.yaml"},
+		"unbound and unknown":         {tool: "nope", fails: "set tools.nope in weft.yaml"},
+		"kind without tools":          {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
+		"own id of a path that moved": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := tools.Resolve(tc.conn, tc.tool)
+			if tc.fails != "" {
+				fails(t, err, contract.ClassConnection, tc.fails)
+				return
+			}
+			if err != nil || c.ID != tc.id || c.URL != tc.url {
+				t.Fatalf("got %+v, %v", c, err)
+			}
+			at, err := tools.locate(tc.conn, tc.tool)
+			if err != nil || (len(at.conn.Headers) > 0) != tc.auth {
+				t.Errorf("headers are %v, %v; want them: %v", at.conn.Headers, err, tc.auth)
+			}
+		})
+	}
+}
+
+func TestOpenNamesEveryProblem(t *testing.T) {
+	_, err := Open(Settings{
+		Connections: map[string]Connection{
+			"a": {Transport: "pigeon"},
+			"b": {Transport: "stdio", URL: "http://x"},
+			"c": {URL: "ftp://x", Retry: "always", TimeoutSeconds: -1, Headers: map[string]string{"Accept": "x", "bad name": "x", "X-A": "a\nb"}},
+			"d": {URL: "https://u:geheim@x/", CertFile: "x"},
+		},
+		Tools:      map[string]string{"search": "nope"},
+		AllowHosts: []string{"http://x"},
+	})
+	f := fails(t, err, contract.ClassConnection,
+		`connections.a.transport: "pigeon" is not a transport; use http, sse or stdio`,
+		"connections.b.command: is empty", "connections.b: url, headers",
+		`connections.c.url: "ftp://x" has scheme "ftp"`, `connections.c.retry: is "always"`, "connections.c.timeout_seconds: is -1",
+		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,
+		"connections.d.url", "cert_file and key_file", `tools.search: no connection "nope"; known: a, b, c, d`, `allow_hosts: "http://x"`)
+	if strings.Contains(f.Error(), "geheim") {
+		t.Errorf("the password is in %q", f.Error())
+	}
+	if len(f.Diagnostics) != 13 {
+		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
+	}
+}
+
+func TestRetryNever(t *testing.T) {
+	tools := open(t, Connection{URL: "http://x", Retry: "never"})
+	if !tools.RetryNever(plan.Connection{ID: connection}) || tools.RetryNever(plan.Connection{ID: "other"}) || tools.RetryNever(plan.Connection{}) {
+		t.Error("RetryNever does not follow the settings")
+	}
+}
+
+func TestReply(t *testing.T) {
+	tests := map[string]struct {
+		raw  string
+		want string
+	}{
+		"texts":                         {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, "a\nb"},
+		"image":                         {`{"content":[{"type":"image","mimeType":"image/png","data":"aGVsbG8="}]}`, "[image, image/png, 5 bytes]"},
+		"audio":                         {`{"content":[{"type":"audio","mimeType":"audio/wav","data":"aGVsbG8h"}]}`, "[audio, audio/wav, 6 bytes]"},
+		"text resource":                 {`{"content":[{"type":"resource","resource":{"uri":"f:/a","text":"inside"}}]}`, "[resource f:/a]\ninside"},
+		"binary resource":               {`{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"x/y","blob":"aGVsbG8="}}]}`, "[resource f:/a, x/y, 5 bytes]"},
+		"resource without content":      {`{"content":[{"type":"resource"}]}`, "[resource without content]"},
+		"link":                          {`{"content":[{"type":"resource_link","uri":"f:/a","name":"n","mimeType":"x/y","size":7}]}`, "[resource link f:/a, n, x/y, 7 bytes]"},
+		"unknown":                       {`{"content":[{"type":"smell","s":1}]}`, `[content of type "smell", 22 bytes of JSON]`},
+		"structured alone":              {`{"structuredContent":{"a": 12345678901234567890}}`, `{"a":12345678901234567890}`},
+		"structured and an empty text":  {`{"content":[{"type":"text","text":""}],"structuredContent":{"a":1}}`, `{"a":1}`},
+		"structured, said":              {`{"content":[{"type":"text","text":"{ \"a\" : 1 }"}],"structuredContent":{"a":1}}`, `{ "a" : 1 }`},
+		"structured, said less exactly": {`{"content":[{"type":"text","text":"{\"a\":1e19}"}],"structuredContent":{"a":10000000000000000001}}`, "{\"a\":1e19}\n" + `{"a":10000000000000000001}`},
+		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
+		"nothing":                       {`{}`, ""},
+		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{}}}`, `tool "t" asks its caller for more input, which is not possible here`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &session{at: &target{id: "x"}}
+			got, err := s.reply("t", []byte(tc.raw))
+			if err != nil || got.text != tc.want {
+				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzReply(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"content":[{"type":"image","data":"="}]}`, `{"content":[1]}`, `null`, `{"structuredContent":[1e999]}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		s := &session{at: &target{id: "x"}}
+		if _, err := s.reply("t", raw); err != nil {
+			fails(t, err, err.(*contract.Failure).Class)
+		}
+	})
+}
+
+func FuzzPolicy(f *testing.F) {
+	for _, seed := range []string{"http://127.0.0.1", "http://[::ffff:7f00:1%25x]", "http://0x7f.1", "http://a@b", "//x", "http://1.1.1.1:99999"} {
+		f.Add(seed)
+	}
+	tools := &Tools{settings: Settings{}}
+	f.Fuzz(func(t *testing.T, raw string) {
+		if tools.checkSupplied(plan.Connection{URL: raw}) != nil {
+			return
+		}
+		if ip, err := netip.ParseAddr(newRule(&tools.settings, raw).host); err == nil && special(ip) != "" {
+			t.Errorf("%q is let through to %s", raw, ip)
+		}
+	})
+}
+
+// TestLines feeds a command's output; a line over 100 bytes is too long.
+func TestLines(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	stand := `{"jsonrpc":"2.0","id":7,"error":{"code":-31999,"message":"too large"}}` + "\n"
+	tests := map[string]struct {
+		in, want string
+		over     bool
+	}{
+		"short lines":                {in: "a\nb\n", want: "a\nb\n"},
+		"last line without an end":   {in: "a\nb", want: "a\nb"},
+		"long answer":                {in: `{"jsonrpc":"2.0","id":7,"result":"` + long + "\"}\nb\n", want: stand + "b\n"},
+		"long answer, just over":     {in: `{"id":7,"result":"` + long[:90] + "\"}\nb\n", want: stand + "b\n"},
+		"long answer, id at the end": {in: `{"result":"` + long + `","id":7}` + "\nb\n", want: "", over: true},
+		"long notification":          {in: `{"method":"x","params":"` + long + "\"}\nb\n", want: "", over: true},
+		"long noise":                 {in: long, want: "", over: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, _ = io.WriteString(w, tc.in)
+				w.Close()
+			}()
+			lost := 0
+			l := newLines(r, 100, func() { lost++ })
+			got, err := io.ReadAll(l)
+			if err != nil || string(got) != tc.want || l.tooLong() != tc.over || lost != 1 {
+				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.tooLong(), lost, tc.want, tc.over)
+			}
+		})
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		value string
+		want  time.Duration
+	}{
+		"seconds": {"3", 3 * time.Second}, "a date": {"Thu, 01 Jan 2026 00:00:09 GMT", 9 * time.Second}, "absent": {"", 0},
+		"nonsense": {"soon", 0}, "negative": {"-4", 0}, "past": {"Wed, 31 Dec 2025 00:00:09 GMT", 0},
+		"a year": {"31536000", time.Hour}, "overflow": {"9223372036854775807", time.Hour},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := retryAfter(tc.value, now); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestLimitOfEvents(t *testing.T) {
+	tests := map[string]struct {
+		in     string
+		events bool
+		ok     bool
+	}{
+		"a body within":     {in: "12345678", ok: true},
+		"a body beyond":     {in: "1234567890123", ok: false},
+		"events within":     {in: "data: 1\n\ndata: 2\r\n\r\ndata: 3\n\n", events: true, ok: true},
+		"an event beyond":   {in: "data: 1\n\ndata: 1234567890\n\n", events: true, ok: false},
+		"an event in lines": {in: "data: 1\ndata: 2\ndata: 3\n\n", events: true, ok: false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			ex := &exchange{}
+			_, err := io.ReadAll(&limited{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, limit: 12, events: tc.events, ex: ex})
+			if (err == nil) != tc.ok || ex.tooLarge == tc.ok {
+				t.Errorf("error %v, too large %v", err, ex.tooLarge)
+			}
+		})
+	}
+}
+
+func TestShort(t *testing.T) {
+	if got := short(strings.Repeat("é", 1000)); !json.Valid([]byte(`"`+got+`"`)) || len(got) > longestText+3 || !strings.HasSuffix(got, "é...") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,154 @@
+// Package adaptertest drives the golden tests of a dialect: archives with a document, the
+// plan and the diagnostics that must come out.
+//
+// It is for tests alone. It compares bytes and judges nothing itself.
+//
+// Start at [Golden].
+package adaptertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
+)
+
+// update rewrites the archives from what comes out; review the difference.
+var update = os.Getenv("UPDATE") == "1" //nolint:forbidigo // a switch of the tests, not of the program
+
+// Golden runs every archive testdata/*.txtar, in the txtar format.
+//
+// Files of an archive: one or more in.json, in.yaml, or in with another extension; several
+// mean the same and must give the same plan. options has a line "profile NAME", "dialect
+// NAME", "unbound TOOL" or "connection ID" each. What must come out: plan.json, if no
+// diagnostic is an error, and diagnostics.txt, if there is one. Where positions.txt is in
+// the archive, the places of the plan's parts are compared too. UPDATE=1 rewrites these.
+func Golden(t *testing.T) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no testdata/*.txtar (%v)", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { run(t, path) })
+	}
+}
+
+func run(t *testing.T, path string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := parse(raw)
+	got := outputs(t, a)
+	want := map[string]string{}
+	for _, f := range a.files {
+		if isOutput(f.name) {
+			want[f.name] = f.data
+		}
+	}
+	if update {
+		a.replace(got)
+		if err := os.WriteFile(path, a.bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, name := range outputNames {
+		if name == "positions.txt" && want[name] == "" {
+			continue
+		}
+		if got[name] != want[name] {
+			t.Errorf("%s: %s differs\n--- want\n%s--- got\n%s", path, name, want[name], got[name])
+		}
+	}
+}
+
+var outputNames = []string{"plan.json", "diagnostics.txt", "positions.txt"}
+
+func isOutput(name string) bool {
+	for _, n := range outputNames {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// outputs loads every document of an archive.
+func outputs(t *testing.T, a *archive) map[string]string {
+	got := map[string]string{}
+	inputs := 0
+	for _, f := range a.files {
+		if !strings.HasPrefix(f.name, "in.") {
+			continue
+		}
+		inputs++
+		r, diags := specadapter.Load(f.name, []byte(f.data), options(t, a))
+		for _, d := range diags {
+			got["diagnostics.txt"] += d.String() + "\n"
+		}
+		if (r == nil) != source.HasErrors(diags) {
+			t.Errorf("%s: result is %v with diagnostics %v", f.name, r, diags)
+		}
+		if r == nil {
+			continue
+		}
+		text := render(t, r)
+		if before, ok := got["plan.json"]; ok && before != text {
+			t.Errorf("%s: another plan than that of the inputs before it:\n%s", f.name, text)
+		}
+		got["plan.json"] = text
+		if inputs == 1 {
+			for _, p := range r.Source.Positions {
+				got["positions.txt"] += fmt.Sprintf("%d:%d %s\n", p.Line, p.Col, p.Path)
+			}
+		}
+	}
+	if inputs == 0 {
+		t.Error("the archive has no file in.json or in.yaml")
+	}
+	return got
+}
+
+func render(t *testing.T, r *specadapter.Result) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r.Flow); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// options reads the file options.
+func options(t *testing.T, a *archive) specadapter.Options {
+	o := specadapter.Options{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}
+	for _, f := range a.files {
+		if f.name != "options" {
+			continue
+		}
+		for _, line := range strings.Split(strings.TrimSpace(f.data), "\n") {
+			switch key, value, _ := strings.Cut(line, " "); key {
+			case "profile":
+				o.Profile = value
+			case "dialect":
+				o.Dialect = value
+			case "unbound":
+				o.UnboundTools[value] = true
+			case "connection":
+				o.Connections[value] = true
+			default:
+				t.Errorf("options: unknown line %q", line)
+			}
+		}
+	}
+	return o
+}

@@ -1,0 +1,188 @@
+// Package continuum adapts Continuum Agent JSON to plans.
+//
+// It takes both sides where the dialect's texts contradict each other, see README.md. It
+// never guesses silently: what it fills in or leaves out is a diagnostic.
+//
+// Start at [Adapter.Adapt]; graph.go reads one graph, check.go judges it.
+package continuum
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// Name is the dialect's name.
+const Name = "continuum"
+
+// The profiles.
+const (
+	// ProfileDefault fills in what documents in the wild leave out, with warnings.
+	ProfileDefault = "default"
+	// ProfileStrict wants what the schema calls required.
+	ProfileStrict = "strict"
+)
+
+// Adapter is the dialect's adapter.
+type Adapter struct{}
+
+// Name is "continuum".
+func (Adapter) Name() string { return Name }
+
+// Profiles are default and strict.
+func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStrict} }
+
+// Detect looks for the members that a graph or a bundle begins with, and for none of those
+// that mark Agent Spec, which has nodes too.
+func (Adapter) Detect(doc *source.Document) (bool, string) {
+	const looked = `an object with "nodes", or with "agents" and "data_connections"`
+	for _, foreign := range []string{"component_type", "agentspec_version"} {
+		if doc.Root.Get(foreign) != nil {
+			return false, looked
+		}
+	}
+	for _, key := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan"} {
+		if doc.Root.Get(key) != nil {
+			return true, looked
+		}
+	}
+	return false, looked
+}
+
+// Adapt makes the plan of a graph, of a bundle of connections and agents, or of a graph
+// that carries either beside its nodes.
+func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
+	a := &adaptation{file: doc.Name, strict: profile == ProfileStrict, host: host, unknown: newUnknown()}
+	src := plan.Source{File: doc.Name}
+	if doc.Root.Kind != source.Object {
+		a.errorf(doc.Root.Pos, CodeWrongType, "write a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
+			"the document is %s, want an object", doc.Root.Kind)
+		return nil, src, a.diags
+	}
+	flow := a.document(doc.Root, &src)
+	a.unknown.report(a)
+	return flow, src, a.diags
+}
+
+// adaptation is the work on one document.
+type adaptation struct {
+	file    string
+	strict  bool
+	host    source.Host
+	diags   []source.Diagnostic
+	unknown *unknownFields
+	conns   connections
+}
+
+// document reads a bundle or a graph.
+func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
+	isGraph := root.Get("nodes") != nil || root.Get("edges") != nil || root.Get("agents") == nil
+	top := a.object(root, "the document", "")
+	known := []string{"data_connections", "agents"}
+	var bundle []graphFile
+	if isGraph {
+		known = append(known, graphFields...)
+		graph := top
+		graph.what = "the graph"
+		bundle = append(bundle, graphFile{object: graph})
+	}
+	top.only(known...)
+	for i, v := range a.list(top, "agents") {
+		o := a.object(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
+		if o.ok {
+			o.only(graphFields...)
+			bundle = append(bundle, graphFile{object: o})
+		}
+	}
+	if len(bundle) == 0 && len(a.diags) == 0 {
+		a.errorf(top.pos("agents"), CodeNoNodes, `put a graph into "agents", or write "nodes" and "edges"`, "the document has no agent")
+	}
+	a.identify(bundle)
+	conns := top.get("data_connections")
+	a.connections(a.list(top, "data_connections"), conns != nil && conns.Kind == source.Array, bundle)
+	if len(bundle) == 0 {
+		return nil
+	}
+	return a.plans(bundle, src)
+}
+
+// graphFile is a graph of the document before its parts are read.
+type graphFile struct {
+	object
+	id string
+}
+
+// identify reads the ids of the graphs and reports those that are missing or doubled.
+func (a *adaptation) identify(bundle []graphFile) {
+	seen := map[string]source.Pos{}
+	for i := range bundle {
+		g := &bundle[i]
+		id, bad := g.text("id")
+		g.id = id
+		if first, ok := seen[id]; ok && id != "" {
+			a.errorf(g.pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already at line %d", source.Quote(id), first.Line)
+		} else if id == "" && !bad && g.where != "" && len(bundle) > 1 {
+			a.errorf(g.pos("id"), "V12", `give it an id; connections name it by "agent_id"`, "%s has no id", g.what)
+		}
+		seen[id] = g.pos("id")
+	}
+}
+
+// plans makes the flow of every graph; the root's carries the others.
+func (a *adaptation) plans(bundle []graphFile, src *plan.Source) *plan.Flow {
+	at := a.root(bundle)
+	root, positions := a.graph(bundle[at])
+	src.Positions = positions
+	for i, g := range bundle {
+		if i == at {
+			continue
+		}
+		sub, positions := a.graph(g)
+		root.Agents = append(root.Agents, *sub)
+		for _, p := range positions {
+			p.Path = plan.AgentPath(g.id) + p.Path
+			src.Positions = append(src.Positions, p)
+		}
+	}
+	root.Connections = a.conns.list
+	return root
+}
+
+// root chooses the graph that a run begins with: the one at the top of the document, or
+// the only one of a bundle that no connection names.
+func (a *adaptation) root(bundle []graphFile) int {
+	if bundle[0].where == "" || len(bundle) == 1 {
+		return 0
+	}
+	var free []int
+	for i, g := range bundle {
+		if !a.conns.agents[g.id] {
+			free = append(free, i)
+		}
+	}
+	if len(free) == 1 {
+		return free[0]
+	}
+	at, why := 0, "every agent of the bundle is named by a connection"
+	if len(free) > 1 {
+		at, why = free[0], "several agents of the bundle are named by no connection"
+	}
+	a.warnf(bundle[at].value.Pos, CodeRootAgent, "put the agent that a run begins with first, and let connections of type 2 name the others",
+		"%s; a run begins with %s", why, source.Quote(bundle[at].id))
+	return at
+}
+
+// flowName is the fallback for a graph without a name.
+func (a *adaptation) flowName(id string) string {
+	if id != "" {
+		return id
+	}
+	base := filepath.Base(filepath.ToSlash(a.file))
+	if name := strings.TrimSuffix(base, filepath.Ext(base)); name != "" && name != "." && name != "/" {
+		return name
+	}
+	return "flow"
+}

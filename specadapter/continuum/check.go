@@ -1,0 +1,217 @@
+package continuum
+
+import (
+	"regexp"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// check judges the graph as a whole. nodes and edges count what the document lists, the
+// wrong ones included.
+func (g *graph) check(nodes, edges int) {
+	if nodes == 0 {
+		return
+	}
+	if edges == 0 {
+		if v := g.object.get("edges"); v == nil || v.Kind == source.Null || v.Kind == source.Array {
+			g.errorf(g.object.pos("edges"), "V14", `write "edges", from START to END`, "%s has nodes but no edges", g.object.what)
+		}
+		return
+	}
+	out, in := g.adjacency()
+	g.checkReach(out)
+	g.checkCycles(out)
+	g.lintNodes(out, in)
+	g.lintJoins(out, in)
+	g.lintExecutionPlan()
+}
+
+// adjacency lists the links out of and into each numbered part, in edge order.
+func (g *graph) adjacency() (out, in [][]int) {
+	out, in = make([][]int, g.end()+1), make([][]int, g.end()+1)
+	for i, l := range g.links {
+		out[l.from] = append(out[l.from], i)
+		in[l.to] = append(in[l.to], i)
+	}
+	return out, in
+}
+
+// checkReach reports nodes that no run can reach (V5), a graph without entry (V4) or
+// without a way to END (V6).
+func (g *graph) checkReach(out [][]int) {
+	if len(out[g.start()]) == 0 {
+		g.errorf(g.object.pos("edges"), "V4", "let an edge with source START lead to the first node", "no edge of %s comes from START", g.object.what)
+		return
+	}
+	reached := make([]bool, g.end()+1)
+	reached[g.start()] = true
+	todo := []int{g.start()}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, i := range out[n] {
+			if to := g.links[i].to; !reached[to] {
+				reached[to] = true
+				todo = append(todo, to)
+			}
+		}
+	}
+	for n := range g.flow.Nodes {
+		if !reached[n] {
+			g.errorf(g.places[n], "V5", "let an edge lead to it, or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
+		}
+	}
+	if !reached[g.end()] {
+		g.errorf(g.object.pos("edges"), "V6", "let an edge with target END come from the last node", "no path of %s leads from START to END", g.object.what)
+	}
+}
+
+// checkCycles reports cycles of edges that are always taken (V15): they end at the step
+// limit alone.
+func (g *graph) checkCycles(out [][]int) {
+	always := func(i int) bool { return !g.links[i].conditional }
+	part := components(g.end()+1, func(n int, visit func(int)) {
+		for _, i := range out[n] {
+			if always(i) {
+				visit(g.links[i].to)
+			}
+		}
+	})
+	size := make([]int, g.end()+1)
+	members := map[int][]string{}
+	for _, p := range part {
+		size[p]++
+	}
+	for n := range g.flow.Nodes {
+		if size[part[n]] > 1 {
+			members[part[n]] = append(members[part[n]], g.flow.Nodes[n].ID)
+		}
+	}
+	told := map[int]bool{}
+	for i, l := range g.links {
+		p := part[l.from]
+		if !always(i) || part[l.to] != p || told[p] || l.from != l.to && size[p] < 2 {
+			continue
+		}
+		told[p] = true
+		ids := members[p]
+		if len(ids) == 0 {
+			ids = []string{g.flow.Nodes[l.from].ID}
+		}
+		g.warnf(g.edgePlaces[l.edge], "V15", "put a condition_prompt on the edge that leads back, and one on the edge that leads on",
+			"the cycle of %s has no condition; it only ends at the step limit", listed(ids))
+	}
+}
+
+// components numbers the strongly connected components of a graph (Tarjan, without
+// recursion). next visits a part's successors.
+func components(size int, next func(n int, visit func(int))) []int {
+	c := make([]int, size)
+	order, low := make([]int, size), make([]int, size)
+	for i := range c {
+		c[i] = -1
+	}
+	type frame struct {
+		n    int
+		rest []int
+	}
+	var stack, path []int
+	var frames []frame
+	count, found := 0, 0
+	enter := func(n int) {
+		count++
+		order[n], low[n] = count, count
+		path = append(path, n)
+		var rest []int
+		next(n, func(m int) { rest = append(rest, m) })
+		frames = append(frames, frame{n, rest})
+	}
+	for root := range size {
+		if order[root] != 0 {
+			continue
+		}
+		enter(root)
+		for len(frames) > 0 {
+			f := &frames[len(frames)-1]
+			if len(f.rest) > 0 {
+				m := f.rest[0]
+				f.rest = f.rest[1:]
+				if order[m] == 0 {
+					enter(m)
+				} else if c[m] < 0 {
+					low[f.n] = min(low[f.n], order[m])
+				}
+				continue
+			}
+			n := f.n
+			frames = frames[:len(frames)-1]
+			if len(frames) > 0 {
+				up := frames[len(frames)-1].n
+				low[up] = min(low[up], low[n])
+			}
+			if low[n] != order[n] {
+				continue
+			}
+			stack, path = popTo(path, n)
+			for _, m := range stack {
+				c[m] = found
+			}
+			found++
+		}
+	}
+	return c
+}
+
+// popTo cuts a path before n.
+func popTo(path []int, n int) (tail, rest []int) {
+	i := len(path) - 1
+	for path[i] != n {
+		i--
+	}
+	return path[i:], path[:i]
+}
+
+// lintNodes reports what is legal at single nodes and often a mistake (L1, L3, L4, L6).
+func (g *graph) lintNodes(out, in [][]int) {
+	exits := 0
+	for n := range g.flow.Nodes {
+		node, at := &g.flow.Nodes[n], g.places[n]
+		id := source.Quote(node.ID)
+		if node.Exit {
+			exits++
+		}
+		if len(out[n]) == 0 {
+			g.warnf(at, "L3", "let an edge lead on, or to END", "node %s is a dead end: no edge comes from it", id)
+		}
+		if node.Deferred && len(in[n]) < 2 {
+			g.warnf(at, "L4", "leave defer to nodes where branches join", "node %s is deferred and has %d incoming edge(s); it has nothing to join", id, len(in[n]))
+		}
+		always := 0
+		for _, i := range out[n] {
+			if !g.links[i].conditional {
+				always++
+			}
+		}
+		if len(out[n]) > 0 && always == 0 {
+			g.warnf(at, "L6", "make sure that one answer is always yes, or add an edge without condition",
+				"all edges from node %s are conditional; if every answer is no, the branch ends there", id)
+		}
+	}
+	if exits == 0 && len(g.flow.Nodes) > 0 {
+		g.warnf(g.object.pos("nodes"), "L1", `set "is_exit_node": true on the node that gives the result`,
+			"%s has no exit node; the node that runs last gives the result", g.object.what)
+	}
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
+
+// lintUUID reports, in the strict profile, an id that is no UUID (L8).
+func (a *adaptation) lintUUID(o *object, key string) {
+	v := o.get(key)
+	if !a.strict || v == nil || v.Kind != source.String || v.Text == "" || uuid.MatchString(v.Text) ||
+		v.Text == plan.Start || v.Text == plan.End {
+		return
+	}
+	a.warnf(v.Pos, "L8", "the dialect's checklist wants UUIDs; its schema wants camelCase", "the id %s is no UUID", source.Quote(v.Text))
+}

@@ -1,0 +1,114 @@
+package continuum
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// edge reads one AgentEdge. seen are the ids of the edges before it.
+func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[string]source.Pos) {
+	o := g.adaptation.object(v, fmt.Sprintf("edge %d", i+1), g.object.where+"edges[].")
+	if !o.ok {
+		return
+	}
+	o.only(edgeFields...)
+	id := o.required("id")
+	if strings.TrimSpace(id) != "" {
+		o.what = "edge " + source.Quote(id)
+		if first, double := seen[id]; double {
+			g.errorf(o.pos("id"), "V13", "give it another id", "the edge id %s is already at line %d", source.Quote(id), first.Line)
+		} else {
+			seen[id] = o.pos("id")
+			g.lintUUID(&o, "id")
+		}
+	}
+	e := plan.Edge{ID: id, Question: g.question(&o)}
+	var from, to int
+	e.From, from = g.endpoint(&o, "source", plan.Start, plan.End, names)
+	e.To, to = g.endpoint(&o, "target", plan.End, plan.Start, names)
+	g.place(plan.EdgePath(len(g.flow.Edges)), v.Pos)
+	if from >= 0 && to >= 0 {
+		g.links = append(g.links, link{from: from, to: to, edge: len(g.flow.Edges), conditional: e.Question != ""})
+	}
+	g.flow.Edges = append(g.flow.Edges, e)
+	g.edgePlaces = append(g.edgePlaces, v.Pos)
+}
+
+// question reads condition_prompt; a blank one is none.
+func (g *graph) question(o *object) string {
+	s, _ := o.text("condition_prompt")
+	if s != "" && strings.TrimSpace(s) != "" {
+		return s
+	}
+	if v := o.get("condition_prompt"); v != nil && v.Kind == source.String {
+		g.warnf(v.Pos, CodeBlankCondition, "write null, or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.what)
+	}
+	return ""
+}
+
+// endpoint reads one end of an edge and its number, -1 where it has none. A misspelt id
+// that resembles a known one is an error and still counts as that node, so that one
+// mistake does not look like several.
+func (g *graph) endpoint(o *object, key, special, wrong string, names *source.Suggester) (string, int) {
+	id, bad := o.text(key)
+	if bad {
+		return id, -1
+	}
+	switch id {
+	case "":
+		g.errorf(o.pos(key), "V2", fmt.Sprintf("write the id of a node, or %s", special), "%s has no %s", o.what, key)
+		return id, -1
+	case special:
+		return id, g.number(special)
+	case wrong:
+		g.errorf(o.pos(key), "V3", fmt.Sprintf("write the id of a node, or %s", special), "%s has %s as its %s", o.what, wrong, key)
+		return id, -1
+	}
+	if n, ok := g.index[id]; ok {
+		return id, n
+	}
+	near := names.Nearest(id)
+	help := "nodes are: " + g.nodeList
+	if near != "" {
+		help = fmt.Sprintf("did you mean %q?", near)
+	}
+	g.errorf(o.pos(key), "V2", help, "the %s of %s is %s, which is no node", key, o.what, source.Quote(id))
+	if near == "" || near == wrong {
+		return id, -1
+	}
+	return id, g.number(near)
+}
+
+// number is a node's number, or that of START or END.
+func (g *graph) number(id string) int {
+	switch id {
+	case plan.Start:
+		return g.start()
+	case plan.End:
+		return g.end()
+	}
+	return g.index[id]
+}
+
+// listedNames is how many names a message repeats.
+const listedNames = 8
+
+// listed renders names for a message.
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	more := ""
+	if len(names) > listedNames {
+		more = fmt.Sprintf(" and %d more", len(names)-listedNames)
+		names = names[:listedNames]
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = source.Quote(n)
+	}
+	return strings.Join(quoted, ", ") + more
+}

@@ -1,0 +1,113 @@
+package continuum
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+var (
+	graphFields = []string{"id", "name", "description", "generation_prompt", "response_format", "nodes", "edges", "execution_plan"}
+	nodeFields  = []string{"id", "name", "prompt", "tools", "max_iterations", "is_exit_node", "defer"}
+	edgeFields  = []string{"id", "source", "target", "condition_prompt"}
+)
+
+const (
+	defaultMaxCalls  = 10
+	defaultMaxErrors = 3
+)
+
+// graph is one graph while it is read. Its parts are numbered: nodes from 0 on in
+// declaration order, then start and end.
+type graph struct {
+	*adaptation
+	object object
+	format responseFormat
+	flow   plan.Flow
+	// index numbers the nodes; places are where they begin.
+	index  map[string]int
+	places []source.Pos
+	// edgePlaces are where the flow's edges begin; links are those between known nodes.
+	edgePlaces []source.Pos
+	links      []link
+	positions  []plan.Position
+	// nodeList lists the nodes for messages.
+	nodeList string
+}
+
+// link is an edge between numbered nodes.
+type link struct {
+	from, to, edge int
+	conditional    bool
+}
+
+func (g *graph) start() int { return len(g.flow.Nodes) }
+func (g *graph) end() int   { return len(g.flow.Nodes) + 1 }
+
+// graph reads one graph and judges it.
+func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
+	g := &graph{adaptation: a, object: f.object, index: map[string]int{}}
+	g.flow = plan.Flow{Version: plan.Version, ID: f.id, Dialect: Name, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
+	g.head()
+	nodes, edges := a.list(g.object, "nodes"), a.list(g.object, "edges")
+	if g.fits(len(nodes), len(edges)) {
+		for i, v := range nodes {
+			g.node(i, v)
+		}
+		names := g.suggester()
+		seen := map[string]source.Pos{}
+		for i, v := range edges {
+			g.edge(i, v, names, seen)
+		}
+		g.check(len(nodes), len(edges))
+	}
+	return &g.flow, g.positions
+}
+
+// head reads everything but nodes and edges.
+func (g *graph) head() {
+	o := &g.object
+	g.lintUUID(o, "id")
+	name, bad := o.text("name")
+	if !bad && strings.TrimSpace(name) == "" {
+		name = g.flowName(g.flow.ID)
+		g.strictf(o.pos("name"), CodeMissing, "write \"name\"", "%s has no name; it is called %s", o.what, source.Quote(name))
+	}
+	g.flow.Name = name
+	g.flow.Description, _ = o.text("description")
+	o.text("generation_prompt")
+	o.expected("generation_prompt", "it has no effect on a run; write the prompt that made the graph")
+	o.expected("response_format", `answers are Markdown; write {"type": 1, "payload": null}`)
+	g.format = g.responseFormat()
+	o.text("execution_plan")
+	o.expected("execution_plan", "it has no effect on a run; draw the graph in Mermaid")
+}
+
+// fits refuses a graph without nodes, or with more than a plan holds.
+func (g *graph) fits(nodes, edges int) bool {
+	if v := g.object.get("nodes"); nodes == 0 && (v == nil || v.Kind == source.Null || v.Kind == source.Array) {
+		g.errorf(g.object.pos("nodes"), CodeNoNodes, "write at least one node", "%s has no nodes", g.object.what)
+	}
+	if nodes > plan.MaxNodes || edges > plan.MaxEdges {
+		g.errorf(g.object.pos("nodes"), CodeTooManyElements, "split the flow, for instance into sub-agents",
+			"%s has %d nodes and %d edges, at most %d and %d are read", g.object.what, nodes, edges, plan.MaxNodes, plan.MaxEdges)
+		return false
+	}
+	return true
+}
+
+// place notes where a part is.
+func (g *graph) place(path string, at source.Pos) {
+	g.positions = append(g.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
+}
+
+// suggester knows all names that an edge can use.
+func (g *graph) suggester() *source.Suggester {
+	names := []string{plan.Start, plan.End}
+	for i := range g.flow.Nodes {
+		names = append(names, g.flow.Nodes[i].ID)
+	}
+	g.nodeList = listed(names[2:])
+	return source.NewSuggester(names)
+}

@@ -1,0 +1,260 @@
+package continuum
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+)
+
+// maxJoinWork bounds the search for unequal branches, in visited edges. A larger graph is
+// searched in part: what is not found is a lint less, never an error.
+const maxJoinWork = 2_000_000
+
+// endless is the length of a branch that can go round a loop.
+const endless = 1 << 30
+
+// lintJoins reports plain nodes at which branches of one fork can arrive at different
+// steps, so that they run more than once (L2).
+//
+// The rule. A fork is START or a node from which more than one branch can start at once:
+// each unconditional edge is a branch, all conditional edges of the node are one more,
+// because authors write their questions as alternatives. From each fork, branches are
+// followed up to the fork itself and to deferred nodes, which wait for all. A plain node
+// is reported if two of its incoming edges bring different branches (no branch in common,
+// so that neither is a mere loop back or a later split of the other) after numbers of steps
+// that can differ: because the branches are not equally long, or because one can go round
+// a loop.
+func (g *graph) lintJoins(out, in [][]int) {
+	s := &joinSearch{graph: g, out: out, in: in, found: map[int]bool{}}
+	if !s.hasPlainJoin() {
+		return
+	}
+	size := g.end() + 1
+	s.branches, s.shortest, s.longest = make([]uint64, size), make([]int, size), make([]int, size)
+	s.indegree = make([]int, size)
+	s.fork(g.start())
+	for n := range g.flow.Nodes {
+		if s.work > maxJoinWork {
+			return
+		}
+		s.fork(n)
+	}
+}
+
+// joinSearch follows the branches of one fork after another. The slices are by number and
+// clean between forks; a node's branches are a set of bits, 0 where none arrives.
+type joinSearch struct {
+	*graph
+	out, in           [][]int
+	branches          []uint64
+	shortest, longest []int
+	indegree          []int
+	reached           []int
+	found             map[int]bool
+	work              int
+}
+
+func (s *joinSearch) hasPlainJoin() bool {
+	for n := range s.flow.Nodes {
+		if len(s.in[n]) > 1 && !s.flow.Nodes[n].Deferred {
+			return true
+		}
+	}
+	return false
+}
+
+// stops says that a branch is followed to a part but not beyond.
+func (s *joinSearch) stops(fork, n int) bool {
+	return n == fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
+}
+
+// fork searches the branches of one fork.
+func (s *joinSearch) fork(fork int) {
+	branch := s.branchesOf(fork)
+	if branch == nil {
+		return
+	}
+	s.reached = s.reached[:0]
+	s.spread(fork, branch)
+	if s.work > maxJoinWork {
+		return
+	}
+	s.measure(fork)
+	for _, n := range s.reached {
+		if !s.stops(fork, n) && !s.found[n] {
+			s.join(fork, n, branch)
+		}
+	}
+	for _, n := range s.reached {
+		s.branches[n], s.shortest[n], s.longest[n], s.indegree[n] = 0, 0, 0, 0
+	}
+}
+
+// branchesOf gives each link from a fork the bit of its branch, or nil if there are not two
+// branches. Beyond 64 branches bits are shared, which can only hide a report.
+func (s *joinSearch) branchesOf(fork int) map[int]uint64 {
+	branch := map[int]uint64{}
+	next, alternatives := 0, uint64(0)
+	for _, i := range s.out[fork] {
+		switch {
+		case !s.links[i].conditional:
+			branch[i] = 1 << (next % 64)
+			next++
+		case alternatives == 0:
+			alternatives = 1 << (next % 64)
+			next++
+			fallthrough
+		default:
+			branch[i] = alternatives
+		}
+	}
+	if next < 2 {
+		return nil
+	}
+	return branch
+}
+
+// spread finds what each branch reaches, and the fewest steps to it.
+func (s *joinSearch) spread(fork int, branch map[int]uint64) {
+	var queue []int
+	arrive := func(n int, b uint64, steps int) {
+		if s.branches[n] == 0 {
+			s.reached = append(s.reached, n)
+			s.shortest[n] = steps
+		}
+		if s.branches[n]|b != s.branches[n] {
+			s.branches[n] |= b
+			if !s.stops(fork, n) {
+				queue = append(queue, n)
+			}
+		}
+	}
+	for _, i := range s.out[fork] {
+		arrive(s.links[i].to, branch[i], 1)
+	}
+	for len(queue) > 0 && s.work <= maxJoinWork {
+		n := queue[0]
+		queue = queue[1:]
+		for _, i := range s.out[n] {
+			s.work++
+			arrive(s.links[i].to, s.branches[n], s.shortest[n]+1)
+		}
+	}
+}
+
+// measure finds the most steps to each reached part: in topological order, and endless for
+// what a loop can delay.
+func (s *joinSearch) measure(fork int) {
+	for _, n := range s.reached {
+		s.longest[n] = endless
+		if s.stops(fork, n) {
+			continue
+		}
+		for _, i := range s.out[n] {
+			s.work++
+			s.indegree[s.links[i].to]++
+		}
+	}
+	var ready []int
+	for _, n := range s.reached {
+		if s.indegree[n] == 0 {
+			ready = append(ready, n)
+		}
+	}
+	most := map[int]int{}
+	for len(ready) > 0 {
+		n := ready[len(ready)-1]
+		ready = ready[:len(ready)-1]
+		s.longest[n] = max(most[n], 1)
+		if s.stops(fork, n) {
+			continue
+		}
+		for _, i := range s.out[n] {
+			to := s.links[i].to
+			most[to] = max(most[to], s.longest[n]+1)
+			if s.indegree[to]--; s.indegree[to] == 0 {
+				ready = append(ready, to)
+			}
+		}
+	}
+}
+
+// arrival is one edge by which branches come to a join.
+type arrival struct {
+	link              int
+	branches          uint64
+	shortest, longest int
+}
+
+// join reports a node at which two different branches can arrive at different steps. Of
+// all pairs it looks at two: the fastest arrival with its slowest counterpart, and the
+// slowest with its fastest.
+func (s *joinSearch) join(fork, n int, branch map[int]uint64) {
+	arrivals := s.arrivals(fork, n, branch)
+	faster := func(a, b arrival) bool { return a.shortest < b.shortest }
+	slower := func(a, b arrival) bool { return a.longest > b.longest }
+	fast := best(arrivals, 0, faster)
+	slow := best(arrivals, 0, slower)
+	if fast == nil {
+		return
+	}
+	s.unequal(fork, n, fast, best(arrivals, fast.branches, slower))
+	s.unequal(fork, n, best(arrivals, slow.branches, faster), slow)
+}
+
+// best is the first of the arrivals that bring none of some branches, by an order, or nil.
+func best(arrivals []arrival, without uint64, before func(a, b arrival) bool) *arrival {
+	var found *arrival
+	for i := range arrivals {
+		if a := &arrivals[i]; a.branches&without == 0 && (found == nil || before(*a, *found)) {
+			found = a
+		}
+	}
+	return found
+}
+
+func (s *joinSearch) unequal(fork, n int, fast, slow *arrival) {
+	if fast == nil || slow == nil || s.found[n] ||
+		fast.shortest == slow.shortest && fast.longest == slow.longest && fast.shortest == fast.longest {
+		return
+	}
+	s.found[n] = true
+	s.warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
+		"node %s can run more than once: branches of %s come to it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
+		s.describe(fast), s.describe(slow))
+}
+
+// arrivals are the edges into a node that branches of a fork can take.
+func (s *joinSearch) arrivals(fork, n int, branch map[int]uint64) []arrival {
+	var out []arrival
+	for _, i := range s.in[n] {
+		s.work++
+		from := s.links[i].from
+		if b := branch[i]; from == fork && b != 0 {
+			out = append(out, arrival{i, b, 1, 1})
+		} else if s.branches[from] != 0 && !s.stops(fork, from) {
+			out = append(out, arrival{i, s.branches[from], s.shortest[from] + 1, min(s.longest[from]+1, endless)})
+		}
+	}
+	return out
+}
+
+func (s *joinSearch) name(n int) string {
+	if n == s.start() {
+		return "START"
+	}
+	return source.Quote(s.flow.Nodes[n].ID)
+}
+
+func (s *joinSearch) describe(a *arrival) string {
+	through := "through " + s.name(s.links[a.link].from)
+	switch {
+	case a.longest >= endless:
+		return through + " after a loop"
+	case a.shortest != a.longest:
+		return fmt.Sprintf("%s after %d to %d steps", through, a.shortest, a.longest)
+	case a.shortest == 1:
+		return through + " after 1 step"
+	}
+	return fmt.Sprintf("%s after %d steps", through, a.shortest)
+}

@@ -1,0 +1,111 @@
+package continuum
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+	"weft/specadapter/structured"
+	"weft/workflows/plan"
+)
+
+// node reads one AgentNode.
+func (g *graph) node(i int, v *source.Value) {
+	o := g.adaptation.object(v, fmt.Sprintf("node %d", i+1), g.object.where+"nodes[].")
+	if !o.ok {
+		return
+	}
+	o.only(nodeFields...)
+	id, usable := g.nodeID(&o)
+	if id != "" {
+		o.what = "node " + source.Quote(id)
+	}
+	n := plan.Node{ID: id, Kind: plan.KindAgent, Name: o.required("name"), Exit: o.flag("is_exit_node"), Deferred: o.flag("defer")}
+	agent := &plan.Agent{Prompt: o.required("prompt"), MaxCalls: g.maxCalls(&o), MaxErrors: defaultMaxErrors}
+	tools := g.tools(&o)
+	agent.Tools, agent.Builtins = named(tools, g.conns), builtins(tools)
+	agent.System = g.system(&n, agent.Prompt)
+	if n.Exit {
+		agent.Output = g.format.output()
+		g.lintExit(&o, len(tools))
+	}
+	n.Agent = agent
+	if !usable {
+		return
+	}
+	g.index[id] = len(g.flow.Nodes)
+	g.flow.Nodes = append(g.flow.Nodes, n)
+	g.places = append(g.places, v.Pos)
+	g.place(plan.NodePath(id), v.Pos)
+	for i := range tools {
+		g.place(plan.ToolPath(id, i), tools[i].at)
+	}
+}
+
+// nodeID reads a node's id. Usable says that edges can refer to it.
+func (g *graph) nodeID(o *object) (id string, usable bool) {
+	v, bad := o.present("id", source.String)
+	if v == nil {
+		if !bad {
+			g.errorf(o.pos("id"), "V12", `write "id"`, "%s has no id", o.what)
+		}
+		return "", false
+	}
+	switch id = v.Text; {
+	case id == "":
+		g.errorf(v.Pos, "V1", "give it an id", "%s has an empty id", o.what)
+	case id == plan.Start || id == plan.End:
+		g.errorf(v.Pos, "V1", "give it another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.what, id)
+	default:
+		if first, double := g.index[id]; double {
+			g.errorf(v.Pos, "V1", "give it another id", "the node id %s is already at line %d", source.Quote(id), g.places[first].Line)
+			return id, false
+		}
+		g.lintUUID(o, "id")
+		return id, true
+	}
+	return id, false
+}
+
+// maxCalls reads max_iterations.
+func (g *graph) maxCalls(o *object) int {
+	v := o.get("max_iterations")
+	if v == nil || v.Kind == source.Null {
+		return defaultMaxCalls
+	}
+	n, ok := v.Int()
+	if !ok {
+		g.errorf(v.Pos, "V7", "write a whole number, or leave it out for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+			o.what, v.Describe())
+		return defaultMaxCalls
+	}
+	return n
+}
+
+// system is a node's system message: where the model is, the author's prompt, and on exit
+// nodes the demand for JSON.
+func (g *graph) system(n *plan.Node, prompt string) string {
+	text := fmt.Sprintf("You are the step %q of the flow %q. What earlier steps of this run gave is in the conversation, under their names. "+
+		"Steps share values through the state: set_state writes a value, get_state reads values by their keys, list_state_keys lists the keys.\n\n%s",
+		n.Name, g.flow.Name, prompt)
+	if !n.Exit || !g.format.json {
+		return text
+	}
+	if len(g.format.schema) > 0 {
+		text = structured.Enrich(text, g.format.schema)
+	} else {
+		text = structured.EnrichAny(text)
+	}
+	return structured.Rules(text, g.format.rules)
+}
+
+// lintExit judges an exit node's tools by the response format.
+func (g *graph) lintExit(o *object, tools int) {
+	if !g.format.json && tools > 0 {
+		g.report(source.Info, o.value.Pos, CodeExitTools, "leave the tools to an earlier node if the answer should only sum up",
+			"%s is an exit node with Markdown output and has tools", []any{o.what})
+	}
+	if g.format.json && len(g.format.schema) == 0 && tools == 0 {
+		g.warnf(o.value.Pos, "L9", `write "output_schema", or bind the tool that makes the output`,
+			"%s must answer in JSON, but has neither a schema nor a tool", o.what)
+	}
+}

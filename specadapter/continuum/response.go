@@ -1,0 +1,109 @@
+package continuum
+
+import (
+	"encoding/json"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// responseFormat is what a graph asks of its exit nodes; the zero value is Markdown.
+type responseFormat struct {
+	json   bool
+	schema json.RawMessage
+	rules  string
+}
+
+// output is the part of the plan that every exit node gets.
+func (f *responseFormat) output() *plan.Output {
+	if !f.json {
+		return nil
+	}
+	return &plan.Output{Schema: f.schema, Repairs: 1}
+}
+
+// bad reports a wrong response_format (V8).
+func (g *graph) bad(v *source.Value, help, field, want string) {
+	g.errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.what, v.Describe(), want)
+}
+
+// responseFormat reads response_format.
+func (g *graph) responseFormat() responseFormat {
+	const shape = `write {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
+	v := g.object.get("response_format")
+	if v == nil || v.Kind == source.Null {
+		return responseFormat{}
+	}
+	if v.Kind != source.Object {
+		g.bad(v, shape, "response_format", "an object")
+		return responseFormat{}
+	}
+	where := g.object.where + "response_format."
+	o := g.adaptation.object(v, "response_format", where)
+	o.only("type", "payload")
+	payload := o.get("payload")
+	if payload != nil && payload.Kind != source.Null && payload.Kind != source.Object {
+		g.bad(payload, shape, "payload", "an object or null")
+		payload = nil
+	}
+	kind := o.get("type")
+	if kind == nil || kind.Kind == source.Null {
+		g.errorf(v.Pos, "V8", shape, "the response_format of %s has no type", g.object.what)
+		return responseFormat{}
+	}
+	switch n, _ := kind.Int(); n {
+	case 1:
+		if payload != nil && payload.Kind == source.Object {
+			g.warnf(payload.Pos, CodeUnusedPayload, "write null, or type 2", "the payload has no effect with type 1")
+		}
+		return responseFormat{}
+	case 2:
+		return g.blueprint(payload, where+"payload.")
+	}
+	g.bad(kind, shape, "type", "1 (Markdown) or 2 (Blueprint)")
+	return responseFormat{}
+}
+
+// blueprint reads the payload of type 2.
+func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
+	f := responseFormat{json: true}
+	if payload == nil || payload.Kind == source.Null {
+		return f
+	}
+	o := g.adaptation.object(payload, "payload", where)
+	o.only("format", "output_schema", "rules")
+	switch v := o.get("format"); {
+	case v == nil || v.Kind == source.Null:
+		o.expected("format", `answers are JSON; write "format": "JSON"`)
+	case v.Kind != source.String || !strings.EqualFold(strings.TrimSpace(v.Text), "json"):
+		g.bad(v, `write "JSON", the only format`, "format", `"JSON"`)
+	}
+	if v := o.get("rules"); v != nil && v.Kind == source.String {
+		f.rules = v.Text
+	} else if v != nil && v.Kind != source.Null {
+		g.bad(v, "write the rules as one text", "rules", "a string")
+	}
+	f.schema = g.outputSchema(&o)
+	return f
+}
+
+// outputSchema reads and compiles output_schema. The schema {} asks for nothing and counts
+// as none.
+func (g *graph) outputSchema(o *object) json.RawMessage {
+	v := o.get("output_schema")
+	if v == nil || v.Kind == source.Null {
+		return nil
+	}
+	if v.Kind != source.Object {
+		g.bad(v, "write a JSON Schema", "output_schema", "an object")
+		return v.JSON()
+	}
+	for _, p := range source.CheckSchema(v) {
+		g.errorf(p.Pos, "V8", p.Help, "output_schema of %s: %s", g.object.what, p.Text)
+	}
+	if len(v.Members) == 0 {
+		return nil
+	}
+	return v.JSON()
+}

@@ -1,0 +1,151 @@
+package continuum
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+var toolFields = []string{"name", "description", "data_connection_id"}
+
+// boundTool is a tool of a node and where it is bound.
+type boundTool struct {
+	plan.Tool
+	at source.Pos
+}
+
+// tools reads a node's ToolBindings and leaves out those that have no effect.
+func (g *graph) tools(node *object) []boundTool {
+	type key struct{ name, connection string }
+	seen := map[key]bool{}
+	var out []boundTool
+	for i, v := range g.list(*node, "tools") {
+		o := g.adaptation.object(v, fmt.Sprintf("tool %d of %s", i+1, node.what), g.object.where+"nodes[].tools[].")
+		if !o.ok {
+			continue
+		}
+		o.only(toolFields...)
+		t := boundTool{at: v.Pos}
+		t.Name = o.required("name")
+		t.Description, _ = o.text("description")
+		connection, bad := o.text("data_connection_id")
+		t.Connection = connection
+		if bad || strings.TrimSpace(t.Name) == "" || !g.bind(&o, node, t.Name, connection) {
+			continue
+		}
+		k := key{t.Name, connection}
+		if seen[k] {
+			g.warnf(v.Pos, CodeDuplicateTool, "remove one of the two", "%s binds the tool %s of this connection twice", node.what, source.Quote(t.Name))
+			continue
+		}
+		seen[k] = true
+		out = append(out, t)
+	}
+	return out
+}
+
+// bind judges a binding and says whether it goes into the plan.
+func (g *graph) bind(o, node *object, name, connection string) bool {
+	c := g.conns.known(connection)
+	switch {
+	case name == plan.BuiltinCallSubAgent && connection == "":
+		return false // every node has it
+	case name == plan.BuiltinCallSubAgent && (c == nil || c.Kind == plan.ConnectionAgent):
+	case slices.Contains(plan.Builtins, name):
+		g.strictf(o.pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; the binding has no effect", node.what, name)
+		return false
+	case connection == "":
+		if !g.host.UnboundTools[name] {
+			g.errorf(o.pos("data_connection_id"), "V10", "write the id of the connection that has the tool: "+g.conns.help,
+				"the tool %s of %s has no data_connection_id", source.Quote(name), node.what)
+		}
+		return g.host.UnboundTools[name]
+	case c != nil && c.Kind == plan.ConnectionAgent:
+		g.errorf(o.pos("name"), "V10", "name it "+plan.BuiltinCallSubAgent, "the connection %s is a sub-agent and has no tool %s",
+			source.Quote(connection), source.Quote(name))
+		return false
+	}
+	if c == nil && g.conns.declared && !g.host.Connections[connection] {
+		g.errorf(o.pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help,
+			"the tool %s of %s names the connection %s, which is unknown", source.Quote(name), node.what, source.Quote(connection))
+		return false
+	}
+	return true
+}
+
+// builtins are the interpreter's own tools that a node offers: all, but call_sub_agent with
+// an inline definition only where no sub-agent is bound.
+func builtins(tools []boundTool) []string {
+	bound := slices.ContainsFunc(tools, func(t boundTool) bool { return t.Name == plan.BuiltinCallSubAgent })
+	return slices.DeleteFunc(slices.Clone(plan.Builtins), func(n string) bool { return bound && n == plan.BuiltinCallSubAgent })
+}
+
+// named gives every tool the name that the model sees, unique in the node. A name that two
+// tools share, or that the interpreter uses itself, gets its connection as prefix.
+func named(tools []boundTool, conns connections) []plan.Tool {
+	taken, shared := map[string]bool{}, map[string]int{}
+	for _, n := range builtins(tools) {
+		taken[n] = true
+		shared[n]++
+	}
+	for _, t := range tools {
+		shared[safeName(t.Name)]++
+	}
+	var out []plan.Tool
+	for _, t := range tools {
+		if base := safeName(t.Name); shared[base] == 1 {
+			t.As = unique(base, t.Tool, taken)
+		}
+		out = append(out, t.Tool)
+	}
+	for i := range out {
+		if t := &out[i]; t.As == "" {
+			t.As = unique(prefixed(t, conns), *t, taken)
+		}
+	}
+	return out
+}
+
+func prefixed(t *plan.Tool, conns connections) string {
+	slug := t.Connection
+	if c := conns.known(t.Connection); c != nil && strings.TrimSpace(c.Name) != "" {
+		slug = c.Name
+	}
+	if slug == "" {
+		return safeName(t.Name)
+	}
+	return safeName(slug) + "_" + safeName(t.Name)
+}
+
+// maxToolName is the longest name of a tool that all providers take.
+const maxToolName = 64
+
+// unique takes a name, shortened, or with a hash of the binding where another tool has it.
+func unique(name string, t plan.Tool, taken map[string]bool) string {
+	for salt := 0; ; salt++ {
+		as := name
+		if salt > 0 || len(name) > maxToolName {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%d/%s/%s", salt, t.Connection, t.Name))
+			as = name[:min(len(name), maxToolName-9)] + "_" + hex.EncodeToString(sum[:4])
+		}
+		if !taken[as] {
+			taken[as] = true
+			return as
+		}
+	}
+}
+
+// safeName keeps letters, digits, _ and -.
+func safeName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,106 @@
+package specadapter
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"weft/workflows/plan"
+)
+
+// Mermaid draws a flow as a Mermaid flowchart: conditions label their edges, deferred
+// joins are hexagons and say so, exit nodes have a double border and say so. Ids and texts
+// of the author are escaped; whatever they hold, the drawing stays one. Sub-agents are not
+// drawn.
+func Mermaid(f *plan.Flow) string {
+	var b strings.Builder
+	b.WriteString("flowchart TD\n")
+	ids := drawnIDs(f)
+	b.WriteString("    START([START])\n")
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		fmt.Fprintf(&b, "    %s\n", drawnNode(n, ids[n.ID]))
+	}
+	b.WriteString("    END([END])\n")
+	for _, e := range f.Edges {
+		arrow := "-->"
+		if e.Question != "" {
+			arrow = `-->|"` + drawnText(e.Question) + `"|`
+		}
+		fmt.Fprintf(&b, "    %s %s %s\n", ids[e.From], arrow, ids[e.To])
+	}
+	return b.String()
+}
+
+// drawnNode is a node's shape and text: its name, its id where that reads differently, and
+// what marks it.
+func drawnNode(n *plan.Node, id string) string {
+	text := drawnText(n.Name)
+	if id != n.ID {
+		text += "<br/>" + drawnText(n.ID)
+	}
+	var marks []string
+	if n.Deferred {
+		marks = append(marks, "deferred join")
+	}
+	if n.Exit {
+		marks = append(marks, "exit")
+	}
+	if len(marks) > 0 {
+		text += "<br/>(" + strings.Join(marks, ", ") + ")"
+	}
+	open, closing := `["`, `"]`
+	switch {
+	case n.Deferred:
+		open, closing = `{{"`, `"}}`
+	case n.Exit:
+		open, closing = `[["`, `"]]`
+	}
+	return id + open + text + closing
+}
+
+var (
+	plainID  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
+	reserved = regexp.MustCompile(`(?i)^(graph|flowchart|subgraph|end|start|direction|class|classdef|style|linkstyle|click|default|call|href|interpolate|_self|_blank|_parent|_top|tb|td|bt|rl|lr|id_[0-9]+)$`)
+)
+
+// drawnIDs gives every node an id that Mermaid reads as one: the author's where that is
+// plain, else id_ and its number.
+func drawnIDs(f *plan.Flow) map[string]string {
+	ids := map[string]string{plan.Start: plan.Start, plan.End: plan.End}
+	for i := range f.Nodes {
+		id := f.Nodes[i].ID
+		if plainID.MatchString(id) && !reserved.MatchString(id) {
+			ids[id] = id
+		} else {
+			ids[id] = fmt.Sprintf("id_%d", i+1)
+		}
+	}
+	return ids
+}
+
+// maxDrawn is how many characters of a text are drawn.
+const maxDrawn = 120
+
+// drawnText escapes everything but letters, digits and harmless punctuation as Mermaid's
+// entity codes.
+func drawnText(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range strings.Join(strings.Fields(s), " ") {
+		if n++; n > maxDrawn {
+			b.WriteString("...")
+			break
+		}
+		switch {
+		case r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune(" .,:!?'+-_/", r):
+			b.WriteRune(r)
+		case r >= 0x80 && unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "#%d;", r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,163 @@
+package source
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Severity says what a diagnostic means for the document.
+type Severity uint8
+
+// The severities.
+const (
+	// Error: the document gives no plan.
+	Error Severity = iota
+	// Warning: the plan may not be what the author meant.
+	Warning
+	// Info: nothing is wrong.
+	Info
+)
+
+// String is "error", "warning" or "info".
+func (s Severity) String() string {
+	switch s {
+	case Error:
+		return "error"
+	case Warning:
+		return "warning"
+	}
+	return "info"
+}
+
+// MarshalText is the severity's name, for JSON.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Diagnostic is a message about a source document.
+type Diagnostic struct {
+	File string `json:"file"`
+	// Line and Col count from 1; 0 means the whole document. Col counts bytes.
+	Line     int      `json:"line"`
+	Col      int      `json:"col"`
+	Severity Severity `json:"severity"`
+	// Text says what is wrong, with the offending value.
+	Text string `json:"text"`
+	// Help says what to do; may be empty.
+	Help string `json:"help,omitempty"`
+	// Code is the rule, such as "V2", "L1" or "duplicate-key".
+	Code string `json:"code"`
+}
+
+// String renders the diagnostic as file:line:col: severity: text [code], and the help as
+// a second line that begins with a tab. Control characters in file and text are replaced.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	file := d.File
+	if file == "" {
+		file = "document"
+	}
+	b.WriteString(oneLine(file))
+	if d.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", d.Line, d.Col)
+	}
+	fmt.Fprintf(&b, ": %s: %s [%s]", d.Severity, oneLine(d.Text), d.Code)
+	if d.Help != "" {
+		b.WriteString("\n\t" + oneLine(d.Help))
+	}
+	return b.String()
+}
+
+// oneLine replaces what could move a terminal's cursor.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// SortDiagnostics orders by place, then severity, code and text.
+func SortDiagnostics(diags []Diagnostic) {
+	sort.SliceStable(diags, func(i, j int) bool {
+		a, b := &diags[i], &diags[j]
+		switch {
+		case a.Line != b.Line:
+			return a.Line < b.Line
+		case a.Col != b.Col:
+			return a.Col < b.Col
+		case a.Severity != b.Severity:
+			return a.Severity < b.Severity
+		case a.Code != b.Code:
+			return a.Code < b.Code
+		}
+		return a.Text < b.Text
+	})
+}
+
+// MaxDiagnostics is how many diagnostics one document gets.
+const MaxDiagnostics = 2000
+
+// LimitDiagnostics cuts what is beyond [MaxDiagnostics] and says so in the last one, which
+// is as severe as the worst that was cut.
+func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
+	if len(diags) <= MaxDiagnostics {
+		return diags
+	}
+	cut := diags[MaxDiagnostics-1:]
+	last := cut[0]
+	for i := range cut {
+		last.Severity = min(last.Severity, cut[i].Severity)
+	}
+	last.Code, last.Help = CodeMore, "mend what is above first"
+	last.Text = sprintf("%d more diagnostics follow from here on", len(cut))
+	return append(diags[:MaxDiagnostics-1:MaxDiagnostics-1], last)
+}
+
+// HasErrors says whether a diagnostic is an error.
+func HasErrors(diags []Diagnostic) bool {
+	for i := range diags {
+		if diags[i].Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// maxQuoted is how many bytes of an author's text a message repeats.
+const maxQuoted = 80
+
+// Quote renders an author's text for a message: quoted, on one line, cut when long.
+func Quote(s string) string {
+	if len(s) <= maxQuoted {
+		return strconv.Quote(s)
+	}
+	cut := maxQuoted
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strconv.Quote(s[:cut]) + "..."
+}
+
+// Describe renders a value for a message: its text where it is short, else its kind.
+func (v *Value) Describe() string {
+	switch v.Kind {
+	case String:
+		return Quote(v.Text)
+	case Number:
+		if len(v.Text) > maxQuoted {
+			return v.Text[:maxQuoted] + "..."
+		}
+		return v.Text
+	case Bool:
+		return strconv.FormatBool(v.True)
+	case Null:
+		return "null"
+	}
+	return v.Kind.String()
+}
+
+func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }

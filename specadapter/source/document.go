@@ -1,0 +1,231 @@
+// Package source is a parsed document whose every part knows where it was written, the
+// diagnostics about it, and the check of JSON Schemas in it.
+//
+// It reads JSON and YAML into one model. It keeps the order of members and the exact
+// text of numbers, and refuses what it cannot keep. It never executes, fetches or follows
+// anything that a document names, and it knows no dialect.
+//
+// Start at [Parse].
+package source
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a document. Each is refused with a position.
+const (
+	// MaxBytes is the most that a document's text may have.
+	MaxBytes = 16 << 20
+	// MaxDepth is how deep arrays and objects may nest.
+	MaxDepth = 200
+	// MaxValues is how many values a document may have, aliases expanded.
+	MaxValues = 2_000_000
+)
+
+// Codes of the diagnostics that parsing makes.
+const (
+	CodeSyntax       = "syntax"
+	CodeEmpty        = "empty-document"
+	CodeEncoding     = "invalid-utf8"
+	CodeTooLarge     = "too-large"
+	CodeDuplicateKey = "duplicate-key"
+	CodeUnsupported  = "unsupported-yaml"
+	CodeMore         = "more"
+)
+
+// Pos is a place in a document. Line counts from 1 and ends at a line feed. Col counts
+// bytes from 1; a byte order mark is not counted. The zero Pos means the whole document.
+type Pos struct{ Line, Col int }
+
+// Kind is the JSON type of a value.
+type Kind uint8
+
+// The kinds.
+const (
+	Null Kind = iota
+	Bool
+	Number
+	String
+	Array
+	Object
+)
+
+var kindNames = [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}
+
+// String names the kind with its article, as in "want a string".
+func (k Kind) String() string { return kindNames[k] }
+
+// Value is one value of a document. It is not changed after [Parse]; a YAML alias shares
+// the value of its anchor, position included.
+type Value struct {
+	Kind Kind
+	// True is the value of a Bool.
+	True bool
+	// Pos is where the value begins.
+	Pos Pos
+	// Text is the value of a String, and of a Number a literal in JSON's grammar.
+	Text string
+	// Items are those of an Array.
+	Items []*Value
+	// Members are those of an Object, in the author's order, without duplicate keys.
+	Members []Member
+}
+
+// Member is one member of an object.
+type Member struct {
+	Key    string
+	KeyPos Pos
+	Value  *Value
+}
+
+// Get returns the value of a member, or nil. It takes time linear in the members.
+func (v *Value) Get(key string) *Value {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Members {
+		if v.Members[i].Key == key {
+			return v.Members[i].Value
+		}
+	}
+	return nil
+}
+
+// Document is a parsed document. Root is never nil.
+type Document struct {
+	// Name is the file name under which the document was given.
+	Name string
+	Root *Value
+}
+
+// Parse reads a document. The format follows from the name's extension (.json, .yaml,
+// .yml) and else from the first byte. The document is nil if and only if a diagnostic is
+// an error.
+func Parse(name string, data []byte) (*Document, []Diagnostic) {
+	if len(data) > MaxBytes {
+		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
+			Text: sprintf("the document has %d bytes, at most %d are read", len(data), MaxBytes),
+			Help: "split the document, or move long texts out of it"}}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	p := &parser{name: name, data: data, lines: lineStarts(data)}
+	if !p.checkText() {
+		return nil, p.diags
+	}
+	var root *Value
+	if isJSON(name, data) {
+		root = p.json()
+	} else {
+		root = p.yaml()
+	}
+	SortDiagnostics(p.diags)
+	if HasErrors(p.diags) {
+		return nil, LimitDiagnostics(p.diags)
+	}
+	return &Document{Name: name, Root: root}, p.diags
+}
+
+// isJSON decides the format.
+func isJSON(name string, data []byte) bool {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json":
+		return true
+	case ".yaml", ".yml":
+		return false
+	}
+	text := bytes.TrimLeft(data, " \t\r\n")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
+}
+
+// parser is what both formats share: the text, its lines, the bounds.
+type parser struct {
+	name   string
+	data   []byte
+	lines  []int // byte offset of each line's start
+	diags  []Diagnostic
+	values int
+	text   int // bytes of strings and numbers, aliases expanded
+}
+
+// fail reports an error at a place.
+func (p *parser) fail(at Pos, code, help, format string, args ...any) {
+	p.diags = append(p.diags, Diagnostic{File: p.name, Line: at.Line, Col: at.Col, Severity: Error,
+		Code: code, Help: help, Text: sprintf(format, args...)})
+}
+
+// checkText reports text that is no UTF-8, or nothing at all.
+func (p *parser) checkText() bool {
+	if len(bytes.TrimSpace(p.data)) == 0 {
+		p.fail(Pos{1, 1}, CodeEmpty, "write a flow, or name another file", "the document is empty")
+		return false
+	}
+	if utf8.Valid(p.data) {
+		return true
+	}
+	for i := 0; i < len(p.data); {
+		r, n := utf8.DecodeRune(p.data[i:])
+		if r == utf8.RuneError && n == 1 {
+			p.fail(p.pos(i), CodeEncoding, "save the file as UTF-8", "byte 0x%02x is not valid UTF-8", p.data[i])
+			return false
+		}
+		i += n
+	}
+	return true
+}
+
+// grow counts values and text against the bounds; false means that one is exceeded, which
+// is reported once.
+func (p *parser) grow(at Pos, values, text int) bool {
+	if p.values > MaxValues || p.text > 2*MaxBytes {
+		return false
+	}
+	p.values += values
+	p.text += text
+	if p.values > MaxValues || p.text > 2*MaxBytes {
+		p.fail(at, CodeTooLarge, "split the document", "the document has more than %d values or, with aliases expanded, %d bytes of text",
+			MaxValues, 2*MaxBytes)
+		return false
+	}
+	return true
+}
+
+// tooDeep reports nesting beyond the bound.
+func (p *parser) tooDeep(at Pos, depth int) bool {
+	if depth <= MaxDepth {
+		return false
+	}
+	p.fail(at, CodeTooLarge, "flatten the document", "arrays and objects nest deeper than %d", MaxDepth)
+	return true
+}
+
+// object builds an object from its members and reports duplicate keys.
+func (p *parser) object(at Pos, members []Member) *Value {
+	v := &Value{Kind: Object, Pos: at, Members: members}
+	if len(members) <= 8 {
+		for i := range members {
+			for j := range i {
+				if members[i].Key == members[j].Key {
+					p.duplicate(members[i], members[j].KeyPos)
+					break
+				}
+			}
+		}
+		return v
+	}
+	first := make(map[string]Pos, len(members))
+	for _, m := range members {
+		if at, ok := first[m.Key]; ok {
+			p.duplicate(m, at)
+		} else {
+			first[m.Key] = m.KeyPos
+		}
+	}
+	return v
+}
+
+func (p *parser) duplicate(m Member, first Pos) {
+	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "the key %s is already at line %d", Quote(m.Key), first.Line)
+}

@@ -1,0 +1,198 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf16"
+)
+
+// json reads the text as JSON. The standard library decides what is JSON; only positions
+// and order are added here.
+func (p *parser) json() *Value {
+	if !json.Valid(p.data) {
+		var whole json.RawMessage
+		p.jsonSyntax(json.Unmarshal(p.data, &whole))
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(p.data))
+	d.UseNumber()
+	j := &jsonReader{parser: p, d: d}
+	return j.value(1)
+}
+
+// jsonReader walks the tokens of a text that is known to be JSON.
+type jsonReader struct {
+	*parser
+	d *json.Decoder
+}
+
+// next returns the next token and the offset of its first byte.
+func (j *jsonReader) next() (json.Token, int, bool) {
+	at := int(j.d.InputOffset())
+	for at < len(j.data) && strings.IndexByte(" \t\r\n,:", j.data[at]) >= 0 {
+		at++
+	}
+	t, err := j.d.Token()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			j.fail(j.pos(at), CodeSyntax, "", "%v", err)
+		}
+		return nil, at, false
+	}
+	return t, at, true
+}
+
+// value reads one value that nests depth deep, or returns nil after a report.
+func (j *jsonReader) value(depth int) *Value {
+	t, at, ok := j.next()
+	if !ok {
+		return nil
+	}
+	pos := j.pos(at)
+	v := &Value{Pos: pos}
+	switch t := t.(type) {
+	case json.Delim:
+		if j.tooDeep(pos, depth) || !j.grow(pos, 1, 0) {
+			return nil
+		}
+		if t == '[' {
+			return j.array(v, depth)
+		}
+		return j.members(pos, depth)
+	case string:
+		v.Kind, v.Text = String, t
+		j.checkSurrogates(at, t)
+	case json.Number:
+		v.Kind, v.Text = Number, t.String()
+	case bool:
+		v.Kind, v.True = Bool, t
+	}
+	if !j.grow(pos, 1, len(v.Text)) {
+		return nil
+	}
+	return v
+}
+
+func (j *jsonReader) array(v *Value, depth int) *Value {
+	v.Kind = Array
+	for j.d.More() {
+		item := j.value(depth + 1)
+		if item == nil {
+			return nil
+		}
+		v.Items = append(v.Items, item)
+	}
+	j.next()
+	return v
+}
+
+func (j *jsonReader) members(pos Pos, depth int) *Value {
+	var members []Member
+	for j.d.More() {
+		t, at, ok := j.next()
+		key, isString := t.(string)
+		if !ok || !isString || !j.grow(j.pos(at), 0, len(key)) {
+			return nil
+		}
+		j.checkSurrogates(at, key)
+		v := j.value(depth + 1)
+		if v == nil {
+			return nil
+		}
+		members = append(members, Member{Key: key, KeyPos: j.pos(at), Value: v})
+	}
+	j.next()
+	return j.object(pos, members)
+}
+
+// checkSurrogates reports an escape such as \ud800 that stands for half a character; the
+// decoder would replace it and lose what was written.
+func (j *jsonReader) checkSurrogates(at int, decoded string) {
+	if !strings.ContainsRune(decoded, '\uFFFD') {
+		return
+	}
+	end := int(j.d.InputOffset())
+	for i := at; i+1 < end; i++ {
+		if j.data[i] != '\\' {
+			continue
+		}
+		if j.data[i+1] != 'u' {
+			i++
+			continue
+		}
+		r := escapedUnit(j.data[i:end])
+		if utf16.IsSurrogate(r) {
+			if utf16.DecodeRune(r, escapedUnit(j.data[min(i+6, end):end])) == '\uFFFD' {
+				j.fail(j.pos(i), CodeEncoding, "write the whole character", "the escape %s stands for half a character", j.data[i:min(i+6, end)])
+				return
+			}
+			i += 6
+		}
+		i += 5
+	}
+}
+
+// escapedUnit reads \uXXXX at the start of b, or returns -1.
+func escapedUnit(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	var r rune
+	for _, c := range b[2:6] {
+		digit := strings.IndexByte("0123456789abcdef", c|0x20)
+		if digit < 0 {
+			return -1
+		}
+		r = r<<4 | rune(digit)
+	}
+	return r
+}
+
+// jsonSyntax reports an error of the standard library at its place, with what is usually
+// wrong there.
+func (p *parser) jsonSyntax(err error) {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		p.fail(Pos{1, 1}, CodeSyntax, "", "%v", err)
+		return
+	}
+	at := max(int(syntax.Offset)-1, 0)
+	text := strings.TrimPrefix(syntax.Error(), "json: ")
+	if strings.HasPrefix(text, "unexpected end") || at >= len(p.data) {
+		at = len(bytes.TrimRight(p.data, " \t\r\n"))
+		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may have been cut off", "the text ends in the middle of a value")
+		return
+	}
+	p.fail(p.pos(at), CodeSyntax, p.jsonHelp(at), "not JSON: %s", text)
+}
+
+// jsonHelp guesses the mistake from the bytes around it.
+func (p *parser) jsonHelp(at int) string {
+	before := bytes.TrimRight(p.data[:at], " \t\r\n")
+	previous := byte(0)
+	if len(before) > 0 {
+		previous = before[len(before)-1]
+	}
+	switch c := p.data[at]; {
+	case (c == '}' || c == ']') && previous == ',':
+		return "remove the comma before it"
+	case c == '/' || c == '#':
+		return "JSON has no comments; remove it, or name the file .yaml"
+	case c == '\'':
+		return "strings and keys stand in double quotes"
+	case c == '\n' || c == '\r' || c == '\t':
+		return `write line breaks and tabs in strings as \n and \t`
+	case c == '"' && strings.IndexByte(`"]}el0123456789`, previous) >= 0:
+		return "a comma may be missing before it"
+	case c == '{' || c == '[':
+		return "a comma may be missing before it"
+	case c == 'N' || c == 'I' || c == 'T' || c == 'F':
+		return "JSON has true, false and null in lower case, and no NaN or Infinity"
+	case previous == '{' || previous == ',':
+		return "strings and keys stand in double quotes; for YAML name the file .yaml"
+	}
+	return "check the text before it"
+}

@@ -1,0 +1,231 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Bounds of a JSON Schema that a document brings: it is compiled, and later run against
+// a model's answers, so it must not be able to cost much.
+const (
+	MaxSchemaBytes = 256 << 10
+	MaxSchemaDepth = 64
+	MaxSchemaRefs  = 256
+)
+
+// SchemaProblem is one fault of a schema, at its place.
+type SchemaProblem struct {
+	Pos  Pos
+	Text string
+	Help string
+}
+
+// schemaURL is the name under which a schema is compiled; nothing is fetched from it.
+const schemaURL = "mem:///schema.json"
+
+// CheckSchema compiles a value as a JSON Schema, draft 7 unless it says otherwise by
+// $schema, and lists what is wrong with it. References out of the document are refused and
+// never followed.
+func CheckSchema(v *Value) []SchemaProblem {
+	s := schemaSize{}
+	s.measure(v, 1)
+	raw := v.JSON()
+	if len(raw) > MaxSchemaBytes {
+		s.add(v.Pos, "simplify the schema", "the schema has %d bytes, at most %d are read", len(raw), MaxSchemaBytes)
+	}
+	if s.refs > MaxSchemaRefs {
+		s.add(v.Pos, "simplify the schema", "the schema has %d references, at most %d are followed", s.refs, MaxSchemaRefs)
+	}
+	if len(s.problems) > 0 {
+		return s.problems
+	}
+	if err := compileSchema(raw); err != nil {
+		return schemaProblems(v, err)
+	}
+	return nil
+}
+
+// schemaSize measures a schema before anything is done with it.
+type schemaSize struct {
+	refs     int
+	problems []SchemaProblem
+	deep     bool
+}
+
+func (s *schemaSize) add(at Pos, help, format string, args ...any) {
+	s.problems = append(s.problems, SchemaProblem{Pos: at, Help: help, Text: fmt.Sprintf(format, args...)})
+}
+
+func (s *schemaSize) measure(v *Value, depth int) {
+	if depth > MaxSchemaDepth {
+		if !s.deep {
+			s.add(v.Pos, "flatten the schema, or use $ref", "the schema nests deeper than %d", MaxSchemaDepth)
+		}
+		s.deep = true
+		return
+	}
+	if v.Kind == Number && !plainNumber(v.Text) {
+		s.add(v.Pos, "use a smaller number", "the number %s is out of range", v.Describe())
+	}
+	for _, item := range v.Items {
+		s.measure(item, depth+1)
+	}
+	for _, m := range v.Members {
+		if m.Key == "$ref" && m.Value.Kind == String {
+			s.ref(m.Value)
+		}
+		s.measure(m.Value, depth+1)
+	}
+}
+
+// ref counts a reference and refuses one that leaves the document.
+func (s *schemaSize) ref(v *Value) {
+	s.refs++
+	scheme, _, ok := strings.Cut(v.Text, ":")
+	if ok && !strings.ContainsAny(scheme, "/#?") && !strings.HasPrefix(v.Text, "http://json-schema.org/") &&
+		!strings.HasPrefix(v.Text, "https://json-schema.org/") {
+		s.add(v.Pos, "copy what it refers to under definitions and refer to #/definitions/...", "the reference %s leaves the document", Quote(v.Text))
+	}
+}
+
+// plainNumber refuses numbers that arbitrary-precision arithmetic would expand to
+// gigabytes, such as 1e999999999.
+func plainNumber(literal string) bool {
+	if len(literal) > 400 {
+		return false
+	}
+	if i := strings.IndexAny(literal, "eE"); i >= 0 {
+		exp, err := strconv.Atoi(literal[i+1:])
+		return err == nil && exp > -400 && exp < 400
+	}
+	return true
+}
+
+func compileSchema(raw []byte) (err error) {
+	defer func() {
+		// A schema that the library cannot handle is the author's problem, not the host's.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the schema cannot be compiled: %v", r)
+		}
+	}()
+	c := jsonschema.NewCompiler()
+	c.Draft, c.AssertFormat = jsonschema.Draft7, true
+	c.LoadURL = func(u string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("the reference %s leaves the document", Quote(u))
+	}
+	if err := c.AddResource(schemaURL, bytes.NewReader(raw)); err != nil {
+		return err
+	}
+	_, err = c.Compile(schemaURL)
+	return err
+}
+
+// schemaProblems finds the places of what the compiler reports.
+func schemaProblems(v *Value, err error) []SchemaProblem {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		var wrapped *jsonschema.SchemaError
+		if errors.As(err, &wrapped) && wrapped.Err != nil {
+			err = wrapped.Err
+		}
+		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL, "")
+		return []SchemaProblem{{Pos: refPos(v, text), Text: text, Help: "correct the schema"}}
+	}
+	var out []SchemaProblem
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			walk(cause)
+		}
+		if len(e.Causes) > 0 {
+			return
+		}
+		at := v.pointer(e.InstanceLocation)
+		out = append(out, SchemaProblem{Pos: at.Pos, Help: "correct the schema",
+			Text: fmt.Sprintf("%s: %s", schemaPath(e.InstanceLocation), e.Message)})
+	}
+	walk(invalid)
+	return uniqueProblems(out)
+}
+
+// uniqueProblems sorts, because the library reports in map order.
+func uniqueProblems(out []SchemaProblem) []SchemaProblem {
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		if a.Pos != b.Pos {
+			return a.Pos.Line < b.Pos.Line || a.Pos.Line == b.Pos.Line && a.Pos.Col < b.Pos.Col
+		}
+		return a.Text < b.Text
+	})
+	unique := out[:0]
+	for i, p := range out {
+		// A type that is wrong is reported twice, as no array and as no known name.
+		sibling := i+1 < len(out) && out[i+1].Pos == p.Pos && strings.Contains(p.Text, ": expected array, but got")
+		if !sibling && (i == 0 || p != out[i-1]) {
+			unique = append(unique, p)
+		}
+	}
+	return unique
+}
+
+// refPos is the place of the reference that a message names, or of the whole schema.
+func refPos(v *Value, text string) Pos {
+	best := v.Pos
+	var walk func(v *Value)
+	walk = func(v *Value) {
+		for _, item := range v.Items {
+			walk(item)
+		}
+		for _, m := range v.Members {
+			if (m.Key == "$ref" || m.Key == "$schema" || m.Key == "$id") && m.Value.Kind == String &&
+				m.Value.Text != "" && strings.Contains(text, m.Value.Text) {
+				best = m.Value.Pos
+			}
+			walk(m.Value)
+		}
+	}
+	walk(v)
+	return best
+}
+
+// pointer follows a JSON pointer as far as it goes.
+func (v *Value) pointer(p string) *Value {
+	for _, part := range pointerParts(p) {
+		next := v.Get(part)
+		if i, err := strconv.Atoi(part); v.Kind == Array && err == nil && i >= 0 && i < len(v.Items) {
+			next = v.Items[i]
+		}
+		if next == nil {
+			return v
+		}
+		v = next
+	}
+	return v
+}
+
+// pointerParts splits a JSON pointer, which the library escapes as for a URL on top.
+func pointerParts(p string) []string {
+	parts := strings.Split(p, "/")[1:]
+	for i, part := range parts {
+		if plain, err := url.PathUnescape(part); err == nil {
+			part = plain
+		}
+		parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+	}
+	return parts
+}
+
+func schemaPath(pointer string) string {
+	if pointer == "" {
+		return "the schema"
+	}
+	return Quote(strings.Join(pointerParts(pointer), "."))
+}

@@ -1,0 +1,166 @@
+// Package specadapter turns documents in any dialect into plans.
+//
+// It reads text and makes data: it never runs a flow, calls a network, reads the
+// environment or imports Temporal. What it reads is untrusted.
+//
+// Start at [Load], then [Dialects]: a new dialect is a package and one row there.
+package specadapter
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/continuum"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// Adapter turns the documents of one dialect into plans.
+type Adapter interface {
+	// Name is the dialect's name, as users write it.
+	Name() string
+	// Profiles are the names of the dialect's readings, "default" first.
+	Profiles() []string
+	// Detect says whether a document is of this dialect, and what it looked for.
+	Detect(doc *source.Document) (ok bool, lookedFor string)
+	// Adapt makes the plan, without limits and policy. All diagnostics come at once, in
+	// any order; the plan counts only if none is an error.
+	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)
+}
+
+// Dialects are all dialects, in the order in which they are tried.
+var Dialects = []Adapter{
+	continuum.Adapter{},
+}
+
+// Options say how to read a document. The zero value detects the dialect and reads its
+// default profile.
+type Options struct {
+	// Dialect is one of [Dialects] by name; empty detects it.
+	Dialect string
+	// Profile is one of the dialect's; empty is "default".
+	Profile string
+	// Limits and Policy go into the plan. Each zero field takes the one of
+	// [plan.DefaultLimits] or [plan.DefaultPolicy].
+	Limits plan.Limits
+	Policy plan.Policy
+	// UnboundTools are the tools that the host maps by name to a configured connection.
+	UnboundTools map[string]bool
+	// Connections are the ids of the connections in the host's configuration.
+	Connections map[string]bool
+}
+
+// Result is a document's plan and where its parts were written.
+type Result struct {
+	Flow   *plan.Flow
+	Source plan.Source
+}
+
+// Codes of the diagnostics that Load itself makes.
+const (
+	CodeDialect = "unknown-dialect"
+	CodeProfile = "unknown-profile"
+	CodePlan    = "invalid-plan"
+)
+
+// Load reads a document. The name gives the format by its extension and stands in
+// messages; nothing is read from disk. All diagnostics come at once, ordered by place, at most
+// [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
+func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
+	doc, diags := source.Parse(name, data)
+	if doc == nil {
+		return nil, diags
+	}
+	a, d := choose(doc, o.Dialect)
+	if d != nil {
+		return nil, append(diags, *d)
+	}
+	profile := o.Profile
+	if profile == "" {
+		profile = "default"
+	}
+	if d := checkProfile(doc, a, profile); d != nil {
+		return nil, append(diags, *d)
+	}
+	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections})
+	diags = append(diags, more...)
+	if !source.HasErrors(diags) {
+		o.resolve(f)
+		diags = append(diags, floor(doc, f)...)
+	}
+	source.SortDiagnostics(diags)
+	diags = source.LimitDiagnostics(diags)
+	if source.HasErrors(diags) {
+		return nil, diags
+	}
+	return &Result{Flow: f, Source: src}, diags
+}
+
+// choose finds the adapter by name, or else the first that recognises the document.
+func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) {
+	var names, looked []string
+	for _, a := range Dialects {
+		names = append(names, a.Name())
+		if dialect == "" {
+			ok, what := a.Detect(doc)
+			if ok {
+				return a, nil
+			}
+			looked = append(looked, fmt.Sprintf("%s wants %s", a.Name(), what))
+		} else if a.Name() == dialect {
+			return a, nil
+		}
+	}
+	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
+	if dialect != "" {
+		d.Text, d.Help = fmt.Sprintf("there is no dialect %q", dialect), "name one of: "+strings.Join(names, ", ")
+		return nil, d
+	}
+	d.Text = fmt.Sprintf("the document, %s, is in no dialect that is known", doc.Root.Kind)
+	d.Help = strings.Join(looked, "; ")
+	return nil, d
+}
+
+func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
+	for _, p := range a.Profiles() {
+		if p == profile {
+			return nil
+		}
+	}
+	return &source.Diagnostic{File: doc.Name, Code: CodeProfile,
+		Text: fmt.Sprintf("the dialect %s has no profile %q", a.Name(), profile),
+		Help: "name one of: " + strings.Join(a.Profiles(), ", ")}
+}
+
+// resolve writes limits and policy into a flow and its sub-agents.
+func (o *Options) resolve(f *plan.Flow) {
+	l, p := plan.DefaultLimits, plan.DefaultPolicy
+	for _, v := range []struct {
+		to   *int
+		from int
+	}{
+		{&l.MaxSteps, o.Limits.MaxSteps}, {&l.MaxStateBytes, o.Limits.MaxStateBytes},
+		{&l.MaxDepth, o.Limits.MaxDepth}, {&l.FilterBytes, o.Limits.FilterBytes},
+		{&p.ModelSeconds, o.Policy.ModelSeconds}, {&p.ToolSeconds, o.Policy.ToolSeconds},
+		{&p.HeartbeatSeconds, o.Policy.HeartbeatSeconds}, {&p.RetrySeconds, o.Policy.RetrySeconds},
+		{&p.FirstRetryMillis, o.Policy.FirstRetryMillis},
+	} {
+		if v.from != 0 {
+			*v.to = v.from
+		}
+	}
+	f.Limits, f.Policy = l, p
+	for i := range f.Agents {
+		f.Agents[i].Limits, f.Agents[i].Policy = l, p
+	}
+}
+
+// floor is the plan's own check. What it finds, the adapter should have found, with a
+// better position.
+func floor(doc *source.Document, f *plan.Flow) []source.Diagnostic {
+	var diags []source.Diagnostic
+	for _, text := range f.Check() {
+		diags = append(diags, source.Diagnostic{File: doc.Name, Code: CodePlan, Text: text})
+	}
+	return diags
+}

@@ -1,0 +1,68 @@
+// Package structured writes the part of a system prompt that asks a model for JSON.
+//
+// Dialects with structured answers share its exact texts, which models and their authors
+// know from the Agent Orchestrator Framework. It only makes text: it neither calls a model
+// nor reads an answer.
+//
+// Start at [Enrich].
+package structured
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+const (
+	head = "\n\n## Required Output Format\n\nYou MUST provide structured output as JSON conforming to this schema:\n\n```json\n"
+	tail = "\n```\n\nYour final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no additional text."
+
+	anyJSON = "\n\n## Required Output Format\n\nYou MUST provide structured output as JSON.\n\n" +
+		"Your final response MUST be valid JSON. Output ONLY the JSON, no additional text."
+	rulesHead = "\n\n## Additional Rules\n\n"
+)
+
+// Enrich appends the demand for JSON of a schema to a system prompt. The schema is JSON in
+// the author's key order. Without one (empty, null or {}) the prompt is returned as it is.
+func Enrich(prompt string, schema json.RawMessage) string {
+	text := indented(schema)
+	if text == "" || text == "null" || text == "{}" {
+		return prompt
+	}
+	return prompt + head + text + tail
+}
+
+// EnrichAny appends the demand for JSON of any shape.
+func EnrichAny(prompt string) string { return prompt + anyJSON }
+
+// Rules appends the author's own rules for the output, if there are any.
+func Rules(prompt, rules string) string {
+	if strings.TrimSpace(rules) == "" {
+		return prompt
+	}
+	return prompt + rulesHead + rules
+}
+
+// indented is the schema at two blanks per level in ASCII, which is what Python's
+// json.dumps(schema, indent=2) gives. What is no JSON gives "".
+func indented(schema json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, schema, "", "  "); err != nil {
+		return ""
+	}
+	var out strings.Builder
+	for _, r := range strings.TrimSpace(b.String()) {
+		switch {
+		case r < 0x7f:
+			out.WriteRune(r)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}

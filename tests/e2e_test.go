@@ -1,0 +1,298 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+)
+
+// TestEndToEndGraphs runs a graph of each kind on a real server, judged by script.
+func TestEndToEndGraphs(t *testing.T) {
+	h := newHand(t, 0)
+	kinds := []string{"plain join, unequal branches runs twice", "deferred join, unequal branches runs once",
+		"unrelated long branch does not delay the join", "deferred join inside a loop fires once per lap",
+		"deferred after deferred, both armed", "no conditional true: dead end, run fails", "loop without exit hits the step limit"}
+	for _, c := range graphCases(t) {
+		for _, kind := range kinds {
+			if c.Name != kind {
+				continue
+			}
+			t.Run(c.Name, func(t *testing.T) {
+				run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: graphPlan(c.Name, c.Nodes, c.Edges)}, Script: script(t, visitScript(&c))})
+				out, err := resultOf(t, run)
+				var status contract.Status
+				v, qerr := h.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
+				if qerr != nil {
+					t.Fatal(qerr)
+				}
+				if err := v.Get(&status); err != nil {
+					t.Fatal(err)
+				}
+				checkGraphCase(t, &c, out, status, err)
+			})
+		}
+	}
+}
+
+// visitScript answers conditions by the step at which each visit falls.
+func visitScript(c *graphCase) string {
+	var rounds [][]string
+	_ = json.Unmarshal(c.Expect.Steps, &rounds)
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	for key, answers := range c.Judge {
+		question, node, _ := strings.Cut(key, "@")
+		visit := 0
+		for step, round := range rounds {
+			for _, ran := range round {
+				if ran == node {
+					fmt.Fprintf(&b, "- {kind: judge, node: %s, question: %q, step: %d, yes: %v}\n", node, question, step+1, answers[min(visit, len(answers)-1)])
+					visit++
+				}
+			}
+		}
+		fmt.Fprintf(&b, "- {kind: judge, node: %s, question: %q, yes: %v}\n", node, question, answers[0])
+	}
+	b.WriteString("- {say: done}\n")
+	return b.String()
+}
+
+// TestEndToEndColdWorkers lets every activity ask its run for everything: two workers that
+// remember nothing, over branches, a join, a sub-agent and a long input.
+func TestEndToEndColdWorkers(t *testing.T) {
+	h := newHand(t, 1)
+	second := work(t, h.client, h.queue, 1, nil)
+	t.Cleanup(second.Stop)
+	run := h.start(t, contract.RunInput{
+		Flow:  contract.FlowRef{Text: forkAndJoin, Name: "flow.json"},
+		Input: "start " + strings.Repeat("long ", 300_000) + "end",
+		Script: script(t, `rules:
+- {node: a, turn: 1, contains: "long end", call: [{tool: set_state, arguments: {key: k, value: 1}}, {tool: list_state_keys}]}
+- {node: a, turn: 2, after: list_state_keys, say: a says}
+- {node: b, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: "sub?", agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
+- {node: s, match: "^sub\\?$", say: sub says}
+- {node: b, turn: 2, contains: sub says, say: b says}
+- {node: j, turn: 1, match: "a says(.|\n)*b says", call: [{tool: get_state, arguments: {keys: [k]}}]}
+- {node: j, turn: 2, contains: '{"k":1}', say: all seen}`),
+	})
+	out, err := resultOf(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *out.ResultText != "all seen" {
+		t.Errorf("result is %q", *out.ResultText)
+	}
+	if n := historyBytes(t, h.client, run.GetID(), run.GetRunID()); n > 2<<20 {
+		t.Errorf("history is %d bytes: the input of 1.5 MB is in it more than once", n)
+	}
+}
+
+// TestEndToEndCancel cancels a run with two branches under way.
+func TestEndToEndCancel(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"}, Script: script(t, `rules: [{delay: 10m, say: late}]`)})
+	ctx := context.Background()
+	for _, node := range []string{"a", "b"} {
+		waitFor(t, "branch "+node+" to call its model", func() bool {
+			d, err := h.client.DescribeWorkflowExecution(ctx, run.GetID()+"/"+node+"#1", "")
+			return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_STARTED
+		})
+	}
+	if err := h.client.CancelWorkflow(ctx, run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resultOf(t, run); !temporal.IsCanceledError(err) {
+		t.Fatalf("the run ended with %v", err)
+	}
+	for _, node := range []string{"a", "b"} {
+		d, err := h.client.DescribeWorkflowExecution(ctx, run.GetID()+"/"+node+"#1", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := d.WorkflowExecutionInfo.Status; s != enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
+			t.Errorf("branch %s is %s", node, s)
+		}
+		if len(d.PendingActivities) > 0 {
+			t.Errorf("branch %s still has a call under way", node)
+		}
+	}
+}
+
+// TestEndToEndFailureEndsSiblings fails one branch while another waits for its model.
+func TestEndToEndFailureEndsSiblings(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"},
+		Script: script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {delay: 10m, say: late}]`)})
+	_, err := resultOf(t, run)
+	f := contract.FailureOf(err)
+	if f == nil || f.Class != contract.ClassDenied || f.Node != "a" || f.At != "flow.json:2" {
+		t.Fatalf("the failure is %+v", f)
+	}
+	d, err := h.client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := d.WorkflowExecutionInfo.Status; s != enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
+		t.Errorf("the other branch is %s", s)
+	}
+}
+
+// TestEndToEndRetries follows Retry-After and gives up at once where that is no use.
+func TestEndToEndRetries(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: oneNode(""), Name: "flow.json"},
+		Script: script(t, `rules:
+- {fail: {class: rate_limited, retry_after: 1500ms, times: 1}, say: after a pause}`)})
+	began := time.Now()
+	out, err := resultOf(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); *out.ResultText != "after a pause" || took < 1500*time.Millisecond {
+		t.Errorf("result is %q after %s", *out.ResultText, took)
+	}
+}
+
+// TestEndToEndGracefulStop stops a worker with a call under way; another goes on.
+func TestEndToEndGracefulStop(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"},
+		Script: script(t, `rules: [{node: a, delay: 2s, say: a}, {node: b, delay: 2s, say: b}, {say: joined}]`)})
+	waitFor(t, "the branches to start", func() bool {
+		d, err := h.client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")
+		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_STARTED
+	})
+	h.worker.Stop()
+	second := work(t, h.client, h.queue, 0, nil)
+	t.Cleanup(second.Stop)
+	out, err := resultOf(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *out.ResultText != "joined" {
+		t.Errorf("result is %q", *out.ResultText)
+	}
+	for _, node := range []string{"a", "b"} {
+		for _, e := range events(t, h.client, run.GetID()+"/"+node+"#1", "") {
+			if s := e.GetActivityTaskStartedEventAttributes(); s != nil && s.Attempt > 1 {
+				t.Errorf("a call of %s was made again although the stop drained it", node)
+			}
+		}
+	}
+}
+
+// TestEndToEndKills runs the worker in a process of its own and kills it, then the server,
+// in the middle. The result is right, and no recorded call is made again.
+func TestEndToEndKills(t *testing.T) {
+	model := newModelServer(t)
+	dir := t.TempDir()
+	for _, victim := range []string{"worker", "server"} {
+		t.Run(victim, func(t *testing.T) {
+			s := startTemporal(t, "-db", dir+"/"+victim+".db", "-port=0")
+			_, port, _ := strings.Cut(s.address, ":")
+			w := startWorker(t, s.address, model.url)
+			c := dial(t, s.address)
+			h := &hand{client: c, queue: contract.TaskQueue}
+			model.reset()
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"}, Model: "fake/m", Input: "go"})
+			waitFor(t, "three model calls", func() bool { return model.calls() >= 3 })
+			if victim == "worker" {
+				_ = w.Process.Signal(syscall.SIGKILL)
+				_ = w.Wait()
+				startWorker(t, s.address, model.url)
+			} else {
+				s.kill()
+				time.Sleep(300 * time.Millisecond)
+				startTemporal(t, "-db", dir+"/"+victim+".db", "-port="+port)
+			}
+			out, err := resultOf(t, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *out.ResultText != "turn 4" {
+				t.Errorf("result is %q", *out.ResultText)
+			}
+			model.check(t, 2)
+		})
+	}
+}
+
+// startWorker runs the worker program against a server.
+func startWorker(t *testing.T, address, model string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program(t, "WEFT_WORKER"))
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
+	cmd.Stderr = logFile(t, "worker")
+	cmd.Stdout = cmd.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// TestEndToEndNamesAndJSONAlone starts a run as a client in any language would: names and
+// JSON, no Go types.
+func TestEndToEndNamesAndJSONAlone(t *testing.T) {
+	h := newHand(t, 0)
+	var in map[string]any
+	mustJSON(t, []byte(`{"v": 1, "flow": {"text": "", "name": "x.json"}, "input": "hello", "script": {"rules": [{"say": "hi"}]}}`), &in)
+	flow, _ := in["flow"].(map[string]any)
+	flow["text"] = oneNode("")
+	run, err := h.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.queue}, "Flow", in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := run.Get(context.Background(), &out); err != nil {
+		t.Fatal(err)
+	}
+	delete(out, "usage")
+	if h, _ := out["flow_hash"].(string); len(h) != 64 {
+		t.Errorf("flow_hash is %v", out["flow_hash"])
+	}
+	delete(out, "flow_hash")
+	want := map[string]any{"status": "completed", "result_text": "hi", "result_node": "a", "model": "script",
+		"exit_outputs": []any{map[string]any{"node": "a", "step": 1.0, "text": "hi"}}}
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	first := events(t, h.client, run.GetID(), run.GetRunID())
+	pinned := false
+	for _, e := range first {
+		if a := e.GetActivityTaskCompletedEventAttributes(); a != nil && strings.Contains(string(a.Result.Payloads[0].Data), `"plan":{"version":1`) {
+			pinned = true
+		}
+	}
+	if !pinned {
+		t.Error("history does not pin the plan")
+	}
+}
+
+// waitFor polls until something holds.
+func waitFor(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for range 1500 {
+		if ok() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("waited 30 s for %s", what)
+}

@@ -1,0 +1,99 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+)
+
+// exampleTools are the tools of the connection web that examples may bind.
+var exampleTools = map[string]func(string) (string, bool){
+	"search": func(string) (string, bool) {
+		return "durable-execution.md: a run's event history lets any worker go on", false
+	},
+}
+
+// TestExamples runs every example with its script. NAME.want holds what must come out;
+// UPDATE=1 rewrites it.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("examples/*/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, file := range files {
+		ext := filepath.Ext(file)
+		if ext != ".json" && ext != ".yaml" {
+			continue
+		}
+		ran++
+		t.Run(strings.TrimSuffix(file, ext), func(t *testing.T) { runExample(t, file) })
+	}
+	if ran == 0 {
+		t.Fatal("there are no examples")
+	}
+}
+
+func runExample(t *testing.T, file string) {
+	base := strings.TrimSuffix(file, filepath.Ext(file))
+	doc := read(t, file)
+	if res, diags := specadapter.Load(filepath.Base(file), []byte(doc), specadapter.Options{}); res == nil {
+		t.Fatalf("the example does not load: %v", diags)
+	}
+	r := rehearsal{doc: doc, script: read(t, base+".script"), tools: exampleTools}
+	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
+		r.input = strings.TrimSpace(string(raw))
+	}
+	p := r.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	got := wantOf(t, p)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(base+".want", []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(read(t, base+".want"), got); diff != "" {
+		t.Errorf("%s.want (-want +got):\n%s", base, diff)
+	}
+}
+
+// wantOf writes what came out of a run: its executions, its state and its result.
+func wantOf(t *testing.T, p played) string {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "executions: %s\n", strings.Join(executions(p.status), " "))
+	state, err := json.Marshal(p.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "state: %s\n", state)
+	b.WriteString("result: " + resultText(p.result) + "\n")
+	return b.String()
+}
+
+func resultText(r *contract.RunResult) string {
+	if r.ResultText != nil {
+		return *r.ResultText
+	}
+	return string(r.ResultData)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,173 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows"
+)
+
+// histories is where recorded histories are kept: one run a file, NAME.json for the root and
+// NAME@CHILD.json for its children.
+const histories = "testdata/history"
+
+// TestReplay runs today's workflow code against every recorded history.
+func TestReplay(t *testing.T) {
+	files, err := filepath.Glob(histories + "/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no histories under %s: %v", histories, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replay(t, raw)
+		})
+	}
+}
+
+func replay(t *testing.T, raw []byte) {
+	t.Helper()
+	history, err := client.HistoryFromJSON(strings.NewReader(string(raw)), client.HistoryJSONOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	replayer := worker.NewWorkflowReplayer()
+	workflows.Register(replayer)
+	err = replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// recordings are the runs whose histories are recorded.
+var recordings = map[string]struct{ doc, script, input string }{
+	"agent-tools": {doc: oneNode(`,"max_iterations":3`), script: `rules:
+- {turn: 1, call: [{tool: set_state, arguments: {key: k, value: 1}}, {tool: get_state, arguments: {keys: [k]}}]}
+- {turn: 2, call: [{tool: list_state_keys}, {tool: list_state_keys}]}
+- {say: spent}`},
+	"agent-output": {doc: strings.Replace(oneNode(""), `{"type":1}`, `{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"]}}}`, 1),
+		script: `rules: [{turn: 1, say: "{}"}, {say: "{\"n\": 1}"}]`},
+	"agent-condense": {doc: oneNode(""), script: `rules:
+- {kind: condense, say: short}
+- {turn: 1, call: [{tool: set_state_filtered, arguments: {key: k, value: "` + strings.Repeat("long ", 1000) + `"}}]}
+- {say: done}`},
+	"fork-deferred-join": {doc: forkAndJoin, script: `rules:
+- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: k, value: a}}]}
+- {node: b, turn: 1, call: [{tool: set_state, arguments: {key: k, value: b}}]}
+- {node: b, turn: 2, delay: 200ms, say: b}
+- {say: done}`, input: strings.Repeat("a long input ", 200)},
+	"fork-plain-join": {doc: strings.Replace(forkAndJoin, `"defer":true,`, "", 1), script: `rules: [{say: done}]`},
+	"loop":            {doc: judgedLoop, script: `rules: [{question: "again?", step: 3, yes: false}, {question: "again?", yes: true}, {question: "done?", step: 3, yes: true}, {question: "done?", yes: false}, {say: ok}]`},
+	"no-exit":         {doc: judgedLoop, script: `rules: [{kind: judge, yes: false}, {say: ok}]`},
+	"step-limit":      {doc: judgedLoop, script: `rules: [{question: "again?", yes: true}, {question: "done?", yes: false}, {say: ok}]`},
+	"sub-agent": {doc: bundle, script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: call_sub_agent, arguments: {user_question: two}}]}
+- {say: done}`},
+	"sub-agent-inline": {doc: oneNode(""), script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
+- {say: done}`},
+	"branch-fails": {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: denied, text: no key}}, {delay: 20s, say: late}]`},
+}
+
+// judgedLoop goes round until a judge lets it out.
+const judgedLoop = `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
+{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
+
+// TestEndToEndRecord runs the recordings on a real server and replays what they leave. With
+// WEFT_RECORD=1 it writes the histories that are not there yet.
+func TestEndToEndRecord(t *testing.T) {
+	h := newHand(t, 0)
+	for name, r := range recordings {
+		t.Run(name, func(t *testing.T) {
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Script: script(t, r.script)})
+			_, _ = resultOf(t, run) // some are meant to fail
+			save(t, h.client, name, run.GetID(), run.GetRunID())
+		})
+	}
+}
+
+// save replays a run's history and those of its children, and writes them if asked to.
+func save(t *testing.T, c client.Client, name, id, run string) {
+	t.Helper()
+	list := events(t, c, id, run)
+	raw, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(&historypb.History{Events: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = anonymous(t, raw)
+	replay(t, raw)
+	file := filepath.Join(histories, name+".json")
+	if _, err := os.Stat(file); os.Getenv("WEFT_RECORD") != "" && err != nil {
+		if err := os.WriteFile(file, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range list {
+		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
+			_, child, _ := strings.Cut(a.WorkflowExecution.WorkflowId, "/")
+			closed(t, c, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
+			save(t, c, name+"@"+strings.NewReplacer("/", "+", ":", "_").Replace(child), a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
+		}
+	}
+}
+
+// closed waits until a run has ended.
+func closed(t *testing.T, c client.Client, id, run string) {
+	waitFor(t, id+" to end", func() bool {
+		d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
+		return err == nil && d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
+}
+
+// anonymous takes the names of machines and processes out of a history.
+func anonymous(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch x := v.(type) {
+		case map[string]any:
+			delete(x, "identity")
+			if x["kind"] == "TASK_QUEUE_KIND_STICKY" {
+				x["name"] = "sticky"
+			}
+			for _, v := range x {
+				walk(v)
+			}
+		case []any:
+			for _, i := range x {
+				walk(i)
+			}
+		}
+	}
+	walk(v)
+	out, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(out, '\n')
+}
