@@ -3,6 +3,8 @@ package activities
 import (
 	"container/list"
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 
 	"weft/activities/contract"
@@ -23,6 +25,8 @@ type cached struct {
 	data []byte
 	// prev is set in links: the thread's hash before data, which is a message's hash.
 	prev string
+	// value is data decoded, once somebody has asked for it. It is never changed.
+	value any
 }
 
 func newCache(max int) *cache {
@@ -43,6 +47,9 @@ func (c *cache) put(x cached) {
 		old, _ := c.order.Remove(e).(cached)
 		delete(c.items, old.key)
 		c.bytes -= len(old.data) + len(old.key) + len(old.prev) + 200
+		if old.value != nil {
+			c.bytes -= len(old.data)
+		}
 	}
 }
 
@@ -64,6 +71,31 @@ func (c *cache) keep(sha string, data []byte) { c.put(cached{key: "c" + sha, dat
 func (c *cache) content(sha string) ([]byte, bool) {
 	x, ok := c.get("c" + sha)
 	return x.data, ok
+}
+
+// decoded gives stored content as a value, decoded at most once while it stays here. Nobody
+// may change the value.
+func decoded[T any](c *cache, sha string, raw []byte) (*T, error) {
+	if x, ok := c.get("c" + sha); ok {
+		if v, ok := x.value.(*T); ok {
+			return v, nil
+		}
+	}
+	v := new(T)
+	if err := json.Unmarshal(raw, v); err != nil {
+		return nil, fmt.Errorf("decode stored %T: %w", *v, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.items["c"+sha]; ok {
+		x, _ := e.Value.(cached)
+		if x.value == nil {
+			c.bytes += len(raw)
+		}
+		x.value = v
+		e.Value = x
+	}
+	return v, nil
 }
 
 // link notes that a thread of hash prev, followed by a message of hash sha, has the hash

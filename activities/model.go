@@ -131,11 +131,7 @@ func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*co
 	if err != nil {
 		return nil, err
 	}
-	var p contract.Profile
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return nil, fmt.Errorf("decode call profile: %w", err)
-	}
-	return &p, nil
+	return decoded[contract.Profile](a.cache, ref.SHA, raw)
 }
 
 // toolsOf describes a profile's tools to a model.
@@ -173,9 +169,9 @@ func (a *Activities) spec(ctx context.Context, t *contract.ProfileTool) (*contra
 	if err != nil {
 		return nil, err
 	}
-	var c contract.Catalogue
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, fmt.Errorf("decode catalogue: %w", err)
+	c, err := decoded[contract.Catalogue](a.cache, t.Catalogue.SHA, raw)
+	if err != nil {
+		return nil, err
 	}
 	for i := range c.Tools {
 		if c.Tools[i].Name == t.Name {

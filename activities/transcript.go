@@ -29,7 +29,7 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([
 	}
 	out := make([]contract.Message, 0, len(t.shas))
 	for _, sha := range t.shas {
-		m, err := a.message(ctx, t.raws[sha])
+		m, err := a.message(ctx, sha, t.raws[sha])
 		if err != nil {
 			return nil, err
 		}
@@ -154,15 +154,14 @@ func (a *Activities) relink(in *contract.ModelInput) string {
 }
 
 // message decodes stored bytes and puts in the texts that its parts refer to.
-func (a *Activities) message(ctx context.Context, raw []byte) (*contract.Message, error) {
-	m, err := contract.DecodeMessage(raw)
-	if err != nil {
-		return nil, err
+func (a *Activities) message(ctx context.Context, sha string, raw []byte) (*contract.Message, error) {
+	stored, err := decoded[contract.Message](a.cache, sha, raw)
+	if err != nil || len(stored.Parts) == 0 {
+		return stored, err
 	}
-	if len(m.Parts) == 0 {
-		return m, nil
-	}
-	for _, p := range m.Parts {
+	own := *stored
+	m := &own
+	for _, p := range stored.Parts {
 		if p.Ref == nil {
 			m.Text += p.Text
 			continue

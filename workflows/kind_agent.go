@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -201,7 +202,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 // repairText asks for output again, in the words of the blueprint dialect's framework.
 func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 	var pretty bytes.Buffer
-	if len(schema) == 0 || json.Indent(&pretty, schema, "", "  ") != nil {
+	if len(schema) == 0 || json.Indent(&pretty, unescape(schema), "", "  ") != nil {
 		pretty.Reset()
 		pretty.WriteString("{}")
 	}
@@ -209,6 +210,24 @@ func repairText(schema json.RawMessage, problems []contract.FieldError) string {
 		errorList(problems, "\n- ") + "\n\n## Required Schema\n```json\n" + pretty.String() +
 		"\n```\n\nPlease provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
 }
+
+// unescape undoes what encoding/json does to < > and & on a schema's way through a payload.
+func unescape(raw []byte) []byte {
+	return htmlEscape.ReplaceAllFunc(raw, func(m []byte) []byte {
+		switch string(m) {
+		case `\u003c`:
+			return []byte("<")
+		case `\u003e`:
+			return []byte(">")
+		case `\u0026`:
+			return []byte("&")
+		}
+		return m
+	})
+}
+
+// An escaped character in JSON, so that a backslash before one is never taken for its begin.
+var htmlEscape = regexp.MustCompile(`\\u[0-9a-f]{4}|\\.`)
 
 func errorList(problems []contract.FieldError, sep string) string {
 	var lines []string
