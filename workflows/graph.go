@@ -103,12 +103,3 @@ func (b bits) union(o bits) {
 		b[i] |= o[i]
 	}
 }
-
-func (b bits) meets(o bits) bool {
-	for i := range o {
-		if b[i]&o[i] != 0 {
-			return true
-		}
-	}
-	return false
-}

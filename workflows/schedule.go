@@ -44,7 +44,9 @@ type arrival struct {
 	view    contract.View
 }
 
-func newScheduler(g *graph) *scheduler { return &scheduler{g: g, ran: make([][]int, len(g.flow.Nodes))} }
+func newScheduler(g *graph) *scheduler {
+	return &scheduler{g: g, ran: make([][]int, len(g.flow.Nodes))}
+}
 
 // arrive notes that edges were taken by something at step-1. It returns the first node that
 // would run beyond the limit, or -1.

@@ -100,7 +100,7 @@ func (c *compatible) exchange(x *exchange, raw []byte, stream bool) (*llms.Conte
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.client.Do(req)
+	resp, err := c.client.Do(req) //nolint:bodyclose // the watch closes it, whatever happens
 	if err != nil {
 		return nil, x.watch.fault(err)
 	}

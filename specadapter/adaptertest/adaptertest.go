@@ -20,7 +20,7 @@ import (
 )
 
 // update rewrites the archives from what comes out; review the difference.
-var update = os.Getenv("UPDATE") == "1" //nolint:forbidigo // a switch of the tests, not of the program
+var update = os.Getenv("UPDATE") == "1"
 
 // Golden runs every archive testdata/*.txtar, in the txtar format.
 //

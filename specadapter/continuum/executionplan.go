@@ -209,13 +209,17 @@ func (r *reader) node() (id, label string, ok bool) {
 // but not where a link begins.
 func idByte(s string, i int) bool {
 	switch c := s[i]; {
-	case c == '_' || c == '.' && i > 0 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80:
+	case word(c) || c == '.' && i > 0:
 		return true
 	case c == '-' && i > 0 && i+1 < len(s):
-		n := s[i+1]
-		return n == '_' || n >= '0' && n <= '9' || n >= 'a' && n <= 'z' || n >= 'A' && n <= 'Z' || n >= 0x80
+		return word(s[i+1])
 	}
 	return false
+}
+
+// word says whether a byte is a letter, a digit, _ or part of a character beyond ASCII.
+func word(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
 }
 
 // label reads [text], ([text]), {text}, "text" in any of them, or nothing.
@@ -232,9 +236,9 @@ func (r *reader) label() (string, bool) {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
-		case c == '[' || c == '(' || c == '{' || c == '>' && i == 0:
+		case strings.IndexByte("[({", c) >= 0 || c == '>' && i == 0:
 			depth++
-		case c == ']' || c == ')' || c == '}':
+		case strings.IndexByte("])}", c) >= 0:
 			depth--
 		}
 		if depth == 0 {

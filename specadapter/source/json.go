@@ -177,21 +177,21 @@ func (p *parser) jsonHelp(at int) string {
 		previous = before[len(before)-1]
 	}
 	switch c := p.data[at]; {
-	case (c == '}' || c == ']') && previous == ',':
+	case strings.IndexByte("}]", c) >= 0 && previous == ',':
 		return "remove the comma before it"
-	case c == '/' || c == '#':
+	case strings.IndexByte("/#", c) >= 0:
 		return "JSON has no comments; remove it, or name the file .yaml"
 	case c == '\'':
 		return "strings and keys stand in double quotes"
-	case c == '\n' || c == '\r' || c == '\t':
+	case strings.IndexByte("\n\r\t", c) >= 0:
 		return `write line breaks and tabs in strings as \n and \t`
 	case c == '"' && strings.IndexByte(`"]}el0123456789`, previous) >= 0:
 		return "a comma may be missing before it"
-	case c == '{' || c == '[':
+	case strings.IndexByte("{[", c) >= 0:
 		return "a comma may be missing before it"
-	case c == 'N' || c == 'I' || c == 'T' || c == 'F':
+	case strings.IndexByte("NITF", c) >= 0:
 		return "JSON has true, false and null in lower case, and no NaN or Infinity"
-	case previous == '{' || previous == ',':
+	case strings.IndexByte("{,", previous) >= 0:
 		return "strings and keys stand in double quotes; for YAML name the file .yaml"
 	}
 	return "check the text before it"
