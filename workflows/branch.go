@@ -84,7 +84,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		done.Nth = nth
 		b.now, b.done = "", append(b.done, done)
 		next, ok := b.next(node, taken)
-		if !ok {
+		if !ok || b.full() {
 			return b.result(taken)
 		}
 		if n++; n > b.flow.Limits.MaxSteps {
@@ -143,12 +143,26 @@ func (b *branch) nth(node, n int) int {
 	return 1
 }
 
+// full says whether what the chain must bring back has grown so much that it should not
+// run another node first.
+func (b *branch) full() bool {
+	n := 0
+	own := since(&b.view, b.strand)
+	for _, o := range own.Outputs {
+		n += len(b.store.content[o.Ref.SHA])
+	}
+	return n+stateBytes(&own) > maxPayload/2
+}
+
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
 func (b *branch) result(taken []int) (*contract.BranchResult, error) {
 	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage}
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
+	}
+	for _, o := range out.View.Outputs {
+		out.Messages = append(out.Messages, b.store.content[o.Ref.SHA])
 	}
 	last := b.done[len(b.done)-1]
 	if err := fits("the output of node "+last.Node, out); err != nil {

@@ -154,6 +154,12 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 		f.sched.noteRan(f.g.index[e.Node], e.Step)
 	}
 	f.trace = append(f.trace, out.Executions...)
+	for _, raw := range out.Messages {
+		f.store.keep(raw)
+	}
+	for i := range out.View.Outputs {
+		out.View.Outputs[i].Ref = f.ref(out.View.Outputs[i].Ref.SHA)
+	}
 	view := cloneView(&x.arrivals[0].view)
 	apply(&view, &out.View)
 	last := out.Executions[len(out.Executions)-1]

@@ -112,8 +112,10 @@ type BranchResult struct {
 	Executions []Execution `json:"executions"`
 	// Edges are the indices, in the whole flow, of the edges that the last execution took.
 	Edges []int `json:"edges,omitempty"`
-	// View holds what the chain itself wrote and said.
-	View  View  `json:"view"`
+	// View holds what the chain itself wrote and said; Messages are the stored bytes of its
+	// outputs. They come back by value: a join weeks later must not depend on a closed run.
+	View     View              `json:"view"`
+	Messages []json.RawMessage `json:"messages,omitempty"`
 	Usage Usage `json:"usage"`
 }
 
