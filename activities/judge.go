@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/tmc/langchaingo/llms"
 	"go.temporal.io/sdk/activity"
@@ -110,17 +111,25 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 	return yes, reason, ok
 }
 
+// word reads a text's first word. The short forms must be the word as it stands, so that
+// n/a and 0.5 are no answers.
 func word(text string) (yes, ok bool) {
-	fields := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 0x7f)
-	})
+	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	text = strings.TrimLeftFunc(strings.ToLower(text), other)
+	fields := strings.Fields(text)
 	if len(fields) == 0 {
 		return false, false
 	}
-	switch fields[0] {
-	case "yes", "true", "y", "1":
+	switch strings.TrimRightFunc(fields[0], other) {
+	case "y", "1":
 		return true, true
-	case "no", "false", "n", "0":
+	case "n", "0":
+		return false, true
+	}
+	switch strings.FieldsFunc(text, other)[0] {
+	case "yes", "true":
+		return true, true
+	case "no", "false":
 		return false, true
 	}
 	return false, false

@@ -71,7 +71,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt,
 	}
 	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
-		out.Checked = check(ctx, profile.Output.Schema, answer.Message.Text)
+		if out.Checked, err = check(ctx, profile.Output.Schema, answer.Message.Text); err != nil {
+			return nil, err
+		}
 	}
 	return out, a.finish(in, out, &answer.Message)
 }

@@ -3,6 +3,7 @@ package activities
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ func phrase(e *jsonschema.ValidationError, value, rule any) []contract.FieldErro
 		f.Message = fmt.Sprintf("%s is not one of %s", python(value), python(rule))
 	case "additionalProperties":
 		if names := quoted.FindAllString(e.Message, -1); len(names) > 0 {
+			slices.Sort(names) // the library's order is random
 			was := "was"
 			if len(names) > 1 {
 				was = "were"
@@ -48,19 +50,22 @@ func phrase(e *jsonschema.ValidationError, value, rule any) []contract.FieldErro
 
 var quoted = regexp.MustCompile(`'(?:[^'\\]|\\.)*'`)
 
-// pointer splits a JSON pointer.
+// pointer splits a JSON pointer, which the library writes as part of a URL.
 func pointer(p string) []string {
 	if p == "" {
 		return nil
 	}
 	parts := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	for i := range parts {
+		if plain, err := url.PathUnescape(parts[i]); err == nil {
+			parts[i] = plain
+		}
 		parts[i] = strings.ReplaceAll(strings.ReplaceAll(parts[i], "~1", "/"), "~0", "~")
 	}
 	return parts
 }
 
-// at follows a JSON pointer; references inside a schema end it.
+// at follows a JSON pointer; nil where it leads nowhere.
 func at(v any, p string) any {
 	for _, part := range pointer(p) {
 		switch x := v.(type) {

@@ -29,7 +29,7 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([
 	}
 	out := make([]contract.Message, 0, len(t.shas))
 	for _, sha := range t.shas {
-		m, err := a.message(ctx, sha, t.raws[sha])
+		m, err := a.message(ctx, sha, t.raws[sha], in.Home)
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +136,7 @@ func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage
 		if err != nil {
 			return nil, err
 		}
-		if len(page.Messages) == 0 {
+		if n := len(page.Messages); n == 0 || from+len(out)+n > upto {
 			return nil, damaged(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
 		}
 		out = append(out, page.Messages...)
@@ -154,7 +154,7 @@ func (a *Activities) relink(in *contract.ModelInput) string {
 }
 
 // message decodes stored bytes and puts in the texts that its parts refer to.
-func (a *Activities) message(ctx context.Context, sha string, raw []byte) (*contract.Message, error) {
+func (a *Activities) message(ctx context.Context, sha string, raw []byte, home *contract.ContentRef) (*contract.Message, error) {
 	stored, err := decoded[contract.Message](a.cache, sha, raw)
 	if err != nil || len(stored.Parts) == 0 {
 		return stored, err
@@ -166,7 +166,7 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte) (*cont
 			m.Text += p.Text
 			continue
 		}
-		text, err := a.text(ctx, *p.Ref)
+		text, err := a.textAt(ctx, *p.Ref, home)
 		if err != nil {
 			return nil, err
 		}
@@ -174,6 +174,18 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte) (*cont
 	}
 	m.Parts = nil
 	return m, nil
+}
+
+// textAt is the text of the message that a reference names, if need be from home: the run
+// that it names may be gone.
+func (a *Activities) textAt(ctx context.Context, ref contract.ContentRef, home *contract.ContentRef) (string, error) {
+	if home != nil {
+		text, err := a.text(ctx, contract.ContentRef{Workflow: home.Workflow, Run: home.Run, SHA: ref.SHA})
+		if err == nil || contract.FailureOf(err).Class != contract.ClassTranscriptLost {
+			return text, err
+		}
+	}
+	return a.text(ctx, ref)
 }
 
 // text is the text of the message that a reference names.

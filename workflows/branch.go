@@ -44,6 +44,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r := newRun(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = newGraph(in.Plan)
+	r.pace = newPace(ctx, in.Shared.MaxEvents)
 	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
 	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
 	for i := range in.Plan.Nodes {
@@ -74,18 +75,26 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	for {
 		x := &step{
 			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n,
-			order: b.in.Order[node], strand: b.strand, view: &b.view,
+			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Agent,
 		}
+		b.in.Agent = nil
 		b.now = x.id
-		done, taken, err := b.execute(ctx, x, b.g.out[node])
+		done, err := b.execute(ctx, x, b.g.out[node])
 		if err != nil {
 			return nil, err
 		}
+		if done.carry != nil {
+			return b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Agent: done.carry})
+		}
 		done.Nth = nth
-		b.now, b.done = "", append(b.done, done)
-		next, ok := b.next(node, taken)
-		if !ok || b.full() {
-			return b.result(taken)
+		b.now, b.done = "", append(b.done, done.Execution)
+		next, ok := b.next(node, done.taken)
+		due, err := b.due(ctx, 0)
+		if err != nil {
+			return nil, b.failed(x, err)
+		}
+		if !ok || due || b.full() {
+			return b.result(x, done.taken, nil)
 		}
 		if n++; n > b.flow.Limits.MaxSteps {
 			return nil, b.stepLimit(b.flow, next, b.done)
@@ -156,19 +165,16 @@ func (b *branch) full() bool {
 
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(taken []int) (*contract.BranchResult, error) {
-	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage}
+func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
+	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded}
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
 	}
 	for _, o := range out.View.Outputs {
 		out.Messages = append(out.Messages, b.store.content[o.Ref.SHA])
 	}
-	last := b.done[len(b.done)-1]
-	if err := fits("the output of node "+last.Node, out); err != nil {
-		f := contract.FailureOf(err)
-		f.Node, f.Step, f.At = last.Node, last.Step, b.source.At(plan.NodePath(last.Node))
-		return nil, f
+	if err := fits("what node "+x.node.ID+" brings back", out); err != nil {
+		return nil, b.failed(x, err)
 	}
 	return out, nil
 }
@@ -180,7 +186,7 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	nodes, edges := chainPart(r.g, x.node, others)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth,
-		Lineage: x.lineage, View: *view, Shared: r.shared,
+		Lineage: x.lineage, View: *view, Shared: r.shared, Agent: x.resume,
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""

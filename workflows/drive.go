@@ -39,7 +39,13 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 	}
 	for {
 		var ready []*execution
-		if failed == nil {
+		due, err := f.due(ctx, 0)
+		if note(err); due && failed == nil && !f.sched.over() {
+			if len(order) == 0 {
+				return f.continueAsNew(ctx)
+			}
+			f.askToYield(ctx, order, children)
+		} else if failed == nil {
 			ready = f.sched.ready()
 		}
 		if len(order) == 0 && len(ready) == 1 {
@@ -69,7 +75,7 @@ func (f *flowRun) stopped(failed error) error {
 	if failed != nil {
 		return failed
 	}
-	if f.sched.idle() && len(f.sched.armed) == 0 {
+	if f.sched.over() {
 		return nil
 	}
 	_, waiting, armed := f.sched.names()
@@ -104,18 +110,23 @@ func (f *flowRun) begin(x *execution) contract.View {
 func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	id := f.sched.id(x)
-	done, taken, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view,
+	done, err := f.execute(ctx, &step{
+		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view, resume: x.resume,
 	}, f.g.out[x.node])
 	f.sched.done(x)
 	if err != nil {
 		return err
 	}
+	if done.carry != nil {
+		f.sched.again(&execution{node: x.node, step: x.step, nth: x.nth, lineage: x.lineage,
+			arrivals: []arrival{{view: view}}, resume: done.carry})
+		return nil
+	}
 	if x.nth > 1 {
 		done.Nth = x.nth
 	}
-	f.trace = append(f.trace, done)
-	return f.leave(taken, x.step+1, x.lineage, &view)
+	f.trace = append(f.trace, done.Execution)
+	return f.leave(done.taken, x.step+1, x.lineage, &view)
 }
 
 // leave goes on from where an execution or a chain ended.
@@ -149,9 +160,12 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 	if err != nil {
 		return f.failed(&step{node: &f.flow.Nodes[x.node], n: x.step}, err)
 	}
+	f.moved = true
 	f.usage.Add(out.Usage)
-	for _, e := range out.Executions[1:] {
-		f.sched.noteRan(f.g.index[e.Node], e.Step)
+	for _, e := range out.Executions {
+		if e.Node != f.flow.Nodes[x.node].ID || e.Step != x.step {
+			f.sched.noteRan(f.g.index[e.Node], e.Step)
+		}
 	}
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
@@ -162,6 +176,15 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 	}
 	view := cloneView(&x.arrivals[0].view)
 	apply(&view, &out.View)
+	if y := out.Yielded; y != nil {
+		node := f.g.index[y.Node]
+		if len(out.Executions) > 0 {
+			f.sched.noteRan(node, y.Step)
+		}
+		f.sched.again(&execution{node: node, step: y.Step, nth: y.Nth, lineage: x.lineage,
+			arrivals: []arrival{{view: view}}, resume: y.Agent})
+		return nil
+	}
 	last := out.Executions[len(out.Executions)-1]
 	return f.leave(out.Edges, last.Step+1, x.lineage, &view)
 }
@@ -172,7 +195,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.g.index[a.Node], f.g.index[b.Node]))
 	})
-	exits := slices.ContainsFunc(f.flow.Nodes, func(n plan.Node) bool { return n.Exit })
+	exits := f.exits()
 	out := &contract.RunResult{
 		Status: "completed", ExitOutputs: []contract.ExitOutput{}, Usage: f.usage, FlowHash: f.hash, Model: f.shared.Model,
 	}
@@ -202,6 +225,11 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// exits says whether the flow has exit nodes.
+func (f *flowRun) exits() bool {
+	return slices.ContainsFunc(f.flow.Nodes, func(n plan.Node) bool { return n.Exit })
 }
 
 // noExit is the failure of a run that ended without an exit node.

@@ -32,6 +32,7 @@ func Flow(ctx workflow.Context, in contract.RunInput) (*contract.RunResult, erro
 	switch {
 	case err == nil:
 		f.status = "completed"
+	case workflow.IsContinueAsNewError(err):
 	case contract.Cancelled(err):
 		f.status = "cancelled"
 	default:
@@ -52,9 +53,20 @@ type flowRun struct {
 	conflicts []contract.Conflict
 	// ended are the views of branches that have ended.
 	ended []arrival
+	// dropped counts executions that the trace no longer holds; runs, how often the run has
+	// continued as new.
+	dropped, runs int
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
+	f.pace = newPace(ctx, in.MaxEvents)
+	if in.Carry != nil {
+		f.restore(in.Carry)
+		if err := f.drive(ctx); err != nil {
+			return nil, err
+		}
+		return f.result()
+	}
 	if err := f.prepare(ctx, in); err != nil {
 		return nil, err
 	}
@@ -156,6 +168,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
 		return nil, err
 	}
+	f.shared.MaxEvents = in.MaxEvents
 	if len(text) <= maxInline {
 		f.shared.Text = text
 	}

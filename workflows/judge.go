@@ -99,11 +99,15 @@ func judgedState(v *contract.View) json.RawMessage {
 }
 
 // execute runs a node and decides where to go on from it.
-func (r *run) execute(ctx workflow.Context, x *step, edges []int) (contract.Execution, []int, error) {
-	done := contract.Execution{Node: x.node.ID, Step: x.n}
+func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
+	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
 	out, err := r.visit(ctx, x)
 	if err != nil {
-		return done, nil, r.failed(x, err)
+		return done, r.failed(x, err)
+	}
+	if out.carry != nil {
+		done.carry = out.carry
+		return done, nil
 	}
 	say(x.view, contract.NodeOutput{
 		Node: x.node.ID, Name: x.node.Name, Order: x.order, Ref: out.ref, By: tick(x.view, x.strand, x.id, x.n),
@@ -113,10 +117,18 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (contract.Exec
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &out.ref, view: x.view,
 	}, edges)
 	if err != nil {
-		return done, nil, r.failed(x, err)
+		return done, r.failed(x, err)
 	}
-	done.Answers, done.NoRoute = answers, len(edges) > 0 && len(taken) == 0
-	return done, taken, nil
+	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
+	return done, nil
+}
+
+// executed is what came of an execution: the edges that it took, or, where the run wants to
+// continue as new, the state with which it goes on.
+type executed struct {
+	contract.Execution
+	taken []int
+	carry *contract.AgentCarry
 }
 
 // outcome is what a node gives.
@@ -125,6 +137,8 @@ type outcome struct {
 	text      string
 	data      json.RawMessage
 	exhausted bool
+	// carry is set instead where the node stopped between two turns.
+	carry *contract.AgentCarry
 }
 
 // visit runs one node: the only place that tells node kinds apart.

@@ -24,6 +24,9 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		return outcome{}, err
 	}
 	for {
+		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
+			return outcome{carry: a.carry()}, a.blame(err)
+		}
 		res, msg, err := a.ask(ctx)
 		if err != nil {
 			return outcome{}, err
@@ -68,6 +71,10 @@ type agentRun struct {
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
 	a.thread = a.store.open(a.id)
+	if a.resume != nil {
+		a.restore(a.resume)
+		return a.describe()
+	}
 	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{inputPart(&a.shared)}}
 	outputs := slices.Clone(a.view.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
@@ -150,6 +157,9 @@ func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.M
 	a.turn++
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
+	if a.resume != nil {
+		in.Home = &a.shared.Input
+	}
 	if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 		return nil, nil, err
 	}
@@ -160,6 +170,7 @@ func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.M
 		return nil, nil, err
 	}
 	a.profile.Body = nil
+	a.moved = true
 	a.usage.Add(res.Usage)
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {

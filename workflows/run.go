@@ -25,6 +25,7 @@ type run struct {
 	root  string
 	usage contract.Usage
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
+	pace
 }
 
 func newRun(ctx workflow.Context) *run {
@@ -68,6 +69,8 @@ type step struct {
 	// strand is the chain that the execution belongs to.
 	strand string
 	view   *contract.View
+	// resume is set where the execution goes on between two turns.
+	resume *contract.AgentCarry
 }
 
 // fail makes a failure at the execution's node.
@@ -120,7 +123,7 @@ func boundSummary(s string) string {
 
 // wire turns an error into what a workflow returns.
 func wire(err error) error {
-	if err == nil || contract.Cancelled(err) {
+	if err == nil || contract.Cancelled(err) || workflow.IsContinueAsNewError(err) {
 		return err
 	}
 	return contract.FailureOf(err).Wire()

@@ -26,6 +26,8 @@ type scheduler struct {
 	running []*execution
 	pending []*execution
 	armed   []*execution
+	// resumed are executions that ran before and go on.
+	resumed []*execution
 	// ran counts executions by node and step.
 	ran [][]int
 }
@@ -35,6 +37,10 @@ type execution struct {
 	node, step, nth int
 	lineage         string
 	arrivals        []arrival
+	// resume is set where the execution goes on between two turns.
+	resume *contract.AgentCarry
+	// asked says that the child that runs it was asked to yield.
+	asked bool
 }
 
 // arrival is an edge taken into a node, with what its branch knows.
@@ -123,7 +129,16 @@ func (s *scheduler) ready() []*execution {
 		})
 		s.running = append(s.running, x)
 	}
+	out = append(s.resumed, out...)
+	s.resumed = nil
 	return out
+}
+
+// again lets an execution go on that came back between two turns. It has never stopped
+// running, so that nothing else starts in its place.
+func (s *scheduler) again(x *execution) {
+	s.running = append(s.running, x)
+	s.resumed = append(s.resumed, x)
 }
 
 // mayJoin says whether something that lives could still arrive at x's node at x's step in
@@ -166,6 +181,9 @@ func (s *scheduler) alone(x *execution) bool {
 
 // idle says whether nothing lives. What is armed then is stuck.
 func (s *scheduler) idle() bool { return len(s.running) == 0 && len(s.pending) == 0 }
+
+// over says whether nothing is left to run.
+func (s *scheduler) over() bool { return s.idle() && len(s.armed) == 0 }
 
 // others is the set of nodes at which something other than x is or can still arrive. It
 // only shrinks while x runs.

@@ -23,6 +23,7 @@ type store struct {
 type thread struct {
 	name    string
 	entries []threadEntry
+	bytes   int
 	hash    string
 	called  contract.Head
 }
@@ -80,6 +81,7 @@ func (s *store) record(t *thread, raw json.RawMessage, sha string) contract.Cont
 
 func (t *thread) add(e threadEntry) {
 	t.entries = append(t.entries, e)
+	t.bytes += len(e.raw)
 	t.hash = contract.Chain(t.hash, e.sha)
 }
 

@@ -23,6 +23,8 @@ type BranchInput struct {
 	Order []int `json:"order"`
 	// Edges holds the index of Plan's edges in the whole flow.
 	Edges []int `json:"edges"`
+	// Agent, if set, is the first execution's state between two turns.
+	Agent *AgentCarry `json:"agent,omitempty"`
 	// Others are the nodes that other live branches can reach: the chain comes back
 	// before it runs one.
 	Others []string `json:"others,omitempty"`
@@ -38,6 +40,8 @@ type Shared struct {
 	Model string     `json:"model"`
 	Depth int        `json:"depth,omitempty"`
 	Input ContentRef `json:"input"`
+	// MaxEvents is that of [RunInput].
+	MaxEvents int `json:"max_events,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
@@ -116,6 +120,9 @@ type BranchResult struct {
 	// outputs. They come back by value: a join weeks later must not depend on a closed run.
 	View     View              `json:"view"`
 	Messages []json.RawMessage `json:"messages,omitempty"`
+	// Yielded, if set, is an execution that came back between two turns: behind
+	// Executions, it goes on from there.
+	Yielded *CarriedExecution `json:"yielded,omitempty"`
 	Usage Usage `json:"usage"`
 }
 

@@ -54,6 +54,9 @@ type ModelInput struct {
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
+	// Home, if set, is the run that holds what messages refer to now: the run that they
+	// name has continued as new.
+	Home *ContentRef `json:"home,omitempty"`
 	// NoTools forbids tool calls: the last call when a budget is spent.
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.

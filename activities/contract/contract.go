@@ -70,6 +70,11 @@ type RunInput struct {
 	MaxSteps int `json:"max_steps,omitempty"`
 	// Depth is how many runs are above this one; set by the interpreter.
 	Depth int `json:"depth,omitempty"`
+	// MaxEvents, if positive, is the history length from which the run continues as new;
+	// 0 leaves it to the server's suggestion.
+	MaxEvents int `json:"max_events,omitempty"`
+	// Carry is what the run before this one carried over; set by the interpreter.
+	Carry *Carry `json:"carry,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 }

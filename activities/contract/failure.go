@@ -37,6 +37,7 @@ const (
 	ClassStepLimit           = "step_limit_exceeded"
 	ClassNoExit              = "no_exit_node_reached"
 	ClassStuck               = "stuck"
+	ClassStateTooLarge       = "state_too_large"
 	ClassToolErrors          = "tool_errors"
 	ClassConditionUnparsable = "condition_unparsable"
 	ClassOutputSchema        = "OutputSchemaValidationError"

@@ -1,0 +1,78 @@
+package contract
+
+import (
+	"encoding/json"
+
+	"weft/workflows/plan"
+)
+
+// SignalYield asks a chain to come back at its next boundary with what it would itself go
+// on with. Parents send it before they continue as new.
+const SignalYield = "yield"
+
+// AgentCarry is an agent's execution between two turns.
+type AgentCarry struct {
+	Messages  []CarriedMessage `json:"messages"`
+	Called    int              `json:"called"`
+	Turn      int              `json:"turn"`
+	Left      int              `json:"left"`
+	Errors    int              `json:"errors,omitempty"`
+	Repairs   int              `json:"repairs,omitempty"`
+	Exhausted bool             `json:"exhausted,omitempty"`
+}
+
+// CarriedMessage is a thread's message. Own says that workflow code wrote it.
+type CarriedMessage struct {
+	Raw json.RawMessage `json:"raw"`
+	Own bool            `json:"own,omitempty"`
+}
+
+// Carry is what a run of type Flow goes on with when it continues as new.
+type Carry struct {
+	Plan   *plan.Flow  `json:"plan"`
+	Source plan.Source `json:"source"`
+	Hash   string      `json:"hash"`
+	Shared Shared      `json:"shared"`
+	// Content is what the new run must hold: the input, catalogues, latest outputs. Shared
+	// and the views name it by hash.
+	Content []json.RawMessage `json:"content,omitempty"`
+	// Live, Pending and Armed are the scheduler's executions.
+	Live    []CarriedExecution `json:"live,omitempty"`
+	Pending []CarriedExecution `json:"pending,omitempty"`
+	Armed   []CarriedExecution `json:"armed,omitempty"`
+	Ran     []Count            `json:"ran,omitempty"`
+	Trace   []Execution        `json:"trace,omitempty"`
+	// Dropped counts executions that the trace no longer holds.
+	Dropped   int        `json:"dropped,omitempty"`
+	Answers   []Answer   `json:"answers,omitempty"`
+	Conflicts []Conflict `json:"conflicts,omitempty"`
+	Ended     *View      `json:"ended,omitempty"`
+	Usage     Usage      `json:"usage"`
+	// SubAgents counts sub-agent calls by child id.
+	SubAgents []SubAgentCount `json:"sub_agents,omitempty"`
+	// Runs is how often the run has continued as new.
+	Runs int `json:"runs"`
+}
+
+// SubAgentCount says how often a child id was used.
+type SubAgentCount struct {
+	ID string `json:"id"`
+	N  int    `json:"n"`
+}
+
+// CarriedExecution is an execution that waits, or goes on in the middle.
+type CarriedExecution struct {
+	Node     string           `json:"node"`
+	Step     int              `json:"step"`
+	Nth      int              `json:"nth,omitempty"`
+	Lineage  string           `json:"lineage,omitempty"`
+	Arrivals []CarriedArrival `json:"arrivals"`
+	Agent    *AgentCarry      `json:"agent,omitempty"`
+}
+
+// CarriedArrival is an edge taken into a node.
+type CarriedArrival struct {
+	Edge    int    `json:"edge"`
+	Lineage string `json:"lineage,omitempty"`
+	View    View   `json:"view"`
+}

@@ -1,0 +1,215 @@
+// Command bench measures what interpreting a flow costs beside a workflow written by hand.
+//
+// It starts the embedded server as a process and prints one table: each workload runs as a
+// plan and as its twin, a hand-written Go workflow of the same shape that calls the same
+// activities with the same inputs, by turns, and what counts is the ratio. It asserts no
+// timing, uses no network but the loopback and no model but the scripted one. README.md
+// beside it says what each row means.
+//
+// Start at [sections]. The twins are in twin.go, the workloads of both sides in workloads.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == workerRole {
+		if err := workAlone(os.Args[2:]); err != nil {
+			fmt.Fprintf(os.Stderr, "bench worker: %v\n", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// settings are what the environment says.
+type settings struct {
+	// server and worker are the paths of the built programs.
+	server, worker string
+	quick          bool
+	// only, if set, is a comma-separated list of the sections to run.
+	only string
+}
+
+// environment reads the settings and, apart from them, the environment that processes
+// inherit: nothing in it may lead to a real provider or cluster.
+func environment() (settings, []string, error) {
+	var s settings
+	var clean []string
+	for _, e := range os.Environ() { //nolint:forbidigo // a test tool; nothing in the engine depends on it
+		name, value, _ := strings.Cut(e, "=")
+		switch name {
+		case "WEFT_DEVSERVER":
+			s.server = value
+		case "WEFT_WORKER":
+			s.worker = value
+		case "BENCH_QUICK":
+			s.quick = value != "" && value != "0"
+		case "BENCH_ONLY":
+			s.only = value
+		}
+		if strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" ||
+			strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") {
+			continue
+		}
+		clean = append(clean, e)
+	}
+	if s.server == "" || s.worker == "" {
+		return s, nil, errors.New("WEFT_DEVSERVER and WEFT_WORKER must name the built programs; make bench builds them and runs this")
+	}
+	return s, clean, nil
+}
+
+// bench is what all sections work with.
+type bench struct {
+	settings
+	scale  scale
+	env    []string
+	dir    string
+	table  *table
+	server *process
+	// address is the server's.
+	address string
+	client  client.Client
+	// worker runs both sides' workflows and the activities, in a process of its own.
+	worker *workerProcess
+	tools  *toolServer
+	runs   int
+}
+
+// scale is how much is measured.
+type scale struct {
+	rounds, fewRounds    int
+	alone, inFlight      int
+	branches             int
+	loops, coldLoops     []int
+	byValue              []int
+	open                 int
+	replay               time.Duration
+	heartbeats           []int
+	loads                int
+	loopsToReplay        int
+	killCalls, killInMid int
+}
+
+func scaleOf(quick bool) scale {
+	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
+		loops: []int{100, 300, 1000}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
+		open: 150, replay: time.Second, heartbeats: []int{5, 2}, loads: 20,
+		loopsToReplay: 100, killCalls: 100, killInMid: 51}
+	if quick {
+		s.rounds, s.fewRounds, s.alone, s.inFlight = 2, 2, 10, 50
+		s.loops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}
+		s.open, s.replay, s.heartbeats, s.loads = 50, 300*time.Millisecond, []int{2}, 10
+	}
+	return s
+}
+
+// sections are the parts of the table, in order.
+var sections = []struct {
+	name string
+	run  func(context.Context, *bench) error
+}{
+	{"load", load},
+	{"w1", sequential},
+	{"w3", chains},
+	{"w5", fanOut},
+	{"w2", agentLoops},
+	{"replay", replays},
+	{"memory", memory},
+	{"w4", kills},
+}
+
+func run(ctx context.Context) error {
+	set, env, err := environment()
+	if err != nil {
+		return err
+	}
+	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}}
+	began := time.Now()
+	if err := b.open(ctx); err != nil {
+		return err
+	}
+	defer b.close()
+	fmt.Printf("Weft beside hand-written twins: %d cores, %s, load %s. Ratios are ours/twin, min / median / max over rounds.\n",
+		runtime.NumCPU(), runtime.Version(), loadAverage())
+	var failed []error
+	for _, s := range sections {
+		if set.only != "" && !strings.Contains(","+set.only+",", ","+s.name+",") {
+			continue
+		}
+		at := time.Now()
+		if err := s.run(ctx, b); err != nil {
+			failed = append(failed, fmt.Errorf("section %s: %w", s.name, err))
+			b.table.note("not measured: %v", err)
+		}
+		fmt.Fprintf(os.Stderr, "bench: %s took %.1f s\n", s.name, time.Since(at).Seconds())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(began).Seconds())
+	return errors.Join(failed...)
+}
+
+// open starts the server, the worker and the tool server.
+func (b *bench) open(ctx context.Context) error {
+	var err error
+	if b.dir, err = os.MkdirTemp("", "weft-bench-"); err != nil {
+		return err
+	}
+	if err := b.start(ctx); err != nil {
+		b.close()
+		return err
+	}
+	return nil
+}
+
+func (b *bench) start(ctx context.Context) error {
+	var err error
+	if b.server, b.address, err = startServer(b.settings.server, b.dir, b.env); err != nil {
+		return err
+	}
+	if b.tools, err = serveTools(); err != nil {
+		return err
+	}
+	if b.client, err = client.DialContext(ctx, client.Options{HostPort: b.address, Logger: quiet{}}); err != nil {
+		return fmt.Errorf("connect to the embedded server: %w", err)
+	}
+	b.worker, err = b.startWorker(benchQueue)
+	return err
+}
+
+func (b *bench) close() {
+	if b.worker != nil {
+		b.worker.kill()
+	}
+	if b.client != nil {
+		b.client.Close()
+	}
+	if b.tools != nil {
+		b.tools.close()
+	}
+	if b.server != nil {
+		b.server.kill()
+	}
+	_ = os.RemoveAll(b.dir)
+}

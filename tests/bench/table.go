@@ -1,0 +1,120 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// spread is a list of measurements in short.
+type spread struct{ min, median, max float64 }
+
+// spreadOf sorts a copy. An empty list gives zeros.
+func spreadOf(values []float64) spread {
+	if len(values) == 0 {
+		return spread{}
+	}
+	v := slices.Sorted(slices.Values(values))
+	m := v[len(v)/2]
+	if len(v)%2 == 0 {
+		m = (v[len(v)/2-1] + m) / 2
+	}
+	return spread{min: v[0], median: m, max: v[len(v)-1]}
+}
+
+// quantile is the value below which the share q of the values lies; 0 of an empty list.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	v := slices.Sorted(slices.Values(values))
+	return v[min(len(v)-1, int(q*float64(len(v))))]
+}
+
+// ratios divides round by round. Rounds in which the twin took nothing that can be
+// measured are left out.
+func ratios(ours, twin []float64) []float64 {
+	var out []float64
+	for i := range min(len(ours), len(twin)) {
+		if twin[i] > 0 {
+			out = append(out, ours[i]/twin[i])
+		}
+	}
+	return out
+}
+
+// table prints measurements.
+type table struct{ out io.Writer }
+
+const rowFormat = "  %-38s %12s %12s   %-22s %s\n"
+
+// head begins a section.
+func (t *table) head(format string, args ...any) {
+	fmt.Fprintf(t.out, "\n%s\n", fmt.Sprintf(format, args...))
+	fmt.Fprintf(t.out, rowFormat, "", "ours", "twin", "ours/twin", "target")
+}
+
+// plainHead begins a section without a twin.
+func (t *table) plainHead(format string, args ...any) {
+	fmt.Fprintf(t.out, "\n%s\n", fmt.Sprintf(format, args...))
+}
+
+// row prints one measurement of both sides. A limit above 0 is the most that the median
+// ratio should be.
+func (t *table) row(name string, ours, twin []float64, show func(float64) string, limit float64) {
+	r := ratios(ours, twin)
+	s := spreadOf(r)
+	ratio, target := "-", ""
+	if len(r) > 0 {
+		ratio = fmt.Sprintf("%.2f / %.2f / %.2f", s.min, s.median, s.max)
+		if limit > 0 {
+			target = fmt.Sprintf("<= %.2f %s", limit, verdict(s.median, limit))
+		}
+	}
+	line := fmt.Sprintf(rowFormat, name, show(spreadOf(ours).median), show(spreadOf(twin).median), ratio, target)
+	fmt.Fprintln(t.out, strings.TrimRight(line, " \n"))
+}
+
+// note prints a line of free text.
+func (t *table) note(format string, args ...any) {
+	fmt.Fprintf(t.out, "  %s\n", fmt.Sprintf(format, args...))
+}
+
+// verdict says whether a measurement keeps a limit.
+func verdict[T cmp.Ordered](got, limit T) string {
+	if got <= limit {
+		return "ok"
+	}
+	return "OVER"
+}
+
+// nanos shows nanoseconds.
+func nanos(v float64) string {
+	switch {
+	case v >= float64(time.Second):
+		return fmt.Sprintf("%.2f s", v/float64(time.Second))
+	case v >= float64(time.Millisecond):
+		return fmt.Sprintf("%.2f ms", v/float64(time.Millisecond))
+	case v == 0:
+		return "-"
+	}
+	return fmt.Sprintf("%.1f µs", v/float64(time.Microsecond))
+}
+
+func count(v float64) string { return fmt.Sprintf("%.2f", v) }
+
+func whole(v float64) string { return fmt.Sprintf("%.0f", v) }
+
+// bytes shows a size in units of 1,024.
+func bytes(v float64) string {
+	switch {
+	case v >= 1<<20:
+		return fmt.Sprintf("%.2f MiB", v/(1<<20))
+	case v >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", v/(1<<10))
+	}
+	return fmt.Sprintf("%.0f B", v)
+}

@@ -1,0 +1,84 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+)
+
+// TestEndToEndContinueAsNew forces every run to continue as new at every boundary between
+// nodes and turns. What comes out is the same, call for call.
+func TestEndToEndContinueAsNew(t *testing.T) {
+	for _, cache := range []int{0, 1} {
+		h := newHand(t, cache)
+		for name, r := range recordings {
+			if cache == 1 && name != "agent-tools" && name != "fork-deferred-join" && name != "sub-agent" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, cache %d", name, cache), func(t *testing.T) {
+				t.Parallel()
+				in := contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Script: script(t, r.script)}
+				plain, plainErr := resultOf(t, h.start(t, in))
+				in.MaxEvents = 1
+				run := h.start(t, in)
+				forced, forcedErr := resultOf(t, run)
+				if diff := cmp.Diff(plain, forced); diff != "" {
+					t.Errorf("result (-plain +continued):\n%s", diff)
+				}
+				if (plainErr == nil) != (forcedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(forcedErr).Error() {
+					t.Errorf("plain: %v\ncontinued: %v", plainErr, forcedErr)
+				}
+			})
+		}
+	}
+}
+
+// TestEndToEndLongLoop goes round more often than one history should hold.
+func TestEndToEndLongLoop(t *testing.T) {
+	const steps = 400
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: judgedLoop, Name: "flow.json"}, MaxSteps: steps + 1, MaxEvents: 1500,
+		Script: script(t, fmt.Sprintf(`rules:
+- {question: "again?", step: %d, yes: false}
+- {question: "done?", step: %d, yes: true}
+- {question: "again?", yes: true}
+- {question: "done?", yes: false}
+- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: lap, value: 1}}]}
+- {say: round}`, steps, steps))})
+	out, err := resultOf(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Usage.Calls != 2*steps+2*steps+1 || out.ResultNode != "x" {
+		t.Errorf("%d calls, result from %q", out.Usage.Calls, out.ResultNode)
+	}
+	v, err := h.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status contract.Status
+	if err := v.Get(&status); err != nil {
+		t.Fatal(err)
+	}
+	if n := runsOf(t, h.client, run); n < 3 {
+		t.Errorf("%d runs, want several", n)
+	}
+}
+
+// runsOf counts the runs of a chain of continued runs.
+func runsOf(t *testing.T, c client.Client, run client.WorkflowRun) int {
+	t.Helper()
+	n, id := 1, run.GetRunID() // the last of them, once the result is there
+	for {
+		before := events(t, c, run.GetID(), id)[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
+		if before == "" {
+			return n
+		}
+		n, id = n+1, before
+	}
+}

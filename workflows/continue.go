@@ -1,0 +1,269 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// A run continues as new between nodes or between an agent's turns, never with a live child:
+// it starts nothing new, asks its children to yield, waits for them, and starts again with
+// what it carries. The children's chains go on from where they came back.
+
+// At these sizes of a history it is too late for all but failing; the server ends a run at
+// 51,200 events or 50 MiB.
+const (
+	lastEvents = 47_000
+	lastBytes  = 46 << 20
+)
+
+// maxTrace is how many executions a run carries over; exit nodes' are always carried.
+const maxTrace = 1000
+
+// pace says when a run must stop and go on in a new one.
+type pace struct {
+	limit int
+	yield workflow.ReceiveChannel
+	asked bool
+	// moved says that the run has done something since it began, so that a run that
+	// continues as new always gets on.
+	moved bool
+	// put is the history length up to which the question was put off, because what would be
+	// carried is too large.
+	put int
+}
+
+func newPace(ctx workflow.Context, limit int) pace {
+	return pace{limit: limit, yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+}
+
+// due says whether the run should stop at this boundary. carried is the size of what would
+// have to be carried, as far as the caller knows it: while that is too large the run goes on,
+// and fails only at the end of what a history holds.
+func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
+	for p.yield.ReceiveAsync(nil) {
+		p.asked = true
+	}
+	info := workflow.GetInfo(ctx)
+	length := info.GetCurrentHistoryLength()
+	if !p.moved || length < p.put {
+		return false, nil
+	}
+	wanted := p.asked || p.limit > 0 && length >= p.limit || p.limit == 0 && info.GetContinueAsNewSuggested()
+	if wanted && carried <= maxPayload*3/4 {
+		return true, nil
+	}
+	if wanted && (length > lastEvents || info.GetCurrentHistorySize() > lastBytes) {
+		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
+			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, maxPayload),
+			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
+	}
+	return false, nil
+}
+
+// blame places an error of due at the execution's node.
+func (a *agentRun) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	return a.failed(a.step, err)
+}
+
+// carry is an agent's execution between two turns.
+func (a *agentRun) carry() *contract.AgentCarry {
+	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted}
+	for _, e := range a.thread.entries {
+		c.Messages = append(c.Messages, contract.CarriedMessage{Raw: e.raw, Own: e.own})
+	}
+	return c
+}
+
+// restore goes on with an execution between two turns.
+func (a *agentRun) restore(c *contract.AgentCarry) {
+	for i, m := range c.Messages {
+		sha := contract.SHA(m.Raw)
+		a.store.content[sha] = m.Raw
+		a.thread.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
+		if i+1 == c.Called {
+			a.thread.mark()
+		}
+	}
+	a.turn, a.left, a.errors, a.repairs, a.exhausted = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted
+}
+
+// askToYield asks all children that have not been asked to come back.
+func (f *flowRun) askToYield(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture) {
+	for _, x := range order {
+		if !x.asked {
+			x.asked = true
+			children[x].SignalChildWorkflow(ctx, contract.SignalYield, nil)
+		}
+	}
+}
+
+// continueAsNew ends this run and begins the next with what it carries. If that does not
+// fit, the run goes on for another while.
+func (f *flowRun) continueAsNew(ctx workflow.Context) error {
+	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
+	err := fits("what the run carries into a new one", in)
+	var large *contract.Failure
+	if !errors.As(err, &large) {
+		if err != nil {
+			return err
+		}
+		return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
+	}
+	info := workflow.GetInfo(ctx)
+	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
+		f.put = length + 2000
+		return f.drive(ctx)
+	}
+	large.Class = contract.ClassStateTooLarge
+	if n := len(f.trace); n > 0 {
+		last := f.trace[n-1]
+		large.Node, large.Step, large.At = last.Node, last.Step, f.source.At(plan.NodePath(last.Node))
+	}
+	return large
+}
+
+// carryOver is what the next run goes on with.
+func (f *flowRun) carryOver() *contract.Carry {
+	c := &contract.Carry{
+		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Conflicts: f.conflicts,
+		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1,
+		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
+		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))),
+	}
+	if len(f.ended) > 0 {
+		v, _ := join(f.ended)
+		c.Ended = &v
+	}
+	for i := range f.trace {
+		e := f.trace[i]
+		exit := f.flow.Nodes[f.g.index[e.Node]].Exit
+		if !exit && i < len(f.trace)-maxTrace {
+			c.Dropped++
+			continue
+		}
+		if !exit && f.exits() {
+			e.Text = nil
+		}
+		c.Trace = append(c.Trace, e)
+	}
+	for _, id := range workflow.DeterministicKeys(f.calls) {
+		c.SubAgents = append(c.SubAgents, contract.SubAgentCount{ID: id, N: f.calls[id]})
+	}
+	c.Content = f.needed(c)
+	return c
+}
+
+func all(n int) bits {
+	b := newBits(n)
+	for i := range n {
+		b.add(i)
+	}
+	return b
+}
+
+func (f *flowRun) carried(list []*execution) []contract.CarriedExecution {
+	var out []contract.CarriedExecution
+	for _, x := range list {
+		e := contract.CarriedExecution{Node: f.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth, Lineage: x.lineage, Agent: x.resume}
+		for _, a := range x.arrivals {
+			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.edge, Lineage: a.lineage, View: a.view})
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// needed lists the stored bytes that a carry names, each once.
+func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
+	var out []json.RawMessage
+	seen := map[string]bool{}
+	need := func(ref *contract.ContentRef) {
+		if ref == nil || seen[ref.SHA] {
+			return
+		}
+		seen[ref.SHA] = true
+		if raw, ok := f.store.content[ref.SHA]; ok {
+			out = append(out, raw)
+		}
+	}
+	need(&c.Shared.Input)
+	need(c.Shared.Script)
+	need(c.Shared.Chat)
+	for i := range c.Shared.Connections {
+		need(c.Shared.Connections[i].Catalogue)
+	}
+	for _, list := range [][]contract.CarriedExecution{c.Live, c.Pending, c.Armed} {
+		for i := range list {
+			for k := range list[i].Arrivals {
+				for o := range list[i].Arrivals[k].View.Outputs {
+					need(&list[i].Arrivals[k].View.Outputs[o].Ref)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// restore takes over what the run before this one carried. What this run holds from then on
+// is named as its own.
+func (f *flowRun) restore(c *contract.Carry) {
+	f.flow, f.source, f.hash, f.shared, f.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.g = newGraph(f.flow)
+	f.sched = newScheduler(f.g)
+	f.trace, f.dropped, f.answers, f.conflicts, f.runs = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs
+	for _, raw := range c.Content {
+		f.store.keep(raw)
+	}
+	f.own(&f.shared.Input)
+	f.own(f.shared.Script)
+	f.own(f.shared.Chat)
+	for i := range f.shared.Connections {
+		f.own(f.shared.Connections[i].Catalogue)
+	}
+	for _, n := range c.Ran {
+		for range n.N {
+			f.sched.noteRan(f.g.index[n.Node], n.Step)
+		}
+	}
+	f.sched.pending, f.sched.armed = f.taken(c.Pending), f.taken(c.Armed)
+	for _, x := range f.taken(c.Live) {
+		f.sched.again(x)
+	}
+	if c.Ended != nil {
+		f.ended = []arrival{{view: *c.Ended}}
+	}
+	for _, s := range c.SubAgents {
+		f.calls[s.ID] = s.N
+	}
+}
+
+// own names content as this run's, if this run holds it.
+func (f *flowRun) own(ref *contract.ContentRef) {
+	if ref != nil && f.store.has(ref.SHA) {
+		*ref = f.ref(ref.SHA)
+	}
+}
+
+func (f *flowRun) taken(list []contract.CarriedExecution) []*execution {
+	var out []*execution
+	for _, e := range list {
+		x := &execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth, lineage: e.Lineage, resume: e.Agent}
+		for _, a := range e.Arrivals {
+			for o := range a.View.Outputs {
+				f.own(&a.View.Outputs[o].Ref)
+			}
+			x.arrivals = append(x.arrivals, arrival{edge: a.Edge, lineage: a.Lineage, view: a.View})
+		}
+		out = append(out, x)
+	}
+	return out
+}
