@@ -48,6 +48,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		} else if failed == nil {
 			ready = f.sched.ready()
 		}
+		f.show(ctx)
 		if len(order) == 0 && len(ready) == 1 {
 			note(f.runHere(ctx, ready[0]))
 			continue

@@ -1,0 +1,121 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"weft/activities/contract"
+)
+
+// fakeClient answers queries with what each of its answers gives, one behind the other.
+type fakeClient struct {
+	client.Client
+	answers []func() (any, error)
+	asked   []string
+}
+
+func (c *fakeClient) QueryWorkflow(ctx context.Context, workflow, run, query string, args ...any) (converter.EncodedValue, error) {
+	if _, ok := ctx.Deadline(); !ok {
+		return nil, errors.New("a query without a time limit")
+	}
+	c.asked = append(c.asked, fmt.Sprint(workflow, "/", run, " ", query, " ", args))
+	next := c.answers[0]
+	if len(c.answers) > 1 {
+		c.answers = c.answers[1:]
+	}
+	v, err := next()
+	return journey{v}, err
+}
+
+// journey is a query's answer after its way through JSON.
+type journey struct{ v any }
+
+func (j journey) HasValue() bool { return j.v != nil }
+
+func (j journey) Get(out any) error {
+	raw, err := json.Marshal(j.v)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+func busy() (any, error) {
+	return nil, serviceerror.NewResourceExhausted(enums.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "slow down")
+}
+
+func TestSourceAsksRuns(t *testing.T) {
+	c := &fakeClient{answers: []func() (any, error){
+		func() (any, error) {
+			return contract.TranscriptPage{Messages: []json.RawMessage{json.RawMessage(`{"role":"user"}`)}, Total: 7}, nil
+		},
+		func() (any, error) { return contract.ContentPage{Data: []byte("\x00\xff"), Total: 2}, nil },
+	}}
+	s := NewClientSource(c)
+	page, err := s.Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t", From: 1, Upto: 2})
+	if err != nil || page.Total != 7 || string(page.Messages[0]) != `{"role":"user"}` {
+		t.Errorf("page is %+v, %v", page, err)
+	}
+	piece, err := s.Content(t.Context(), "wf", "run", contract.ContentQuery{SHA: "abc", Offset: 5})
+	if err != nil || string(piece.Data) != "\x00\xff" || piece.Total != 2 {
+		t.Errorf("piece is %+v, %v", piece, err)
+	}
+	want := "[wf/run transcript [{t 1 2}] wf/run content [{abc 5}]]"
+	if got := fmt.Sprint(c.asked); got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+func TestBusyServerIsAskedAgain(t *testing.T) {
+	c := &fakeClient{answers: []func() (any, error){busy, busy, func() (any, error) { return contract.ContentPage{Data: []byte("x"), Total: 1}, nil }}}
+	piece, err := NewClientSource(c).Content(t.Context(), "wf", "run", contract.ContentQuery{SHA: "abc"})
+	if err != nil || string(piece.Data) != "x" || len(c.asked) != 3 {
+		t.Errorf("%+v, %v after %d queries", piece, err, len(c.asked))
+	}
+}
+
+func TestBusyServerIsAskedAsLongAsTheCallLasts(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	c := &fakeClient{answers: []func() (any, error){busy}}
+	if _, err := NewClientSource(c).Content(ctx, "wf", "run", contract.ContentQuery{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestFailedQueries(t *testing.T) {
+	tests := map[string]struct {
+		err   error
+		class string
+	}{
+		"a run that is gone":                {serviceerror.NewNotFound("workflow not found"), contract.ClassTranscriptLost},
+		"a message that the run has not":    {serviceerror.NewQueryFailed(`this run has no thread "t"`), contract.ClassTranscriptLost},
+		"a query that the run cannot serve": {serviceerror.NewQueryFailed("unknown queryType transcript"), contract.ClassUnavailable},
+		"a run whose worker is down":        {serviceerror.NewDeadlineExceeded("deadline exceeded"), contract.ClassUnavailable},
+		"a server that is down":             {serviceerror.NewUnavailable("connection refused"), contract.ClassUnavailable},
+		"a worker that is not ready":        {serviceerror.NewWorkflowNotReady("not ready"), contract.ClassUnavailable},
+		"an error of no known kind":         {errors.New("odd"), contract.ClassUnavailable},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &fakeClient{answers: []func() (any, error){func() (any, error) { return nil, tc.err }}}
+			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
+			var f *contract.Failure
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.asked) != 1 {
+				t.Fatalf("failure is %+v after %d queries, want class %s", f, len(c.asked), tc.class)
+			}
+			if (f.Class == contract.ClassTranscriptLost) == contract.Retryable(f.Class) {
+				t.Errorf("%s is retried: %v", f.Class, contract.Retryable(f.Class))
+			}
+		})
+	}
+}

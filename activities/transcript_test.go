@@ -1,0 +1,410 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+)
+
+// fakeRun is one run as a [Source]: threads and content by hash, handed out in pages. It
+// notes what it was asked.
+type fakeRun struct {
+	threads map[string][]json.RawMessage
+	content map[string][]byte
+	// perPage is how many messages, and pageBytes how many bytes, one answer holds.
+	perPage, pageBytes int
+	// spoil changes an answer on its way.
+	spoil func(*contract.TranscriptPage)
+	fail  error
+	delay time.Duration
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func newFakeRun() *fakeRun {
+	return &fakeRun{threads: map[string][]json.RawMessage{}, content: map[string][]byte{}, perPage: 100, pageBytes: contract.PageBytes}
+}
+
+func (r *fakeRun) note(format string, args ...any) {
+	time.Sleep(r.delay)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, fmt.Sprintf(format, args...))
+}
+
+func (r *fakeRun) Transcript(_ context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	r.note("%s/%s %s %d-%d", workflow, run, q.Thread, q.From, q.Upto)
+	if r.fail != nil {
+		return nil, r.fail
+	}
+	thread := r.threads[q.Thread]
+	page := &contract.TranscriptPage{Messages: slices.Clone(thread[q.From:min(q.Upto, q.From+r.perPage)]), Total: len(thread)}
+	if r.spoil != nil {
+		r.spoil(page)
+	}
+	return page, nil
+}
+
+func (r *fakeRun) Content(_ context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	r.note("%s/%s content@%d", workflow, run, q.Offset)
+	raw, ok := r.content[q.SHA]
+	if r.fail != nil || !ok {
+		return nil, cmpOr(r.fail, &contract.Failure{Class: contract.ClassTranscriptLost, Text: "gone"})
+	}
+	return &contract.ContentPage{Data: raw[q.Offset:min(len(raw), q.Offset+r.pageBytes)], Total: len(raw)}, nil
+}
+
+func cmpOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// keep stores a message that parts can refer to.
+func (r *fakeRun) keep(t *testing.T, m contract.Message) contract.ContentRef {
+	t.Helper()
+	raw := encode(t, m)
+	r.content[contract.SHA(raw)] = raw
+	return contract.ContentRef{Workflow: "wf", Run: "run", SHA: contract.SHA(raw)}
+}
+
+func encode(t *testing.T, m contract.Message) json.RawMessage {
+	t.Helper()
+	raw, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// say puts n messages, alternately of user and assistant, into a thread.
+func (r *fakeRun) say(t *testing.T, thread string, n int) []string {
+	t.Helper()
+	var texts []string
+	for i := range n {
+		role := []string{contract.RoleUser, contract.RoleAssistant}[i%2]
+		text := fmt.Sprintf("%s %d", thread, i+1)
+		r.threads[thread] = append(r.threads[thread], encode(t, contract.Message{Role: role, Text: text}))
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// call is the input of a model call about a thread: base messages that an earlier call
+// knew, and the rest behind them. The last own of those travel with the call.
+func (r *fakeRun) call(thread string, base, own int) *contract.ModelInput {
+	in := &contract.ModelInput{Base: contract.Head{Workflow: "wf", Run: "run", Thread: thread, Len: base}}
+	all := r.threads[thread]
+	for i, raw := range all {
+		sha := contract.SHA(raw)
+		if i < base {
+			in.Base.Hash = contract.Chain(in.Base.Hash, sha)
+			continue
+		}
+		e := contract.TailEntry{SHA: sha}
+		if i >= len(all)-own {
+			e.Message = raw
+		}
+		in.Tail = append(in.Tail, e)
+	}
+	return in
+}
+
+func texts(list []contract.Message) []string {
+	var out []string
+	for _, m := range list {
+		out = append(out, m.Text)
+	}
+	return out
+}
+
+func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
+	tests := map[string]struct {
+		perPage int
+		// warm lets the worker know something before the call.
+		warm      func(a *Activities, r *fakeRun)
+		base, own int
+		asked     []string
+	}{
+		"all comes with the first call": {perPage: 9, base: 0, own: 7, asked: nil},
+		"a cold worker asks once":       {perPage: 9, base: 6, own: 1, asked: []string{"wf/run t 0-6"}},
+		"a cold worker asks by pages":   {perPage: 2, base: 6, own: 1, asked: []string{"wf/run t 0-6", "wf/run t 2-6", "wf/run t 4-6"}},
+		"an answer of another worker's": {perPage: 9, base: 4, own: 1, asked: []string{"wf/run t 0-6"}},
+		"a worker that made the calls before asks nothing": {perPage: 9, base: 6, own: 1,
+			warm: func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 6) }},
+		"a worker that knows the beginning asks for the rest": {perPage: 9, base: 5, own: 1,
+			warm:  func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 5) },
+			asked: []string{"wf/run t 5-6"}},
+		"a worker that knows the end asks for the beginning": {perPage: 9, base: 6, own: 1,
+			warm: func(a *Activities, r *fakeRun) {
+				hash := ""
+				for i, raw := range r.threads["t"][:6] {
+					if i >= 4 {
+						a.cache.keep(contract.SHA(raw), raw)
+						a.cache.link(hash, contract.SHA(raw))
+					}
+					hash = contract.Chain(hash, contract.SHA(raw))
+				}
+			},
+			asked: []string{"wf/run t 0-4"}},
+		"a worker that forgot one in the middle asks for that": {perPage: 9, base: 6, own: 1,
+			warm: func(a *Activities, r *fakeRun) {
+				know(a, r.threads["t"], 6)
+				key := "c" + contract.SHA(r.threads["t"][2])
+				a.cache.order.Remove(a.cache.items[key])
+				delete(a.cache.items, key)
+			},
+			asked: []string{"wf/run t 2-3"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRun()
+			r.perPage = tc.perPage
+			want := r.say(t, "t", 7)
+			a := New(Deps{Source: r})
+			if tc.warm != nil {
+				tc.warm(a, r)
+			}
+			in := r.call("t", tc.base, tc.own)
+			got, err := a.transcript(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, texts(got)); diff != "" {
+				t.Errorf("texts (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.asked, r.asked); diff != "" {
+				t.Errorf("questions (-want +got):\n%s", diff)
+			}
+			r.asked = nil
+			if _, err := a.transcript(t.Context(), r.call("t", 7, 0)); err != nil || r.asked != nil {
+				t.Errorf("the next call asks %v: %v", r.asked, err)
+			}
+		})
+	}
+}
+
+// know lets a worker know the first n messages of a thread.
+func know(a *Activities, thread []json.RawMessage, n int) {
+	hash := ""
+	for _, raw := range thread[:n] {
+		a.cache.keep(contract.SHA(raw), raw)
+		hash = a.cache.link(hash, contract.SHA(raw))
+	}
+}
+
+func TestSmallCacheIsSlowNotWrong(t *testing.T) {
+	r := newFakeRun()
+	r.perPage = 3
+	want := r.say(t, "t", 20)
+	a := New(Deps{Source: r, CacheBytes: 1})
+	for range 2 {
+		got, err := a.transcript(t.Context(), r.call("t", 18, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, texts(got)); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
+	r := newFakeRun()
+	r.delay = 5 * time.Millisecond
+	want := r.say(t, "t", 9)
+	ref := r.keep(t, contract.Message{Role: contract.RoleUser, Text: "input"})
+	a := New(Deps{Source: r})
+	var all sync.WaitGroup
+	for range 10 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			got, err := a.transcript(t.Context(), r.call("t", 8, 1))
+			if err != nil || !slices.Equal(texts(got), want) {
+				t.Errorf("%v, %v", texts(got), err)
+			}
+			if text, err := a.text(t.Context(), ref); err != nil || text != "input" {
+				t.Errorf("%q, %v", text, err)
+			}
+		}()
+	}
+	all.Wait()
+	slices.Sort(r.asked)
+	if diff := cmp.Diff([]string{"wf/run content@0", "wf/run t 0-8"}, r.asked); diff != "" {
+		t.Errorf("questions (-want +got):\n%s", diff)
+	}
+}
+
+func TestDamagedTranscripts(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(p *contract.TranscriptPage)
+		set   func(in *contract.ModelInput)
+		names string
+	}{
+		"another message in the base": {
+			spoil: func(p *contract.TranscriptPage) {
+				p.Messages[1] = json.RawMessage(`{"role":"user","text":"forged"}`)
+			},
+			names: `thread "t" of run run`},
+		"another message in the tail": {
+			spoil: func(p *contract.TranscriptPage) {
+				p.Messages[5] = json.RawMessage(`{"role":"user","text":"forged"}`)
+			},
+			names: `message 6 of thread "t"`},
+		"an empty page":                      {spoil: func(p *contract.TranscriptPage) { p.Messages = nil }, names: `thread "t" of run run`},
+		"a page with more than was asked of": {spoil: func(p *contract.TranscriptPage) { p.Messages = append(p.Messages, p.Messages...) }, names: `thread "t" of run run`},
+		"another hash of the base":           {set: func(in *contract.ModelInput) { in.Base.Hash = contract.SHA(nil) }, names: `thread "t" of run run`},
+		"a message of the input whose hash is another": {
+			set:   func(in *contract.ModelInput) { in.Tail[len(in.Tail)-1].Message = json.RawMessage(`{"role":"user"}`) },
+			names: "a message of the call's input"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRun()
+			r.say(t, "t", 7)
+			r.spoil = tc.spoil
+			in := r.call("t", 5, 1)
+			if tc.set != nil {
+				tc.set(in)
+			}
+			_, err := New(Deps{Source: r}).transcript(t.Context(), in)
+			lostTranscript(t, err, tc.names)
+		})
+	}
+}
+
+// lostTranscript wants the failure of something that is not what its hash names.
+func lostTranscript(t *testing.T, err error, names string) {
+	t.Helper()
+	f := contract.FailureOf(err)
+	if f == nil || f.Class != contract.ClassTranscriptLost || contract.Retryable(f.Class) {
+		t.Fatalf("failure is %+v", f)
+	}
+	if !strings.Contains(f.Text, names) || f.Remedy == "" {
+		t.Errorf("text is %q, remedy %q; want %q", f.Text, f.Remedy, names)
+	}
+}
+
+func TestFailureOfTheSourceComesThrough(t *testing.T) {
+	r := newFakeRun()
+	r.say(t, "t", 3)
+	r.fail = errors.New("no route to host")
+	a := New(Deps{Source: r})
+	if _, err := a.transcript(t.Context(), r.call("t", 2, 1)); !errors.Is(err, r.fail) {
+		t.Errorf("transcript: %v", err)
+	}
+	if _, err := a.content(t.Context(), contract.ContentRef{SHA: "x"}); !errors.Is(err, r.fail) {
+		t.Errorf("content: %v", err)
+	}
+	r.fail = nil
+	if _, err := a.transcript(t.Context(), r.call("t", 2, 1)); err != nil {
+		t.Errorf("once the run can be asked: %v", err)
+	}
+}
+
+func TestWaitForAnotherFetchEndsWithTheCall(t *testing.T) {
+	r := newFakeRun()
+	r.say(t, "t", 3)
+	a := New(Deps{Source: r})
+	free, err := a.locks.take(t.Context(), "wf\x00run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := a.transcript(ctx, r.call("t", 2, 1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("transcript: %v", err)
+	}
+	if _, err := a.content(ctx, contract.ContentRef{Workflow: "wf", Run: "run", SHA: "x"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("content: %v", err)
+	}
+}
+
+func TestContentComesByPages(t *testing.T) {
+	r := newFakeRun()
+	big := []byte(strings.Repeat("0123456789", contract.PageBytes/4)) // 2.5 pages
+	sha := contract.SHA(big)
+	r.content[sha] = big
+	a := New(Deps{Source: r})
+	ref := contract.ContentRef{Workflow: "wf", Run: "run", SHA: sha}
+	for range 2 {
+		got, err := a.content(t.Context(), ref)
+		if err != nil || string(got) != string(big) {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
+	}
+	want := []string{"wf/run content@0", fmt.Sprintf("wf/run content@%d", contract.PageBytes), fmt.Sprintf("wf/run content@%d", 2*contract.PageBytes)}
+	if diff := cmp.Diff(want, r.asked); diff != "" {
+		t.Errorf("questions (-want +got):\n%s", diff)
+	}
+}
+
+func TestDamagedContent(t *testing.T) {
+	r := newFakeRun()
+	r.content["abc"] = []byte("other")
+	a := New(Deps{Source: r})
+	_, err := a.content(t.Context(), contract.ContentRef{Workflow: "wf", Run: "run", SHA: "abc"})
+	lostTranscript(t, err, "content abc of run run")
+	if _, ok := a.cache.content("abc"); ok {
+		t.Error("what is damaged was kept")
+	}
+	r.content[contract.SHA(nil)] = nil // empty content ends the loop too
+	if raw, err := a.content(t.Context(), contract.ContentRef{SHA: contract.SHA(nil)}); err != nil || len(raw) != 0 {
+		t.Errorf("empty content: %q, %v", raw, err)
+	}
+}
+
+func TestPartsAreJoined(t *testing.T) {
+	r := newFakeRun()
+	input := r.keep(t, contract.Message{Role: contract.RoleUser, Text: "the input"})
+	output := r.keep(t, contract.Message{Role: contract.RoleAssistant, Text: "said <before>"})
+	r.threads["t"] = []json.RawMessage{encode(t, contract.Message{Role: contract.RoleUser, Parts: []contract.Part{
+		{Ref: &input}, {Text: "\n<o>\n"}, {Ref: &output}, {Text: "\n</o>"},
+	}})}
+	a := New(Deps{Source: r})
+	for range 2 { // the second time from the cache, which must not have been changed
+		got, err := a.transcript(t.Context(), r.call("t", 0, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []contract.Message{{Role: contract.RoleUser, Text: "the input\n<o>\nsaid <before>\n</o>"}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	}
+	if len(r.asked) != 2 {
+		t.Errorf("questions are %v", r.asked)
+	}
+	gone := contract.ContentRef{SHA: "gone"}
+	r.threads["u"] = []json.RawMessage{encode(t, contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &gone}}})}
+	if _, err := a.transcript(t.Context(), r.call("u", 0, 1)); contract.FailureOf(err).Class != contract.ClassTranscriptLost {
+		t.Errorf("a part that is gone: %v", err)
+	}
+}
+
+func TestArgumentsOfACall(t *testing.T) {
+	r := newFakeRun()
+	ref := r.keep(t, contract.Message{Role: contract.RoleAssistant, Calls: []contract.ToolCall{
+		{ID: "1", Name: "a", Arguments: `{"n":1}`}, {ID: "2", Name: "b", Arguments: `{"n":2}`},
+	}})
+	a := New(Deps{Source: r})
+	if raw, err := a.argumentsOf(t.Context(), ref, "2"); err != nil || string(raw) != `{"n":2}` {
+		t.Errorf("%s, %v", raw, err)
+	}
+	_, err := a.argumentsOf(t.Context(), ref, "3")
+	lostTranscript(t, err, `the message with call "3"`)
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+)
+
+// patience bounds one burst of runs.
+const patience = 3 * time.Minute
+
+// sample is what one burst of runs of one side took. Times are in nanoseconds, and are
+// those of the server's events, so that a late answer to the waiting client is not counted.
+type sample struct {
+	runs, steps int
+	// span is from the first start to the last end.
+	span float64
+	// flow and step are the times of single runs, and from one model call to the next.
+	flow, step []float64
+	// server and worker are processor time.
+	server, worker float64
+	events, bytes  int
+}
+
+// burst is how runs are started: so many in all, so many at the same time.
+type burst struct {
+	queue       string
+	runs        int
+	inFlight    int
+	countsBytes bool
+}
+
+// measure runs a workload's side and reads what its runs left in history.
+func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	server, worker := cpuOf(b.server.cmd.Process.Pid), cpuOf(b.worker.cmd.Process.Pid)
+	runs, err := b.play(ctx, s, how)
+	if err != nil {
+		return sample{}, err
+	}
+	out := sample{runs: how.runs, steps: how.runs * steps,
+		server: float64(cpuOf(b.server.cmd.Process.Pid) - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
+	var first, last time.Time
+	for _, run := range runs {
+		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how.countsBytes)
+		if err != nil {
+			return sample{}, err
+		}
+		out.events, out.bytes = out.events+r.events, out.bytes+r.bytes
+		out.flow = append(out.flow, float64(r.ended.Sub(r.began)))
+		out.step = append(out.step, r.steps...)
+		if first.IsZero() || r.began.Before(first) {
+			first = r.began
+		}
+		if r.ended.After(last) {
+			last = r.ended
+		}
+	}
+	out.span = float64(last.Sub(first))
+	return out, nil
+}
+
+// play starts runs and waits for all.
+func (b *bench) play(ctx context.Context, s start, how burst) ([]client.WorkflowRun, error) {
+	runs := make([]client.WorkflowRun, how.runs)
+	errs := make([]error, how.runs)
+	slots := make(chan struct{}, how.inFlight)
+	var wg sync.WaitGroup
+	for i := range runs {
+		slots <- struct{}{}
+		b.runs++
+		id := fmt.Sprintf("bench-%d", b.runs)
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if runs[i], errs[i] = b.begin(ctx, id, how.queue, s); errs[i] == nil {
+				errs[i] = runs[i].Get(ctx, nil)
+			}
+		})
+	}
+	wg.Wait()
+	return runs, errors.Join(errs...)
+}
+
+func (b *bench) begin(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
+	return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, s.kind, s.input)
+}
+
+// record is what a run and its children left in history.
+type record struct {
+	events, bytes int
+	began, ended  time.Time
+	// steps are the times from one model call of the root run to the next, or to its end.
+	steps []float64
+}
+
+// read reads a run's history and those of its children.
+func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, error) {
+	var r record
+	h, err := b.history(ctx, id, run)
+	if err != nil {
+		return r, err
+	}
+	r.events = len(h.Events)
+	r.began, r.ended = h.Events[0].EventTime.AsTime(), h.Events[len(h.Events)-1].EventTime.AsTime()
+	var previous time.Time
+	for _, e := range h.Events {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityModel {
+			if !previous.IsZero() {
+				r.steps = append(r.steps, float64(e.EventTime.AsTime().Sub(previous)))
+			}
+			previous = e.EventTime.AsTime()
+		}
+		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
+			child, err := b.read(ctx, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId, bytes)
+			if err != nil {
+				return r, err
+			}
+			r.events, r.bytes = r.events+child.events, r.bytes+child.bytes
+		}
+	}
+	if !previous.IsZero() {
+		r.steps = append(r.steps, float64(r.ended.Sub(previous)))
+	}
+	if bytes {
+		n, err := b.historyBytes(ctx, id, run)
+		if err != nil {
+			return r, err
+		}
+		r.bytes += n
+	}
+	return r, nil
+}
+
+func (b *bench) history(ctx context.Context, id, run string) (*historypb.History, error) {
+	h := &historypb.History{}
+	it := b.client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return nil, fmt.Errorf("read the history of %q: %w", id, err)
+		}
+		h.Events = append(h.Events, e)
+	}
+	return h, nil
+}
+
+// historyBytes is the size of a run's history as Temporal counts it.
+func (b *bench) historyBytes(ctx context.Context, id, run string) (int, error) {
+	d, err := b.client.DescribeWorkflowExecution(ctx, id, run)
+	if err != nil {
+		return 0, fmt.Errorf("describe %q: %w", id, err)
+	}
+	return int(d.GetWorkflowExecutionInfo().GetHistorySizeBytes()), nil
+}
+
+// metric is a row of a comparison.
+type metric struct {
+	name  string
+	of    func(sample) float64
+	show  func(float64) string
+	limit float64
+}
+
+// compare measures both sides by turns, after a round that does not count, and prints the
+// metrics.
+func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, metrics []metric) error {
+	var ours, twin []sample
+	for i := range rounds + 1 {
+		sides := []struct {
+			start start
+			to    *[]sample
+		}{{w.ours, &ours}, {w.twin, &twin}}
+		if i%2 == 1 {
+			sides[0], sides[1] = sides[1], sides[0]
+		}
+		for _, side := range sides {
+			s, err := b.measure(ctx, side.start, w.steps, how)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				*side.to = append(*side.to, s)
+			}
+		}
+	}
+	for _, m := range metrics {
+		b.table.row(m.name, each(ours, m.of), each(twin, m.of), m.show, m.limit)
+	}
+	return nil
+}
+
+func each(samples []sample, of func(sample) float64) []float64 {
+	var out []float64
+	for _, s := range samples {
+		out = append(out, of(s))
+	}
+	return out
+}

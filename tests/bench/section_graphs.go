@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weft/specadapter"
+)
+
+// eventLimit is the most events, beside the twin's, that interpreting may cost.
+const eventLimit = 1.05
+
+func perStep(of func(sample) float64) func(sample) float64 {
+	return func(s sample) float64 { return of(s) / float64(s.steps) }
+}
+
+func perRun(of func(sample) float64) func(sample) float64 {
+	return func(s sample) float64 { return of(s) / float64(s.runs) }
+}
+
+func eventsOf(s sample) float64 { return float64(s.events) }
+func bytesOf(s sample) float64  { return float64(s.bytes) }
+func serverOf(s sample) float64 { return s.server }
+func workerOf(s sample) float64 { return s.worker }
+
+// medianFlow is the wall time of a run.
+func medianFlow(s sample) float64 { return quantile(s.flow, 0.5) }
+
+// stepQuantile is the time from one model call of a run to the next.
+func stepQuantile(q float64) func(sample) float64 {
+	return func(s sample) float64 { return quantile(s.step, q) }
+}
+
+// load measures document to plan.
+func load(_ context.Context, b *bench) error {
+	b.table.plainHead("Parse, validate and plan a document of 1,000 nodes (specadapter.Load, %d times)", b.scale.loads)
+	for _, d := range documents {
+		doc, edges := d.make(1000)
+		var took []float64
+		for range b.scale.loads {
+			began := time.Now()
+			out, diags := specadapter.Load("bench.json", doc, specadapter.Options{})
+			took = append(took, float64(time.Since(began)))
+			if out == nil {
+				return fmt.Errorf("the generated document %q does not load: %v", d.name, diags[0])
+			}
+		}
+		s := spreadOf(took)
+		b.table.note("%-34s %5d edges %8s   min %s / median %s / max %s   <= 50 ms %s", d.name, edges, bytes(float64(len(doc))),
+			nanos(s.min), nanos(s.median), nanos(s.max), verdict(s.median, float64(50*time.Millisecond)))
+	}
+	return nil
+}
+
+// sequential is workload W1.
+func sequential(ctx context.Context, b *bench) error {
+	w := tenCalls()
+	metrics := []metric{
+		{"wall time per step", perStep(func(s sample) float64 { return s.span }), nanos, 0},
+		{"step p50", stepQuantile(0.5), nanos, 0},
+		{"step p99", stepQuantile(0.99), nanos, 0},
+		{"steps per second", func(s sample) float64 { return float64(s.steps) / s.span * float64(time.Second) }, whole, 0},
+		{"CPU of the worker per step", perStep(workerOf), nanos, 0},
+		{"CPU of the server per step", perStep(serverOf), nanos, 0},
+		{"history events per step", perStep(eventsOf), count, eventLimit},
+		{"history bytes per step", perStep(bytesOf), bytes, 0},
+	}
+	b.table.head("W1: ten model calls one behind the other, 1 flow in flight (%d flows, %d rounds)", b.scale.alone, b.scale.rounds)
+	if err := b.compare(ctx, w, b.scale.rounds, burst{benchQueue, b.scale.alone, 1, true}, metrics); err != nil {
+		return err
+	}
+	b.table.head("W1: the same, 50 flows in flight (%d flows, %d rounds)", b.scale.inFlight, b.scale.fewRounds)
+	return b.compare(ctx, w, b.scale.fewRounds, burst{benchQueue, b.scale.inFlight, 50, true}, metrics)
+}
+
+// chains is workload W3.
+func chains(ctx context.Context, b *bench) error {
+	w, err := threeChains()
+	if err != nil {
+		return err
+	}
+	b.table.head("W3: three chains of 500/100/100, 100/500/100, 100/100/500 ms and a join (%d runs each by turns)", b.scale.rounds)
+	return b.compare(ctx, w, b.scale.rounds, burst{benchQueue, 1, 1, true}, []metric{
+		{"wall time", medianFlow, nanos, 0},
+		{"wall time over the critical path's 700 ms", func(s sample) float64 { return medianFlow(s) - float64(criticalPath) }, nanos, 0},
+		{"history events, children included", eventsOf, whole, eventLimit},
+		{"history bytes, children included", bytesOf, bytes, 0},
+	})
+}
+
+// fanOut is workload W5.
+func fanOut(ctx context.Context, b *bench) error {
+	w, err := manyBranches(b.scale.branches)
+	if err != nil {
+		return err
+	}
+	b.table.head("W5: a fork of %d branches, a child each, and a join of all (%d runs each by turns)", b.scale.branches, b.scale.fewRounds)
+	return b.compare(ctx, w, b.scale.fewRounds, burst{benchQueue, 1, 1, true}, []metric{
+		{"wall time", medianFlow, nanos, 0},
+		{"CPU of the worker per branch", perStep(workerOf), nanos, 0},
+		{"CPU of the server per branch", perStep(serverOf), nanos, 0},
+		{"history events, children included", eventsOf, whole, eventLimit},
+		{"history bytes, children included", bytesOf, bytes, 0},
+	})
+}

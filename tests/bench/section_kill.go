@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// fakeModel is how a run names the model behind the fake server.
+const fakeModel = "fake/m"
+
+// kills is workload W4: the worker program is killed with a model call under way.
+func kills(ctx context.Context, b *bench) error {
+	b.table.plainHead("W4: the worker is killed (SIGKILL) with call %d of %d under way, and started again at once", b.scale.killInMid, b.scale.killCalls)
+	for _, seconds := range b.scale.heartbeats {
+		if err := b.killOnce(ctx, seconds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) killOnce(ctx context.Context, heartbeat int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	model, err := serveModel(b.scale.killCalls, b.scale.killInMid)
+	if err != nil {
+		return err
+	}
+	defer model.close()
+	w, err := b.productWorker(model.url)
+	if err != nil {
+		return err
+	}
+	defer func() { w.kill() }()
+	b.runs++
+	run, err := b.begin(ctx, fmt.Sprintf("bench-kill-%d", b.runs), contract.TaskQueue, killed(heartbeat, b.scale.killCalls))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-model.held:
+	case <-ctx.Done():
+		return fmt.Errorf("call %d did not come: %w; the worker said: %s", b.scale.killInMid, ctx.Err(), w.tail())
+	}
+	w.kill()
+	at := time.Now()
+	if w, err = b.productWorker(model.url); err != nil {
+		return err
+	}
+	if err := run.Get(ctx, nil); err != nil {
+		return fmt.Errorf("the run after the kill: %w; the worker said: %s", err, w.tail())
+	}
+	calls, repeated := model.counts()
+	b.table.note("heartbeat timeout %d s: %d of %d calls repeated, progress after %.1f s, done by itself", heartbeat, repeated, calls, model.again.Sub(at).Seconds())
+	return nil
+}
+
+// killed is an agent that calls a tool of the interpreter's own after each model call but
+// the last.
+func killed(heartbeat, calls int) start {
+	f := newPlan("killed")
+	f.Policy.HeartbeatSeconds = heartbeat
+	n := node("agent")
+	n.Exit, n.Agent.Builtins = true, []string{plan.BuiltinListStateKeys}
+	f.Nodes = []plan.Node{n}
+	f.Edges = []plan.Edge{{ID: "e1", From: plan.Start, To: n.ID}, {ID: "e2", From: n.ID, To: plan.End}}
+	return start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f},
+		Input: fmt.Sprintf("%d calls", calls), Model: fakeModel}}
+}
+
+// productWorker runs the worker program against the server and the fake model.
+func (b *bench) productWorker(model string) (*process, error) {
+	dir := filepath.Join(b.dir, "empty") // no settings file here
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(b.settings.worker)
+	if err != nil {
+		return nil, err
+	}
+	env := append(append([]string{}, b.env...), "TEMPORAL_ADDRESS="+b.address,
+		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
+	return launch("program", dir, env, path)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/workflows"
+)
+
+// replays measures the interpreter alone: recorded histories run through the workflow code
+// without server and activities.
+func replays(ctx context.Context, b *bench) error {
+	many, err := manyBranches(b.scale.branches)
+	if err != nil {
+		return err
+	}
+	loop, err := agentLoop(b.scale.loopsToReplay)
+	if err != nil {
+		return err
+	}
+	b.table.head("Workflow code alone: CPU per history event, by replay (%d rounds of %s each side)", b.scale.fewRounds, b.scale.replay)
+	for _, w := range []struct {
+		name string
+		workload
+	}{
+		{"W1, ten calls", tenCalls()},
+		{fmt.Sprintf("W5, parent of %d branches", b.scale.branches), many},
+		{fmt.Sprintf("W2, %d turns", b.scale.loopsToReplay), loop},
+	} {
+		if err := b.replay(ctx, w.name, w.workload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) replay(ctx context.Context, name string, w workload) error {
+	ours, err := b.recordOf(ctx, w.ours)
+	if err != nil {
+		return err
+	}
+	twin, err := b.recordOf(ctx, w.twin)
+	if err != nil {
+		return err
+	}
+	var a, t []float64
+	for range b.scale.fewRounds {
+		x, err := replayFor(ours, b.scale.replay)
+		if err != nil {
+			return fmt.Errorf("replay ours: %w", err)
+		}
+		y, err := replayFor(twin, b.scale.replay)
+		if err != nil {
+			return fmt.Errorf("replay the twin: %w", err)
+		}
+		a, t = append(a, x), append(t, y)
+	}
+	b.table.row(name+", per event", a, t, nanos, 0)
+	b.table.row(name+", per run", times(a, len(ours.Events)), times(t, len(twin.Events)), nanos, 0)
+	return nil
+}
+
+func times(v []float64, n int) []float64 {
+	var out []float64
+	for _, x := range v {
+		out = append(out, x*float64(n))
+	}
+	return out
+}
+
+// recordOf runs one side once and gives its history.
+func (b *bench) recordOf(ctx context.Context, s start) (*historypb.History, error) {
+	runs, err := b.play(ctx, s, burst{queue: benchQueue, runs: 1, inFlight: 1})
+	if err != nil {
+		return nil, err
+	}
+	return b.history(ctx, runs[0].GetID(), runs[0].GetRunID())
+}
+
+// replayFor replays a history again and again and gives the processor time per event.
+func replayFor(h *historypb.History, atLeast time.Duration) (float64, error) {
+	replayer := worker.NewWorkflowReplayer()
+	workflows.Register(replayer)
+	registerTwins(replayer)
+	first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	o := worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()}}
+	began, used := time.Now(), cpuOf(os.Getpid())
+	n := 0
+	for time.Since(began) < atLeast {
+		if err := replayer.ReplayWorkflowHistoryWithOptions(quiet{}, h, o); err != nil {
+			return 0, err
+		}
+		n += len(h.Events)
+	}
+	spent := cpuOf(os.Getpid()) - used
+	if spent == 0 { // no /proc: replay keeps one thread busy, so wall time is close
+		spent = time.Since(began)
+	}
+	return float64(spent) / float64(n), nil
+}

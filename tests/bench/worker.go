@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/workflows"
+)
+
+// workerRole makes this program a worker: its first argument.
+const workerRole = "worker"
+
+// benchQueue is where the worker in a process of its own polls.
+const benchQueue = "bench"
+
+// workAlone runs a worker for both sides until standard input ends, which it does when the
+// benchmark dies. The line "heap" asks for what the collected heap holds.
+func workAlone(args []string) error {
+	fs := flag.NewFlagSet(workerRole, flag.ContinueOnError)
+	address := fs.String("address", "", "host:port of the server")
+	queue := fs.String("queue", "", "task queue")
+	toolsURL := fs.String("tools", "", "URL of the tool server")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	c, err := client.Dial(client.Options{HostPort: *address, Logger: quiet{}})
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", *address, err)
+	}
+	defer c.Close()
+	w, err := newWorker(c, *queue, *toolsURL, 0, activities.NewClientSource(c))
+	if err != nil {
+		return err
+	}
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	fmt.Println("ready")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if lines.Text() != "heap" {
+			continue
+		}
+		raw, err := json.Marshal(measureHeap())
+		if err != nil {
+			return err
+		}
+		fmt.Printf("heap %s\n", raw)
+	}
+	return nil
+}
+
+func measureHeap() heap {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools let go of
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return heap{Bytes: int(m.HeapAlloc), Goroutines: runtime.NumGoroutine()}
+}
+
+// newWorker makes a worker with the options of the worker program (worker/host), for both
+// sides.
+func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source activities.Source) (worker.Worker, error) {
+	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
+	if err != nil {
+		return nil, err
+	}
+	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{toolConnection: {URL: toolsURL}}})
+	if err != nil {
+		return nil, err
+	}
+	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
+	})
+	w := worker.New(c, queue, worker.Options{
+		MaxConcurrentActivityExecutionSize:     200,
+		MaxConcurrentWorkflowTaskExecutionSize: 100,
+		WorkflowTaskPollerBehavior:             pollers,
+		ActivityTaskPollerBehavior:             pollers,
+		StickyScheduleToStartTimeout:           2 * time.Second,
+		DeadlockDetectionTimeout:               10 * time.Second,
+		DefaultHeartbeatThrottleInterval:       time.Second,
+		MaxHeartbeatThrottleInterval:           time.Second,
+	})
+	workflows.Register(w)
+	registerTwins(w)
+	activities.New(activities.Deps{Models: models, Tools: tools, Source: source, CacheBytes: cacheBytes}).Register(w)
+	return w, nil
+}
+
+// counting is a source that counts what is asked of it.
+type counting struct {
+	activities.Source
+	queries atomic.Int64
+}
+
+// Transcript asks for messages; see [activities.Source].
+func (s *counting) Transcript(ctx context.Context, id, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	s.queries.Add(1)
+	return s.Source.Transcript(ctx, id, run, q)
+}
+
+// Content asks for stored bytes; see [activities.Source].
+func (s *counting) Content(ctx context.Context, id, run string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	s.queries.Add(1)
+	return s.Source.Content(ctx, id, run, q)
+}
+
+// quiet drops Temporal's log.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/workflows/plan"
+)
+
+// The tool of the agent loop, and its connection in the worker's settings.
+const (
+	toolName       = "note"
+	toolConnection = "web"
+)
+
+// turnBytes is what one turn of an agent loop adds to the conversation: half of it by the
+// model, as the arguments of a tool call, half by the tool.
+const turnBytes = 6 << 10
+
+// start is one workflow type and its input.
+type start struct {
+	kind  string
+	input any
+}
+
+// workload is a piece of work as both sides do it.
+type workload struct {
+	// name stands in workflow ids; steps is the number of model calls.
+	name       string
+	steps      int
+	ours, twin start
+}
+
+func systemOf(node string) string {
+	return "You are the step " + node + " of a flow. Do your part and say what came out of it in one or two sentences."
+}
+
+// graph is branches beside each other, each a chain, and a deferred join of all, as a plan
+// for us and as names for the twin. Without a join there is one branch.
+func graph(name string, branches [][]string, join string, script json.RawMessage) workload {
+	const text = "Look into the matter of the benchmark."
+	f := newPlan(name)
+	steps := 0
+	edge := func(from, to string) {
+		f.Edges = append(f.Edges, plan.Edge{ID: fmt.Sprintf("e%d", len(f.Edges)+1), From: from, To: to})
+	}
+	end := plan.End
+	if join != "" {
+		end = join
+	}
+	for _, nodes := range branches {
+		from := plan.Start
+		for _, id := range nodes {
+			f.Nodes = append(f.Nodes, node(id))
+			edge(from, id)
+			from = id
+			steps++
+		}
+		edge(from, end)
+	}
+	if join != "" {
+		f.Nodes = append(f.Nodes, node(join))
+		f.Nodes[len(f.Nodes)-1].Deferred = true
+		edge(join, plan.End)
+		steps++
+	}
+	f.Nodes[len(f.Nodes)-1].Exit = true
+	return workload{name: name, steps: steps,
+		ours: start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: llm.ScriptModel, Script: script}},
+		twin: start{workflowTwin, twinInput{Model: llm.ScriptModel, Text: text, Script: script, Branches: branches, Join: join}},
+	}
+}
+
+func newPlan(name string) *plan.Flow {
+	f := &plan.Flow{Version: plan.Version, Name: name, Dialect: "continuum", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
+	f.Limits.MaxSteps = 10_000
+	return f
+}
+
+func node(id string) plan.Node {
+	return plan.Node{ID: id, Name: id, Kind: plan.KindAgent, Agent: &plan.Agent{Prompt: id, System: systemOf(id), MaxCalls: 100_000, MaxErrors: 3}}
+}
+
+// names gives n names that begin with a prefix.
+func names(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s%d", prefix, i+1)
+	}
+	return out
+}
+
+// tenCalls is ten model calls one behind the other.
+func tenCalls() workload { return graph("ten", [][]string{names("s", 10)}, "", nil) }
+
+// criticalPath is the longest of the three chains.
+const criticalPath = 700 * time.Millisecond
+
+// threeChains has a slow call in another place of each branch.
+func threeChains() (workload, error) {
+	branches := [][]string{names("a", 3), names("b", 3), names("c", 3)}
+	var rules []string
+	for i, nodes := range branches {
+		for k, id := range nodes {
+			delay := 100
+			if i == k {
+				delay = 500
+			}
+			rules = append(rules, fmt.Sprintf(`{"node":%q,"delay":"%dms","say":"%s is done"}`, id, delay, id))
+		}
+	}
+	script, err := scriptOf(append(rules, `{"say":"all is done"}`)...)
+	return graph("chains", branches, "join", script), err
+}
+
+// manyBranches is n branches of one call each and a join of all.
+func manyBranches(n int) (workload, error) {
+	branches := make([][]string, n)
+	for i, id := range names("item", n) {
+		branches[i] = []string{id}
+	}
+	script, err := scriptOf(`{"say":"the item is dealt with"}`)
+	return graph("fork", branches, "join", script), err
+}
+
+// waiting is one model call that does not end while the benchmark lasts.
+func waiting() (workload, error) {
+	script, err := scriptOf(`{"delay":"1h","say":"late"}`)
+	return graph("waiting", [][]string{{"wait"}}, "", script), err
+}
+
+// agentLoop is an agent that calls its tool until the model has been asked turns times.
+func agentLoop(turns int) (workload, error) {
+	arguments := fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", turnBytes/2))
+	script, err := scriptOf(fmt.Sprintf(`{"turn":%d,"say":"done"}`, turns), fmt.Sprintf(`{"call":[{"tool":%q,"arguments":%s}]}`, toolName, arguments))
+	if err != nil {
+		return workload{}, err
+	}
+	f := newPlan("loop")
+	n := node("agent")
+	n.Exit = true
+	n.Agent.Tools = []plan.Tool{{Name: toolName, As: toolName, Connection: toolConnection}}
+	f.Nodes = []plan.Node{n}
+	f.Edges = []plan.Edge{{ID: "e1", From: plan.Start, To: n.ID}, {ID: "e2", From: n.ID, To: plan.End}}
+	const text = "Take notes."
+	return workload{name: fmt.Sprintf("loop-%d", turns), steps: turns,
+		ours: start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: llm.ScriptModel, Script: script}},
+		twin: start{workflowTwinLoop, twinLoopInput{Model: llm.ScriptModel, Text: text, Script: script, Node: n.ID, Tool: toolName, Connection: toolConnection}},
+	}, nil
+}
+
+// scriptOf reads rules as the starter would.
+func scriptOf(rules ...string) (json.RawMessage, error) {
+	return llm.ParseScript("bench.script", []byte(`{"rules":[`+strings.Join(rules, ",")+`]}`))
+}

@@ -1,0 +1,58 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxRows bounds the table that the Web UI shows of a run.
+const maxRows = 40
+
+// show tells Temporal's Web UI how the run stands: a table of nodes under User Metadata. It
+// leaves nothing in history.
+func (f *flowRun) show(ctx workflow.Context) {
+	workflow.SetCurrentDetails(ctx, f.details())
+}
+
+// details is a Markdown table of the nodes that have run, run or wait.
+func (f *flowRun) details() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** · model `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
+		cell(f.flow.Name), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+	rows := 0
+	row := func(x *execution, state string) {
+		if rows++; rows <= maxRows {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", cell(f.sched.id(x)), cell(f.flow.Nodes[x.node].Name), state)
+		}
+	}
+	for _, x := range f.sched.running {
+		row(x, "**running**")
+	}
+	for _, x := range f.sched.pending {
+		row(x, "waits for branches that may still come")
+	}
+	for _, x := range f.sched.armed {
+		row(x, "armed, waits until nothing can reach it")
+	}
+	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
+		e := &f.trace[i]
+		state := "done"
+		if e.NoRoute {
+			state = "done, no condition said yes"
+		} else if e.Exhausted {
+			state = "done, tool calls used up"
+		}
+		row(&execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth}, state)
+	}
+	if left := len(f.trace) + f.dropped + len(f.sched.running) + len(f.sched.pending) + len(f.sched.armed) - min(rows, maxRows); left > 0 {
+		fmt.Fprintf(&b, "\n%d more\n", left)
+	}
+	return b.String()
+}
+
+// cell keeps text from breaking a Markdown table.
+func cell(s string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ", "`", "'").Replace(cut(s, 80))
+}
