@@ -1,9 +1,12 @@
 package activities
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"weft/activities/contract"
 )
 
 func TestVerdict(t *testing.T) {
@@ -47,6 +50,62 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("verdict(%q) = %v, %q, %v", tc.text, yes, reason, ok)
 			}
 		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	tests := map[string]struct {
+		script string
+		yes    bool
+		reason string
+		calls  int
+		class  string
+	}{
+		"a yes":                               {`rules: [{kind: judge, question: "Is it done?", yes: true, reason: it is}]`, true, "it is", 1, ""},
+		"a no in words":                       {`rules: [{kind: judge, say: "No. It lacks dates."}]`, false, "It lacks dates.", 1, ""},
+		"an answer at the second asking":      {`rules: [{kind: judge, turn: 1, say: perhaps}, {kind: judge, turn: 2, say: "yes"}]`, true, "", 2, ""},
+		"neither yes nor no, twice":           {`rules: [{kind: judge, say: "perhaps <so>"}]`, false, "", 2, contract.ClassConditionUnparsable},
+		"a failure of the provider":           {`rules: [{kind: judge, fail: {class: refused, text: no}}]`, false, "", 0, contract.ClassRefused},
+		"the question, input, output, state":  {`rules: [{contains: "Question: Is it done?\n\n<input>\nthe input\n</input>\n\n<output node=\"Writer\">\nthe output\n</output>\n\n<state>\n{\"k\":1}\n</state>", yes: true}]`, true, "", 1, ""},
+		"the second asking shows the first":   {`rules: [{kind: judge, turn: 1, say: hm}, {kind: judge, match: "^Answer with yes or no, nothing else.$", contains: hm, say: "no"}]`, false, "", 2, ""},
+		"a script of another node's question": {`rules: [{question: "Is it red?", yes: true}]`, false, "", 0, contract.ClassBadRequest},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRun()
+			_, env := bench(t, Deps{Source: r})
+			input := r.keep(t, contract.Message{Role: contract.RoleUser, Text: "the input"})
+			output := r.keep(t, contract.Message{Role: contract.RoleAssistant, Text: "the output"})
+			out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+				Model: "script", Script: scripted(t, r, tc.script), Question: "Is it done?", Node: "w", Name: "Writer", Step: 2,
+				Input: contract.Part{Ref: &input}, Output: &output, State: json.RawMessage(`{"k":1}`),
+			})
+			if tc.class != "" {
+				if f == nil || f.Class != tc.class {
+					t.Fatalf("failure is %+v, want %s", f, tc.class)
+				}
+				if f.Class == contract.ClassConditionUnparsable && (f.Remedy == "" || !strings.Contains(f.Text, `"Is it done?"`) || !strings.Contains(f.Text, "perhaps <so>")) {
+					t.Errorf("failure is %+v", f)
+				}
+				return
+			}
+			if f != nil {
+				t.Fatal(f)
+			}
+			if out.Yes != tc.yes || out.Reason != tc.reason || out.Usage.Calls != tc.calls {
+				t.Errorf("result is %+v", out)
+			}
+		})
+	}
+}
+
+func TestJudgeWhoseMaterialIsGone(t *testing.T) {
+	_, env := bench(t, Deps{Source: newFakeRun()})
+	_, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+		Model: "script", Question: "Is it?", Input: contract.Part{Text: "x"}, Output: &contract.ContentRef{SHA: "gone"},
+	})
+	if f == nil || f.Class != contract.ClassTranscriptLost {
+		t.Errorf("failure is %+v", f)
 	}
 }
 

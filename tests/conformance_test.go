@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,8 +47,11 @@ type graphCase struct {
 
 // judgeByVisit answers conditions by how often their source has run.
 func judgeByVisit(answers map[string][]bool) func(contract.JudgeInput) (bool, error) {
+	var mu sync.Mutex
 	visits := map[string]int{}
 	return func(in contract.JudgeInput) (bool, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		key := in.Question + "@" + in.Node
 		list, ok := answers[key]
 		if !ok {
@@ -167,8 +171,13 @@ func TestStepRuleCases(t *testing.T) {
 	for i, c := range ruleCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
+			var mu sync.Mutex
 			rng := rand.New(rand.NewSource(int64(i)))
-			env := graphEnv(t, fakes{judge: c.judge, delay: func() time.Duration { return time.Duration(rng.Intn(1000)) * time.Millisecond }})
+			env := graphEnv(t, fakes{judge: c.judge, delay: func() time.Duration {
+				mu.Lock()
+				defer mu.Unlock()
+				return time.Duration(rng.Intn(1000)) * time.Millisecond
+			}})
 			f := graphPlan(c.Name, c.Nodes, c.Edges)
 			_, status, err := runPlan(t, env, f)
 			if err != nil {

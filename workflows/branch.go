@@ -190,6 +190,8 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""
+	// A node that calls its own flow wants the whole of it, from Agents, not this part.
+	part.ID = ""
 	kept := map[string]bool{}
 	for i := range r.flow.Nodes {
 		if !nodes.has(i) {

@@ -92,8 +92,10 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if err := json.Compact(&compact, value); err != nil {
 		return toolReply{text: "value: " + err.Error(), failed: true}
 	}
-	old, _ := get(a.view, *args.Key)
-	grown := stateBytes(a.view) - len(old) + len(*args.Key) + compact.Len()
+	grown := stateBytes(a.view) + len(*args.Key) + compact.Len()
+	if old, ok := get(a.view, *args.Key); ok {
+		grown -= len(*args.Key) + len(old)
+	}
 	if limit := a.flow.Limits.MaxStateBytes; grown > limit {
 		return toolReply{failed: true, text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}

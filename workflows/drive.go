@@ -103,6 +103,10 @@ func (f *flowRun) begin(x *execution) contract.View {
 	f.conflicts = append(f.conflicts, conflicts...)
 	if f.sched.alone(x) {
 		settle(&view)
+		// What ended before is settled too, or it would count as later than all of x's.
+		for i := range f.ended {
+			settle(&f.ended[i].view)
+		}
 	}
 	return view
 }

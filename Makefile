@@ -1,0 +1,82 @@
+# Targets of Weft; `make help` lists them. Tools are pinned here and nowhere else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The flags are always the same, so that every target shares one build cache: the embedded
+# server alone takes minutes to compile. Flags of the caller's must not change that.
+export GOFLAGS := -buildvcs=false
+
+GOLANGCI_LINT := GOFLAGS= go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+WORKFLOWCHECK := GOFLAGS= go run go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
+
+DEVSERVER := bin/weft-devserver
+DB := .dev/temporal.db
+FUZZTIME := 10s
+EXAMPLE := tests/examples/continuum/data-analyzer
+
+# The race detector needs a C compiler.
+CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
+RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
+
+# Tests see neither keys nor settings of whoever runs them.
+CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+
+# The programs that end-to-end tests start.
+PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
+
+.PHONY: help build devserver test lint check e2e replay golden record demo dev bench fuzz
+
+help: ## List the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+build: devserver ## Build bin/worker, bin/starter and bin/weft-devserver
+	@go build -o bin/ ./worker ./starter
+
+devserver:
+	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
+	@cd worker/devserver && go build -o ../../$(DEVSERVER) .
+
+test: ## Run the tests that need no server (unit, golden, command line, replay)
+	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
+	$(CLEAN_ENV) go test $(RACE) ./...
+
+lint: ## Check style, import directions and determinism
+	$(GOLANGCI_LINT) run ./...
+	$(WORKFLOWCHECK) -config .workflowcheck.yml ./workflows/...
+	cd worker/devserver && go vet ./...
+
+check: lint test ## Everything a change must pass without a server
+	go mod tidy -diff
+	cd worker/devserver && go mod tidy -diff
+
+e2e: build ## Run the end-to-end tests on the embedded server
+	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 15m -run EndToEnd ./tests ./starter ./worker
+	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
+
+replay: ## Replay the recorded histories
+	$(CLEAN_ENV) go test -count=1 -run Replay ./tests
+
+golden: ## Rewrite golden files; review the diff before committing
+	$(CLEAN_ENV) UPDATE=1 go test -count=1 ./...
+
+record: build ## Record the histories that replay checks and that are not there yet
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests
+
+demo: build ## Run an example flow on an embedded Temporal and show it
+	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
+
+dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
+	@exec $(DEVSERVER) -db $(DB)
+
+bench: build ## Run the benchmarks
+	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
+
+fuzz: ## Run every fuzz test for FUZZTIME (10s)
+	@for p in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "$$p $$f"; $(CLEAN_ENV) go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; \
+	  done; \
+	done

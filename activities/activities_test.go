@@ -1,0 +1,285 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/workflows/plan"
+)
+
+// quiet drops Temporal's log.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// bench is a worker's activities in Temporal's test environment, with the scripted model.
+func bench(t *testing.T, d Deps) (*Activities, *testsuite.TestActivityEnvironment) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestActivityEnvironment()
+	models, err := llm.Open(llm.Settings{Default: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Models = models
+	a := New(d)
+	a.Register(env)
+	return a, env
+}
+
+// perform runs an activity and reads its result.
+func perform[T any](t *testing.T, env *testsuite.TestActivityEnvironment, name string, in any) (*T, *contract.Failure) {
+	t.Helper()
+	v, err := env.ExecuteActivity(name, in)
+	if err != nil {
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) {
+			t.Fatalf("%s failed with %T: %v", name, err, err)
+		}
+		f := contract.FailureOf(err)
+		if app.NonRetryable() == contract.Retryable(f.Class) || app.Type() != f.Class {
+			t.Errorf("class %s travels as type %s, retried: %v", f.Class, app.Type(), !app.NonRetryable())
+		}
+		return nil, f
+	}
+	out := new(T)
+	if err := v.Get(out); err != nil {
+		t.Fatal(err)
+	}
+	return out, nil
+}
+
+// scripted stores a script with the run.
+func scripted(t *testing.T, r *fakeRun, source string) *contract.ContentRef {
+	t.Helper()
+	raw, err := llm.ParseScript("s.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.content[contract.SHA(raw)] = raw
+	return &contract.ContentRef{Workflow: "wf", Run: "run", SHA: contract.SHA(raw)}
+}
+
+func TestLeave(t *testing.T) {
+	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no key"}
+	tests := map[string]struct {
+		err                 error
+		cancelled, stopping bool
+		// class of an application error, or is, an error as it stands.
+		class string
+		is    error
+	}{
+		"nothing went wrong":                       {},
+		"a failure keeps its class":                {err: denied, class: contract.ClassDenied},
+		"a wrapped failure too":                    {err: fmt.Errorf("call: %w", denied), class: contract.ClassDenied},
+		"any other error is worth another try":     {err: errors.New("odd"), class: contract.ClassUnavailable},
+		"a cancelled call":                         {err: denied, cancelled: true, is: context.Canceled},
+		"a call that the worker's end cut":         {err: denied, cancelled: true, stopping: true, class: contract.ClassUnavailable},
+		"a failure while the worker stops":         {err: denied, stopping: true, class: contract.ClassDenied},
+		"a result in time, although all is ending": {cancelled: true, stopping: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, env := bench(t, Deps{})
+			stop := make(chan struct{})
+			if tc.stopping {
+				close(stop)
+			}
+			env.SetWorkerStopChannel(stop)
+			var got error
+			env.RegisterActivityWithOptions(func(ctx context.Context) error {
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if tc.cancelled {
+					cancel()
+				}
+				got = leave(ctx, tc.err)
+				return nil
+			}, activity.RegisterOptions{Name: "leave"})
+			if _, err := env.ExecuteActivity("leave"); err != nil {
+				t.Fatal(err)
+			}
+			var app *temporal.ApplicationError
+			switch {
+			case tc.class != "":
+				if !errors.As(got, &app) || app.Type() != tc.class || app.NonRetryable() == contract.Retryable(tc.class) {
+					t.Errorf("error is %#v, want class %s", got, tc.class)
+				}
+			case tc.is != nil:
+				if got != tc.is {
+					t.Errorf("error is %v, want %v as it is", got, tc.is)
+				}
+			case got != nil:
+				t.Errorf("error is %v", got)
+			}
+		})
+	}
+}
+
+func TestBounded(t *testing.T) {
+	fits := strings.Repeat("x", maxResult-2) // two quotes make it full
+	if err := bounded("it", fits); err != nil {
+		t.Errorf("what fits is refused: %v", err)
+	}
+	f := contract.FailureOf(bounded("the answer", fits+"x"))
+	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || f.Remedy == "" {
+		t.Errorf("failure is %+v", f)
+	}
+	if err := bounded("it", func() {}); err == nil {
+		t.Error("what cannot be encoded is accepted")
+	}
+}
+
+// beats notes the heartbeats of activities.
+type beats struct {
+	interceptor.WorkerInterceptorBase
+	mu   sync.Mutex
+	seen []Beat
+}
+
+func (b *beats) InterceptActivity(ctx context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	in := &beatsInbound{beats: b}
+	in.Next = next
+	return in
+}
+
+type beatsInbound struct {
+	interceptor.ActivityInboundInterceptorBase
+	beats *beats
+}
+
+func (i *beatsInbound) Init(out interceptor.ActivityOutboundInterceptor) error {
+	o := &beatsOutbound{beats: i.beats}
+	o.Next = out
+	return i.Next.Init(o)
+}
+
+type beatsOutbound struct {
+	interceptor.ActivityOutboundInterceptorBase
+	beats *beats
+}
+
+func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
+	o.beats.mu.Lock()
+	o.beats.seen = append(o.beats.seen, details[0].(Beat))
+	o.beats.mu.Unlock()
+	o.Next.RecordHeartbeat(ctx, details...)
+}
+
+// beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
+func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []Beat {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	b := &beats{}
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{b}})
+	env.RegisterActivityWithOptions(func(ctx context.Context) error {
+		tell, stop := beat(ctx)
+		defer stop()
+		work(tell)
+		return nil
+	}, activity.RegisterOptions{Name: "work"})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, HeartbeatTimeout: timeout})
+		return workflow.ExecuteActivity(ctx, "work").Get(ctx, nil)
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.seen
+}
+
+func TestBeatTellsTheLatestText(t *testing.T) {
+	long := strings.Repeat("x", 10) + strings.Repeat("y", maxBeat)
+	seen := beatFor(t, 500*time.Millisecond, func(tell func(string)) {
+		for i := range 1000 {
+			tell(fmt.Sprint("text ", i)) // never waits for a heartbeat
+		}
+		time.Sleep(300 * time.Millisecond)
+		tell(long)
+		time.Sleep(300 * time.Millisecond)
+	})
+	if len(seen) < 4 || len(seen) > 8 {
+		t.Fatalf("%d heartbeats in 600 ms, want one each 125 ms", len(seen))
+	}
+	if seen[0] != (Beat{Attempt: 1}) {
+		t.Errorf("the first one, at once, is %+v", seen[0])
+	}
+	if seen[2].Text != "text 999" {
+		t.Errorf("the third one says %.50q", seen[2].Text)
+	}
+	if last := seen[len(seen)-1].Text; last != long[10:] {
+		t.Errorf("the last one says %d bytes, %.20q…", len(last), last)
+	}
+}
+
+func TestNoBeatWithoutATimeout(t *testing.T) {
+	if seen := beatFor(t, 0, func(tell func(string)) { tell("x") }); len(seen) != 0 {
+		t.Errorf("heartbeats are %v", seen)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	compiled := &contract.PrepareResult{Plan: &plan.Flow{Name: "f"}, Hash: "h"}
+	tests := map[string]struct {
+		in    contract.PrepareInput
+		err   error
+		model string
+		plan  bool
+		class string
+	}{
+		"a document and no model":     {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}}, model: "script", plan: true},
+		"a document and a model":      {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}, Model: "openai/x"}, model: "openai/x", plan: true},
+		"no document and no model":    {model: "script"},
+		"a document that is too long": {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "long"}}, class: contract.ClassTooLarge},
+		"a document that is wrong": {in: contract.PrepareInput{Flow: contract.FlowRef{Text: "{}"}},
+			err: &contract.Failure{Class: contract.ClassInvalidFlow, Text: "wrong", Diagnostics: []string{"f:1", "f:2"}}, class: contract.ClassInvalidFlow},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, env := bench(t, Deps{Compile: func(f contract.FlowRef) (*contract.PrepareResult, error) {
+				if f.Text == "long" {
+					return &contract.PrepareResult{Plan: &plan.Flow{Name: strings.Repeat("x", maxResult)}}, nil
+				}
+				return compiled, tc.err
+			}})
+			out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, tc.in)
+			if tc.class != "" {
+				if f == nil || f.Class != tc.class || tc.err != nil && len(f.Diagnostics) != 2 {
+					t.Errorf("failure is %+v, want %s", f, tc.class)
+				}
+				return
+			}
+			if f != nil {
+				t.Fatal(f)
+			}
+			if out.Model != tc.model || (out.Plan != nil) != tc.plan {
+				t.Errorf("result is %+v", out)
+			}
+		})
+	}
+	if compiled.Model != "" {
+		t.Error("what the compiler returned was changed")
+	}
+}

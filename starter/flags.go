@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// flags are those of all commands; each command says which it understands.
+type flags struct {
+	flow, input, script, model string
+	dialect, profile           string
+	id, taskQueue, config      string
+	output                     string
+	maxSteps                   int
+	detach, help               bool
+	hasInput                   bool
+}
+
+// set makes a flag set. The standard library's takes -flow and --flow alike.
+func (f *flags) set() *flag.FlagSet {
+	fs := flag.NewFlagSet("starter", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&f.flow, "flow", "", "the flow's `FILE`, - for standard input")
+	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
+	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
+	fs.StringVar(&f.model, "model", "", "`provider/model` for nodes that name none (default: the worker's)")
+	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
+	fs.StringVar(&f.profile, "profile", "", "the `reading` of the dialect (default: default)")
+	fs.StringVar(&f.id, "id", "", "the run's workflow `ID` (default: the flow's name and 8 random characters)")
+	fs.BoolVar(&f.detach, "detach", false, "start the run, print its id and go")
+	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
+	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
+	fs.StringVar(&f.output, "output", "text", "the result as `text or json`")
+	fs.BoolVar(&f.help, "help", false, "print this")
+	fs.BoolVar(&f.help, "h", false, "print this")
+	return fs
+}
+
+// parse reads flags before, between and behind arguments, up to --. It gives the names of
+// the flags that were given and the arguments.
+func (f *flags) parse(args []string) (given, rest []string, err error) {
+	fs := f.set()
+	for len(args) > 0 {
+		if err := fs.Parse(args); err != nil {
+			return nil, nil, flagError(fs, err)
+		}
+		left := fs.Args()
+		if read := args[:len(args)-len(left)]; len(read) > 0 && read[len(read)-1] == "--" {
+			rest = append(rest, left...)
+			break
+		}
+		if len(left) == 0 {
+			break
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+	fs.Visit(func(v *flag.Flag) {
+		if v.Name != "h" && v.Name != "help" {
+			given = append(given, v.Name)
+		}
+		f.hasInput = f.hasInput || v.Name == "input"
+	})
+	switch {
+	case f.output != "text" && f.output != "json":
+		return nil, nil, bad("-output is %q, want text or json", f.output)
+	case f.maxSteps < 0:
+		return nil, nil, bad("-max-steps is %d, want 1 or more", f.maxSteps)
+	}
+	return given, rest, nil
+}
+
+// flagError puts the standard library's error into this command's words.
+func flagError(fs *flag.FlagSet, err error) error {
+	text := err.Error()
+	if errors.Is(err, flag.ErrHelp) {
+		return bad("there is no flag -help")
+	}
+	name, ok := strings.CutPrefix(text, "flag provided but not defined: -")
+	if !ok {
+		return bad("%s", strings.Replace(text, "parse error", "not of its kind", 1))
+	}
+	var names []string
+	fs.VisitAll(func(v *flag.Flag) { names = append(names, v.Name) })
+	if near := source.NewSuggester(names).Nearest(name); near != "" {
+		return bad("there is no flag -%s; did you mean -%s?", name, near)
+	}
+	return bad("there is no flag -%s; starter -help lists them all", name)
+}
+
+// describe prints all flags.
+func (f *flags) describe(w io.Writer) {
+	(&flags{}).set().VisitAll(func(v *flag.Flag) {
+		if v.Name == "h" {
+			return
+		}
+		kind, text := flag.UnquoteUsage(v)
+		fmt.Fprintf(w, "  %-22s %s\n", strings.TrimSpace("-"+v.Name+" "+kind), text)
+	})
+}

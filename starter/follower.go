@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"weft/worker/config"
+)
+
+// Patience of a follower.
+const (
+	// givesUp is how long Temporal may be away before the follower ends.
+	givesUp = time.Minute
+	// childLag is how long the end of a child waits for the child's own last events.
+	childLag = 2 * time.Second
+)
+
+// lostContact is the error of a follower whose Temporal has gone.
+type lostContact struct {
+	id, address string
+	cause       error
+}
+
+// Error says what happened and how to go on.
+func (l *lostContact) Error() string {
+	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run goes on when it is back; follow it with: starter follow %s",
+		l.address, givesUp, l.cause, quoted(l.id))
+}
+
+// follower reads the histories of a run and of all its children as they grow, and prints
+// a line per event.
+type follower struct {
+	app      *app
+	temporal *config.Temporal
+	id, run  string
+	queue    string
+
+	// mu guards what follows and keeps lines whole.
+	mu     sync.Mutex
+	begin  time.Time
+	tracks map[string]*track
+	// shown are the things that are said once.
+	shown map[string]bool
+	// name is the model that was named last.
+	name string
+}
+
+func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
+	return &follower{app: a, temporal: t, id: id, run: run, tracks: map[string]*track{}, shown: map[string]bool{}}
+}
+
+// toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches:
+// the run goes on.
+func (f *follower) toTheEnd(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go f.watch(watching)
+	root := newTrack(f.id, f.run, "")
+	err := f.read(ctx, root)
+	unwatch()
+	if err == nil {
+		err = f.app.conclude(ctx, f.temporal, f.id, root.run)
+	}
+	if ctx.Err() != nil {
+		f.app.say("detached; the run goes on; follow it with: starter follow %s", quoted(f.id))
+		return coded(exitDetached)
+	}
+	return err
+}
+
+// read prints a run's history to its end, through continue-as-new and lost connections.
+func (f *follower) read(ctx context.Context, t *track) error {
+	f.open(t)
+	defer f.close(t)
+	var seen int64
+	var away time.Time
+	for {
+		before := seen
+		closed, err := f.drain(ctx, t, &seen)
+		var missing *serviceerror.NotFound
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && closed.GetNewExecutionRunId() != "":
+			t.run, seen = closed.GetNewExecutionRunId(), 0
+			continue
+		case err == nil:
+			return nil
+		case errors.As(err, &missing):
+			return bad("there is no history of the run %q: %v", t.id, err)
+		}
+		if seen != before || away.IsZero() {
+			away = time.Now()
+			f.once("away", "no contact with Temporal at %s; trying again", f.temporal.Address)
+		}
+		if time.Since(away) > givesUp {
+			return &lostContact{f.id, f.temporal.Address, err}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// drain reads events behind seen until the run is closed or something fails. It gives the
+// event's attributes if the run continued as new.
+func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb.WorkflowExecutionContinuedAsNewEventAttributes, error) {
+	events := f.temporal.Client.GetWorkflowHistory(ctx, t.id, t.run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	var last *historypb.HistoryEvent
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return nil, err
+		}
+		last = event
+		if event.GetEventId() <= *seen {
+			continue
+		}
+		*seen = event.GetEventId()
+		f.children(ctx, t, event)
+		f.mu.Lock()
+		delete(f.shown, "away")
+		delete(f.shown, "no worker")
+		t.changed = time.Now()
+		f.event(t, event)
+		f.mu.Unlock()
+	}
+	return last.GetWorkflowExecutionContinuedAsNewEventAttributes(), ctx.Err()
+}
+
+// children begins to follow a child that has started, and lets the end of a child wait for
+// the child's own last events, so that lines come in their causal order.
+func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryEvent) {
+	if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
+		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), f.childLabel(t, s))
+		t.children[s.GetInitiatedEventId()] = child
+		go func() {
+			defer close(child.done)
+			if err := f.read(ctx, child); err != nil && ctx.Err() == nil {
+				f.once("lost "+child.id, "%s cannot be followed: %v", clean(child.id, 200), err)
+			}
+		}()
+		return
+	}
+	if child := t.children[childEnded(e)]; child != nil {
+		select {
+		case <-child.done:
+		case <-ctx.Done():
+		case <-time.After(childLag):
+		}
+	}
+}
+
+// childEnded is the event that started the child whose end an event is, or 0.
+func childEnded(e *historypb.HistoryEvent) int64 {
+	return e.GetChildWorkflowExecutionCompletedEventAttributes().GetInitiatedEventId() +
+		e.GetChildWorkflowExecutionFailedEventAttributes().GetInitiatedEventId() +
+		e.GetChildWorkflowExecutionCanceledEventAttributes().GetInitiatedEventId() +
+		e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId() +
+		e.GetChildWorkflowExecutionTimedOutEventAttributes().GetInitiatedEventId()
+}
+
+func (f *follower) open(t *track) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tracks[t.id] = t
+}
+
+func (f *follower) close(t *track) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.tracks, t.id)
+}
+
+// once says a thing that has not been said.
+func (f *follower) once(key, format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.shown[key] {
+		f.shown[key] = true
+		f.app.say(format, args...)
+	}
+}
+
+// model names the model that a run uses, when it becomes known or changes.
+func (f *follower) model(name string) {
+	if name != f.name {
+		f.name = name
+		f.app.say("model: %s", modelLabel(name))
+	}
+}

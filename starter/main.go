@@ -1,0 +1,119 @@
+// Command starter checks flows, starts their runs and follows them.
+//
+// It compiles a flow itself, so that bad input is refused without a server, and hands the
+// plan to whatever workers poll the task queue. It calls no model and runs no node. The
+// result alone goes to standard output; everything else goes to standard error.
+//
+// Start at [commands], the table of all commands; what a run prints is in progress.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/worker/config"
+)
+
+// Exit codes.
+const (
+	exitOK = 0
+	// exitFailed: the run failed, or is not there yet.
+	exitFailed = 1
+	// exitBadInput: a flag, a file, a document or an id is wrong.
+	exitBadInput = 2
+	// exitNoTemporal: nothing answers, or no longer.
+	exitNoTemporal = 3
+	// exitDetached: Ctrl-C; the run goes on.
+	exitDetached = 130
+)
+
+func main() {
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS}
+	os.Exit(a.run(context.Background(), os.Args[1:]))
+}
+
+// app is one call of the command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	env            config.Env
+	flags          flags
+}
+
+// badInput is an error of what the caller gave.
+type badInput struct{ text string }
+
+// Error is the text, which says what, where and what to do.
+func (b badInput) Error() string { return b.text }
+
+func bad(format string, args ...any) error { return badInput{fmt.Sprintf(format, args...)} }
+
+// coded is an exit code whose reason has been printed.
+type coded int
+
+// Error is never printed.
+func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// run picks and runs a command and gives the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	cmd, rest, err := a.parse(args)
+	if err == nil && cmd == nil {
+		a.usage()
+		return exitOK
+	}
+	if err == nil {
+		err = cmd.run(a, ctx, rest)
+	}
+	return a.exit(err)
+}
+
+// exit prints an error, unless that is done, and gives its code.
+func (a *app) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	var code coded
+	if errors.As(err, &code) {
+		return int(code)
+	}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		a.say("starter: %s", line)
+	}
+	var none *config.Unreachable
+	var lost *lostContact
+	if errors.As(err, &none) || errors.As(err, &lost) {
+		return exitNoTemporal
+	}
+	var input badInput
+	var problems config.Problems
+	var missing *serviceerror.NotFound
+	if errors.As(err, &input) || errors.As(err, &problems) || errors.As(err, &missing) {
+		return exitBadInput
+	}
+	return exitFailed
+}
+
+// say prints a line for people.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+
+// load reads the configuration with the flags that override it.
+func (a *app) load() (*config.Config, error) {
+	o := config.Options{File: a.flags.config, Env: a.env, Flags: map[string]string{}}
+	if a.flags.taskQueue != "" {
+		o.Flags["task_queue"] = a.flags.taskQueue
+	}
+	cfg, err := config.Load(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range cfg.Warnings {
+		a.say("warning: %s", w)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"starter": main})
+}
+
+// TestScripts runs testdata/script: each is a command line with what it must print. UPDATE=1
+// rewrites what is compared.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE") == "1",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			// Nothing listens on port 1; no script may find a Temporal of the machine's.
+			env.Setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs starter and checks its exit code: exits CODE [--timeout SECONDS] ARGS... The
+// timeout kills it and makes the code 124.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: exits CODE [--timeout SECONDS] ARGS...")
+	}
+	want, command := args[0], []string{"starter"}
+	if len(args) > 2 && args[1] == "--timeout" {
+		command, args = []string{"timeout", "-s", "KILL", args[2], "starter"}, args[2:]
+	}
+	// The shell gives the code, since testscript itself only knows zero and others.
+	const check = `want=$1; shift; "$@"; got=$?; [ $got = 137 ] && got=124; [ "$got" = "$want" ] || { echo "exit code $got, want $want" >&2; exit 1; }`
+	if err := ts.Exec("sh", append(append([]string{"-c", check, "sh", want}, command...), args[1:]...)...); err != nil {
+		ts.Fatalf("%v", err)
+	}
+}

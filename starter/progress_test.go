@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// history builds events, a tenth of a second apart.
+type history struct {
+	t      *testing.T
+	begin  time.Time
+	events []*historypb.HistoryEvent
+}
+
+func (h *history) add(kind enumspb.EventType, set func(*historypb.HistoryEvent)) int64 {
+	if h.begin.IsZero() {
+		h.begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	}
+	e := &historypb.HistoryEvent{EventId: int64(len(h.events) + 1), EventType: kind}
+	e.EventTime = timestamppb.New(h.begin.Add(time.Duration(len(h.events)) * 100 * time.Millisecond))
+	set(e)
+	h.events = append(h.events, e)
+	return e.EventId
+}
+
+func (h *history) payload(v any) *commonpb.Payloads {
+	h.t.Helper()
+	p, err := converter.GetDefaultDataConverter().ToPayloads(v)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return p
+}
+
+func (h *history) scheduled(id, kind string, in any) int64 {
+	return h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{
+			ActivityId: id, ActivityType: &commonpb.ActivityType{Name: kind}, Input: h.payload(in)}}
+	})
+}
+
+func (h *history) started(scheduled int64, attempt int32, last *failurepb.Failure) {
+	h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{
+			ScheduledEventId: scheduled, Attempt: attempt, LastFailure: last}}
+	})
+}
+
+func (h *history) completed(scheduled int64, out any) {
+	h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
+			ScheduledEventId: scheduled, Result: h.payload(out)}}
+	})
+}
+
+// call is an activity from its schedule to its result.
+func (h *history) call(id, kind string, in, out any) {
+	s := h.scheduled(id, kind, in)
+	h.started(s, 1, nil)
+	h.completed(s, out)
+}
+
+func (h *history) child(id, workflow string) int64 {
+	init := h.add(enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED, func(*historypb.HistoryEvent) {})
+	h.add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionStartedEventAttributes{ChildWorkflowExecutionStartedEventAttributes: &historypb.ChildWorkflowExecutionStartedEventAttributes{
+			InitiatedEventId: init, WorkflowType: &commonpb.WorkflowType{Name: workflow},
+			WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}}}
+	})
+	return init
+}
+
+func (h *history) childDone(init int64) {
+	h.add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionCompletedEventAttributes{ChildWorkflowExecutionCompletedEventAttributes: &historypb.ChildWorkflowExecutionCompletedEventAttributes{InitiatedEventId: init}}
+	})
+}
+
+func (h *history) continuedAsNew(run string) {
+	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes{WorkflowExecutionContinuedAsNewEventAttributes: &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: run}}
+	})
+}
+
+// answer is a model's result; names are the tools that it calls.
+func answer(t *testing.T, text string, names ...string) *contract.ModelResult {
+	t.Helper()
+	m := contract.Message{Role: contract.RoleAssistant, Text: text}
+	for i, n := range names {
+		m.Calls = append(m.Calls, contract.ToolCall{ID: fmt.Sprint(i), Name: n})
+	}
+	raw, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &contract.ModelResult{Message: raw, Model: "acme/m", Usage: contract.Usage{Calls: 1, Input: 12, Output: 3}}
+}
+
+func toolMessage(t *testing.T, text string, failed bool) *contract.ToolResult {
+	t.Helper()
+	raw, err := (&contract.Message{Role: contract.RoleTool, Text: text, Error: failed}).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &contract.ToolResult{Message: raw, Error: failed}
+}
+
+// rateLimited is how Temporal records an attempt that failed.
+var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}
+
+func TestEventsBecomeLines(t *testing.T) {
+	tests := map[string]struct {
+		build func(h *history)
+		want  string
+	}{
+		"the worker's choice of a model is named": {
+			build: func(h *history) {
+				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
+			},
+			want: "model: acme/m\n    0.2s                            x.json:1:2: warning: odd\n",
+		},
+		"scripted answers are named as such": {
+			build: func(h *history) {
+				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "script"})
+			},
+			want: "model: script (scripted answers, no model is called)\n",
+		},
+		"a node with a tool": {
+			build: func(h *history) {
+				h.call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "search", "set_state"))
+				h.call("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, toolMessage(h.t, "12345", false))
+				h.call("find#1/tool/1.2", contract.ActivityTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, toolMessage(h.t, "no such page", true))
+				h.call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "Found it."))
+			},
+			want: `    0.0s  find#1                    started
+    0.2s  find#1                    model call 1: calls search, set_state (12+3 tokens, 0.2 s)
+    0.5s  find#1                    tool search {"q":"go"}: 5 characters, 0.2 s
+    0.8s  find#1                    tool fetch {}: error: no such page
+    1.1s  find#1                    model call 2: "Found it." (12+3 tokens, 0.2 s)
+    1.1s  find#1                    finished
+`,
+		},
+		"an answer without tools to call ends a node whose budget is spent": {
+			build: func(h *history) {
+				h.call("n#1/model/5", contract.ActivityModel, contract.ModelInput{NoTools: true}, answer(h.t, "enough", "search"))
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 5: "enough" (12+3 tokens, 0.2 s)
+    0.2s  n#1                       finished
+`,
+		},
+		"wrong JSON does not end a node": {
+			build: func(h *history) {
+				r := answer(h.t, "{}")
+				r.Checked = &contract.Checked{Errors: []contract.FieldError{{Path: "$", Message: "'title' is a required property"}}}
+				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 1: its JSON is wrong in 1 places, the first: $: 'title' is a required property (12+3 tokens, 0.2 s)
+`,
+		},
+		"attempts and failures": {
+			build: func(h *history) {
+				s := h.scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.started(s, 3, rateLimited)
+				h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
+					e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited}}
+				})
+			},
+			want: `    0.0s  n#1                       started
+    0.1s  n#1                       model call 1: attempt 3, after rate_limited: slow down
+    0.2s  n#1                       model call 1: failed: rate_limited: slow down
+`,
+		},
+		"a judge, at the entry too": {
+			build: func(h *history) {
+				h.call("START/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
+				h.call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
+			},
+			want: `    0.2s  START                     judge "Is it long?": yes (900 words), scripted
+    0.5s  n#1                       judge "Done?": no
+`,
+		},
+		"ids and texts of others cannot move the cursor": {
+			build: func(h *history) {
+				h.call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "x\x1b[2J\r\n\u202ey"))
+			},
+			want: `    0.0s  a/b#1                     started
+    0.2s  a/b#1                     model call 1: "x[2J y" (12+3 tokens, 0.2 s)
+    0.2s  a/b#1                     finished
+`,
+		},
+		"payloads that nobody here can read": {
+			build: func(h *history) {
+				s := h.scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
+					e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
+						ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}}}
+				})
+			},
+			want: `    0.0s  n#1                       started
+    0.1s  n#1                       model call 1: done
+`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &history{t: t}
+			tc.build(h)
+			var out bytes.Buffer
+			f := (&app{stderr: &out}).newFollower(nil, "root", "r")
+			track := newTrack("root", "r", "")
+			for _, e := range h.events {
+				f.event(track, e)
+			}
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// fakeEvents is a history as the client gives it, with perhaps an error at its end.
+type fakeEvents struct {
+	next func() (*historypb.HistoryEvent, bool)
+	stop func()
+	e    *historypb.HistoryEvent
+	ok   bool
+	err  error
+}
+
+func newEvents(h *history, err error) *fakeEvents {
+	f := &fakeEvents{err: err}
+	f.next, f.stop = iter.Pull(func(yield func(*historypb.HistoryEvent) bool) {
+		for _, e := range h.events {
+			if !yield(e) {
+				return
+			}
+		}
+	})
+	h.t.Cleanup(f.stop)
+	f.e, f.ok = f.next()
+	return f
+}
+
+func (f *fakeEvents) HasNext() bool { return f.ok || f.err != nil }
+
+func (f *fakeEvents) Next() (*historypb.HistoryEvent, error) {
+	if !f.ok {
+		err := f.err
+		f.err = nil
+		return nil, err
+	}
+	e := f.e
+	f.e, f.ok = f.next()
+	return e, nil
+}
+
+// fakeRun is a closed run.
+type fakeRun struct {
+	client.WorkflowRun
+	result contract.RunResult
+	err    error
+}
+
+func (r fakeRun) Get(_ context.Context, v any) error {
+	if r.err == nil {
+		*v.(*contract.RunResult) = r.result
+	}
+	return r.err
+}
+
+func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
+	first, second, branch, sub := &history{t: t}, &history{t: t}, &history{t: t}, &history{t: t}
+	init := first.child("root/left#1", contract.WorkflowBranch)
+	first.childDone(init)
+	first.continuedAsNew("r2")
+	second.call("last#3/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "bye"))
+	branch.call("left#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "expert"))
+	init = branch.child("root/left#1:call7", contract.WorkflowFlow)
+	branch.childDone(init)
+	sub.call("think#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "hm"))
+	text := "all done"
+	c := &mocks.Client{}
+	all := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
+	cut := &history{t: t, events: branch.events[:4]}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, all).Return(newEvents(first, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r2", true, all).Return(newEvents(second, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(cut, serviceerror.NewUnavailable("gone"))).Once()
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(branch, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1:call7", "run of root/left#1:call7", true, all).Return(newEvents(sub, nil))
+	c.On("GetWorkflow", mock.Anything, "root", "r2").Return(fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}})
+	var stdout, stderr bytes.Buffer
+	a := &app{stdout: &stdout, stderr: &stderr}
+	f := a.newFollower(&config.Temporal{Client: c, Address: "here:1"}, "root", "r1")
+	if err := f.toTheEnd(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.String() != "all done\n" {
+		t.Errorf("stdout is %q, want the result alone", stdout.String())
+	}
+	want := `    0.0s  left#1                    started
+    0.2s  left#1                    model call 1: calls expert (12+3 tokens, 0.2 s)
+no contact with Temporal at here:1; trying again
+    0.0s  left#1 › think#1          started
+    0.2s  left#1 › think#1          model call 1: "hm" (12+3 tokens, 0.2 s)
+    0.2s  left#1 › think#1          finished
+    0.0s  last#3                    started
+    0.2s  last#3                    model call 1: "bye" (12+3 tokens, 0.2 s)
+    0.2s  last#3                    finished
+the result below comes from scripted answers, not from a model
+`
+	if diff := cmp.Diff(want, stderr.String()); diff != "" {
+		t.Errorf("stderr (-want +got):\n%s", diff)
+	}
+}
+
+func TestInterruptDetaches(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	c := &mocks.Client{}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, mock.Anything).Return(newEvents(&history{t: t}, context.Canceled))
+	var stderr bytes.Buffer
+	a := &app{stderr: &stderr}
+	if code := a.exit(a.newFollower(&config.Temporal{Client: c}, "root", "r1").toTheEnd(ctx)); code != exitDetached {
+		t.Errorf("exit code %d, want %d", code, exitDetached)
+	}
+	if want := "detached; the run goes on; follow it with: starter follow root\n"; stderr.String() != want {
+		t.Errorf("stderr is %q, want %q", stderr.String(), want)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	text := "# Title"
+	failure := &contract.Failure{Class: contract.ClassNoExit, Text: "no exit node ran", Node: "pick", Step: 2, At: "x.json:7",
+		Remedy: "add an edge", Answers: []contract.Answer{{Execution: "pick#2", Question: "Is it good?", Reason: "no"}}}
+	tests := map[string]struct {
+		run        fakeRun
+		output     string
+		code       int
+		wantStdout string
+		wantStderr string
+	}{
+		"text":            {run: fakeRun{result: contract.RunResult{ResultText: &text}}, wantStdout: "# Title\n"},
+		"data":            {run: fakeRun{result: contract.RunResult{ResultData: json.RawMessage(`{"a":1}`)}}, wantStdout: "{\"a\":1}\n"},
+		"as JSON":         {run: fakeRun{result: contract.RunResult{Status: "completed", ResultText: &text, FlowHash: "h"}}, output: "json", wantStdout: "{\n  \"status\": \"completed\",\n  \"result_text\": \"# Title\",\n  \"exit_outputs\": null,\n  \"usage\": {\n    \"calls\": 0,\n    \"input_tokens\": 0,\n    \"output_tokens\": 0\n  },\n  \"flow_hash\": \"h\"\n}\n"},
+		"scripted answer": {run: fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}}, wantStdout: "# Title\n", wantStderr: "the result below comes from scripted answers, not from a model\n"},
+		"a failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
+  where:  node "pick", step 2, x.json:7
+  what:   no exit node ran
+          pick#2 asked "Is it good?": no (no)
+  remedy: add an edge
+`},
+		"an error of somebody else's": {run: fakeRun{err: errors.New("strange")}, code: exitFailed, wantStderr: "starter: run root failed: unavailable\n  what:   strange\n"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &mocks.Client{}
+			c.On("GetWorkflow", mock.Anything, "root", "r").Return(tc.run)
+			var stdout, stderr bytes.Buffer
+			a := &app{stdout: &stdout, stderr: &stderr, flags: flags{output: tc.output}}
+			code := a.exit(a.conclude(context.Background(), &config.Temporal{Client: c}, "root", "r"))
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if diff := cmp.Diff(tc.wantStdout, stdout.String()); diff != "" {
+				t.Errorf("stdout (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantStderr, stderr.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestIDs(t *testing.T) {
+	for name, want := range map[string]string{
+		"Data Analyzer": "data-analyzer-", "  Ünïcode & more!  ": "n-code-more-", "": "flow-", "日本": "flow-",
+		string(bytes.Repeat([]byte("long "), 100)): "long-long-long-long-long-long-long-long-long-long-long-long-",
+	} {
+		got := newID(name)
+		if len(got) != len(want)+8 || got[:len(want)] != want {
+			t.Errorf("newID(%q) = %q, want %s and 8 characters", name, got, want)
+		}
+	}
+	for id, want := range map[string]string{"a-b/c#1": "'a-b/c#1'", "plain-1": "plain-1", "it's": `'it'\''s'`, "": "''"} {
+		if got := quoted(id); got != want {
+			t.Errorf("quoted(%q) = %s, want %s", id, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/worker/config"
+)
+
+// maxRead bounds every file that is read here: one byte above what a document may have,
+// so that its own message says so.
+const maxRead = source.MaxBytes + 1
+
+// readFile reads a file, or standard input for "-".
+func (a *app) readFile(flag, name string) ([]byte, error) {
+	if name == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.stdin, maxRead))
+		if err != nil {
+			return nil, bad("read %s from standard input: %v", flag, err)
+		}
+		return data, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, bad("read %s: %v", flag, cause(err))
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, bad("read %s: %s is a folder; name a file", flag, name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxRead))
+	if err != nil {
+		return nil, bad("read %s: %v", flag, err)
+	}
+	return data, nil
+}
+
+// cause shortens the error of a file: "open x: no such file or directory".
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return err
+}
+
+// compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed,
+// where one is an error.
+func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, error) {
+	data, err := a.readFile("the flow", file)
+	if err != nil {
+		return nil, err
+	}
+	name := file
+	if file == "-" {
+		name = "stdin"
+	}
+	res, diags := specadapter.Load(name, data, cfg.Reading(a.flags.dialect, a.flags.profile))
+	for _, d := range diags {
+		a.say("%s", d)
+	}
+	if res == nil {
+		return nil, coded(exitBadInput)
+	}
+	return res, nil
+}
+
+// readInput gives the text for the flow.
+func (a *app) readInput() (string, error) {
+	text := a.flags.input
+	if name, ok := strings.CutPrefix(text, "@"); ok || text == "-" {
+		if text == "-" && a.flags.flow == "-" {
+			return "", bad("-flow and -input are both standard input; name a file for one of them")
+		}
+		if ok && name == "" {
+			return "", bad("-input is @ without a file; write @FILE")
+		}
+		if text == "-" {
+			name = "-"
+		}
+		data, err := a.readFile("-input", name)
+		if err != nil {
+			return "", err
+		}
+		text = string(data)
+	}
+	if !utf8.ValidString(text) {
+		return "", bad("-input is not valid UTF-8; convert it, or give the text of the file")
+	}
+	return text, nil
+}
+
+// readScript gives the script, or nil.
+func (a *app) readScript() ([]byte, error) {
+	if a.flags.script == "" {
+		return nil, nil
+	}
+	data, err := a.readFile("-script", a.flags.script)
+	if err != nil {
+		return nil, err
+	}
+	script, err := llm.ParseScript(a.flags.script, data)
+	if err != nil {
+		return nil, badInput{contract.FailureOf(err).Text}
+	}
+	return script, nil
+}
+
+// chooseModel gives the model that the caller names, by flag or WEFT_MODEL; a script
+// without a model means the scripted one. Empty leaves it to the worker.
+func (a *app) chooseModel() (string, error) {
+	model := a.flags.model
+	if model == "" {
+		model, _ = a.env.LookupEnv("WEFT_MODEL")
+	}
+	switch {
+	case model == "" && a.flags.script != "":
+		return llm.ScriptModel, nil
+	case model == llm.ScriptModel && a.flags.script == "":
+		return "", bad("the model is script, but there is no script; give one with -script FILE")
+	case model != "" && model != llm.ScriptModel && !strings.Contains(model, "/"):
+		return "", bad("the model %q is not provider/model; write for example openai/%s", model, model)
+	}
+	return model, nil
+}

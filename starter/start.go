@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// maxInput is the most that Temporal takes as a run's input, with room for its envelope.
+const maxInput = 1_900 << 10
+
+// start runs a flow: everything that can be wrong is looked at before a server is needed.
+func (a *app) start(ctx context.Context, _ []string) error {
+	if a.flags.flow == "" {
+		return bad("there is no flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	in, name, err := a.input(cfg)
+	if err != nil {
+		return err
+	}
+	temporal, err := a.connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	id := a.flags.id
+	if id == "" {
+		id = newID(name)
+	}
+	run, err := temporal.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: id, TaskQueue: cfg.TaskQueue, StaticSummary: cut(name, 200),
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+	}, contract.WorkflowFlow, in)
+	var open *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &open) {
+		return bad("a run with the id %q is open already; follow it with: starter follow %s, or choose another -id", id, quoted(id))
+	}
+	if err != nil {
+		return fmt.Errorf("start the run %q: %w", id, err)
+	}
+	a.say("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, temporal.Namespace, temporal.Address)
+	if a.flags.detach {
+		fmt.Fprintln(a.stdout, id)
+		a.say("detached; follow it with: starter follow %s", quoted(id))
+		return nil
+	}
+	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
+	f.queue = cfg.TaskQueue
+	if in.Model != "" {
+		f.model(in.Model)
+	}
+	return f.toTheEnd(ctx)
+}
+
+// input puts together what the run needs, and the flow's name. A wrong flow does not hide
+// what is wrong with the rest.
+func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
+	res, flowErr := a.compile(cfg, a.flags.flow)
+	text, inputErr := a.readInput()
+	script, scriptErr := a.readScript()
+	model, modelErr := a.chooseModel()
+	if err := errors.Join(inputErr, scriptErr, modelErr); err != nil {
+		return nil, "", badInput{errors.Join(plainly(flowErr), err).Error()}
+	}
+	if flowErr != nil {
+		return nil, "", flowErr
+	}
+	in := &contract.RunInput{
+		V: contract.Version, Input: text, Model: model, Script: script, MaxSteps: a.flags.maxSteps,
+		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
+	}
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return nil, "", bad("encode the run's input: %v", err)
+	}
+	if len(encoded) > maxInput {
+		return nil, "", bad("the run's input is %d bytes with flow, text (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
+			len(encoded), len(text), len(script), maxInput)
+	}
+	return in, res.Flow.Name, nil
+}
+
+// plainly drops an error that has been printed.
+func plainly(err error) error {
+	var code coded
+	if errors.As(err, &code) {
+		return nil
+	}
+	return err
+}
+
+// newID makes a workflow id of a flow's name: its letters and digits, and 8 random
+// characters.
+func newID(name string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else if b.Len() > 0 && !strings.HasSuffix(b.String(), "-") {
+			b.WriteByte('-')
+		}
+		if b.Len() >= 60 {
+			break
+		}
+	}
+	slug := strings.Trim(b.String(), "-")
+	if slug == "" {
+		slug = "flow"
+	}
+	return slug + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+// quoted makes an id safe to paste into a shell.
+func quoted(id string) string {
+	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,") == "" && id != "" {
+		return id
+	}
+	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}

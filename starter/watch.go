@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// A history shows an attempt only when the call is over, and nothing at all while no
+// worker is there. So the follower also asks, when a run is quiet.
+const (
+	watchEvery = time.Second
+	// quiet is how long a run may be without events before it is asked about.
+	quiet = 1500 * time.Millisecond
+	// unclaimed is how long a task may wait for a worker before that is worth a line.
+	unclaimed = 3 * time.Second
+	// maxAsked bounds how many runs are asked about at a time.
+	maxAsked = 20
+)
+
+// watch asks about quiet runs until ctx is done.
+func (f *follower) watch(ctx context.Context) {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, t := range f.quiet() {
+			f.look(ctx, t)
+		}
+	}
+}
+
+// quiet lists the runs that wait for something.
+func (f *follower) quiet() []*track {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*track
+	for _, t := range f.tracks {
+		if time.Since(t.changed) > quiet && (len(t.calls) > 0 || t.id == f.id) && len(out) < maxAsked {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// look asks about one run. What goes wrong here is said where the history is read.
+func (f *follower) look(ctx context.Context, t *track) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := f.temporal.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
+	if err != nil {
+		return
+	}
+	now := time.Now()
+	waits := false
+	if task := d.GetPendingWorkflowTask(); task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED {
+		waits = now.Sub(task.GetScheduledTime().AsTime()) > unclaimed
+	}
+	for _, p := range d.GetPendingActivities() {
+		f.attempts(t, p)
+		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+			waits = waits || now.Sub(p.GetScheduledTime().AsTime()) > unclaimed
+		}
+	}
+	if waits {
+		f.unclaimed(ctx)
+	}
+}
+
+// attempts says that an attempt has failed and when the next one is.
+func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	failed := p.GetAttempt() - 1
+	for _, c := range t.calls {
+		if c.id != p.GetActivityId() || failed <= c.told || p.GetLastFailure() == nil {
+			continue
+		}
+		c.told = failed
+		next := "next one under way"
+		if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
+			next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
+		}
+		f.line(time.Now(), c.node, "%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
+	}
+}
+
+// unclaimed says that no worker takes tasks, once until something happens again.
+func (f *follower) unclaimed(ctx context.Context) {
+	d, err := f.temporal.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+		Namespace: f.temporal.Namespace, TaskQueue: queueOf(f.queue), TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
+	})
+	if err != nil {
+		return
+	}
+	var last time.Time
+	for _, p := range d.GetPollers() {
+		if at := p.GetLastAccessTime().AsTime(); at.After(last) {
+			last = at
+		}
+	}
+	seen := "no worker polls"
+	if !last.IsZero() {
+		seen = fmt.Sprintf("no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds())
+	}
+	f.once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
+		seen, f.queue, f.temporal.Namespace, f.temporal.Address)
+}

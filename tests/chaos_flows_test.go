@@ -1,0 +1,191 @@
+package tests
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// chaosFlow is a sample flow with the model that answers it. What the model says depends on
+// nothing but what it is shown, so that a run's result says whether it was shown the right
+// things.
+type chaosFlow struct {
+	name, doc, input string
+	// maxEvents, if set, makes the run continue as new at every boundary.
+	maxEvents int
+	// say is the model, by the mark in a node's prompt; "judge" answers conditions.
+	say map[string]func(talk) says
+	// unknown is the result where a call that must not be repeated was cut off.
+	unknown string
+}
+
+// talk is what a model is shown.
+type talk struct {
+	// turn is 1 for the first call of a node's execution.
+	turn int
+	// all are the contents of the messages behind the system message, by role.
+	users, replies []string
+	// last is the content of the last message.
+	last string
+}
+
+// says is what a model says: text, or calls of tools.
+type says struct {
+	text  string
+	calls []asks
+}
+
+// asks is one tool call; arguments are JSON.
+type asks struct{ tool, arguments string }
+
+func text(format string, args ...any) says { return says{text: fmt.Sprintf(format, args...)} }
+
+func calls(c ...asks) says { return says{calls: c} }
+
+// constant says the same whatever it is shown.
+func constant(s string) func(talk) says { return func(talk) says { return says{text: s} } }
+
+// digest says what it was shown, so that the result tells the order and the wording of it.
+func digest(t talk) says {
+	return text("%d messages, seen: %s", len(t.users)+len(t.replies), strings.Join(append(t.users, t.replies...), " | "))
+}
+
+// writes sets the state key k to its own name and then says so.
+func writes(name string) func(talk) says {
+	return func(t talk) says {
+		if t.turn == 1 {
+			return calls(asks{"set_state", `{"key":"k","value":"` + name + `"}`}, asks{"list_state_keys", "{}"})
+		}
+		return text("%s wrote, replies %v", name, t.replies)
+	}
+}
+
+// reads gets the state key k and says all that it was shown.
+func reads(t talk) says {
+	if t.turn == 1 {
+		return calls(asks{"get_state", `{"keys":["k"]}`})
+	}
+	return digest(t)
+}
+
+const (
+	plainAnswer = `"generation_prompt":"","response_format":{"type":1},"execution_plan":""`
+	oneExit     = `"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"END"}]`
+)
+
+// unequal has a branch of one node and one of two, and a deferred join.
+const unequal = `{"name":"chaos fork",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]"},{"id":"b","name":"B","prompt":"[b]"},{"id":"c","name":"C","prompt":"[c]"},
+{"id":"j","name":"J","prompt":"[j]","defer":true,"is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},{"id":"e3","source":"b","target":"c"},
+{"id":"e4","source":"a","target":"j"},{"id":"e5","source":"c","target":"j"},{"id":"e6","source":"j","target":"END"}]}`
+
+var forkSays = map[string]func(talk) says{"[a]": writes("a"), "[b]": writes("b"), "[c]": digest, "[j]": reads}
+
+var chaosFlows = []chaosFlow{
+	{name: "fork, deferred join", doc: unequal, input: "go", say: forkSays},
+	{
+		name: "fork, continued as new", doc: unequal, input: "go on", maxEvents: 1, say: forkSays,
+	},
+	{
+		name: "plain join", input: "go",
+		doc: `{"name":"chaos join",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]"},{"id":"b","name":"B","prompt":"[b]"},{"id":"j","name":"J","prompt":"[j]","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
+{"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]}`,
+		say: map[string]func(talk) says{"[a]": writes("a"), "[b]": digest, "[j]": reads},
+	},
+	{
+		name: "judged loop", input: "go round",
+		doc: `{"name":"chaos loop",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]"},{"id":"x","name":"X","prompt":"[x]","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
+{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`,
+		say: map[string]func(talk) says{
+			"[a]": func(t talk) says { return text("lap %d", lap(t.last)+1) },
+			"[x]": digest,
+			"judge": func(t talk) says {
+				if strings.Contains(t.last, "again?") == (lap(t.last) < 3) {
+					return text(`{"answer":"yes","reason":"lap %d"}`, lap(t.last))
+				}
+				return text(`{"answer":"no"}`)
+			},
+		},
+	},
+	{
+		name: "agent with MCP tools", input: "find all",
+		doc: `{"name":"chaos tools",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"}]}],` + oneExit + `}`,
+		say: map[string]func(talk) says{"[a]": func(t talk) says {
+			switch t.turn {
+			case 1:
+				return calls(asks{"search", `{"n":1}`}, asks{"search", `{"n":2}`})
+			case 2:
+				return calls(asks{"list_state_keys", "{}"}, asks{"search", `{"n":3}`})
+			}
+			return digest(t)
+		}},
+	},
+	{
+		name: "sub-agents", input: "ask",
+		doc: `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+"agents":[{"id":"main","name":"Main",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]}],` + oneExit + `},
+{"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"}]}],` + oneExit + `}]}`,
+		say: map[string]func(talk) says{
+			"[a]": func(t talk) says {
+				if t.turn == 1 {
+					return calls(asks{"call_sub_agent", `{"user_question":"one"}`}, asks{"call_sub_agent", `{"user_question":"two"}`})
+				}
+				return digest(t)
+			},
+			"[s]": func(t talk) says {
+				if t.turn == 1 {
+					return calls(asks{"search", `{"n":7}`})
+				}
+				return digest(t)
+			},
+		},
+	},
+	{
+		name: "JSON with a repair", input: "count",
+		doc: `{"name":"chaos output","generation_prompt":"","execution_plan":"",
+"response_format":{"type":2,"payload":{"format":"JSON","output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}},
+"nodes":[{"id":"a","name":"A","prompt":"[a]","is_exit_node":true}],` + oneExit + `}`,
+		say: map[string]func(talk) says{"[a]": func(t talk) says {
+			if t.turn == 1 {
+				return text(`{"n":"many"}`)
+			}
+			return text(`{"n":%d}`, len(t.users))
+		}},
+	},
+	{
+		name: "tool that must not be repeated", input: "write to them",
+		doc: `{"name":"chaos mail",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"send","data_connection_id":"mail"}]}],` + oneExit + `}`,
+		say: map[string]func(talk) says{"[a]": func(t talk) says {
+			switch {
+			case t.turn == 1:
+				return calls(asks{"send", `{"n":1}`})
+			case strings.HasPrefix(t.last, "outcome unknown: "):
+				return text("perhaps it was sent")
+			}
+			return text("sent: %s", t.last)
+		}},
+		unknown: "perhaps it was sent",
+	},
+}
+
+var laps = regexp.MustCompile(`lap (\d+)`)
+
+// lap is the last lap that a text mentions.
+func lap(s string) int {
+	found := laps.FindAllStringSubmatch(s, -1)
+	if len(found) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(found[len(found)-1][1])
+	return n
+}

@@ -1,0 +1,210 @@
+// Package config reads the settings of worker and starter: one YAML file, the
+// environment and flags; and it makes the Temporal client from Temporal's own settings.
+//
+// A flag wins over the environment, that over the file, that over the default. Whatever
+// is wrong is reported at once, with its place. The file holds no secret: it names
+// environment variables, and each variable NAME can be given as a file NAME_FILE instead.
+// Nothing else in the project but the commands themselves reads the environment.
+//
+// Start at [Load]; the settings there are stand in settings.go.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/viper"
+	"go.temporal.io/sdk/contrib/envconfig"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// DefaultFile is the file that is read, if it is there, when none is named.
+const DefaultFile = "weft.yaml"
+
+// fileVariable names the file; prefix begins the name of every other variable.
+const (
+	fileVariable = "WEFT_CONFIG"
+	prefix       = "WEFT_"
+)
+
+// Env is the environment; [OS] is the process's own.
+type Env = envconfig.EnvLookup
+
+// OS is the environment of this process.
+var OS Env = envconfig.EnvLookupOS
+
+// Options say where settings come from.
+type Options struct {
+	// File is the flag -config; empty means WEFT_CONFIG, or else [DefaultFile] if there
+	// is one.
+	File string
+	// Env is the environment; nil means [OS].
+	Env Env
+	// Flags hold settings that were given as flags, by key, such as "task_queue".
+	Flags map[string]string
+}
+
+// Config holds all settings, checked and with defaults filled in.
+type Config struct {
+	// File is the file that was read, or "".
+	File string
+	// TaskQueue is where workers poll and runs are started.
+	TaskQueue string
+	// Model is provider/model for flows that name none. Empty: [Config.DefaultModel]
+	// looks at the environment.
+	Model  string
+	Limits plan.Limits
+	Policy plan.Policy
+	Worker Worker
+	// AllowPrivate and AllowHosts say which addresses a flow's own URLs may lead to.
+	AllowPrivate bool
+	AllowHosts   []string
+	// Providers are keyed by name, Connections by id; Tools maps names to ids.
+	Providers   map[string]Provider
+	Connections map[string]Connection
+	Tools       map[string]string
+	// Warnings say what is probably a mistake but keeps nothing from working.
+	Warnings []string
+
+	env Env
+}
+
+// Worker holds the settings of one worker process.
+type Worker struct {
+	// Activities and WorkflowTasks are how many run at the same time.
+	Activities    int
+	WorkflowTasks int
+	// StickyCache is how many runs stay in memory between their tasks.
+	StickyCache int
+	// StopTimeout is how long running activities may go on after a signal to stop.
+	StopTimeout time.Duration
+}
+
+// Provider configures one provider of models.
+type Provider struct {
+	Kind    string
+	BaseURL string
+	// KeyEnv names the variable that holds the key; empty means the kind's own.
+	KeyEnv string
+	// Headers may refer to variables as ${NAME}.
+	Headers      map[string]string
+	Proxy        string
+	Unary        bool
+	FirstSeconds int
+	IdleSeconds  int
+	MaxBodyBytes int
+}
+
+// Connection configures one tool server.
+type Connection struct {
+	Transport string
+	URL       string
+	// Headers and Env may refer to variables as ${NAME}.
+	Headers        map[string]string
+	Command        string
+	Args           []string
+	Env            map[string]string
+	Dir            string
+	TimeoutSeconds int
+	ConnectSeconds int
+	Retry          string
+	CAFile         string
+	CertFile       string
+	KeyFile        string
+	Proxy          string
+}
+
+// Problems is the error of settings that are wrong: all that is, one line each.
+type Problems []string
+
+// Error joins the problems with line breaks.
+func (p Problems) Error() string { return strings.Join(p, "\n") }
+
+// Load reads all settings. Its error is of type [Problems].
+func Load(o Options) (*Config, error) {
+	if o.Env == nil {
+		o.Env = OS
+	}
+	l := &loader{
+		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
+		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
+	}
+	l.readFile(o.File)
+	l.readEnvironment()
+	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
+		l.give(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
+	}
+	for _, s := range settings {
+		s.take(l, s.key)
+	}
+	if len(l.problems) > 0 {
+		return nil, l.problems
+	}
+	return l.cfg, nil
+}
+
+// loader is one call of [Load] under way. Viper layers the single values. What is keyed
+// by an author's names (providers, connections, tools) goes around it, because viper
+// lower-cases keys and splits them at dots, and ids and headers keep neither.
+type loader struct {
+	cfg    *Config
+	values *viper.Viper
+	// file holds the single values of the file until viper takes them.
+	file map[string]any
+	// origin says where a value of each key came from, for messages.
+	origin map[string]string
+	// env holds the variables with the prefix that are not empty.
+	env      map[string]string
+	problems Problems
+}
+
+func (l *loader) problem(format string, args ...any) {
+	l.problems = append(l.problems, fmt.Sprintf(format, args...))
+}
+
+// give sets a value above the file's and above all that were given before.
+func (l *loader) give(key string, value any, origin string) {
+	l.values.Set(key, value)
+	l.origin[key] = origin
+}
+
+// readFile finds, parses and checks the file.
+func (l *loader) readFile(name string) {
+	must := true
+	if name == "" {
+		name, _ = l.cfg.env.LookupEnv(fileVariable)
+	}
+	if name == "" {
+		name, must = DefaultFile, false
+	}
+	data, err := os.ReadFile(name)
+	if !must && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.problem("read the configuration: %v; name another file with -config or %s", err, fileVariable)
+		return
+	}
+	l.cfg.File = name
+	doc, diags := source.Parse(name, data)
+	for _, d := range diags {
+		if d.Code != source.CodeEmpty {
+			l.problem("%s", d)
+		}
+	}
+	if doc == nil || doc.Root.Kind == source.Null {
+		return
+	}
+	l.section(name, "", doc.Root)
+	if err := l.values.MergeConfigMap(l.file); err != nil {
+		l.problem("read the configuration %s: %v", name, err)
+	}
+}

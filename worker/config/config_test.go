@@ -1,0 +1,282 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/workflows/plan"
+)
+
+// fakeEnv is an environment of its own: no test reads that of whoever runs it.
+type fakeEnv map[string]string
+
+func (e fakeEnv) LookupEnv(name string) (string, bool) {
+	v, ok := e[name]
+	return v, ok
+}
+
+func (e fakeEnv) Environ() []string {
+	var out []string
+	for k, v := range e {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
+
+// write puts a settings file into a folder of its own.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func load(t *testing.T, text string, env fakeEnv) *Config {
+	t.Helper()
+	cfg, err := Load(Options{File: write(t, text), Env: env})
+	if err != nil {
+		t.Fatalf("Load() error: %v", err)
+	}
+	return cfg
+}
+
+func TestDefaults(t *testing.T) {
+	cfg, err := Load(Options{Env: fakeEnv{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.TaskQueue != "weft" || cfg.Model != "" || cfg.File != "" || cfg.AllowPrivate {
+		t.Errorf("defaults are %+v", cfg)
+	}
+	if diff := cmp.Diff(plan.DefaultLimits, cfg.Limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
+		t.Errorf("policy (-want +got):\n%s", diff)
+	}
+	if want := (Worker{200, 100, 2000, 30 * time.Second}); cfg.Worker != want {
+		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
+	}
+}
+
+func TestLayers(t *testing.T) {
+	file := write(t, "task_queue: file\nmodel: file/m\nlimits: {max_steps: 7}\nworker: {stop_timeout: 5s}\n")
+	tests := map[string]struct {
+		env       fakeEnv
+		flags     map[string]string
+		wantQueue string
+		wantModel string
+		wantSteps int
+	}{
+		"the file wins over defaults":      {wantQueue: "file", wantModel: "file/m", wantSteps: 7},
+		"the environment wins over it":     {env: fakeEnv{"WEFT_TASK_QUEUE": "env", "WEFT_LIMITS_MAX_STEPS": "9"}, wantQueue: "env", wantModel: "file/m", wantSteps: 9},
+		"a flag wins over the environment": {env: fakeEnv{"WEFT_TASK_QUEUE": "env"}, flags: map[string]string{"task_queue": "flag"}, wantQueue: "flag", wantModel: "file/m", wantSteps: 7},
+		"an empty variable is none":        {env: fakeEnv{"WEFT_MODEL": ""}, wantQueue: "file", wantModel: "file/m", wantSteps: 7},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if tc.env == nil {
+				tc.env = fakeEnv{}
+			}
+			tc.env["WEFT_CONFIG"] = file
+			cfg, err := Load(Options{Env: tc.env, Flags: tc.flags})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.TaskQueue != tc.wantQueue || cfg.Model != tc.wantModel || cfg.Limits.MaxSteps != tc.wantSteps {
+				t.Errorf("queue %q, model %q, steps %d; want %q, %q, %d", cfg.TaskQueue, cfg.Model, cfg.Limits.MaxSteps, tc.wantQueue, tc.wantModel, tc.wantSteps)
+			}
+			if cfg.Worker.StopTimeout != 5*time.Second || cfg.File != file {
+				t.Errorf("stop timeout %v of file %q", cfg.Worker.StopTimeout, cfg.File)
+			}
+		})
+	}
+}
+
+// Names of the author's keep their case and their dots.
+func TestRecords(t *testing.T) {
+	cfg := load(t, `
+providers:
+  myGPT:
+    kind: compatible
+    base_url: https://models.example/v1
+    key_env: MY_KEY
+    headers: {X-Team: weft}
+    unary: true
+    first_seconds: 30
+connections:
+  Web.Search-7F:
+    url: https://tools.example/mcp
+    headers: {X-Key: "${SEARCH_KEY}"}
+    retry: never
+  files:
+    command: mcp-files
+    args: [--root, "/srv", 8]
+    env: {LOG_Level: debug}
+    dir: /srv
+tools:
+  webSearch: Web.Search-7F
+  read.file: files
+allow_hosts: [tools.example, "10.0.0.1:8080"]
+allow_private: true
+timeouts: {model: 2m, first_retry: 250ms}
+`, fakeEnv{
+		"WEFT_PROVIDERS_MYGPT_IDLE_SECONDS":    "44",
+		"WEFT_PROVIDERS_OPENAI_BASE_URL":       "http://127.0.0.1:9/v1",
+		"WEFT_CONNECTIONS_WEB_SEARCH_7F_PROXY": "http://proxy:1",
+		"WEFT_TOOLS_NEWTOOL":                   "files",
+		"WEFT_SERVICE_HOST":                    "10.1.2.3",
+	})
+	wantProviders := map[string]Provider{
+		"myGPT": {Kind: "compatible", BaseURL: "https://models.example/v1", KeyEnv: "MY_KEY",
+			Headers: map[string]string{"X-Team": "weft"}, Unary: true, FirstSeconds: 30, IdleSeconds: 44},
+		"openai": {BaseURL: "http://127.0.0.1:9/v1"},
+	}
+	if diff := cmp.Diff(wantProviders, cfg.Providers); diff != "" {
+		t.Errorf("providers (-want +got):\n%s", diff)
+	}
+	wantConnections := map[string]Connection{
+		"Web.Search-7F": {URL: "https://tools.example/mcp", Headers: map[string]string{"X-Key": "${SEARCH_KEY}"}, Retry: "never", Proxy: "http://proxy:1"},
+		"files":         {Command: "mcp-files", Args: []string{"--root", "/srv", "8"}, Env: map[string]string{"LOG_Level": "debug"}, Dir: "/srv"},
+	}
+	if diff := cmp.Diff(wantConnections, cfg.Connections); diff != "" {
+		t.Errorf("connections (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"webSearch": "Web.Search-7F", "read.file": "files", "newtool": "files"}, cfg.Tools); diff != "" {
+		t.Errorf("tools (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"tools.example", "10.0.0.1:8080"}, cfg.AllowHosts); diff != "" || !cfg.AllowPrivate {
+		t.Errorf("policy: private %v, hosts (-want +got):\n%s", cfg.AllowPrivate, diff)
+	}
+	if cfg.Policy.ModelSeconds != 120 || cfg.Policy.FirstRetryMillis != 250 {
+		t.Errorf("policy is %+v", cfg.Policy)
+	}
+	if len(cfg.Warnings) > 0 {
+		t.Errorf("warnings: %q", cfg.Warnings)
+	}
+	o := cfg.Reading("continuum", "")
+	if !o.UnboundTools["read.file"] || !o.Connections["Web.Search-7F"] || o.Dialect != "continuum" || o.Policy.ModelSeconds != 120 {
+		t.Errorf("Reading() = %+v", o)
+	}
+}
+
+func TestProblemsComeAllAtOnce(t *testing.T) {
+	tests := map[string]struct {
+		file  string
+		env   fakeEnv
+		flags map[string]string
+		want  []string
+	}{
+		"misspelt keys at every level": {
+			file: "task_que: x\nlimits:\n  max_step: 3\nproviders:\n  openai: {base_ur: x}\nzzz: 1\n",
+			want: []string{
+				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
+				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
+				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
+				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_hosts, limits, timeouts, worker, providers, connections, tools`,
+			},
+		},
+		"values of the wrong kind": {
+			file: "task_queue: [a]\nlimits: 3\nproviders: {openai: yes please}\ntools: {a: 1}\nconnections:\n  c: {args: {a: b}, env: x, timeout_seconds: -1}\n",
+			want: []string{
+				`weft.yaml:1:13: task_queue is an array, want a single value`,
+				`weft.yaml:2:9: limits is 3, want a section of settings`,
+				`weft.yaml:3:21: providers.openai is "yes please", want a section of settings`,
+				`weft.yaml:4:12: tools.a is 1, want the id of a connection`,
+				`weft.yaml:6:13: connections.c.args is an object, want a list of texts`,
+				`weft.yaml:6:26: connections.c.env is "x", want names and texts, in the file`,
+				`weft.yaml:6:46: connections.c.timeout_seconds is -1, want a whole number from 0 to 2147483647`,
+			},
+		},
+		"values out of range, wherever they come from": {
+			file:  "limits: {max_steps: 0}\ntimeouts: {model: 1500ms, tool: soon}\nallow_private: maybe\n",
+			env:   fakeEnv{"WEFT_WORKER_ACTIVITIES": "many", "WEFT_CONNECTIONS_C_TIMEOUT_SECONDS": "x", "WEFT_PROVIDERS_A_COLOUR": "red"},
+			flags: map[string]string{"limits.max_depth": "1000"},
+			want: []string{
+				`WEFT_CONNECTIONS_C_TIMEOUT_SECONDS: connections.c.timeout_seconds is "x", want a whole number from 0 to 2147483647`,
+				`WEFT_PROVIDERS_A_COLOUR: there is no such setting in providers`,
+				`weft.yaml:3:16: allow_private is "maybe", want true or false`,
+				`weft.yaml:1:21: limits.max_steps is "0", want a whole number from 1 to 1000000`,
+				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
+				`weft.yaml:2:19: timeouts.model is "1500ms", want a multiple of 1s`,
+				`weft.yaml:2:33: timeouts.tool is "soon", want a duration from 1s to 24h0m0s, such as 90s or 10m`,
+				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
+			},
+		},
+		"a key given twice": {
+			file: "model: a/b\nmodel: c/d\n",
+			want: []string{"weft.yaml:2:1: error: the key \"model\" is already at line 1 [duplicate-key]\n\tremove one of the two"},
+		},
+		"no settings at all": {file: "[1, 2]", want: []string{`weft.yaml:1:1: the file is an array, want a section of settings`}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(filepath.Dir(write(t, tc.file)))
+			if tc.env == nil {
+				tc.env = fakeEnv{}
+			}
+			_, err := Load(Options{Env: tc.env, Flags: tc.flags})
+			got, ok := err.(Problems)
+			if !ok {
+				t.Fatalf("Load() error is %v of type %T, want Problems", err, err)
+			}
+			if diff := cmp.Diff(tc.want, []string(got)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFileThatIsNotThere(t *testing.T) {
+	_, err := Load(Options{File: "no/such.yaml", Env: fakeEnv{}})
+	if want := "read the configuration: open no/such.yaml: no such file or directory; name another file with -config or WEFT_CONFIG"; err == nil || err.Error() != want {
+		t.Errorf("Load() error is %v, want %s", err, want)
+	}
+}
+
+func TestEmptyFileIsGood(t *testing.T) {
+	for name, text := range map[string]string{"empty": "", "blank": " \n", "comment": "# nothing yet\n", "null sections": "limits:\nproviders:\n  openai: {kind: }\n"} {
+		t.Run(name, func(t *testing.T) {
+			if cfg := load(t, text, fakeEnv{}); cfg.TaskQueue != "weft" {
+				t.Errorf("task queue is %q", cfg.TaskQueue)
+			}
+		})
+	}
+}
+
+func TestMisspeltVariableIsAWarning(t *testing.T) {
+	cfg := load(t, "", fakeEnv{"WEFT_TASK_QUEU": "x"})
+	if want := []string{"the environment variable WEFT_TASK_QUEU is no setting; did you mean WEFT_TASK_QUEUE?"}; !cmp.Equal(cfg.Warnings, want) {
+		t.Errorf("warnings are %q, want %q", cfg.Warnings, want)
+	}
+}
+
+// FuzzLoad checks that any file gives settings or problems, each with a place.
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{"", "model: a/b", "limits: {max_steps: 1e9}", "a: &a [*a]", "providers: {x: {headers: {a: 1}}}", "tools: {\"\": x}", "connections: {c: {args: [[]]}}"} {
+		f.Add(seed)
+	}
+	file := filepath.Join(f.TempDir(), "weft.yaml")
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := Load(Options{File: file, Env: fakeEnv{}})
+		if (cfg == nil) != (err != nil) {
+			t.Fatalf("Load() = %v, %v", cfg, err)
+		}
+		if problems, ok := err.(Problems); err != nil && (!ok || len(problems) == 0) {
+			t.Fatalf("error is %T %v, want Problems", err, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "weft.yaml") {
+			t.Errorf("problem without a place: %v", err)
+		}
+	})
+}

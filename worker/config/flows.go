@@ -1,0 +1,19 @@
+package config
+
+import "weft/specadapter"
+
+// Reading gives the options with which this configuration reads a flow's document. Empty
+// dialect and profile mean detect and default.
+func (c *Config) Reading(dialect, profile string) specadapter.Options {
+	o := specadapter.Options{
+		Dialect: dialect, Profile: profile, Limits: c.Limits, Policy: c.Policy,
+		UnboundTools: map[string]bool{}, Connections: map[string]bool{},
+	}
+	for name := range c.Tools {
+		o.UnboundTools[name] = true
+	}
+	for id := range c.Connections {
+		o.Connections[id] = true
+	}
+	return o
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weft/activities/llm"
+	"weft/activities/tool"
+)
+
+// smallModel is the default where OpenAI's key is all there is.
+const smallModel = "openai/gpt-5-mini"
+
+// ollama is the provider of a local Ollama; ollamaHost is the variable that names it.
+const (
+	ollama     = "ollama"
+	ollamaHost = "OLLAMA_HOST"
+)
+
+// LLM gives the settings of models, with keys. Default is what was configured and no
+// more, see [Config.DefaultModel]. A missing key is no error: it concerns only the flows
+// that need it. The error is of type [Problems].
+func (c *Config) LLM() (llm.Settings, error) {
+	var problems Problems
+	out := llm.Settings{Default: c.Model, Providers: map[string]llm.ProviderSettings{}}
+	for _, row := range llm.Providers {
+		if row.KeyName == "" {
+			continue
+		}
+		if _, ok := c.Providers[row.Name]; !ok {
+			out.Providers[row.Name] = c.provider(row.Name, Provider{}, &problems)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
+		out.Providers[name] = c.provider(name, c.Providers[name], &problems)
+	}
+	if len(problems) > 0 {
+		return llm.Settings{}, problems
+	}
+	return out, nil
+}
+
+func (c *Config) provider(name string, p Provider, problems *Problems) llm.ProviderSettings {
+	kind := p.Kind
+	if kind == "" {
+		kind = name
+	}
+	keyName := p.KeyEnv
+	for _, row := range llm.Providers {
+		if row.Name == kind && keyName == "" {
+			keyName = row.KeyName
+		}
+	}
+	out := llm.ProviderSettings{
+		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary,
+		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
+		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
+	}
+	if keyName != "" {
+		key, err := c.secret(keyName)
+		if err != nil {
+			*problems = append(*problems, fmt.Sprintf("providers.%s: %v", name, err))
+		}
+		out.Key = key
+	}
+	if kind == ollama && out.BaseURL == "" {
+		out.BaseURL, _ = c.env.LookupEnv(ollamaHost)
+	}
+	return out
+}
+
+// DefaultModel is the model of flows and runs that name none: what is configured, else a
+// small one of OpenAI's if its key is there, else one that the Ollama named by OLLAMA_HOST
+// has. It is "" where none of these is there. The error says why Ollama gave none.
+func (c *Config) DefaultModel(ctx context.Context) (string, error) {
+	if c.Model != "" {
+		return c.Model, nil
+	}
+	settings, err := c.LLM()
+	if err != nil {
+		return "", err
+	}
+	if settings.Providers["openai"].Key != "" {
+		return smallModel, nil
+	}
+	if host, _ := c.env.LookupEnv(ollamaHost); host == "" {
+		return "", nil
+	}
+	names, err := llm.OllamaModels(ctx, settings.Providers[ollama].BaseURL)
+	if err != nil {
+		return "", fmt.Errorf("%s is set, but there is no model to be had: %w", ollamaHost, err)
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("the Ollama of %s has no model; pull one with: ollama pull MODEL", ollamaHost)
+	}
+	return ollama + "/" + names[0], nil
+}
+
+// Keys names the providers whose key is there, sorted. It gives names and nothing else.
+func (c *Config) Keys() []string {
+	settings, err := c.LLM()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for name, p := range settings.Providers {
+		if p.Key != "" {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Tool gives the settings of tools, with secrets. The error is of type [Problems].
+func (c *Config) Tool() (tool.Settings, error) {
+	var problems Problems
+	out := tool.Settings{
+		Connections: map[string]tool.Connection{}, Tools: c.Tools,
+		AllowPrivate: c.AllowPrivate, AllowHosts: c.AllowHosts, BaseEnv: map[string]string{},
+	}
+	for _, name := range []string{"PATH", "HOME"} {
+		out.BaseEnv[name], _ = c.env.LookupEnv(name)
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
+		at, s := "connections."+id, c.Connections[id]
+		out.Connections[id] = tool.Connection{
+			Transport: s.Transport, URL: s.URL, Command: s.Command, Args: s.Args, Dir: s.Dir,
+			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
+			TimeoutSeconds: s.TimeoutSeconds, ConnectSeconds: s.ConnectSeconds, Retry: s.Retry,
+			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
+		}
+	}
+	if len(problems) > 0 {
+		return tool.Settings{}, problems
+	}
+	return out, nil
+}

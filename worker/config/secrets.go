@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// secret reads a variable NAME, or the file that NAME_FILE names. Both unset is "" without
+// an error. No error ever holds the value.
+func (c *Config) secret(name string) (string, error) {
+	value, _ := c.env.LookupEnv(name)
+	file, _ := c.env.LookupEnv(name + "_FILE")
+	switch {
+	case value != "" && file != "":
+		return "", fmt.Errorf("both %s and %s_FILE are set; unset one of them", name, name)
+	case file == "":
+		return strings.TrimSpace(value), nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read %s_FILE: %w", name, err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
+
+// expand replaces ${NAME} by the variable's value, in all values of a map. at is the
+// setting, for messages.
+func (c *Config) expand(at string, in map[string]string, problems *Problems) map[string]string {
+	out := make(map[string]string, len(in))
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		out[key] = reference.ReplaceAllStringFunc(in[key], func(ref string) string {
+			name := ref[2 : len(ref)-1]
+			value, err := c.secret(name)
+			switch {
+			case err != nil:
+				*problems = append(*problems, fmt.Sprintf("%s.%s: %v", at, key, err))
+			case value == "":
+				*problems = append(*problems, fmt.Sprintf("%s.%s: the environment variable %s is not set, nor is %s_FILE", at, key, name, name))
+			}
+			return value
+		})
+	}
+	return out
+}

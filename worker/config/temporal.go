@@ -1,0 +1,95 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/log"
+)
+
+// Temporal is a connected client and where it is connected to.
+type Temporal struct {
+	Client client.Client
+	// Address is host:port; Namespace is the namespace of all calls.
+	Address, Namespace string
+}
+
+// Unreachable is the error where there is no Temporal to work with.
+type Unreachable struct {
+	// Address and Namespace are what was tried; From says where the address came from.
+	Address, Namespace, From string
+	// Cause is what happened; Remedy what to do.
+	Cause  error
+	Remedy string
+}
+
+// Error says what was tried, what happened and what to do.
+func (u *Unreachable) Error() string {
+	return fmt.Sprintf("no Temporal at %s (%s), namespace %q: %v; %s", u.Address, u.From, u.Namespace, u.Cause, u.Remedy)
+}
+
+// Unwrap gives the cause.
+func (u *Unreachable) Unwrap() error { return u.Cause }
+
+// dialTimeout is how long the server may take for its first answer.
+const dialTimeout = 8 * time.Second
+
+// Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
+// TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
+// [Problems] for settings that are wrong and [*Unreachable] where nothing answers or the
+// namespace is not there.
+func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, error) {
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: c.env})
+	if err != nil {
+		return nil, Problems{fmt.Sprintf("read Temporal's settings (TEMPORAL_… and temporal.toml): %v", err)}
+	}
+	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace}
+	from := "Temporal's configuration file"
+	if a, _ := c.env.LookupEnv("TEMPORAL_ADDRESS"); a != "" {
+		from = "TEMPORAL_ADDRESS"
+	}
+	if t.Address == "" {
+		t.Address, from = "127.0.0.1:7233", "the default"
+	}
+	if t.Namespace == "" {
+		t.Namespace = client.DefaultNamespace
+	}
+	options.HostPort, options.Namespace, options.Logger = t.Address, t.Namespace, logger
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	none := &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from,
+		Remedy: "start one with: make dev; or name a running one with TEMPORAL_ADDRESS"}
+	if t.Client, err = client.DialContext(ctx, options); err != nil {
+		none.Cause = plain(ctx, err)
+		return nil, none
+	}
+	_, err = t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
+	var missing *serviceerror.NamespaceNotFound
+	if errors.As(err, &missing) {
+		t.Client.Close()
+		none.Cause = errors.New("the server has no such namespace")
+		none.Remedy = "make it with: temporal operator namespace create; or name another with TEMPORAL_NAMESPACE"
+		return nil, none
+	}
+	// Any other answer is one: a namespace may be usable and yet not be described to us.
+	return t, nil
+}
+
+// plain shortens the connection's error: gRPC repeats itself.
+func plain(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("no answer within %v", dialTimeout)
+	}
+	text := err.Error()
+	if i := strings.LastIndex(text, "desc = "); i >= 0 {
+		text = text[i+len("desc = "):]
+	}
+	return errors.New(strings.Trim(strings.TrimPrefix(text, "failed reaching server: "), `"`))
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"weft/specadapter/source"
+)
+
+// Makers of the column take of [settings]: each reads the layered value of a key, checks
+// it and puts it, or the default, where it belongs.
+
+func text(at func(*Config) *string, def string) func(*loader, string) {
+	return func(l *loader, key string) {
+		*at(l.cfg) = def
+		if s, ok := l.text(key); ok {
+			*at(l.cfg) = s
+		}
+	}
+}
+
+func boolean(at func(*Config) *bool) func(*loader, string) {
+	return func(l *loader, key string) {
+		if s, ok := l.text(key); ok {
+			b, err := parseBool(s)
+			l.check(key, s, err)
+			*at(l.cfg) = b
+		}
+	}
+}
+
+func number(at func(*Config) *int, def, least, most int) func(*loader, string) {
+	return func(l *loader, key string) {
+		*at(l.cfg) = def
+		if s, ok := l.text(key); ok {
+			n, err := parseInt(s, least, most)
+			l.check(key, s, err)
+			*at(l.cfg) = n
+		}
+	}
+}
+
+// list reads a list, in the environment separated by commas.
+func list(at func(*Config) *[]string) func(*loader, string) {
+	return func(l *loader, key string) {
+		switch v := l.values.Get(key).(type) {
+		case []string:
+			*at(l.cfg) = v
+		case string:
+			for _, s := range strings.Split(v, ",") {
+				if s = strings.TrimSpace(s); s != "" {
+					*at(l.cfg) = append(*at(l.cfg), s)
+				}
+			}
+		}
+	}
+}
+
+func span(at func(*Config) *time.Duration, def, least time.Duration) func(*loader, string) {
+	return func(l *loader, key string) {
+		*at(l.cfg) = def
+		if s, ok := l.text(key); ok {
+			d, err := parseSpan(s, least)
+			l.check(key, s, err)
+			*at(l.cfg) = d
+		}
+	}
+}
+
+func seconds(at func(*Config) *int, def int) func(*loader, string) {
+	return units(at, def, time.Second)
+}
+
+// units reads a duration into a whole number of units.
+func units(at func(*Config) *int, def int, unit time.Duration) func(*loader, string) {
+	return func(l *loader, key string) {
+		*at(l.cfg) = def
+		if s, ok := l.text(key); ok {
+			d, err := parseSpan(s, unit)
+			if err == nil && d%unit != 0 {
+				err = fmt.Errorf("want a multiple of %v", unit)
+			}
+			l.check(key, s, err)
+			*at(l.cfg) = int(d / unit)
+		}
+	}
+}
+
+// text is the layered value of a key.
+func (l *loader) text(key string) (string, bool) {
+	s, ok := l.values.Get(key).(string)
+	return s, ok
+}
+
+func (l *loader) check(key, value string, err error) {
+	if err != nil {
+		l.problem("%s: %s is %s, %v", l.origin[key], key, source.Quote(value), err)
+	}
+}
+
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("want true or false")
+}
+
+func parseInt(s string, least, most int) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("want a whole number from %d to %d", least, most)
+	}
+	return n, nil
+}
+
+// maxSpan bounds every duration.
+const maxSpan = 24 * time.Hour
+
+func parseSpan(s string, least time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < least || d > maxSpan {
+		return 0, fmt.Errorf("want a duration from %v to %v, such as 90s or 10m", least, maxSpan)
+	}
+	return d, nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"weft/activities/llm"
+	"weft/worker/config"
+)
+
+// demo is a demonstration: one run of a flow, with the starter, as a person would do it.
+type demo struct{ flow, input, script string }
+
+// exitCode ends the process with a code after what went wrong has been said.
+type exitCode int
+
+// Error says which program ended, and how.
+func (e exitCode) Error() string { return fmt.Sprintf("starter ended with exit code %d", int(e)) }
+
+// run starts the flow, follows it, and keeps the Web UI up while somebody looks.
+func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string) error {
+	name := strings.TrimSuffix(filepath.Base(d.flow), filepath.Ext(d.flow))
+	id := name + "-" + strings.ToLower(rand.Text()[:8])
+	args := append([]string{"-flow", d.flow, "-input", "@" + d.input, "-id", id, "-task-queue", cfg.TaskQueue}, d.model(ctx, cfg)...)
+	fmt.Fprintf(os.Stderr, "\n$ starter %s\n", strings.Join(args, " "))
+	starter, err := sibling("starter")
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, starter, args...)
+	// A starter that is interrupted detaches from its run and ends. From a terminal the
+	// signal reaches it by itself too.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+s.address, "TEMPORAL_NAMESPACE="+namespace, "TEMPORAL_TLS=false", "TEMPORAL_API_KEY=")
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = exitCode(max(1, exit.ExitCode()))
+	}
+	d.show(ctx, s, id, db)
+	return err
+}
+
+// model gives the flags that choose the model: the configured one, one that the
+// environment offers, or else the script.
+func (d *demo) model(ctx context.Context, cfg *config.Config) []string {
+	script := []string{"-model", llm.ScriptModel, "-script", d.script}
+	if cfg.Model == llm.ScriptModel {
+		return script
+	}
+	model, err := cfg.DefaultModel(ctx)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%v; using scripted answers\n", err)
+	}
+	if model == "" {
+		return script
+	}
+	return []string{"-model", model}
+}
+
+// show points to the run in the Web UI: on a terminal for as long as wanted, and always by
+// the command that opens the same data again.
+func (d *demo) show(ctx context.Context, s *server, id, db string) {
+	page := fmt.Sprintf("/namespaces/%s/workflows/%s", namespace, id)
+	if ctx.Err() == nil && s.ui != "" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		fmt.Fprintf(os.Stderr, "\nThe run in the Web UI: %s%s\nIt stays up until you press Enter. ", s.ui, page)
+		entered := make(chan struct{})
+		go func() {
+			defer close(entered)
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		}()
+		select {
+		case <-entered:
+		case <-ctx.Done():
+		}
+	}
+	fmt.Fprintf(os.Stderr, "\nStopping. To look at the run again: bin/weft-devserver -db %s\nand then open http://127.0.0.1:8233%s\n", db, page)
+}
+
+// sibling finds a program beside this one.
+func sibling(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find %s beside weft-devserver: %w; build it with: make build", name, err)
+	}
+	return path, nil
+}

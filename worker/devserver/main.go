@@ -1,0 +1,231 @@
+// Command weft-devserver is a Temporal server, its Web UI and a Weft worker in one
+// process, for a laptop and for tests.
+//
+// It keeps everything in one SQLite file, which survives a kill of the process, and
+// listens on 127.0.0.1 alone, because the server has no authentication. It is not for
+// production. It is a module of its own: the server brings some 450 modules that the
+// engine does not need.
+//
+// Start at [serve]; the server is in server.go, the demonstration in demo.go.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"weft/worker/config"
+	"weft/worker/host"
+)
+
+// options are the flags.
+type options struct {
+	db           string
+	port, uiPort int
+	worker       bool
+	readyFile    string
+	config       config.Options
+	demo         demo
+}
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "weft-devserver: %v\n", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, o); err != nil {
+		var code exitCode
+		if errors.As(err, &code) {
+			os.Exit(int(code))
+		}
+		fmt.Fprintf(os.Stderr, "weft-devserver: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, stderr io.Writer) (*options, error) {
+	o := &options{}
+	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
+	fs.IntVar(&o.port, "port", 7233, "port of the Temporal server on 127.0.0.1; 0 takes a free one")
+	fs.IntVar(&o.uiPort, "ui-port", 8233, "port of the Web UI; 0 means no Web UI, -1 takes a free one")
+	fs.BoolVar(&o.worker, "worker", true, "run a worker in this process")
+	fs.StringVar(&o.readyFile, "ready-file", "", "`file` to write the ready line's JSON to")
+	fs.StringVar(&o.config.File, "config", "", "the worker's settings `file`, see bin/worker -help")
+	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show it, and stop")
+	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demonstration's input text")
+	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, for when the environment offers no model")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(stderr, "usage: weft-devserver [flags]\n\nFlags:")
+			fs.SetOutput(stderr)
+			fs.PrintDefaults()
+		}
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("%q is no flag; weft-devserver takes no other arguments", fs.Arg(0))
+	}
+	return o, nil
+}
+
+// serve runs everything until ctx is done or the demonstration is over.
+func serve(ctx context.Context, o *options) error {
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	held, err := o.claim()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		defer held.Close()
+	}
+	if err := o.choosePorts(); err != nil {
+		return err
+	}
+	srv, err := startServer(o.db, o.port, o.uiPort, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return err
+	}
+	defer srv.stop()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	working := make(chan error, 1)
+	if o.worker {
+		if working, err = startWorker(inner, srv.address, cfg); err != nil {
+			return err
+		}
+	}
+	if err := o.announce(srv); err != nil {
+		return err
+	}
+	if o.demo.flow != "" {
+		err = o.demo.run(ctx, srv, cfg, o.db)
+	} else {
+		select {
+		case <-ctx.Done():
+		case err = <-working:
+			return err
+		}
+	}
+	cancel()
+	if o.worker {
+		return errors.Join(err, <-working)
+	}
+	return err
+}
+
+// claim locks the database. A demonstration takes another where that one is in use.
+func (o *options) claim() (*os.File, error) {
+	held, err := lock(o.db)
+	if err == nil || o.demo.flow == "" {
+		return held, err
+	}
+	other := filepath.Join(filepath.Dir(o.db), "demo.db")
+	if held, again := lock(other); again == nil {
+		fmt.Fprintf(os.Stderr, "database %s is in use; using %s\n", o.db, other)
+		o.db = other
+		return held, nil
+	}
+	return nil, err
+}
+
+// choosePorts settles both ports. A demonstration takes free ones where the usual ones are
+// taken, and says so.
+func (o *options) choosePorts() error {
+	for _, p := range []struct {
+		flag string
+		port *int
+	}{{"-port", &o.port}, {"-ui-port", &o.uiPort}} {
+		want := *p.port
+		if p.flag == "-ui-port" && want == 0 {
+			continue
+		}
+		if p.flag == "-ui-port" && want == -1 {
+			want = 0
+		}
+		got, err := choosePort(p.flag, want, o.demo.flow != "")
+		if err != nil {
+			return err
+		}
+		if want != 0 && got != want {
+			fmt.Fprintf(os.Stderr, "port %d is taken; using %d\n", want, got)
+		}
+		*p.port = got
+	}
+	return nil
+}
+
+// startWorker runs a worker in this process. The channel gives what its end was, once.
+func startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
+	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: namespace, Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("connect the worker: %w", err)
+	}
+	h, err := host.New(ctx, c, cfg)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	fmt.Fprint(os.Stderr, h.Describe(address, namespace, cfg))
+	ended := make(chan error, 1)
+	go func() {
+		defer c.Close()
+		ended <- h.Run(ctx)
+	}()
+	return ended, nil
+}
+
+// ready is what a program that starts this one needs to know.
+type ready struct {
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+	UI        string `json:"ui,omitempty"`
+	DB        string `json:"db"`
+}
+
+// announce says where everything is, for people on stderr and for programs on stdout.
+func (o *options) announce(s *server) error {
+	raw, err := json.Marshal(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db})
+	if err != nil {
+		return fmt.Errorf("encode the ready line: %w", err)
+	}
+	if o.readyFile != "" {
+		// Renamed into place, so that who waits for the file never reads half of it.
+		if err := os.WriteFile(o.readyFile+".new", raw, 0o644); err != nil {
+			return fmt.Errorf("write the ready file: %w", err)
+		}
+		if err := os.Rename(o.readyFile+".new", o.readyFile); err != nil {
+			return fmt.Errorf("write the ready file: %w", err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "Temporal %s, database %s\n", s.address, o.db)
+	if s.ui != "" {
+		fmt.Fprintf(os.Stderr, "Web UI   %s\n", s.ui)
+	}
+	if o.demo.flow == "" {
+		fmt.Printf("ready %s\n", raw)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+)
+
+// runMain makes the test binary be the command itself.
+const runMain = "WEFT_DEVSERVER_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is a running weft-devserver.
+type process struct {
+	*exec.Cmd
+	ready ready
+	log   *strings.Builder
+}
+
+// begin starts the command and waits for its ready line.
+func begin(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(os.Args[0], args...), log: &strings.Builder{}}
+	p.Env, p.Stderr = append(clean(), runMain+"=1"), p.log
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_ = p.Wait()
+		t.Fatalf("no ready line: %v\n%s", err, p.log)
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &p.ready); err != nil {
+		t.Fatalf("ready line %q: %v", line, err)
+	}
+	return p
+}
+
+// clean is the environment without settings of whoever runs the test.
+func clean() []string {
+	var out []string
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "WEFT_") && !strings.HasPrefix(pair, "TEMPORAL_") && !strings.Contains(pair, "_API_KEY") && !strings.HasPrefix(pair, "OLLAMA_HOST") {
+			out = append(out, pair)
+		}
+	}
+	return out
+}
+
+func connect(t *testing.T, address string) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestRunsSurviveKill(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "sub", "t.db")
+	args := []string{"-db", db, "-port", "0", "-ui-port", "0", "-worker=false"}
+	first := begin(t, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := connect(t, first.ready.Address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "kept", TaskQueue: "nobody"}, "Flow"); err != nil {
+		t.Fatal(err)
+	}
+	refused := exec.Command(os.Args[0], args...)
+	refused.Env = append(clean(), runMain+"=1")
+	out, err := refused.CombinedOutput()
+	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or name another file with -db\n", db); err == nil || string(out) != want {
+		t.Errorf("a second server on the database: %v, %s; want %s", err, out, want)
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+
+	second := begin(t, args...)
+	d, err := connect(t, second.ready.Address).DescribeWorkflowExecution(ctx, "kept", "")
+	if err != nil {
+		t.Fatalf("the run is gone: %v", err)
+	}
+	if s := d.GetWorkflowExecutionInfo().GetStatus().String(); s != "Running" {
+		t.Errorf("the run is %s, want Running", s)
+	}
+	if err := second.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Wait(); err != nil {
+		t.Errorf("stopped with %v\n%s", err, second.log)
+	}
+}
+
+func TestMemoryUIAndReadyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ready.json")
+	p := begin(t, "-db", inMemory, "-port", "0", "-ui-port", "-1", "-ready-file", file)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got ready
+	if err := json.Unmarshal(raw, &got); err != nil || got != p.ready || got.DB != inMemory || got.Namespace != "default" {
+		t.Errorf("ready file has %s (%v), ready line %+v", raw, err, p.ready)
+	}
+	c, err := net.DialTimeout("tcp", strings.TrimPrefix(got.UI, "http://"), time.Second)
+	if err != nil {
+		t.Fatalf("the Web UI at %q does not answer: %v", got.UI, err)
+	}
+	_ = c.Close()
+	if !strings.Contains(p.log.String(), "worker: temporal "+got.Address) {
+		t.Errorf("no worker in %s", p.log)
+	}
+}
+
+func TestHalfMadeDatabaseIsMadeAgain(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "t.db")
+	if err := os.WriteFile(db+".new", []byte("half"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store, err := openStore(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if store.DatabaseName != db || store.ConnectAttributes["journal_mode"] != "wal" {
+		t.Errorf("store is %+v", store)
+	}
+	if _, err := openStore(db); err != nil {
+		t.Errorf("opening it again: %v", err)
+	}
+}
+
+func TestForeignFileIsRefused(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "letter.txt")
+	if err := os.WriteFile(db, []byte("Dear reader, this is no database at all."), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is no Temporal database, name another with -db") {
+		t.Errorf("openStore() error is %v", err)
+	}
+	if raw, _ := os.ReadFile(db); !strings.HasPrefix(string(raw), "Dear reader") {
+		t.Errorf("the file was changed: %q", raw)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	l, err := net.Listen("tcp", at(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).Port
+	if _, err := choosePort("-port", taken, false); err == nil || !strings.Contains(err.Error(), "choose another with -port") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+	if got, err := choosePort("-port", taken, true); err != nil || got == taken || got == 0 {
+		t.Errorf("another port: %d, %v", got, err)
+	}
+	for _, want := range []int{-2, 65536} {
+		if _, err := choosePort("-port", want, true); err == nil {
+			t.Errorf("port %d is no error", want)
+		}
+	}
+	ports, err := freePorts(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, p := range ports {
+		if seen[p] {
+			t.Errorf("port %d twice in %v", p, ports)
+		}
+		seen[p] = true
+	}
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/membership/static"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/temporal"
+)
+
+// loopback is the only address that anything here listens on: the server has no
+// authentication.
+const loopback = "127.0.0.1"
+
+// namespace is made in every new database.
+const namespace = "default"
+
+// settings are what makes one history shard quick enough for development: by default
+// each server-side hop waits for a poll of 50 ms, a timer is up to 1 s late, and a lost
+// notification stalls a waiting client for 20 s.
+var settings = map[string]any{
+	"history.transferProcessorMaxPollRPS":            5000,
+	"history.timerProcessorMaxPollRPS":               5000,
+	"history.timerProcessorMaxTimeShift":             50 * time.Millisecond,
+	"history.longPollExpirationInterval":             2 * time.Second,
+	"history.hostLevelCacheMaxSize":                  8096,
+	"history.persistenceMaxQPS":                      45000,
+	"frontend.persistenceMaxQPS":                     10000,
+	"frontend.namespaceRPS.visibility":               100,
+	"system.forceSearchAttributesCacheRefreshOnRead": true,
+}
+
+// server is a running Temporal server with, perhaps, its Web UI.
+type server struct {
+	// address is host:port of the frontend; ui is the Web UI's URL or "".
+	address, ui string
+	temporal    temporal.Server
+	web         *webUI
+}
+
+// startServer runs a whole Temporal server in this process, on the database file db or in
+// memory. Ports must be free; uiPort 0 means no Web UI.
+func startServer(db string, port, uiPort int, logger *slog.Logger) (*server, error) {
+	store, err := openStore(db)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	c := serverConfig(store, port, ports)
+	options, err := serverOptions(c, slogger{logger})
+	if err != nil {
+		return nil, err
+	}
+	srv, err := temporal.NewServer(options...)
+	if err != nil {
+		return nil, fmt.Errorf("set up the Temporal server: %w", err)
+	}
+	if err := srv.Start(); err != nil {
+		return nil, fmt.Errorf("start the Temporal server: %w", err)
+	}
+	s := &server{address: at(port), temporal: srv}
+	if uiPort != 0 {
+		if s.web, err = startUI(s.address, uiPort); err != nil {
+			s.stop()
+			return nil, err
+		}
+		s.ui = "http://" + at(uiPort)
+	}
+	return s, nil
+}
+
+// stop ends the Web UI and then the server. It takes about a second.
+func (s *server) stop() {
+	if s.web != nil {
+		s.web.stop()
+	}
+	if err := s.temporal.Stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "weft-devserver: stop the Temporal server: %v\n", err)
+	}
+}
+
+// serverConfig is what a configuration file of the server would hold. internal are the
+// ports of the services that only this process talks to.
+func serverConfig(store *config.SQL, port int, internal []int) *config.Config {
+	service := func(grpc, http int) config.Service {
+		return config.Service{RPC: config.RPC{GRPCPort: grpc, HTTPPort: http, BindOnIP: loopback}}
+	}
+	var c config.Config
+	c.Global.Membership.MaxJoinDuration = 30 * time.Second
+	c.Global.Membership.BroadcastAddress = loopback
+	c.Persistence.DefaultStore, c.Persistence.VisibilityStore = sqliteplugin.PluginName, sqliteplugin.PluginName
+	c.Persistence.NumHistoryShards = 1
+	c.Persistence.DataStores = map[string]config.DataStore{sqliteplugin.PluginName: {SQL: store}}
+	c.ClusterMetadata = &cluster.Config{
+		FailoverVersionIncrement: 10,
+		MasterClusterName:        clusterName,
+		CurrentClusterName:       clusterName,
+		ClusterInformation: map[string]cluster.ClusterInformation{clusterName: {
+			Enabled: true, InitialFailoverVersion: 1, RPCAddress: at(port), HTTPAddress: at(internal[0]),
+		}},
+	}
+	c.DCRedirectionPolicy.Policy = "noop"
+	c.Services = map[string]config.Service{
+		string(primitives.FrontendService): service(port, internal[0]),
+		string(primitives.HistoryService):  service(internal[1], 0),
+		string(primitives.MatchingService): service(internal[2], 0),
+		string(primitives.WorkerService):   service(internal[3], 0),
+	}
+	c.Archival.History.State, c.Archival.Visibility.State = "disabled", "disabled"
+	c.NamespaceDefaults.Archival.History.State = "disabled"
+	c.NamespaceDefaults.Archival.Visibility.State = "disabled"
+	c.PublicClient.HostPort = at(port)
+	return &c
+}
+
+func serverOptions(c *config.Config, logger slogger) ([]temporal.ServerOption, error) {
+	auth, err := authorization.GetAuthorizerFromConfig(&c.Global.Authorization)
+	if err != nil {
+		return nil, fmt.Errorf("set up the Temporal server: %w", err)
+	}
+	claims, err := authorization.GetClaimMapperFromConfig(&c.Global.Authorization, logger)
+	if err != nil {
+		return nil, fmt.Errorf("set up the Temporal server: %w", err)
+	}
+	hosts := map[primitives.ServiceName]static.Hosts{}
+	for name := range c.Services {
+		hosts[primitives.ServiceName(name)] = static.SingleLocalHost(at(c.Services[name].RPC.GRPCPort))
+	}
+	dynamic := dynamicconfig.StaticClient{}
+	for key, value := range settings {
+		dynamic[dynamicconfig.MakeKey(key)] = value
+	}
+	return []temporal.ServerOption{
+		temporal.WithConfig(c),
+		temporal.ForServices(temporal.DefaultServices),
+		temporal.WithStaticHosts(hosts),
+		temporal.WithLogger(logger),
+		temporal.WithAuthorizer(auth),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
+		temporal.WithDynamicConfigClient(dynamic),
+	}, nil
+}
+
+func at(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"go.temporal.io/server/common/config"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	sqliteschema "go.temporal.io/server/schema/sqlite"
+)
+
+// inMemory as the name of a database keeps it in memory.
+const inMemory = ":memory:"
+
+// clusterName is written into every database; it can never change.
+const clusterName = "active"
+
+// openStore names the database for the server and makes it if there is none. A file is
+// written under another name first, so that a process that dies here leaves no database
+// without its schema.
+func openStore(db string) (*config.SQL, error) {
+	if db == inMemory {
+		store := sqliteStore(fmt.Sprintf("memory-%d", os.Getpid()), map[string]string{"mode": "memory", "cache": "shared"})
+		return store, makeNamespace(store)
+	}
+	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1"})
+	_, err := os.Stat(db)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := createDatabase(db); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return store, makeNamespace(store)
+}
+
+func sqliteStore(name string, attributes map[string]string) *config.SQL {
+	return &config.SQL{PluginName: sqliteplugin.PluginName, DatabaseName: name, ConnectAttributes: attributes}
+}
+
+func createDatabase(db string) error {
+	fresh := db + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make database: %w", err)
+	}
+	if err := sqliteschema.SetupSchema(sqliteStore(fresh, map[string]string{"mode": "rwc"})); err != nil {
+		return fmt.Errorf("make database %q: %w", db, err)
+	}
+	if err := os.Rename(fresh, db); err != nil {
+		return fmt.Errorf("make database: %w", err)
+	}
+	return nil
+}
+
+// makeNamespace makes the namespace unless the database has it.
+func makeNamespace(store *config.SQL) error {
+	ns, err := sqliteschema.NewNamespaceConfig(clusterName, namespace, false, nil)
+	if err != nil {
+		return fmt.Errorf("describe namespace %q: %w", namespace, err)
+	}
+	if err := sqliteschema.CreateNamespaces(store, ns); err != nil {
+		return fmt.Errorf("make namespace %q in database %q: %w; if the file is no Temporal database, name another with -db", namespace, store.DatabaseName, err)
+	}
+	return nil
+}
+
+// lock keeps a second server away from a database. The kernel frees it when the process
+// ends, however it ends.
+func lock(db string) (*os.File, error) {
+	if db == inMemory {
+		return nil, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(db), 0o755); err != nil {
+		return nil, fmt.Errorf("make the database's folder: %w", err)
+	}
+	f, err := os.OpenFile(db+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock database: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("database %q is in use by another weft-devserver; stop that one, or name another file with -db", db)
+		}
+		return nil, fmt.Errorf("lock database %q: %w", db, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,47 @@
+package host
+
+import (
+	"fmt"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/worker/config"
+)
+
+// Compiler is how a worker's activities compile a document: as the starter does, with the
+// worker's configuration. Its error is a [contract.Failure] of class invalid_flow.
+func Compiler(cfg *config.Config) func(contract.FlowRef) (*contract.PrepareResult, error) {
+	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
+		name := ref.Name
+		if name == "" {
+			name = "document"
+		}
+		res, diags := specadapter.Load(name, []byte(ref.Text), cfg.Reading(ref.Dialect, ref.Profile))
+		if res == nil {
+			return nil, invalid(diags)
+		}
+		hash, err := res.Flow.Hash()
+		if err != nil {
+			return nil, &contract.Failure{Class: contract.ClassInvalidFlow, Text: err.Error()}
+		}
+		out := &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}
+		for _, d := range diags {
+			if d.Severity == source.Warning {
+				out.Warnings = append(out.Warnings, d.String())
+			}
+		}
+		return out, nil
+	}
+}
+
+func invalid(diags []source.Diagnostic) *contract.Failure {
+	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "mend the document; starter validate FILE says the same without a run"}
+	for _, d := range diags {
+		if d.Severity == source.Error {
+			f.Diagnostics = append(f.Diagnostics, d.String())
+		}
+	}
+	f.Text = fmt.Sprintf("the document has %d error(s), the first: %s", len(f.Diagnostics), f.Diagnostics[0])
+	return f
+}

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"weft/worker/config"
+)
+
+// Describe says, a line each, what this worker works with: names only, never a secret.
+func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "worker: "+format+"\n", args...) }
+	for _, w := range cfg.Warnings {
+		line("warning: %s", w)
+	}
+	line("temporal %s, namespace %s, task queue %s", address, namespace, cfg.TaskQueue)
+	line("settings %s", orNone(cfg.File))
+	switch {
+	case h.Model != "":
+		line("default model %s", h.Model)
+	case h.ModelNote != "":
+		line("default model none: %s", h.ModelNote)
+	default:
+		line("default model none: set OPENAI_API_KEY, OLLAMA_HOST or model in %s, or name one per run", config.DefaultFile)
+	}
+	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
+	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
+	return b.String()
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

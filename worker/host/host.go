@@ -1,0 +1,117 @@
+// Package host assembles a worker: configuration and client in, a process's worker out.
+//
+// It is the only place that registers workflows and activities, and the only one that
+// joins dialects to activities: compiling a document is handed to them as a function. It
+// reads no environment and makes no client.
+//
+// Start at [New].
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/worker/config"
+	"weft/workflows"
+)
+
+// Host is a worker that is ready to run.
+type Host struct {
+	// Model is the model of runs that name none; empty means that they fail. ModelNote
+	// says why there is none, where that is worth saying.
+	Model     string
+	ModelNote string
+
+	worker worker.Worker
+	tools  *tool.Tools
+}
+
+// New makes a worker for the configured task queue. It asks a local Ollama for its models
+// where that decides the default; besides, it uses no network. The error lists all that is
+// wrong with the settings.
+func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error) {
+	h := &Host{}
+	var err error
+	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
+		h.ModelNote = err.Error()
+	}
+	models, err := openModels(cfg, h.Model)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := cfg.Tool()
+	if err != nil {
+		return nil, err
+	}
+	if h.tools, err = tool.Open(settings); err != nil {
+		return nil, fmt.Errorf("settings of tools: %w", err)
+	}
+	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
+	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
+	workflows.Register(h.worker)
+	activities.New(activities.Deps{
+		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg),
+	}).Register(h.worker)
+	return h, nil
+}
+
+func openModels(cfg *config.Config, model string) (*llm.Models, error) {
+	settings, err := cfg.LLM()
+	if err != nil {
+		return nil, err
+	}
+	settings.Default = model
+	models, err := llm.Open(settings)
+	if err != nil {
+		return nil, fmt.Errorf("settings of models: %w", err)
+	}
+	return models, nil
+}
+
+// options are measured, not guessed: the pollers of the SDK's default are the bottleneck
+// with many runs, its five seconds of sticky timeout are how long a run stands still after
+// a crash, its second of deadlock detection is too short for a large plan on a busy
+// machine, and its heartbeat throttle of a minute hides a cancellation.
+func options(cfg *config.Config) worker.Options {
+	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
+		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
+	})
+	return worker.Options{
+		MaxConcurrentActivityExecutionSize:     cfg.Worker.Activities,
+		MaxConcurrentWorkflowTaskExecutionSize: cfg.Worker.WorkflowTasks,
+		WorkflowTaskPollerBehavior:             pollers,
+		ActivityTaskPollerBehavior:             pollers,
+		StickyScheduleToStartTimeout:           2 * time.Second,
+		DeadlockDetectionTimeout:               10 * time.Second,
+		DefaultHeartbeatThrottleInterval:       time.Second,
+		MaxHeartbeatThrottleInterval:           time.Second,
+		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
+	}
+}
+
+// Run works until ctx is done. Then it takes no new tasks, gives running activities the
+// configured time to end, and closes the sessions of tools. It may be called once.
+func (h *Host) Run(ctx context.Context) error {
+	defer h.tools.Close()
+	stop := make(chan any)
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-ctx.Done():
+			close(stop)
+		case <-ended:
+		}
+	}()
+	if err := h.worker.Run(stop); err != nil {
+		return fmt.Errorf("run worker: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+// fakeEnv is an environment of its own: no test reads that of whoever runs it.
+type fakeEnv map[string]string
+
+func (e fakeEnv) LookupEnv(name string) (string, bool) {
+	v, ok := e[name]
+	return v, ok
+}
+
+func (e fakeEnv) Environ() []string {
+	var out []string
+	for k, v := range e {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
+
+func load(t *testing.T, text string, env fakeEnv) *config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{File: file, Env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.File = "weft.yaml"
+	return cfg
+}
+
+// lazy is a client that connects when it is used, which no test here does.
+func lazy(t *testing.T) client.Client {
+	t.Helper()
+	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+const echo = `{
+  "name": "Echo",
+  "generation_prompt": "say it again",
+  "response_format": {"type": 1, "payload": null},
+  "nodes": [{"id": "echo", "name": "Echo", "prompt": "Repeat the input.", "is_exit_node": true}],
+  "edges": [
+    {"id": "in", "source": "START", "target": "echo"},
+    {"id": "out", "source": "echo", "target": "END"}
+  ],
+  "execution_plan": "graph TD\n    START([START]) --> echo[Echo]\n    echo --> END([END])"
+}`
+
+func TestDescribeNamesEverythingButSecrets(t *testing.T) {
+	cfg := load(t, `
+task_queue: mine
+model: openai/gpt-5-mini
+connections:
+  search: {url: "https://tools.example/mcp", headers: {X-Key: "${SEARCH_KEY}"}}
+  files: {command: mcp-files}
+`, fakeEnv{"OPENAI_API_KEY": "sk-geheim", "MISTRAL_API_KEY": "geheim", "SEARCH_KEY": "geheim", "WEFT_TASK_QUEU": "x"})
+	h, err := New(context.Background(), lazy(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `worker: warning: the environment variable WEFT_TASK_QUEU is no setting; did you mean WEFT_TASK_QUEUE?
+worker: temporal here:7233, namespace default, task queue mine
+worker: settings weft.yaml
+worker: default model openai/gpt-5-mini
+worker: providers with a key: mistral, openai
+worker: connections: files, search
+`
+	if diff := cmp.Diff(want, h.Describe("here:7233", "default", cfg)); diff != "" {
+		t.Errorf("Describe() (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
+	tests := map[string]struct {
+		env  fakeEnv
+		want string
+	}{
+		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY, OLLAMA_HOST or model in weft.yaml, or name one per run"},
+		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but there is no model to be had: "},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := load(t, "", tc.env)
+			h, err := New(context.Background(), lazy(t), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := h.Describe("a", "n", cfg); !strings.Contains(got, tc.want) {
+				t.Errorf("Describe() = %s, want %q in it", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNewRefusesWrongSettings(t *testing.T) {
+	tests := map[string]struct {
+		file string
+		want string
+	}{
+		"a secret that is missing": {file: "connections: {c: {url: 'https://x.example', headers: {A: '${NOPE}'}}}",
+			want: "connections.c.headers.A: the environment variable NOPE is not set, nor is NOPE_FILE"},
+		"a connection without anything": {file: "connections: {c: {transport: pigeon}}", want: `connections.c.transport: "pigeon" is not a transport`},
+		"a tool of no connection":       {file: "tools: {search: nowhere}", want: `tools.search: no connection "nowhere"`},
+		"a model of no provider":        {file: "model: acme/m", want: `no provider "acme"`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(context.Background(), lazy(t), load(t, tc.file, fakeEnv{}))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("New() error is %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCompiler(t *testing.T) {
+	compile := Compiler(load(t, "limits: {max_steps: 77}\ntimeouts: {tool: 9s}\n", fakeEnv{}))
+	got, err := compile(contract.FlowRef{Text: echo, Name: "echo.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := got.Plan.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Plan.Name != "Echo" || got.Plan.Limits.MaxSteps != 77 || got.Plan.Policy.ToolSeconds != 9 || got.Hash != hash || got.Hash == "" {
+		t.Errorf("compiled %+v", got)
+	}
+	if at := got.Source.At(plan.NodePath("echo")); at != "echo.json:5" {
+		t.Errorf("the node is at %q, want echo.json:5", at)
+	}
+}
+
+func TestCompilerListsAllThatIsWrong(t *testing.T) {
+	compile := Compiler(load(t, "", fakeEnv{}))
+	tests := map[string]struct {
+		ref  contract.FlowRef
+		want []string
+	}{
+		"several errors": {
+			ref:  contract.FlowRef{Text: strings.NewReplacer(`"target": "echo"`, `"target": "nobody"`, `"is_exit_node": true`, `"is_exit_node": 7`).Replace(echo), Name: "x.json"},
+			want: []string{"x.json:5:91: ", "x.json:6:12: ", "x.json:7:47: "},
+		},
+		"no name":         {ref: contract.FlowRef{Text: "{"}, want: []string{"document:1:"}},
+		"unknown dialect": {ref: contract.FlowRef{Text: echo, Name: "x.json", Dialect: "klingon"}, want: []string{"x.json:1:1: error: there is no dialect \"klingon\""}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := compile(tc.ref)
+			var f *contract.Failure
+			if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || f.Remedy == "" || len(f.Diagnostics) != len(tc.want) {
+				t.Fatalf("error is %#v, want %d diagnostics", err, len(tc.want))
+			}
+			for i, want := range tc.want {
+				if !strings.HasPrefix(f.Diagnostics[i], want) {
+					t.Errorf("diagnostic %d is %q, want it to begin with %q", i, f.Diagnostics[i], want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+// Command worker runs flows: it polls a task queue of any Temporal cluster for workflow
+// and activity tasks until it is told to stop.
+//
+// It starts no server and no run. Where Temporal is, Temporal's own settings say
+// (TEMPORAL_ADDRESS and others); everything else is in weft.yaml, see worker/config.
+//
+// Start at [run]; what a worker consists of is in worker/host.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.temporal.io/sdk/log"
+
+	"weft/worker/config"
+	"weft/worker/host"
+)
+
+// Exit codes, the same as the starter's.
+const (
+	exitFailed     = 1
+	exitBadInput   = 2
+	exitNoTemporal = 3
+)
+
+func main() {
+	// The signals are caught here so that running activities can end.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = work(ctx, o, stderr)
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "worker: %v\n", err)
+	var none *config.Unreachable
+	var problems config.Problems
+	switch {
+	case errors.As(err, &none):
+		return exitNoTemporal
+	case errors.As(err, &problems):
+		return exitBadInput
+	}
+	return exitFailed
+}
+
+func parse(args []string, stderr io.Writer) (config.Options, error) {
+	var o config.Options
+	fs := flag.NewFlagSet("worker", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	queue := fs.String("task-queue", "", "task queue to poll (default: weft)")
+	model := fs.String("model", "", "`provider/model` of flows that name none")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: worker [flags]\n\nRuns flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n\nFlags:")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, config.Problems{err.Error()}
+	}
+	if fs.NArg() > 0 {
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other arguments", fs.Arg(0))}
+	}
+	o.Flags = map[string]string{}
+	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {
+		if value != "" {
+			o.Flags[key] = value
+		}
+	}
+	return o, nil
+}
+
+// work runs a worker until ctx is done.
+func work(ctx context.Context, o config.Options, stderr io.Writer) error {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	temporal, err := cfg.Client(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	h, err := host.New(ctx, temporal.Client, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	if err := h.Run(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "worker: stopped")
+	return nil
+}

@@ -1,0 +1,140 @@
+package workflows
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"weft/workflows/plan"
+)
+
+// sketch makes a flow of edges written as "START>a a>b? b>END": a question mark is a
+// condition. Nodes are declared in the order in which they appear; those in deferred are
+// deferred.
+func sketch(edges string, deferred ...string) *plan.Flow {
+	f := &plan.Flow{Version: plan.Version, Name: "sketch", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
+	for i, e := range strings.Fields(edges) {
+		from, to, _ := strings.Cut(e, ">")
+		edge := plan.Edge{ID: fmt.Sprint("e", i), From: from, To: strings.TrimSuffix(to, "?")}
+		if edge.To != to {
+			edge.Question = e
+		}
+		f.Edges = append(f.Edges, edge)
+		for _, id := range []string{edge.From, edge.To} {
+			if id != plan.Start && id != plan.End && f.Node(id) == nil {
+				f.Nodes = append(f.Nodes, plan.Node{ID: id, Name: strings.ToUpper(id), Kind: plan.KindAgent, Deferred: slices.Contains(deferred, id),
+					Agent: &plan.Agent{Prompt: id, MaxCalls: 1, MaxErrors: 1}})
+			}
+		}
+	}
+	return f
+}
+
+// names lists the nodes of a set.
+func (b bits) names(f *plan.Flow) []string {
+	var out []string
+	for i := range f.Nodes {
+		if b.has(i) {
+			out = append(out, f.Nodes[i].ID)
+		}
+	}
+	return out
+}
+
+func TestWalks(t *testing.T) {
+	f := sketch("START>a a>b b>c c>a a>j j>d d>END c>d", "j")
+	g := newGraph(f)
+	tests := map[string]struct {
+		from, to string
+		length   int
+		want     bool
+	}{
+		"one edge":                                  {"a", "b", 1, true},
+		"two edges":                                 {"a", "c", 2, true},
+		"not in another number of edges":            {"a", "c", 1, false},
+		"around the loop":                           {"a", "a", 3, true},
+		"twice around the loop":                     {"a", "b", 7, true},
+		"not in the middle of the loop":             {"a", "a", 4, false},
+		"no walk has no edges":                      {"a", "a", 0, false},
+		"nor fewer":                                 {"a", "a", -1, false},
+		"never through a deferred node":             {"a", "d", 2, false},
+		"around it":                                 {"a", "d", 3, true},
+		"never to a deferred node":                  {"a", "j", 1, false},
+		"from a deferred node itself":               {"j", "d", 1, true},
+		"not back":                                  {"d", "a", 1, false},
+		"a walk longer than any that is not a loop": {"d", "d", 100, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := g.walks(g.index[tc.from], g.index[tc.to], tc.length); got != tc.want {
+				t.Errorf("walks(%s, %s, %d) = %v", tc.from, tc.to, tc.length, got)
+			}
+		})
+	}
+	if got := g.reachable(g.index["d"]).names(f); got != nil {
+		t.Errorf("from d: %v", got)
+	}
+	if got := fmt.Sprint(g.reachable(g.index["j"]).names(f)); got != "[d]" {
+		t.Errorf("from j: %v", got)
+	}
+}
+
+// TestWalksAreWalks compares with walks taken edge by edge.
+func TestWalksAreWalks(t *testing.T) {
+	for seed := range int64(150) {
+		f := randomFlow(rand.New(rand.NewSource(seed)))
+		g := newGraph(f)
+		for from := range f.Nodes {
+			at := map[int]bool{from: true}
+			reached := newBits(len(f.Nodes))
+			for length := 1; length <= 2*len(f.Nodes); length++ {
+				next := map[int]bool{}
+				for n := range at {
+					if length > 1 && f.Nodes[n].Deferred {
+						continue
+					}
+					for _, e := range f.Edges {
+						if t, ok := g.index[e.To]; ok && e.From == f.Nodes[n].ID {
+							next[t] = true
+						}
+					}
+				}
+				for to := range f.Nodes {
+					if want := next[to] && !f.Nodes[to].Deferred; g.walks(from, to, length) != want {
+						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
+					}
+				}
+				at = next
+			}
+			reach(g, from, reached)
+			if got := g.reachable(from); !slices.Equal(got, reached) {
+				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
+			}
+		}
+	}
+}
+
+func reach(g *graph, n int, seen bits) {
+	for _, e := range g.out[n] {
+		if t, ok := g.target(e); ok && !seen.has(t) {
+			seen.add(t)
+			reach(g, t, seen)
+		}
+	}
+}
+
+func TestBits(t *testing.T) {
+	a, b := newBits(130), newBits(130)
+	a.add(0)
+	a.add(129)
+	b.add(64)
+	if !a.has(0) || !a.has(129) || a.has(64) {
+		t.Errorf("%v, %v", a, b)
+	}
+	b.union(a)
+	if !b.has(0) || !b.has(129) || !b.has(64) || a.has(64) {
+		t.Errorf("%v, %v", a, b)
+	}
+}

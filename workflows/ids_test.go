@@ -1,0 +1,75 @@
+package workflows
+
+import (
+	"math/rand"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestEscapeID(t *testing.T) {
+	tests := map[string]struct{ id, want string }{
+		"a plain id stays":                   {"write-up_2.a b", "write-up_2.a b"},
+		"letters of any language stay":       {"Prüfung 検査", "Prüfung 検査"},
+		"the signs of ids are escaped":       {"a/b#1~2:c[3]%", "a%2Fb%231%7E2%3Ac%5B3%5D%25"},
+		"control characters too":             {"a\x00\n\x7f", "a%00%0A%7F"},
+		"what looks escaped is not the same": {"a%2Fb", "a%252Fb"},
+		"nothing":                            {"", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := escapeID(tc.id); got != tc.want {
+				t.Errorf("escapeID(%q) = %q, want %q", tc.id, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestIDsAreUnique(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	signs := []rune("ab/#~:[]%25F\n1é")
+	seen := map[string]string{}
+	for range 200_000 {
+		var id strings.Builder
+		for range rng.Intn(7) {
+			id.WriteRune(signs[rng.Intn(len(signs))])
+		}
+		for _, n := range []int{1, 2} {
+			x := executionID(id.String(), 1, n) + "/tool/1"
+			owner := id.String() + "\x00" + strings.Repeat("~", n)
+			if other, ok := seen[x]; ok && other != owner {
+				t.Fatalf("%q and %q are both %q", other, owner, x)
+			}
+			seen[x] = owner
+		}
+	}
+}
+
+func TestLongIDsStayApart(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	one, two := executionID(long+"a", 1, 1), executionID(long+"b", 1, 1)
+	if one == two {
+		t.Error("two long ids are the same")
+	}
+	if one != executionID(long+"a", 1, 1) || executionID(long+"a", 2, 1) == one {
+		t.Errorf("%q is not stable, or does not say its step", one)
+	}
+	if got := boundID(strings.Repeat("y", maxIDBytes)); got != strings.Repeat("y", maxIDBytes) {
+		t.Errorf("an id of just the length became %q", got)
+	}
+	if got := boundID(one + "/model/1"); len(got) > maxIDBytes || got == boundID(one+"/model/2") {
+		t.Errorf("an activity of a long id is %q", got)
+	}
+}
+
+func FuzzEscapeID(f *testing.F) {
+	for _, s := range []string{"a", "a/b", strings.Repeat("é", 150), "\xff\xfe", "a#1~2", strings.Repeat("%", 100)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		got := escapeID(id)
+		if len(got) > maxIDBytes || strings.ContainsAny(got, "/#~:[]\x00\n\x7f") || !utf8.ValidString(got) {
+			t.Fatalf("escapeID(%q) = %q", id, got)
+		}
+	})
+}

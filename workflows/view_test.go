@@ -1,0 +1,349 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+)
+
+// write makes a view write a key in a strand at a step; the value names the write.
+func write(v *contract.View, strand string, step int, key, value string) contract.Stamp {
+	by := tick(v, strand, value, step)
+	set(v, key, json.RawMessage(`"`+value+`"`), by)
+	return by
+}
+
+// held lists a view's state as key=value.
+func held(v *contract.View) string {
+	var out []string
+	for _, e := range v.State {
+		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
+	}
+	return strings.Join(out, " ")
+}
+
+func arrivals(views ...*contract.View) []arrival {
+	var out []arrival
+	for i, v := range views {
+		out = append(out, arrival{edge: i, view: *v})
+	}
+	return out
+}
+
+// child is a view that begins where another is.
+func child(v *contract.View) *contract.View {
+	c := cloneView(v)
+	return &c
+}
+
+func TestJoin(t *testing.T) {
+	tests := map[string]struct {
+		views   func() []*contract.View
+		want    string
+		dropped []string
+	}{
+		"keys of all views are kept, sorted": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 1, "z", "1")
+			write(b, "b", 1, "y", "2")
+			write(b, "b", 1, "a", "3")
+			return []*contract.View{a, b}
+		}, "a=3 y=2 z=1", nil},
+		"one write that both know is no conflict": {func() []*contract.View {
+			root := &contract.View{}
+			write(root, "r", 1, "k", "root")
+			return []*contract.View{child(root), child(root)}
+		}, "k=root", nil},
+		"the causally latest wins, whatever the steps say": {func() []*contract.View {
+			root := &contract.View{}
+			write(root, "r", 9, "k", "root")
+			later := child(root)
+			write(later, "l", 2, "k", "later")
+			return []*contract.View{later, root}
+		}, "k=later", nil},
+		"it wins over all, at any place": {func() []*contract.View {
+			root := &contract.View{}
+			write(root, "r", 1, "k", "root")
+			mid := child(root)
+			write(mid, "m", 2, "k", "mid")
+			last := child(mid)
+			write(last, "l", 3, "k", "last")
+			return []*contract.View{root, last, mid}
+		}, "k=last", nil},
+		"of concurrent ones the later by step": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 5, "k", "five")
+			write(b, "b", 4, "k", "four")
+			return []*contract.View{a, b}
+		}, "k=five", []string{"k=four, kept five"}},
+		"of those the later by arrival": {func() []*contract.View {
+			a, b, c := &contract.View{}, &contract.View{}, &contract.View{}
+			write(a, "a", 4, "k", "first")
+			write(b, "b", 4, "k", "second")
+			write(c, "c", 3, "k", "third")
+			return []*contract.View{a, b, c}
+		}, "k=second", []string{"k=first, kept second", "k=third, kept second"}},
+		"the last of several writes in one strand": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 1, "k", "1")
+			write(a, "a", 1, "k", "2")
+			write(b, "b", 1, "j", "3")
+			return []*contract.View{a, b}
+		}, "j=3 k=2", nil},
+		"a conflict that was settled stays settled": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 1, "k", "a")
+			write(b, "b", 1, "k", "b")
+			settled, _ := join(arrivals(a, b))
+			return []*contract.View{&settled, a}
+		}, "k=b", nil},
+		"settled in two ways, it is a conflict again": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 1, "k", "a")
+			write(b, "b", 1, "k", "b")
+			one, _ := join(arrivals(a, b))
+			other, _ := join(arrivals(b, a))
+			return []*contract.View{&one, &other}
+		}, "k=a", []string{"k=b, kept a"}},
+		"what was before everything gives way": {func() []*contract.View {
+			root := &contract.View{}
+			set(root, "k", json.RawMessage(`"start"`), contract.Stamp{Exec: "START"})
+			a, b := child(root), child(root)
+			write(b, "b", 1, "k", "b")
+			return []*contract.View{b, a}
+		}, "k=b", nil},
+		"a key that one view has never seen": {func() []*contract.View {
+			a, b := &contract.View{}, &contract.View{}
+			write(a, "a", 1, "k", "a")
+			return []*contract.View{a, b}
+		}, "k=a", nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			v, conflicts := join(arrivals(tc.views()...))
+			if got := held(&v); got != tc.want {
+				t.Errorf("state is %q, want %q", got, tc.want)
+			}
+			var dropped []string
+			for _, c := range conflicts {
+				dropped = append(dropped, fmt.Sprintf("%s=%s, kept %s", c.Key, strings.Trim(string(c.Value), `"`), c.Kept.Exec))
+			}
+			if diff := cmp.Diff(tc.dropped, dropped); diff != "" {
+				t.Errorf("conflicts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
+	root := &contract.View{}
+	say(root, contract.NodeOutput{Node: "n", Name: "old", By: tick(root, "r", "n#1", 1)})
+	a, b := child(root), child(root)
+	say(a, contract.NodeOutput{Node: "n", Name: "new", By: tick(a, "a", "n#2", 2)})
+	say(b, contract.NodeOutput{Node: "b", Name: "b", By: tick(b, "b", "b#2", 2)})
+	v, conflicts := join(arrivals(a, b))
+	if len(v.Outputs) != 2 || v.Outputs[0].Name != "b" || v.Outputs[1].Name != "new" || conflicts != nil {
+		t.Errorf("outputs are %+v, conflicts %v", v.Outputs, conflicts)
+	}
+}
+
+func TestViewsAreApart(t *testing.T) {
+	root := &contract.View{}
+	write(root, "r", 1, "k", "root")
+	one, _ := join(arrivals(root))
+	two := child(root)
+	write(&one, "r", 2, "k", "one")
+	write(two, "r", 2, "j", "two")
+	settle(&one)
+	if held(root) != "k=root" || held(&one) != "k=one" || held(two) != "j=two k=root" {
+		t.Errorf("root %q, one %q, two %q", held(root), held(&one), held(two))
+	}
+	if root.Clock[0].Seq != 1 || root.State[0].By.Strand != "r" {
+		t.Errorf("the root's clock or stamp has changed: %+v", root)
+	}
+}
+
+// world is a random history of forks, joins and writes, with the truth about who knows what.
+type world struct {
+	rng    *rand.Rand
+	live   []*being
+	past   map[string]map[string]bool // by write: all writes that it knew
+	key    map[string]string
+	step   map[string]int
+	n      int
+	strand int
+}
+
+// being is one live branch.
+type being struct {
+	view   contract.View
+	knows  map[string]bool
+	step   int
+	strand string
+}
+
+func copySet(in ...map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range in {
+		for k := range m {
+			out[k] = true
+		}
+	}
+	return out
+}
+
+func (w *world) newStrand() string { w.strand++; return fmt.Sprintf("s%d", w.strand) }
+
+func (w *world) write(b *being) {
+	w.n++
+	name, key := fmt.Sprintf("w%d", w.n), string(rune('a'+w.rng.Intn(3)))
+	w.past[name], w.key[name], w.step[name] = copySet(b.knows), key, b.step
+	write(&b.view, b.strand, b.step, key, name)
+	b.knows[name] = true
+}
+
+func (w *world) fork(b *being) {
+	for range 1 + w.rng.Intn(2) {
+		w.live = append(w.live, &being{view: cloneView(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
+	}
+	b.step++
+	b.strand = w.newStrand()
+}
+
+// join merges some branches to one; it gives what was merged.
+func (w *world) join() []*being {
+	w.rng.Shuffle(len(w.live), func(i, j int) { w.live[i], w.live[j] = w.live[j], w.live[i] })
+	n := 2 + w.rng.Intn(len(w.live)-1)
+	in := w.live[:n]
+	var list []arrival
+	b := &being{knows: map[string]bool{}, strand: w.newStrand()}
+	for i, x := range in {
+		list = append(list, arrival{edge: i, view: x.view})
+		b.knows, b.step = copySet(b.knows, x.knows), max(b.step, x.step+1)
+	}
+	b.view, _ = join(list)
+	w.live = append([]*being{b}, w.live[n:]...)
+	return in
+}
+
+// leaveAndReturn lets a child go on for a branch, as a chain does, and checks that what it
+// brings back makes its view.
+func (w *world) leaveAndReturn(t *testing.T, b *being) {
+	before := cloneView(&b.view)
+	b.strand = w.newStrand()
+	for range 1 + w.rng.Intn(3) {
+		w.write(b)
+		b.step++
+	}
+	delta := since(&b.view, b.strand)
+	apply(&before, &delta)
+	if diff := cmp.Diff(b.view, before); diff != "" {
+		t.Fatalf("since and apply (-child +parent):\n%s", diff)
+	}
+}
+
+// check compares each view with the truth.
+func (w *world) check(t *testing.T) {
+	t.Helper()
+	for _, b := range w.live {
+		for _, other := range w.live {
+			for _, e := range other.view.State {
+				if known(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
+					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Clock, e.By, known(&b.view, e.By))
+				}
+			}
+		}
+		for name := range b.knows {
+			if _, ok := get(&b.view, w.key[name]); !ok {
+				t.Fatalf("the key of %s is lost", name)
+			}
+		}
+		for _, e := range b.view.State {
+			kept := e.By.Exec
+			for name := range b.knows {
+				if w.key[name] == e.Key && w.past[name][kept] {
+					t.Fatalf("key %s holds %s although %s came behind it", e.Key, kept, name)
+				}
+			}
+		}
+	}
+}
+
+// checkOrder says that the order of arrivals decides nothing but which of several
+// concurrent writes of one step is kept.
+func (w *world) checkOrder(t *testing.T, in []*being) {
+	t.Helper()
+	sides := func(order []int) (kept, all map[string]string) {
+		var list []arrival
+		for i, k := range order {
+			list = append(list, arrival{edge: i, view: in[k].view})
+		}
+		v, conflicts := join(list)
+		kept, all = map[string]string{}, map[string]string{}
+		met := map[string][]string{}
+		for _, e := range v.State {
+			kept[e.Key] = e.By.Exec
+			met[e.Key] = append(met[e.Key], e.By.Exec)
+		}
+		for _, c := range conflicts {
+			met[c.Key] = append(met[c.Key], c.Dropped.Exec)
+			if c.Dropped.Step > c.Kept.Step {
+				t.Fatalf("an earlier step is kept: %+v", c)
+			}
+		}
+		for key, list := range met {
+			slices.Sort(list)
+			all[key] = strings.Join(list, " ")
+		}
+		return kept, all
+	}
+	order := make([]int, len(in))
+	for i := range order {
+		order[i] = i
+	}
+	kept, all := sides(order)
+	for range 4 {
+		w.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		kept2, all2 := sides(order)
+		if diff := cmp.Diff(all, all2); diff != "" {
+			t.Fatalf("another order, other writes that meet:\n%s", diff)
+		}
+		for key := range kept {
+			if kept[key] != kept2[key] && w.step[kept[key]] != w.step[kept2[key]] {
+				t.Fatalf("another order keeps %s instead of %s", kept2[key], kept[key])
+			}
+		}
+	}
+}
+
+func TestViewsAreCausal(t *testing.T) {
+	for seed := range int64(300) {
+		w := &world{rng: rand.New(rand.NewSource(seed)), past: map[string]map[string]bool{}, key: map[string]string{}, step: map[string]int{}}
+		w.live = []*being{{knows: map[string]bool{}, step: 1, strand: w.newStrand()}}
+		for range 60 {
+			b := w.live[w.rng.Intn(len(w.live))]
+			switch op := w.rng.Intn(8); {
+			case op < 3:
+				w.write(b)
+			case op == 3 && len(w.live) < 6:
+				w.fork(b)
+			case op == 4:
+				w.leaveAndReturn(t, b)
+			case op > 5 && len(w.live) > 1:
+				in := slices.Clone(w.join())
+				w.checkOrder(t, in)
+			case len(w.live) == 1:
+				settle(&b.view)
+				b.strand = w.newStrand()
+			}
+			w.check(t)
+		}
+	}
+}
