@@ -214,7 +214,9 @@ func (w *world) fork(b *being) {
 		w.live = append(w.live, &being{view: cloneView(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
 	}
 	b.step++
-	b.strand = w.newStrand()
+	if w.rng.Intn(2) == 0 {
+		b.strand = w.newStrand()
+	}
 }
 
 // join merges some branches to one; it gives what was merged.

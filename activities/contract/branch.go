@@ -123,7 +123,7 @@ type BranchResult struct {
 	// Yielded, if set, is an execution that came back between two turns: behind
 	// Executions, it goes on from there.
 	Yielded *CarriedExecution `json:"yielded,omitempty"`
-	Usage Usage `json:"usage"`
+	Usage   Usage             `json:"usage"`
 }
 
 // Execution is one execution of a node, as the trace keeps it.

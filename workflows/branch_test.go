@@ -1,0 +1,247 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// quiet drops Temporal's log.
+type quiet struct{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// inWorkflow runs a piece of workflow code in Temporal's test environment.
+func inWorkflow(t *testing.T, fn func(workflow.Context)) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		fn(ctx)
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
+// the others, which run at step 1.
+func beside(f *plan.Flow, nodes ...string) (*run, *scheduler, *execution) {
+	r := &run{flow: f, g: newGraph(f), root: "root"}
+	s := newScheduler(r.g)
+	for i, id := range nodes {
+		s.running = append(s.running, &execution{node: r.g.index[id], step: 1 + 1/(i+1), nth: 1})
+	}
+	return r, s, s.running[0]
+}
+
+func TestChainGoesOnAlone(t *testing.T) {
+	tests := map[string]struct {
+		edges    string
+		deferred string
+		// taken are the edges that a has taken, beside z; want is where the chain goes on.
+		taken, want string
+	}{
+		"to the next node":                                                {edges: "a>b b>END z>END", taken: "a>b", want: "b"},
+		"not to END":                                                      {edges: "a>END z>END", taken: "a>END"},
+		"not where all conditions said no":                                {edges: "a>b? b>END z>END", taken: ""},
+		"to the node beside END":                                          {edges: "a>END a>b b>END z>END", taken: "a>END a>b", want: "b"},
+		"not at a fork":                                                   {edges: "a>b a>c b>END c>END z>END", taken: "a>b a>c"},
+		"over two edges to one node":                                      {edges: "a>b? a>b b>END z>END", taken: "a>b? a>b", want: "b"},
+		"not to a deferred node":                                          {edges: "a>j j>END z>END", deferred: "j", taken: "a>j"},
+		"not to a node that another can reach":                            {edges: "a>j j>END z>y y>j", taken: "a>j"},
+		"not to a node that another is at":                                {edges: "a>z z>END", taken: "a>z"},
+		"to a node before one that another can reach":                     {edges: "a>b b>j z>j j>END", taken: "a>b", want: "b"},
+		"not where its choice leaves a node that others may wait at":      {edges: "a>b? a>j? b>END z>j j>END", taken: "a>b?"},
+		"nor where that node is some way off":                             {edges: "a>b? a>c? c>j b>END z>j j>END", taken: "a>b?"},
+		"nor where it can be reached yet, but at another step":            {edges: "a>b? a>j? b>j z>j j>END", taken: "a>b?"},
+		"not where its choice leaves a deferred node":                     {edges: "a>b? a>j? b>END z>j j>END", deferred: "j", taken: "a>b?"},
+		"where the deferred node can be reached yet, at whatever step":    {edges: "a>b? a>j? b>c c>j z>j j>END", deferred: "j", taken: "a>b?", want: "b"},
+		"not where one of two deferred nodes is left":                     {edges: "a>b? a>j? b>k j>END k>END z>j z>k", deferred: "j k", taken: "a>b?"},
+		"where its choice leaves nodes of its own alone":                  {edges: "a>b? a>c? c>d b>END d>END z>END", taken: "a>b?", want: "b"},
+		"around a loop of its own":                                        {edges: "a>a? a>b? b>END z>END", taken: "a>a?", want: "a"},
+		"around a loop whose exit is a deferred join":                     {edges: "a>a? a>j? z>j j>END", deferred: "j", taken: "a>a?", want: "a"},
+		"not around a loop whose exit is a plain join":                    {edges: "a>a? a>j? z>j j>END", taken: "a>a?"},
+		"where all edges that lead to the others are taken with this one": {edges: "a>b a>END b>j z>j j>END", taken: "a>b a>END", want: "b"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
+			r, s, x := beside(f, "a", "z")
+			in := branchInput(r, s, x, &contract.View{})
+			inWorkflow(t, func(ctx workflow.Context) {
+				b, err := newBranch(ctx, &in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var taken []int
+				for _, e := range strings.Fields(tc.taken) {
+					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
+				}
+				got := ""
+				if next, ok := b.next(b.g.index["a"], taken); ok {
+					got = in.Plan.Nodes[next].ID
+				}
+				if got != tc.want {
+					t.Errorf("it goes on at %q, want %q; others are %v", got, tc.want, in.Others)
+				}
+			})
+		})
+	}
+}
+
+func edgeName(e plan.Edge) string {
+	if e.Question != "" {
+		return e.Question
+	}
+	return e.From + ">" + e.To
+}
+
+func TestChildGetsWhatItCanReach(t *testing.T) {
+	f := sketch("START>z z>j START>p START>a p>END a>b? b>a? b>c c>j c>k j>d k>END d>END", "k")
+	for i := range f.Nodes {
+		f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "ask", As: "ask", Connection: "to-" + f.Nodes[i].ID}}
+		f.Connections = append(f.Connections, plan.Connection{ID: "to-" + f.Nodes[i].ID, Kind: plan.ConnectionAgent, Agent: "agent-" + f.Nodes[i].ID})
+		f.Agents = append(f.Agents, plan.Flow{ID: "agent-" + f.Nodes[i].ID})
+	}
+	f.ID, f.Description = "me", "long"
+	r, s, x := beside(f, "a", "z")
+	r.source = plan.Source{File: "f.json"}
+	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
+		r.source.Positions = append(r.source.Positions, plan.Position{Path: path, Line: i})
+	}
+	s.noteRan(r.g.index["b"], 3)
+	s.noteRan(r.g.index["b"], 3)
+	s.noteRan(r.g.index["b"], 2) // not behind a, which is at step 2
+	s.noteRan(r.g.index["p"], 3) // not a's to reach
+	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
+	in := branchInput(r, s, x, &view)
+
+	var nodes, edges, agents, paths []string
+	for i, n := range in.Plan.Nodes {
+		nodes = append(nodes, fmt.Sprintf("%s@%d %v", n.ID, in.Order[i], n.Agent != nil))
+		if f.Nodes[in.Order[i]].ID != n.ID {
+			t.Errorf("%s is not the flow's node %d", n.ID, in.Order[i])
+		}
+	}
+	for i, e := range in.Plan.Edges {
+		edges = append(edges, edgeName(e))
+		if f.Edges[in.Edges[i]].ID != e.ID {
+			t.Errorf("%s is not the flow's edge %d", e.ID, in.Edges[i])
+		}
+	}
+	for _, a := range in.Plan.Agents {
+		agents = append(agents, a.ID)
+	}
+	for _, p := range in.Source.Positions {
+		paths = append(paths, p.Path)
+	}
+	got := map[string][]string{"nodes": nodes, "edges": edges, "agents": agents, "paths": paths, "others": in.Others}
+	want := map[string][]string{
+		// Stops are known by name alone; what is behind them is not known at all.
+		"nodes":  {"j@1 false", "a@3 true", "b@4 true", "c@5 true", "k@6 false"},
+		"edges":  {"a>b?", "b>a?", "b>c", "c>j", "c>k"},
+		"agents": {"agent-a", "agent-b", "agent-c"},
+		"paths":  {"nodes/a", "nodes/b", "nodes/j", "agents/agent-a/nodes/x"},
+		"others": {"j"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]contract.Count{{Node: "b", Step: 3, N: 2}}, in.Ran); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	if in.Node != "a" || in.Step != 2 || in.Root != "root" || in.Plan.Description != "" || in.V != contract.Version || len(in.View.State) != 1 {
+		t.Errorf("input is %+v", in)
+	}
+	if f.Node("j").Agent == nil || len(f.Agents) != 8 || f.ID != "me" {
+		t.Error("the flow itself was changed")
+	}
+}
+
+func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
+	f := sketch("START>a START>z a>END z>END")
+	f.ID = "me"
+	f.Connections = []plan.Connection{{ID: "self", Kind: plan.ConnectionAgent, Agent: "me"}}
+	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
+	r, s, x := beside(f, "a", "z")
+	in := branchInput(r, s, x, &contract.View{})
+	if diff := cmp.Diff(closure(f, "me"), closure(in.Plan, "me")); diff != "" {
+		t.Errorf("what runs as a sub-agent (-from the flow +from its child):\n%s", diff)
+	}
+}
+
+func TestChainBringsBackNoMoreThanFits(t *testing.T) {
+	f := sketch("START>a START>z a>b b>END z>END")
+	r, s, x := beside(f, "a", "z")
+	in := branchInput(r, s, x, &contract.View{})
+	inWorkflow(t, func(ctx workflow.Context) {
+		b, err := newBranch(ctx, &in)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		at := &step{node: &b.flow.Nodes[0], n: 2}
+		b.done = []contract.Execution{{Node: "a", Step: 2}}
+		write(&b.view, b.strand, 2, "small", "x")
+		write(&b.view, "of another", 2, "large", strings.Repeat("x", maxPayload))
+		if b.full() {
+			t.Error("it counts what others wrote")
+		}
+		out, err := b.result(at, []int{0}, nil)
+		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
+			t.Errorf("%+v, %v", out, err)
+		}
+		write(&b.view, b.strand, 2, "large", strings.Repeat("x", maxPayload/2))
+		if !b.full() {
+			t.Error("half of what fits does not make it come back")
+		}
+		write(&b.view, b.strand, 2, "more", strings.Repeat("x", maxPayload/2))
+		_, err = b.result(at, nil, nil)
+		var fail *contract.Failure
+		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {
+			t.Errorf("failure is %+v", fail)
+		}
+	})
+}
+
+func TestStateOfAllBranchesIsTheLatest(t *testing.T) {
+	f := sketch("START>a START>b a>END b>c c>d d>END")
+	r, s, x := beside(f, "d")
+	run := &flowRun{run: r, sched: s}
+	start := &contract.View{}
+	set(start, "k", []byte(`"start"`), contract.Stamp{Exec: plan.Start})
+	a, c := child(start), child(start)
+	write(a, "a#1", 1, "k", "a")
+	write(a, "a#1", 1, "only-a", "a")
+	write(c, "b#1", 2, "k", "c")
+	run.ended = arrivals(a)
+	x.arrivals = arrivals(c)
+	if got := run.known(); held(&got) != "k=c only-a=a" {
+		t.Errorf("while both are told apart: %q", held(&got))
+	}
+	view := run.begin(x) // d is alone, so the view is settled
+	x.arrivals = arrivals(&view)
+	if got := run.known(); held(&got) != "k=c only-a=a" {
+		t.Errorf("once d is alone: %q", held(&got))
+	}
+	write(&x.arrivals[0].view, "d#3", 3, "k", "d")
+	if got := run.known(); held(&got) != "k=d only-a=a" {
+		t.Errorf("once d has written: %q", held(&got))
+	}
+}

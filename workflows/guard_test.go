@@ -1,0 +1,97 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+func TestFits(t *testing.T) {
+	full := strings.Repeat("x", maxPayload-2) // two quotes make it full
+	if err := fits("it", full); err != nil {
+		t.Errorf("what fits is refused: %v", err)
+	}
+	f := contract.FailureOf(fits("the run's result", full+"x"))
+	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the run's result is 1945601 bytes, at most 1945600") || f.Remedy == "" {
+		t.Errorf("failure is %+v", f)
+	}
+	// What Temporal's converter makes of it counts, not its length.
+	if err := fits("it", strings.Repeat("<", maxPayload/6+1)); err == nil {
+		t.Error("what grows on its way is accepted")
+	}
+	if err := fits("it", func() {}); err == nil {
+		t.Error("what cannot be encoded is accepted")
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	mega := strings.Repeat("x", 1<<20)
+	tests := map[string]struct {
+		args []string
+		// events is how much history grows before each call.
+		events int
+		waits  int
+		fails  int
+	}{
+		"calls that fit into one task":                 {args: []string{mega, mega}},
+		"a call too many waits for the next task":      {args: []string{mega, mega, mega}, waits: 1},
+		"and counts anew from there":                   {args: []string{mega, mega, mega, mega, mega}, waits: 2},
+		"calls of different tasks do not add up":       {args: []string{mega, mega, mega, mega}, events: 5},
+		"a call that is too large fails":               {args: []string{mega + mega}, fails: 1},
+		"and takes no room from the others":            {args: []string{mega + mega, mega, mega}, fails: 1},
+		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 2},
+		"small ones do not":                            {args: make([]string, 1000)},
+		"a large one fits into a task of its own":      {args: []string{mega[:900<<10] + mega[:900<<10]}},
+		"two large ones need a task each":              {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
+		"a large one does not wait behind a small one": {args: []string{"x", mega[:900<<10] + mega[:900<<10]}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			suite.SetLogger(quiet{})
+			env := suite.NewTestWorkflowEnvironment()
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				var g guard
+				waits, fails := 0, 0
+				for i, arg := range tc.args {
+					env.SetCurrentHistoryLength(3 + i*tc.events)
+					before := workflow.Now(ctx)
+					if err := g.admit(ctx, "the call", arg); err != nil {
+						fails++
+						if f := contract.FailureOf(err); f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the call is ") {
+							t.Errorf("failure is %+v", f)
+						}
+					}
+					if took := workflow.Now(ctx).Sub(before); took > time.Second {
+						t.Errorf("it waited %s", took)
+					} else if took > 0 {
+						waits++
+					}
+				}
+				if waits != tc.waits || fails != tc.fails {
+					t.Errorf("%d waits and %d failures, want %d and %d", waits, fails, tc.waits, tc.fails)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestAdmitEndsWithTheRun(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		ctx, cancel := workflow.WithCancel(ctx)
+		cancel()
+		g := guard{bytes: maxTask, task: workflow.GetInfo(ctx).GetCurrentHistoryLength()}
+		if err := g.admit(ctx, "it", "x"); !contract.Cancelled(err) {
+			t.Errorf("error is %v", err)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+)
+
+func emptyStore() *store {
+	return &store{workflow: "wf", run: "run", content: map[string]json.RawMessage{}, threads: map[string]*thread{}}
+}
+
+// filled is a store with a thread t of messages of given sizes.
+func filled(sizes ...int) *store {
+	s := emptyStore()
+	t := s.open("t")
+	for i, n := range sizes {
+		raw := json.RawMessage(fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", n-3)))
+		s.record(t, raw, contract.SHA(raw))
+	}
+	return s
+}
+
+func TestTranscriptPages(t *testing.T) {
+	const page = contract.PageBytes
+	tests := map[string]struct {
+		sizes []int
+		q     contract.TranscriptQuery
+		// want are the first digits of the messages; gone is what an error names.
+		want, gone string
+	}{
+		"all of a small thread":     {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t"}, "012", ""},
+		"from the middle":           {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "12", ""},
+		"up to the middle":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "01", ""},
+		"one":                       {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 1, Upto: 2}, "1", ""},
+		"none, at the end":          {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 3}, "", ""},
+		"a page is as much as fits": {[]int{page / 2, page / 2, 10}, contract.TranscriptQuery{Thread: "t"}, "01", ""},
+		"and one byte too many is the next page's":  {[]int{page / 2, page/2 + 1, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"a message larger than a page comes alone":  {[]int{page + 5, 10}, contract.TranscriptQuery{Thread: "t"}, "0", ""},
+		"also behind others":                        {[]int{10, page + 5, 10}, contract.TranscriptQuery{Thread: "t", From: 1}, "1", ""},
+		"a thread that is not there":                {[]int{10}, contract.TranscriptQuery{Thread: "u"}, "", `this run has no thread "u"`},
+		"messages beyond the end":                   {[]int{10}, contract.TranscriptQuery{Thread: "t", From: 2}, "", "this run has no messages 2 to 1"},
+		"messages up to beyond the end":             {[]int{10}, contract.TranscriptQuery{Thread: "t", Upto: 2}, "", "this run has no messages 0 to 2"},
+		"messages the wrong way round":              {[]int{10, 10, 10}, contract.TranscriptQuery{Thread: "t", From: 2, Upto: 1}, "", "this run has no messages 2 to 1"},
+		"messages before the first":                 {[]int{10}, contract.TranscriptQuery{Thread: "t", From: -1}, "", "this run has no messages -1 to 1"},
+		"of an empty thread there is an empty page": {nil, contract.TranscriptQuery{Thread: "t"}, "", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := filled(tc.sizes...).transcript(tc.q)
+			if tc.gone != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.gone) {
+					t.Errorf("error is %v, want %q", err, tc.gone)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var digits strings.Builder
+			for _, m := range got.Messages {
+				digits.WriteByte(m[1])
+			}
+			if digits.String() != tc.want || got.Total != len(tc.sizes) || got.Messages == nil {
+				t.Errorf("messages %q of %d, want %q", digits.String(), got.Total, tc.want)
+			}
+			if n, _ := size(got); n > maxPayload && len(got.Messages) > 1 {
+				t.Errorf("the page is %d bytes", n)
+			}
+		})
+	}
+}
+
+func TestTranscriptListsThreads(t *testing.T) {
+	s := filled(10, 10)
+	s.open("later")
+	s.open("a")
+	page, err := s.transcript(contract.TranscriptQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []contract.ThreadInfo{{Thread: "t", Len: 2}, {Thread: "later"}, {Thread: "a"}}
+	if diff := cmp.Diff(want, page.Threads); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestPieces(t *testing.T) {
+	s := emptyStore()
+	big := json.RawMessage(`"` + strings.Repeat("é", contract.PageBytes) + `"`) // two pages and two bytes
+	ref := s.keep(big)
+	if ref.Workflow != "wf" || ref.Run != "run" || !s.has(ref.SHA) {
+		t.Errorf("reference is %+v", ref)
+	}
+	var got []byte
+	pages := 0
+	for total := 1; len(got) < total; pages++ {
+		page, err := s.piece(contract.ContentQuery{SHA: ref.SHA, Offset: len(got)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := size(page); n > maxPayload || len(page.Data) == 0 {
+			t.Fatalf("a page of %d bytes is %d on its way", len(page.Data), n)
+		}
+		got, total = append(got, page.Data...), page.Total
+	}
+	if string(got) != string(big) || pages != 3 {
+		t.Errorf("%d bytes in %d pages", len(got), pages)
+	}
+	page, err := s.piece(contract.ContentQuery{SHA: ref.SHA, Offset: len(big)})
+	if err != nil || len(page.Data) != 0 || page.Total != len(big) {
+		t.Errorf("at the end: %+v, %v", page, err)
+	}
+	for _, q := range []contract.ContentQuery{{SHA: "x"}, {SHA: ref.SHA, Offset: -1}, {SHA: ref.SHA, Offset: len(big) + 1}} {
+		if _, err := s.piece(q); err == nil || !strings.Contains(err.Error(), "this run has no content") {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	got[0] = 'X'
+	if s.content[ref.SHA][0] != '"' {
+		t.Error("what was handed out is what is stored")
+	}
+}
+
+func TestCallsAreToldWhatIsNew(t *testing.T) {
+	s := emptyStore()
+	th := s.open("t")
+	first := contract.Message{Role: contract.RoleUser, Text: "first"}
+	if _, err := s.write(th, &first); err != nil {
+		t.Fatal(err)
+	}
+	head, tail := th.pending()
+	if head.Len != 0 || head.Hash != "" || head.Thread != "t" || head.Run != "run" || len(tail) != 1 || len(tail[0].Message) == 0 {
+		t.Fatalf("before the first call: %+v, %+v", head, tail)
+	}
+	answer := json.RawMessage(`{"role":"assistant"}`)
+	s.record(th, answer, contract.SHA(answer))
+	th.mark()
+	if _, tail := th.pending(); len(tail) != 0 {
+		t.Errorf("right after a call: %+v", tail)
+	}
+	tool := json.RawMessage(`{"role":"tool"}`)
+	s.record(th, tool, contract.SHA(tool))
+	if _, err := s.write(th, &first); err != nil {
+		t.Fatal(err)
+	}
+	head, tail = th.pending()
+	hash := contract.Chain(contract.Chain("", tail[1].SHA), contract.SHA(answer))
+	if head.Len != 2 || head.Hash != hash || len(tail) != 2 {
+		t.Fatalf("before the second call: %+v, %+v", head, tail)
+	}
+	// What an activity made is named by its hash, what the workflow wrote travels.
+	if tail[0].Message != nil || tail[0].SHA != contract.SHA(tool) || contract.SHA(tail[1].Message) != tail[1].SHA {
+		t.Errorf("tail is %+v", tail)
+	}
+}
