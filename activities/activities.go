@@ -11,6 +11,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -108,6 +109,9 @@ func leave(ctx context.Context, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, activity.ErrActivityPaused) || errors.Is(cause, activity.ErrActivityReset) {
+			return (&contract.Failure{Class: contract.ClassUnavailable, Text: cause.Error()}).Wire()
+		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
 			return (&contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}).Wire()

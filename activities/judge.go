@@ -17,12 +17,18 @@ import (
 const judgeSystem = `You decide where a workflow goes next. Read the material and answer the question about it.
 Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": "one short sentence"}`
 
+// maxJudgedValue is how much a judge sees of a long state value.
+const maxJudgedValue = 2 << 10
+
 // Judge answers one yes/no question about a node's output. An answer that is neither is
 // asked for once more, then the failure is condition_unparsable.
 func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
 	out, err := a.judge(ctx, &in)
+	if err == nil {
+		err = bounded("the judge's answer", out)
+	}
 	return out, leave(ctx, err)
 }
 
@@ -48,7 +54,7 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contr
 		out.Model = answer.Model
 		yes, reason, ok := verdict(answer.Message.Text)
 		if ok {
-			out.Yes, out.Reason = yes, reason
+			out.Yes, out.Reason = yes, trim(reason, 500)
 			return out, nil
 		}
 		if try == 2 {
@@ -63,17 +69,19 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contr
 
 // material is what the judge reads.
 func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (string, error) {
+	own := activity.GetInfo(ctx).WorkflowExecution
+	homes := homesOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID})
 	input := in.Input.Text
 	if in.Input.Ref != nil {
 		var err error
-		if input, err = a.text(ctx, *in.Input.Ref); err != nil {
+		if input, err = a.text(ctx, *in.Input.Ref, homes); err != nil {
 			return "", err
 		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n\n<input>\n%s\n</input>\n", in.Question, input)
 	if in.Output != nil {
-		output, err := a.text(ctx, *in.Output)
+		output, err := a.text(ctx, *in.Output, homes)
 		if err != nil {
 			return "", err
 		}
@@ -83,9 +91,18 @@ func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (str
 		}
 		fmt.Fprintf(&b, "\n<output node=%q>\n%s\n</output>\n", name, output)
 	}
-	if len(in.State) > 0 {
-		fmt.Fprintf(&b, "\n<state>\n%s\n</state>\n", in.State)
+	if len(in.State)+len(in.Long) == 0 {
+		return b.String(), nil
 	}
+	fmt.Fprintf(&b, "\n<state>\n%s\n", in.State)
+	for _, l := range in.Long {
+		value, err := a.text(ctx, contract.ContentRef{SHA: l.SHA}, homes)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "%q: %s\n", l.Key, trim(value, maxJudgedValue))
+	}
+	b.WriteString("</state>\n")
 	return b.String(), nil
 }
 

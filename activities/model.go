@@ -32,7 +32,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	if err != nil {
 		return nil, err
 	}
-	messages, err := a.transcript(ctx, in)
+	messages, err := a.transcript(ctx, in, homesOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
 	if err != nil {
 		return nil, err
 	}

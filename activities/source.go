@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
@@ -41,6 +44,7 @@ func (s *clientSource) Content(ctx context.Context, workflow, run string, q cont
 
 // ask queries a run and waits out the server's limits.
 func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg, out any) error {
+	s.release(ctx, workflow, run)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		qctx, cancel := context.WithTimeout(ctx, queryTimeout)
 		v, err := s.client.QueryWorkflow(qctx, workflow, run, query, arg)
@@ -58,6 +62,24 @@ func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg
 		case <-time.After(pause):
 		}
 	}
+}
+
+// release lets any worker answer for a run. A call that is made again may be so because its
+// worker died; a query would first wait for that worker, as long as the sticky timeout.
+func (s *clientSource) release(ctx context.Context, workflow, run string) {
+	if !activity.IsActivity(ctx) {
+		return
+	}
+	info := activity.GetInfo(ctx)
+	if info.Attempt < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	// If it fails, the query is slow and not wrong.
+	_, _ = s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
+		Namespace: info.WorkflowNamespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
+	})
 }
 
 // lost classifies a query's error: what is gone stays gone, all else may pass.

@@ -11,7 +11,7 @@ import (
 
 // transcript gives the messages that a model call is about: its base, then its tail. What
 // this worker does not know it asks the run for, once for all who need it.
-func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([]contract.Message, error) {
+func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, homes []contract.Run) ([]contract.Message, error) {
 	t := assembly{Activities: a, in: in, raws: map[string][]byte{}}
 	for _, e := range in.Tail {
 		if len(e.Message) == 0 {
@@ -29,7 +29,7 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput) ([
 	}
 	out := make([]contract.Message, 0, len(t.shas))
 	for _, sha := range t.shas {
-		m, err := a.message(ctx, sha, t.raws[sha], in.Home)
+		m, err := a.message(ctx, sha, t.raws[sha], homes)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (a *Activities) relink(in *contract.ModelInput) string {
 }
 
 // message decodes stored bytes and puts in the texts that its parts refer to.
-func (a *Activities) message(ctx context.Context, sha string, raw []byte, home *contract.ContentRef) (*contract.Message, error) {
+func (a *Activities) message(ctx context.Context, sha string, raw []byte, homes []contract.Run) (*contract.Message, error) {
 	stored, err := decoded[contract.Message](a.cache, sha, raw)
 	if err != nil || len(stored.Parts) == 0 {
 		return stored, err
@@ -166,7 +166,7 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, home *
 			m.Text += p.Text
 			continue
 		}
-		text, err := a.textAt(ctx, *p.Ref, home)
+		text, err := a.text(ctx, *p.Ref, homes)
 		if err != nil {
 			return nil, err
 		}
@@ -176,29 +176,37 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, home *
 	return m, nil
 }
 
-// textAt is the text of the message that a reference names, if need be from home: the run
-// that it names may be gone.
-func (a *Activities) textAt(ctx context.Context, ref contract.ContentRef, home *contract.ContentRef) (string, error) {
-	if home != nil {
-		text, err := a.text(ctx, contract.ContentRef{Workflow: home.Workflow, Run: home.Run, SHA: ref.SHA})
+// text is the text of the message that a reference names. One that names no run is looked
+// for at each of homes.
+func (a *Activities) text(ctx context.Context, ref contract.ContentRef, homes []contract.Run) (string, error) {
+	if ref.Run != "" {
+		homes = []contract.Run{{Workflow: ref.Workflow, Run: ref.Run}}
+	}
+	var raw []byte
+	err := damaged("a reference without a run")
+	for _, home := range homes {
+		raw, err = a.content(ctx, contract.ContentRef{Workflow: home.Workflow, Run: home.Run, SHA: ref.SHA})
 		if err == nil || contract.FailureOf(err).Class != contract.ClassTranscriptLost {
-			return text, err
+			break
 		}
 	}
-	return a.text(ctx, ref)
-}
-
-// text is the text of the message that a reference names.
-func (a *Activities) text(ctx context.Context, ref contract.ContentRef) (string, error) {
-	raw, err := a.content(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	m, err := contract.DecodeMessage(raw)
+	m, err := decoded[contract.Message](a.cache, ref.SHA, raw)
 	if err != nil {
 		return "", err
 	}
 	return m.Text, nil
+}
+
+// homesOf are the runs that may hold what a message refers to: the flow's, then the call's
+// own.
+func homesOf(home, own contract.Run) []contract.Run {
+	if home == own || home.Run == "" {
+		return []contract.Run{own}
+	}
+	return []contract.Run{home, own}
 }
 
 // content gives the bytes that a reference names: from the cache, or from the run.

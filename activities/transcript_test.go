@@ -178,7 +178,7 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 				tc.warm(a, r)
 			}
 			in := r.call("t", tc.base, tc.own)
-			got, err := a.transcript(t.Context(), in)
+			got, err := a.transcript(t.Context(), in, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,7 +189,7 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 				t.Errorf("questions (-want +got):\n%s", diff)
 			}
 			r.asked = nil
-			if _, err := a.transcript(t.Context(), r.call("t", 7, 0)); err != nil || r.asked != nil {
+			if _, err := a.transcript(t.Context(), r.call("t", 7, 0), nil); err != nil || r.asked != nil {
 				t.Errorf("the next call asks %v: %v", r.asked, err)
 			}
 		})
@@ -211,7 +211,7 @@ func TestSmallCacheIsSlowNotWrong(t *testing.T) {
 	want := r.say(t, "t", 20)
 	a := New(Deps{Source: r, CacheBytes: 1})
 	for range 2 {
-		got, err := a.transcript(t.Context(), r.call("t", 18, 1))
+		got, err := a.transcript(t.Context(), r.call("t", 18, 1), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +232,11 @@ func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			got, err := a.transcript(t.Context(), r.call("t", 8, 1))
+			got, err := a.transcript(t.Context(), r.call("t", 8, 1), nil)
 			if err != nil || !slices.Equal(texts(got), want) {
 				t.Errorf("%v, %v", texts(got), err)
 			}
-			if text, err := a.text(t.Context(), ref); err != nil || text != "input" {
+			if text, err := a.text(t.Context(), ref, nil); err != nil || text != "input" {
 				t.Errorf("%q, %v", text, err)
 			}
 		}()
@@ -280,7 +280,7 @@ func TestDamagedTranscripts(t *testing.T) {
 			if tc.set != nil {
 				tc.set(in)
 			}
-			_, err := New(Deps{Source: r}).transcript(t.Context(), in)
+			_, err := New(Deps{Source: r}).transcript(t.Context(), in, nil)
 			lostTranscript(t, err, tc.names)
 		})
 	}
@@ -303,14 +303,14 @@ func TestFailureOfTheSourceComesThrough(t *testing.T) {
 	r.say(t, "t", 3)
 	r.fail = errors.New("no route to host")
 	a := New(Deps{Source: r})
-	if _, err := a.transcript(t.Context(), r.call("t", 2, 1)); !errors.Is(err, r.fail) {
+	if _, err := a.transcript(t.Context(), r.call("t", 2, 1), nil); !errors.Is(err, r.fail) {
 		t.Errorf("transcript: %v", err)
 	}
 	if _, err := a.content(t.Context(), contract.ContentRef{SHA: "x"}); !errors.Is(err, r.fail) {
 		t.Errorf("content: %v", err)
 	}
 	r.fail = nil
-	if _, err := a.transcript(t.Context(), r.call("t", 2, 1)); err != nil {
+	if _, err := a.transcript(t.Context(), r.call("t", 2, 1), nil); err != nil {
 		t.Errorf("once the run can be asked: %v", err)
 	}
 }
@@ -326,7 +326,7 @@ func TestWaitForAnotherFetchEndsWithTheCall(t *testing.T) {
 	defer free()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	if _, err := a.transcript(ctx, r.call("t", 2, 1)); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := a.transcript(ctx, r.call("t", 2, 1), nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("transcript: %v", err)
 	}
 	if _, err := a.content(ctx, contract.ContentRef{Workflow: "wf", Run: "run", SHA: "x"}); !errors.Is(err, context.DeadlineExceeded) {
@@ -377,7 +377,7 @@ func TestPartsAreJoined(t *testing.T) {
 	}})}
 	a := New(Deps{Source: r})
 	for range 2 { // the second time from the cache, which must not have been changed
-		got, err := a.transcript(t.Context(), r.call("t", 0, 1))
+		got, err := a.transcript(t.Context(), r.call("t", 0, 1), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +391,7 @@ func TestPartsAreJoined(t *testing.T) {
 	}
 	gone := contract.ContentRef{SHA: "gone"}
 	r.threads["u"] = []json.RawMessage{encode(t, contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &gone}}})}
-	if _, err := a.transcript(t.Context(), r.call("u", 0, 1)); contract.FailureOf(err).Class != contract.ClassTranscriptLost {
+	if _, err := a.transcript(t.Context(), r.call("u", 0, 1), nil); contract.FailureOf(err).Class != contract.ClassTranscriptLost {
 		t.Errorf("a part that is gone: %v", err)
 	}
 }

@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"fmt"
 	"strings"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -16,15 +18,45 @@ import (
 //
 // It fails with the failure of the node that failed.
 func Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
+	if err := validBranch(&in); err != nil {
+		return nil, wire(err)
+	}
 	b, err := newBranch(ctx, &in)
 	if err != nil {
 		return nil, wire(err)
 	}
 	out, err := b.chain(ctx)
 	if err != nil {
-		return nil, wire(err)
+		return nil, b.ended(err)
 	}
 	return out, nil
+}
+
+// ended is the error of a chain that failed or was cancelled, with what it had done.
+func (b *branch) ended(err error) error {
+	done, _ := lean(b.done, 0)
+	if contract.Cancelled(err) {
+		return temporal.NewCanceledError(&contract.Failure{Class: contract.ClassCancelled, Usage: &b.usage, Executions: done})
+	}
+	f := contract.FailureOf(err)
+	f.Usage, f.Executions = &b.usage, done
+	return f.Wire()
+}
+
+// validBranch refuses an input that no run of type Flow makes.
+func validBranch(in *contract.BranchInput) error {
+	fail := &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start a run of type " + contract.WorkflowFlow}
+	switch {
+	case in.V != contract.Version:
+		fail.Text = fmt.Sprintf("the input's v is %d, this build understands %d", in.V, contract.Version)
+	case in.Plan == nil || in.Plan.Node(in.Node) == nil:
+		fail.Text = fmt.Sprintf("the input's plan has no node %q", in.Node)
+	case len(in.Order) != len(in.Plan.Nodes) || len(in.Edges) != len(in.Plan.Edges):
+		fail.Text = "the input's order or edges do not belong to its plan"
+	default:
+		return nil
+	}
+	return fail
 }
 
 // branch is a chain under way.
@@ -62,11 +94,28 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.shared.Model, Executions: b.done, Usage: b.usage}
+	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage}
+	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}
 	}
 	return s
+}
+
+// maxStatus is how many executions a status holds.
+const maxStatus = 1000
+
+// lean is the end of a trace without what the nodes said.
+func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
+	if n := len(trace) - maxStatus; n > 0 {
+		trace, dropped = trace[n:], dropped+n
+	}
+	out := make([]contract.Execution, len(trace))
+	for i, e := range trace {
+		e.Text, e.Data = nil, nil
+		out[i] = e
+	}
+	return out, dropped
 }
 
 // chain runs nodes one behind the other.
@@ -157,10 +206,24 @@ func (b *branch) nth(node, n int) int {
 func (b *branch) full() bool {
 	n := 0
 	own := since(&b.view, b.strand)
-	for _, o := range own.Outputs {
-		n += len(b.store.content[o.Ref.SHA])
+	for _, sha := range contents(&own) {
+		n += len(b.store.content[sha])
 	}
 	return n+stateBytes(&own) > maxPayload/2
+}
+
+// contents lists the hashes of what a view names.
+func contents(v *contract.View) []string {
+	var out []string
+	for i := range v.State {
+		if v.State[i].SHA != "" {
+			out = append(out, v.State[i].SHA)
+		}
+	}
+	for i := range v.Outputs {
+		out = append(out, v.Outputs[i].SHA)
+	}
+	return out
 }
 
 // result is what the chain comes back with. Edges are named by their index in the whole
@@ -170,8 +233,10 @@ func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
 	}
-	for _, o := range out.View.Outputs {
-		out.Messages = append(out.Messages, b.store.content[o.Ref.SHA])
+	for _, sha := range contents(&out.View) {
+		if raw, ok := b.store.content[sha]; ok {
+			out.Messages = append(out.Messages, raw)
+		}
 	}
 	if err := fits("what node "+x.node.ID+" brings back", out); err != nil {
 		return nil, b.failed(x, err)

@@ -225,7 +225,7 @@ func TestStateOfAllBranchesIsTheLatest(t *testing.T) {
 	r, s, x := beside(f, "d")
 	run := &flowRun{run: r, sched: s}
 	start := &contract.View{}
-	set(start, "k", []byte(`"start"`), contract.Stamp{Exec: plan.Start})
+	set(start, contract.StateEntry{Key: "k", Value: []byte(`"start"`), By: contract.Stamp{Exec: plan.Start}})
 	a, c := child(start), child(start)
 	write(a, "a#1", 1, "k", "a")
 	write(a, "a#1", 1, "only-a", "a")

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -10,6 +9,33 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 )
+
+// maxKeys bounds what one get_state reads, maxDepth how deep a stored value nests: what is
+// deeper cannot be decoded again inside of what carries it.
+const (
+	maxKeys  = 1000
+	maxDepth = 100
+)
+
+// depthOf is how deep a JSON value nests.
+func depthOf(raw []byte) int {
+	most, now, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}
 
 // builtinArgs are the arguments of all tools of the interpreter's own.
 type builtinArgs struct {
@@ -40,7 +66,7 @@ func (a *agentRun) builtin(ctx workflow.Context, c *contract.ToolCall, i int, ra
 		if a.shared.Chat == nil {
 			return answered(toolReply{text: "[]"}), nil
 		}
-		return answered(toolReply{ref: a.shared.Chat}), nil
+		return answered(toolReply{parts: []contract.Part{{Ref: &contract.ContentRef{SHA: a.shared.Chat.SHA}}}}), nil
 	case plan.BuiltinCallSubAgent:
 		return a.inlineAgent(ctx, c, &args, raw)
 	}
@@ -60,27 +86,37 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 	default:
 		return toolReply{text: `get_state wants {"keys": ["name", …]}`, failed: true}
 	}
-	var out bytes.Buffer
-	out.WriteByte('{')
+	if len(names) > maxKeys {
+		return toolReply{text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), failed: true}
+	}
+	// Short values stand in the reply, long ones are referred to.
+	var parts []contract.Part
+	text := "{"
 	for i, name := range names {
 		if i > 0 {
-			out.WriteByte(',')
+			text += ","
 		}
 		key, err := json.Marshal(name)
 		if err != nil {
 			return toolReply{text: err.Error(), failed: true}
 		}
-		value, ok := get(a.view, name)
-		if !ok {
-			value = json.RawMessage("null")
+		text += string(unescape(key)) + ":"
+		e, ok := get(a.view, name)
+		switch {
+		case !ok:
+			text += "null"
+		case e.SHA == "":
+			text += string(unescape(e.Value))
+		default:
+			parts = append(parts, contract.Part{Text: text}, contract.Part{Ref: &contract.ContentRef{SHA: e.SHA}})
+			text = ""
 		}
-		fmt.Fprintf(&out, "%s:%s", key, value)
 	}
-	out.WriteByte('}')
-	if out.Len() > maxPayload {
-		return toolReply{text: fmt.Sprintf("these keys hold %d bytes, at most %d fit; ask for fewer", out.Len(), maxPayload), failed: true}
+	text += "}"
+	if parts == nil {
+		return toolReply{text: text}
 	}
-	return toolReply{text: out.String()}
+	return toolReply{parts: append(parts, contract.Part{Text: text})}
 }
 
 // setState writes a key, within the state's bound.
@@ -88,19 +124,23 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if args.Key == nil || *args.Key == "" || len(value) == 0 {
 		return toolReply{text: `wants {"key": "name", "value": any JSON}`, failed: true}
 	}
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, value); err != nil {
+	if d := depthOf(value); d > maxDepth {
+		return toolReply{text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), failed: true}
+	}
+	e, err := a.store.value(*args.Key, value, contract.Stamp{})
+	if err != nil {
 		return toolReply{text: "value: " + err.Error(), failed: true}
 	}
-	grown := stateBytes(a.view) + len(*args.Key) + compact.Len()
+	grown := stateBytes(a.view) + entryBytes(&e)
 	if old, ok := get(a.view, *args.Key); ok {
-		grown -= len(*args.Key) + len(old)
+		grown -= entryBytes(&old)
 	}
 	if limit := a.flow.Limits.MaxStateBytes; grown > limit {
 		return toolReply{failed: true, text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	set(a.view, *args.Key, compact.Bytes(), tick(a.view, a.strand, a.id, a.n))
+	e.By = tick(a.view, a.strand, a.id, a.n)
+	set(a.view, e)
 	return toolReply{text: "ok"}
 }
 
@@ -136,5 +176,5 @@ func (a *agentRun) listKeys() (toolReply, error) {
 		names = append(names, e.Key)
 	}
 	raw, err := json.Marshal(names)
-	return toolReply{text: string(raw)}, err
+	return toolReply{text: string(unescape(raw))}, err
 }

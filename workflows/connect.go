@@ -29,8 +29,11 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 			continue
 		}
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityListTool,
-			contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names})
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names}
+		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
+			return err
+		}
+		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityListTool, request)
 	}
 	var problems []string
 	for i := range wants {
@@ -110,7 +113,16 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
-			at, name, w.bound.ID, strings.Join(out.Offered, ", ")))
+			at, name, w.bound.ID, some(out.Offered)))
 	}
 	return problems, nil
+}
+
+// some lists names, the first twenty of many.
+func some(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

@@ -33,9 +33,9 @@ type pace struct {
 	// moved says that the run has done something since it began, so that a run that
 	// continues as new always gets on.
 	moved bool
-	// put is the history length up to which the question was put off, because what would be
-	// carried is too large.
-	put int
+	// put and putBytes are the history length and size up to which the question was put
+	// off, because what would be carried is too large.
+	put, putBytes int
 }
 
 func newPace(ctx workflow.Context, limit int) pace {
@@ -49,16 +49,20 @@ func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
 	for p.yield.ReceiveAsync(nil) {
 		p.asked = true
 	}
+	if ctx.Err() != nil {
+		return false, ctx.Err() // the next run would know nothing of the cancellation
+	}
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
-	if !p.moved || length < p.put {
+	full := length > lastEvents || info.GetCurrentHistorySize() > lastBytes
+	if !p.moved || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
 		return false, nil
 	}
 	wanted := p.asked || p.limit > 0 && length >= p.limit || p.limit == 0 && info.GetContinueAsNewSuggested()
 	if wanted && carried <= maxPayload*3/4 {
 		return true, nil
 	}
-	if wanted && (length > lastEvents || info.GetCurrentHistorySize() > lastBytes) {
+	if full {
 		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
 			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, maxPayload),
 			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
@@ -120,7 +124,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	}
 	info := workflow.GetInfo(ctx)
 	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
-		f.put = length + 2000
+		f.put, f.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return f.drive(ctx)
 	}
 	large.Class = contract.ClassStateTooLarge
@@ -204,8 +208,8 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 	for _, list := range [][]contract.CarriedExecution{c.Live, c.Pending, c.Armed} {
 		for i := range list {
 			for k := range list[i].Arrivals {
-				for o := range list[i].Arrivals[k].View.Outputs {
-					need(&list[i].Arrivals[k].View.Outputs[o].Ref)
+				for _, sha := range contents(&list[i].Arrivals[k].View) {
+					need(&contract.ContentRef{SHA: sha})
 				}
 			}
 		}
@@ -258,9 +262,6 @@ func (f *flowRun) taken(list []contract.CarriedExecution) []*execution {
 	for _, e := range list {
 		x := &execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth, lineage: e.Lineage, resume: e.Agent}
 		for _, a := range e.Arrivals {
-			for o := range a.View.Outputs {
-				f.own(&a.View.Outputs[o].Ref)
-			}
 			x.arrivals = append(x.arrivals, arrival{edge: a.Edge, lineage: a.Lineage, view: a.View})
 		}
 		out = append(out, x)

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,22 +38,30 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			cancel()
 		}
 	}
+	var queued []*execution
 	for {
-		var ready []*execution
+		ready := queued
 		due, err := f.due(ctx, 0)
 		if note(err); due && failed == nil && !f.sched.over() {
+			f.sched.resumed = append(f.sched.resumed, queued...)
+			ready, queued = nil, nil
 			if len(order) == 0 {
 				return f.continueAsNew(ctx)
 			}
 			f.askToYield(ctx, order, children)
 		} else if failed == nil {
-			ready = f.sched.ready()
+			ready = append(ready, f.sched.ready()...)
+		}
+		if failed != nil {
+			ready = nil
 		}
 		f.show(ctx)
 		if len(order) == 0 && len(ready) == 1 {
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
+		free := min(len(ready), maxChildren-len(order))
+		ready, queued = ready[:free], ready[free:]
 		for _, x := range ready {
 			future, err := f.startChild(ctx, x)
 			if note(err); err != nil {
@@ -163,7 +172,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 	err := future.Get(ctx, &out)
 	f.sched.done(x)
 	if err != nil {
-		return f.failed(&step{node: &f.flow.Nodes[x.node], n: x.step}, err)
+		return f.childFailed(ctx, x, err)
 	}
 	f.moved = true
 	f.usage.Add(out.Usage)
@@ -175,9 +184,6 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
 		f.store.keep(raw)
-	}
-	for i := range out.View.Outputs {
-		out.View.Outputs[i].Ref = f.ref(out.View.Outputs[i].Ref.SHA)
 	}
 	view := cloneView(&x.arrivals[0].view)
 	apply(&view, &out.View)
@@ -192,6 +198,45 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 	}
 	last := out.Executions[len(out.Executions)-1]
 	return f.leave(out.Edges, last.Step+1, x.lineage, &view)
+}
+
+// startTries is how often a child is started whose id is still taken: by a branch of a run
+// with the same id that was ended just now.
+const startTries = 10
+
+// childFailed takes over what a failed branch had done, and says what its failure means.
+func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) error {
+	at := &step{node: &f.flow.Nodes[x.node], n: x.step}
+	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
+	if errors.As(err, &taken) && x.tries < startTries {
+		x.tries++
+		f.sched.again(x)
+		return workflow.Sleep(ctx, time.Second)
+	}
+	var part *contract.Failure
+	var stopped *temporal.CanceledError
+	if errors.As(err, &stopped) && stopped.HasDetails() {
+		var f contract.Failure
+		if stopped.Details(&f) == nil {
+			part = &f
+		}
+	} else if !contract.Cancelled(err) {
+		part = contract.FailureOf(err)
+	}
+	if part != nil {
+		f.trace = append(f.trace, part.Executions...)
+		if part.Usage != nil {
+			f.usage.Add(*part.Usage)
+		}
+		part.Usage, part.Executions = nil, nil
+	}
+	if contract.Cancelled(err) && ctx.Err() == nil {
+		return f.fail(at, contract.ClassCancelled, "cancel the run itself to end all of it", "the branch was cancelled by somebody")
+	}
+	if contract.Cancelled(err) {
+		return err
+	}
+	return f.failed(at, part)
 }
 
 // result is what the exit nodes gave.
@@ -226,8 +271,17 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	if last.Data == nil {
 		out.ResultText = last.Text
 	}
-	if err := fits("the run's result", out); err != nil {
-		return nil, err
+	if fits("", out) != nil {
+		// The result itself matters more than that it stands among the exits' outputs too.
+		for i := range out.ExitOutputs {
+			o := &out.ExitOutputs[i]
+			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
+		}
+	}
+	if err := fits("the result of node "+last.Node, out); err != nil {
+		large := contract.FailureOf(err)
+		large.Node, large.Step, large.At = last.Node, last.Step, f.source.At(plan.NodePath(last.Node))
+		return nil, large
 	}
 	return out, nil
 }

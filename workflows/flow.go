@@ -103,6 +103,9 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if f.flow != nil {
 			request.Flow = contract.FlowRef{}
 		}
+		if err := f.guard.admit(ctx, "the document", request); err != nil {
+			return err
+		}
 		if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
 			return err
 		}
@@ -190,7 +193,14 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	}
 	first := &contract.View{}
 	for _, key := range workflow.DeterministicKeys(in.State) {
-		set(first, key, in.State[key], contract.Stamp{Exec: plan.Start})
+		if d := depthOf(in.State[key]); d > maxDepth {
+			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
+		}
+		e, err := f.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		if err != nil {
+			return nil, err
+		}
+		set(first, e)
 	}
 	if n, limit := stateBytes(first), f.flow.Limits.MaxStateBytes; n > limit {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
@@ -202,7 +212,14 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 func (f *flowRun) enter(ctx workflow.Context, first *contract.View) error {
 	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts)
 	if err != nil {
-		return err
+		if contract.Cancelled(err) {
+			return err
+		}
+		fail := contract.FailureOf(err)
+		if fail.At == "" {
+			fail.Node, fail.At = plan.Start, f.source.At(plan.EdgePath(f.g.starts[0]))
+		}
+		return fail
 	}
 	f.answers = answers
 	return f.arrive(taken, 1, "", first)
@@ -249,7 +266,8 @@ func (f *flowRun) known() contract.View {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Model: f.shared.Model, Executions: f.trace, Conflicts: f.conflicts, Usage: f.usage}
+	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage}
+	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()
 	}

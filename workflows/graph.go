@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"weft/workflows/plan"
 )
 
@@ -65,29 +67,25 @@ func (g *graph) walks(from, to, length int) bool {
 	if length < 1 || g.deferred(to) || !g.reachable(from).has(to) {
 		return false
 	}
-	at := newBits(len(g.flow.Nodes))
-	at.add(from)
+	at := []int{from}
 	for ; length > 0; length-- {
-		next := newBits(len(g.flow.Nodes))
-		any := false
-		for n := range g.flow.Nodes {
-			if !at.has(n) || n != from && g.deferred(n) {
+		var next []int
+		seen := newBits(len(g.flow.Nodes))
+		for _, n := range at {
+			if n != from && g.deferred(n) {
 				continue
 			}
 			for _, e := range g.out[n] {
-				if t, ok := g.target(e); ok {
-					next.add(t)
-					any = true
+				if t, ok := g.target(e); ok && !seen.has(t) {
+					seen.add(t)
+					next = append(next, t)
 				}
 			}
-		}
-		if !any {
-			return false
 		}
 		at = next
 		from = -1 // from here on, a deferred node ends the walk
 	}
-	return at.has(to)
+	return slices.Contains(at, to)
 }
 
 // bits is a set of node indices.

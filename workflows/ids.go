@@ -11,14 +11,15 @@ import (
 const maxIDBytes = 200
 
 // escapeID makes a node id safe inside a workflow or activity id, whose own signs are
-// / # ~ : [ ].
+// / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
+// other characters would never be answered.
 func escapeID(id string) string {
 	var b strings.Builder
-	for _, r := range id {
-		if r < ' ' || r == 0x7f || strings.ContainsRune("/#~:[]%", r) {
-			fmt.Fprintf(&b, "%%%02X", r)
+	for i := 0; i < len(id); i++ {
+		if c := id[i]; c < ' ' || c >= 0x7f || strings.IndexByte("/#~:[]%", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
-			b.WriteRune(r)
+			b.WriteByte(c)
 		}
 	}
 	return boundID(b.String())

@@ -10,7 +10,7 @@ import (
 func TestEscapeID(t *testing.T) {
 	tests := map[string]struct{ id, want string }{
 		"a plain id stays":                   {"write-up_2.a b", "write-up_2.a b"},
-		"letters of any language stay":       {"Prüfung 検査", "Prüfung 検査"},
+		"only ASCII is left":                 {"Prüfung 検", "Pr%C3%BCfung %E6%A4%9C"},
 		"the signs of ids are escaped":       {"a/b#1~2:c[3]%", "a%2Fb%231%7E2%3Ac%5B3%5D%25"},
 		"control characters too":             {"a\x00\n\x7f", "a%00%0A%7F"},
 		"what looks escaped is not the same": {"a%2Fb", "a%252Fb"},

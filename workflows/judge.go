@@ -3,7 +3,6 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -11,11 +10,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Judges see at most this much of a value, and of all values together.
-const (
-	maxJudgedValue = 2 << 10
-	maxJudgedState = 64 << 10
-)
+// maxJudgedState is how much of the state a judge sees.
+const maxJudgedState = 32 << 10
 
 // source is where edges are judged: a node's execution, or the run's entry.
 type source struct {
@@ -31,6 +27,7 @@ type source struct {
 // whose question a model answers with yes. All questions are asked at once.
 func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int, answers []contract.Answer, err error) {
 	futures := make([]workflow.Future, len(edges))
+	state, long := judgedState(from.view)
 	for i, e := range edges {
 		edge := &r.flow.Edges[e]
 		if edge.Question == "" {
@@ -39,7 +36,7 @@ func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int
 		in := contract.JudgeInput{
 			Model: r.shared.Model, Script: r.shared.Script, Question: edge.Question,
 			Node: from.node, Name: from.name, Step: from.step,
-			Output: from.output, Input: inputPart(&r.shared), State: judgedState(from.view),
+			Output: from.output, Input: inputPart(&r.shared), State: state, Long: long, Home: r.home(),
 		}
 		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
 			return nil, nil, err
@@ -67,35 +64,30 @@ func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int
 	return taken, answers, nil
 }
 
-// judgedState is the state as a JSON object for a judge, with long values cut.
-func judgedState(v *contract.View) json.RawMessage {
-	if len(v.State) == 0 {
-		return nil
-	}
-	out := make(map[string]any, len(v.State))
+// judgedState is the state for a judge: short values themselves, long ones by reference.
+func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
+	short := make(map[string]json.RawMessage, len(v.State))
+	var long []contract.LongValue
 	total := 0
 	for _, e := range v.State {
-		if total > maxJudgedState {
-			out["…"] = "more keys are left out"
+		if total += len(e.Key) + len(e.Value) + len(e.SHA); total > maxJudgedState {
+			short["…"] = json.RawMessage(`"more keys are left out"`)
 			break
 		}
-		if len(e.Value) <= maxJudgedValue {
-			out[e.Key] = e.Value
-			total += len(e.Key) + len(e.Value)
-			continue
+		if e.SHA != "" {
+			long = append(long, contract.LongValue{Key: e.Key, SHA: e.SHA})
+		} else {
+			short[e.Key] = e.Value
 		}
-		cut := maxJudgedValue
-		for cut > 0 && !utf8.RuneStart(e.Value[cut]) {
-			cut--
-		}
-		out[e.Key] = fmt.Sprintf("%s… (%d bytes in all)", e.Value[:cut], len(e.Value))
-		total += len(e.Key) + cut
 	}
-	raw, err := json.Marshal(out)
+	if len(short) == 0 {
+		return nil, long
+	}
+	raw, err := json.Marshal(short)
 	if err != nil {
-		return nil
+		return nil, long
 	}
-	return raw
+	return raw, long
 }
 
 // execute runs a node and decides where to go on from it.
@@ -110,7 +102,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		return done, nil
 	}
 	say(x.view, contract.NodeOutput{
-		Node: x.node.ID, Name: x.node.Name, Order: x.order, Ref: out.ref, By: tick(x.view, x.strand, x.id, x.n),
+		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 	})
 	done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
 	taken, answers, err := r.route(ctx, source{

@@ -83,7 +83,7 @@ func (a *agentRun) begin() error {
 	for _, o := range outputs {
 		m.Parts = append(m.Parts,
 			contract.Part{Text: fmt.Sprintf("\n\n<output node=%q>\n", cmp.Or(o.Name, o.Node))},
-			contract.Part{Ref: &o.Ref},
+			contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}},
 			contract.Part{Text: "\n</output>"})
 	}
 	if _, err := a.store.write(a.thread, &m); err != nil {
@@ -98,14 +98,19 @@ func inputPart(s *contract.Shared) contract.Part {
 	if s.Text != "" {
 		return contract.Part{Text: s.Text}
 	}
-	return contract.Part{Ref: &s.Input}
+	return contract.Part{Ref: &contract.ContentRef{SHA: s.Input.SHA}}
+}
+
+// home is the flow's run, which holds what messages refer to.
+func (r *run) home() contract.Run {
+	return contract.Run{Workflow: r.shared.Input.Workflow, Run: r.shared.Input.Run}
 }
 
 // describe makes the call profile: what every call of this node repeats.
 func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: a.shared.Model, Node: a.node.ID, System: a.cfg.System,
-		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script,
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
@@ -157,9 +162,6 @@ func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.M
 	a.turn++
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
-	if a.resume != nil {
-		in.Home = &a.shared.Input
-	}
 	if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 		return nil, nil, err
 	}
@@ -206,6 +208,12 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		return false, f
 	}
 	a.repairs++
+	for i := range msg.Calls {
+		// Every call needs its result before the conversation can go on.
+		if err := a.note(&msg.Calls[i], toolReply{text: "max_iterations reached", failed: true}); err != nil {
+			return false, err
+		}
+	}
 	_, err = a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: repairText(a.cfg.Output.Schema, problems)})
 	return err == nil, err
 }

@@ -44,8 +44,15 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
 		{contract.QueryState, func() (map[string]json.RawMessage, error) {
 			out := map[string]json.RawMessage{}
-			for _, e := range state().State {
-				out[e.Key] = e.Value
+			total := 0
+			v := state()
+			for i := range v.State {
+				e := &v.State[i]
+				value, ok := r.store.valueOf(e)
+				if total += len(value); !ok || total > maxPayload {
+					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", max(e.Size, len(e.Value))))
+				}
+				out[e.Key] = value
 			}
 			return out, nil
 		}},
@@ -107,7 +114,7 @@ func (r *run) options(ctx workflow.Context, id, summary string, seconds int, att
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    time.Duration(p.FirstRetryMillis) * time.Millisecond,
 			BackoffCoefficient: 2,
-			MaximumInterval:    time.Minute,
+			MaximumInterval:    max(time.Minute, time.Duration(p.FirstRetryMillis)*time.Millisecond),
 			MaximumAttempts:    attempts,
 		},
 	})

@@ -39,8 +39,10 @@ type execution struct {
 	arrivals        []arrival
 	// resume is set where the execution goes on between two turns.
 	resume *contract.AgentCarry
-	// asked says that the child that runs it was asked to yield.
+	// asked says that the child that runs it was asked to yield; tries counts its starts
+	// that failed because its id was taken.
 	asked bool
+	tries int
 }
 
 // arrival is an edge taken into a node, with what its branch knows.
@@ -133,6 +135,9 @@ func (s *scheduler) ready() []*execution {
 	s.resumed = nil
 	return out
 }
+
+// maxChildren is how many branches run at once; the server refuses more than 2,000.
+const maxChildren = 500
 
 // again lets an execution go on that came back between two turns. It has never stopped
 // running, so that nothing else starts in its place.

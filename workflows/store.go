@@ -47,6 +47,39 @@ func (s *store) keep(raw json.RawMessage) contract.ContentRef {
 	return contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: sha}
 }
 
+// value makes a state entry of a value: a long one is stored, and named by its hash.
+func (s *store) value(key string, value json.RawMessage, by contract.Stamp) (contract.StateEntry, error) {
+	e := contract.StateEntry{Key: key, By: by}
+	// As it will stand in a payload, so that its size is the one that counts there.
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return e, err
+	}
+	if len(raw) <= maxInline {
+		e.Value = raw
+		return e, nil
+	}
+	m := contract.Message{Role: contract.RoleTool, Text: string(unescape(raw))}
+	stored, err := m.Encode()
+	if err != nil {
+		return e, err
+	}
+	e.SHA, e.Size = s.keep(stored).SHA, len(raw)
+	return e, nil
+}
+
+// valueOf is a state entry's value, if this run has it.
+func (s *store) valueOf(e *contract.StateEntry) (json.RawMessage, bool) {
+	if e.SHA == "" {
+		return e.Value, true
+	}
+	m, err := contract.DecodeMessage(s.content[e.SHA])
+	if err != nil {
+		return nil, false
+	}
+	return json.RawMessage(m.Text), true
+}
+
 // has says whether bytes with a hash are stored.
 func (s *store) has(sha string) bool {
 	_, ok := s.content[sha]

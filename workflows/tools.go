@@ -18,6 +18,10 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	waits := make([]func() (toolReply, error), len(msg.Calls))
 	for i := range msg.Calls {
 		c := &msg.Calls[i]
+		if i >= maxCalls {
+			waits[i] = toolError("at most %d calls at once are made; ask again for the others", maxCalls)
+			continue
+		}
 		if a.left == 0 {
 			waits[i] = func() (toolReply, error) {
 				return toolReply{text: "max_iterations reached", failed: true, free: true}, nil
@@ -55,12 +59,17 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 	return nil
 }
 
+// maxCalls is how many calls of one message are made; the server refuses more than 2,000
+// activities under way.
+const maxCalls = 500
+
 // toolReply is what a tool call gives: a message that an activity made, or text.
 type toolReply struct {
 	raw  json.RawMessage
 	sha  string
 	text string
-	ref  *contract.ContentRef
+	// parts, if set, are the text instead.
+	parts []contract.Part
 	// failed marks an error for the model to see; free, one that does not count.
 	failed, free bool
 }
@@ -79,9 +88,9 @@ func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 		a.store.record(a.thread, reply.raw, reply.sha)
 		return nil
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: reply.text, CallID: c.ID, Name: c.Name, Error: reply.failed}
-	if reply.ref != nil {
-		m.Text, m.Parts = "", []contract.Part{{Ref: reply.ref}}
+	m := contract.Message{Role: contract.RoleTool, Text: reply.text, Parts: reply.parts, CallID: c.ID, Name: c.Name, Error: reply.failed}
+	if n, err := size(m); err != nil || n > maxPayload/2 {
+		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, maxPayload/2), nil, true
 	}
 	_, err := a.store.write(a.thread, &m)
 	return err

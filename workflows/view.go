@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"weft/activities/contract"
@@ -32,19 +31,18 @@ func tick(v *contract.View, strand, exec string, step int) contract.Stamp {
 	return contract.Stamp{Strand: strand, Seq: v.Clock[i].Seq, Step: step, Exec: exec}
 }
 
-// get returns a key's value.
-func get(v *contract.View, key string) (json.RawMessage, bool) {
+// get returns a key's entry.
+func get(v *contract.View, key string) (contract.StateEntry, bool) {
 	i, ok := findKey(v.State, key)
 	if !ok {
-		return nil, false
+		return contract.StateEntry{}, false
 	}
-	return v.State[i].Value, true
+	return v.State[i], true
 }
 
 // set writes a key.
-func set(v *contract.View, key string, value json.RawMessage, by contract.Stamp) {
-	e := contract.StateEntry{Key: key, Value: value, By: by}
-	if i, ok := findKey(v.State, key); ok {
+func set(v *contract.View, e contract.StateEntry) {
+	if i, ok := findKey(v.State, e.Key); ok {
 		v.State[i] = e
 	} else {
 		v.State = slices.Insert(v.State, i, e)
@@ -68,11 +66,13 @@ func say(v *contract.View, o contract.NodeOutput) {
 // stateBytes is the size that the state's bound counts.
 func stateBytes(v *contract.View) int {
 	n := 0
-	for _, e := range v.State {
-		n += len(e.Key) + len(e.Value)
+	for i := range v.State {
+		n += entryBytes(&v.State[i])
 	}
 	return n
 }
+
+func entryBytes(e *contract.StateEntry) int { return len(e.Key) + len(e.Value) + e.Size }
 
 // settle forgets the clock of a view from which everything that lives later comes.
 func settle(v *contract.View) {
@@ -115,7 +115,7 @@ func since(v *contract.View, strand string) contract.View {
 // apply lays what a chain came back with over the view that it began with.
 func apply(v *contract.View, delta *contract.View) {
 	for _, e := range delta.State {
-		set(v, e.Key, e.Value, e.By)
+		set(v, e)
 	}
 	for _, o := range delta.Outputs {
 		say(v, o)
@@ -149,7 +149,7 @@ func join(in []arrival) (contract.View, []contract.Conflict) {
 		}, func(e contract.StateEntry) contract.Stamp { return e.By })
 		out.State = append(out.State, kept)
 		for _, d := range dropped {
-			conflicts = append(conflicts, contract.Conflict{Key: key, Kept: kept.By, Dropped: d.By, Value: d.Value})
+			conflicts = append(conflicts, contract.Conflict{Key: key, Kept: kept.By, Dropped: d.By, Value: d.Value, SHA: d.SHA})
 		}
 	}
 	for _, node := range keys(in, func(v *contract.View) []contract.NodeOutput { return v.Outputs }, func(o contract.NodeOutput) string { return o.Node }) {

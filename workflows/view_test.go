@@ -16,7 +16,7 @@ import (
 // write makes a view write a key in a strand at a step; the value names the write.
 func write(v *contract.View, strand string, step int, key, value string) contract.Stamp {
 	by := tick(v, strand, value, step)
-	set(v, key, json.RawMessage(`"`+value+`"`), by)
+	set(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: by})
 	return by
 }
 
@@ -114,7 +114,7 @@ func TestJoin(t *testing.T) {
 		}, "k=a", []string{"k=b, kept a"}},
 		"what was before everything gives way": {func() []*contract.View {
 			root := &contract.View{}
-			set(root, "k", json.RawMessage(`"start"`), contract.Stamp{Exec: "START"})
+			set(root, contract.StateEntry{Key: "k", Value: json.RawMessage(`"start"`), By: contract.Stamp{Exec: "START"}})
 			a, b := child(root), child(root)
 			write(b, "b", 1, "k", "b")
 			return []*contract.View{b, a}

@@ -87,10 +87,13 @@ type Stamp struct {
 	Exec string `json:"exec"`
 }
 
-// StateEntry is a key's value and who wrote it.
+// StateEntry is a key's value and who wrote it. A long value is kept as a message's text,
+// named by SHA, so that a branch that starts does not carry it; Size is its length.
 type StateEntry struct {
 	Key   string          `json:"key"`
-	Value json.RawMessage `json:"value"`
+	Value json.RawMessage `json:"value,omitempty"`
+	SHA   string          `json:"sha,omitempty"`
+	Size  int             `json:"size,omitempty"`
 	By    Stamp           `json:"by"`
 }
 
@@ -98,10 +101,11 @@ type StateEntry struct {
 type NodeOutput struct {
 	Node string `json:"node"`
 	// Name is the node's name; Order its place among the flow's declarations.
-	Name  string     `json:"name,omitempty"`
-	Order int        `json:"order"`
-	Ref   ContentRef `json:"ref"`
-	By    Stamp      `json:"by"`
+	Name  string `json:"name,omitempty"`
+	Order int    `json:"order"`
+	// SHA names the output's message.
+	SHA string `json:"sha"`
+	By  Stamp  `json:"by"`
 }
 
 // Tick says how much of a strand a view knows.
@@ -117,7 +121,8 @@ type BranchResult struct {
 	// Edges are the indices, in the whole flow, of the edges that the last execution took.
 	Edges []int `json:"edges,omitempty"`
 	// View holds what the chain itself wrote and said; Messages are the stored bytes of its
-	// outputs. They come back by value: a join weeks later must not depend on a closed run.
+	// outputs and long values. They come back by value: a join weeks later must not depend
+	// on a closed run.
 	View     View              `json:"view"`
 	Messages []json.RawMessage `json:"messages,omitempty"`
 	// Yielded, if set, is an execution that came back between two turns: behind
@@ -149,19 +154,23 @@ type Status struct {
 	Model  string `json:"model,omitempty"`
 	// Running are the executions under way, node#step; those of children come with the
 	// name of the chain's first.
-	Running    []string    `json:"running,omitempty"`
-	Waiting    []string    `json:"waiting,omitempty"`
-	Armed      []string    `json:"armed,omitempty"`
+	Running []string `json:"running,omitempty"`
+	Waiting []string `json:"waiting,omitempty"`
+	Armed   []string `json:"armed,omitempty"`
+	// Executions are the last ones, without their outputs; Dropped is how many came before.
 	Executions []Execution `json:"executions"`
+	Dropped    int         `json:"dropped,omitempty"`
 	// Conflicts are concurrent writes of one key that met at a join.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
 }
 
-// Conflict is two concurrent writes of one key; Kept won.
+// Conflict is two concurrent writes of one key; Kept won. Value is what Dropped wrote, SHA
+// names it where it is long.
 type Conflict struct {
 	Key     string          `json:"key"`
 	Kept    Stamp           `json:"kept"`
 	Dropped Stamp           `json:"dropped"`
-	Value   json.RawMessage `json:"value"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	SHA     string          `json:"sha,omitempty"`
 }

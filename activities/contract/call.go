@@ -22,6 +22,8 @@ type Profile struct {
 	Output *plan.Output `json:"output,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
+	// Home is the flow's run: it holds what messages refer to without naming a run.
+	Home Run `json:"home"`
 	// Temperature, if set, is sent to the model.
 	Temperature *float64 `json:"temperature,omitempty"`
 }
@@ -33,6 +35,12 @@ type ProfileTool struct {
 	Description string `json:"description,omitempty"`
 	// Catalogue is the content that has the tool's schema: a [Catalogue].
 	Catalogue ContentRef `json:"catalogue"`
+}
+
+// Run names a run.
+type Run struct {
+	Workflow string `json:"wf"`
+	Run      string `json:"run"`
 }
 
 // ProfileRef names a profile. Body is set in the first call that uses it.
@@ -54,9 +62,6 @@ type ModelInput struct {
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
-	// Home, if set, is the run that holds what messages refer to now: the run that they
-	// name has continued as new.
-	Home *ContentRef `json:"home,omitempty"`
 	// NoTools forbids tool calls: the last call when a budget is spent.
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.
@@ -162,8 +167,17 @@ type JudgeInput struct {
 	Output *ContentRef `json:"output,omitempty"`
 	// Input is the run's input.
 	Input Part `json:"input"`
-	// State is a JSON object, long values cut.
+	// State is a JSON object of the short values; Long names the others, which Home holds
+	// or the judge's own run.
 	State json.RawMessage `json:"state,omitempty"`
+	Long  []LongValue     `json:"long,omitempty"`
+	Home  Run             `json:"home"`
+}
+
+// LongValue is a state key whose value is kept as a message's text.
+type LongValue struct {
+	Key string `json:"key"`
+	SHA string `json:"sha"`
 }
 
 // JudgeResult is the result of the activity Judge.

@@ -126,6 +126,9 @@ type ExitOutput struct {
 	Step int             `json:"step"`
 	Text string          `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
+	// Left is the size of Text or Data where it is left out because the result would not
+	// fit with it.
+	Left int `json:"left_out_bytes,omitempty"`
 	// Exhausted says that the node's budget of tool calls ended it.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 }

@@ -72,6 +72,10 @@ type Failure struct {
 	// Diagnostics are those of a document that does not compile, as text.
 	Diagnostics []string `json:"diagnostics,omitempty"`
 
+	// Usage and Executions are what a branch had done before it failed.
+	Usage      *Usage      `json:"usage,omitempty"`
+	Executions []Execution `json:"executions,omitempty"`
+
 	// After is the provider's wish before the next attempt; not on the wire.
 	After time.Duration `json:"-"`
 }
@@ -113,11 +117,55 @@ func (f *Failure) Error() string {
 // only way out: a wrapped error would lose its class, because Temporal records the
 // outermost Go type.
 func (f *Failure) Wire() error {
+	f = f.bounded()
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
 		NonRetryable:   !Retryable(f.Class),
 		NextRetryDelay: f.After,
 		Details:        []any{f},
 	})
+}
+
+// Bounds of a failure on the wire: a failure that does not fit would wedge its run.
+const (
+	maxFailureText = 4 << 10
+	maxFailureList = 100
+)
+
+// bounded is the failure with long texts and lists cut.
+func (f *Failure) bounded() *Failure {
+	out := *f
+	out.Text, out.Remedy, out.At, out.Node = short(f.Text), short(f.Remedy), short(f.At), short(f.Node)
+	out.Answers = list(f.Answers, func(a Answer) Answer {
+		a.Question, a.Reason = shorter(a.Question), shorter(a.Reason)
+		return a
+	})
+	out.NoRoute = list(f.NoRoute, shorter)
+	out.Executions = list(f.Executions, func(e Execution) Execution {
+		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted}
+	})
+	out.Diagnostics = list(f.Diagnostics, shorter)
+	out.Errors = list(f.Errors, func(e FieldError) FieldError {
+		return FieldError{Path: shorter(e.Path), Message: shorter(e.Message), SchemaPath: shorter(e.SchemaPath)}
+	})
+	return &out
+}
+
+func list[T any](in []T, each func(T) T) []T {
+	var out []T
+	for i := 0; i < len(in) && i < maxFailureList; i++ {
+		out = append(out, each(in[i]))
+	}
+	return out
+}
+
+func short(s string) string   { return cutText(s, maxFailureText) }
+func shorter(s string) string { return cutText(s, maxFailureText/8) }
+
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // FailureOf reads the failure in an error that came from an activity, a child workflow or
@@ -137,7 +185,11 @@ func FailureOf(err error) *Failure {
 		if app.HasDetails() && app.Details(&f) == nil && f.Class != "" {
 			return &f
 		}
-		return &Failure{Class: app.Type(), Text: app.Message()}
+		class := app.Type()
+		if class == "" {
+			class = ClassUnavailable
+		}
+		return &Failure{Class: class, Text: app.Message()}
 	}
 	if Cancelled(err) {
 		return &Failure{Class: ClassCancelled, Text: "cancelled"}

@@ -71,10 +71,11 @@ func DecodeMessage(raw json.RawMessage) (*Message, error) {
 }
 
 // ContentRef names stored bytes by their hash and by the run that has them: a message,
-// a call profile, a catalogue, a script.
+// a call profile, a catalogue, a script. In a message, and wherever the run may change, the
+// run is left out: the bytes are then at the call's home, see [Profile], or at its own run.
 type ContentRef struct {
-	Workflow string `json:"wf"`
-	Run      string `json:"run"`
+	Workflow string `json:"wf,omitempty"`
+	Run      string `json:"run,omitempty"`
 	SHA      string `json:"sha"`
 }
 

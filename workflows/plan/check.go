@@ -13,6 +13,9 @@ const (
 	MaxEdges = 100_000
 )
 
+// maxLimit bounds every limit and timeout: as seconds a year, as milliseconds nine hours.
+const maxLimit = 366 * 24 * 3600
+
 // Decode reads a plan and checks it. The error says everything that is wrong with it.
 func Decode(raw []byte) (*Flow, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -51,8 +54,8 @@ func (f *Flow) Check() []string {
 		{"policy.heartbeat_seconds", f.Policy.HeartbeatSeconds}, {"policy.retry_seconds", f.Policy.RetrySeconds},
 		{"policy.first_retry_millis", f.Policy.FirstRetryMillis},
 	} {
-		if l.n < 1 {
-			c.add("%s is %d, want 1 or more", l.name, l.n)
+		if l.n < 1 || l.n > maxLimit {
+			c.add("%s is %d, want 1 to %d", l.name, l.n, maxLimit)
 		}
 	}
 	for i := range f.Agents {
@@ -68,7 +71,13 @@ type checker struct {
 	problems []string
 }
 
+// maxProblems bounds what a check lists, because it may stand in history.
+const maxProblems = 100
+
 func (c *checker) add(format string, args ...any) {
+	if len(c.problems) == maxProblems {
+		return
+	}
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
