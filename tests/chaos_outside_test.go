@@ -51,6 +51,15 @@ func (b *blow) when(m moment) bool {
 	return true
 }
 
+// callOff keeps a blow from falling later, or says that it has fallen.
+func (b *blow) callOff() (inTime bool) {
+	if b == nil {
+		return true
+	}
+	b.once.Do(func() { inTime = true })
+	return inTime
+}
+
 // seen is one call that came.
 type seen struct {
 	// generation is the worker process that made it.
@@ -72,6 +81,7 @@ type outside struct {
 	mu   sync.Mutex
 	flow *chaosFlow
 	blow *blow
+	pass func()
 	log  []seen
 }
 
@@ -97,7 +107,14 @@ func newOutside(t testing.TB) *outside {
 func (o *outside) expect(f *chaosFlow, b *blow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.flow, o.blow, o.log = f, b, nil
+	o.flow, o.blow, o.pass, o.log = f, b, nil, nil
+}
+
+// each makes fn hear of each call, besides.
+func (o *outside) each(fn func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pass = fn
 }
 
 // came lists the calls since expect.
@@ -111,6 +128,9 @@ func (o *outside) note(s seen) (n int, b *blow, f *chaosFlow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.log = append(o.log, s)
+	if o.pass != nil {
+		o.pass()
+	}
 	return len(o.log), o.blow, o.flow
 }
 
@@ -133,7 +153,6 @@ func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
 	if b.when(moment{atRequest, n}) {
 		panic(http.ErrAbortHandler)
 	}
-	b.when(moment{atServer, n})
 	if model {
 		f.complete(w, body)
 	} else {

@@ -54,12 +54,13 @@ type modelServer struct {
 	http        *http.Server
 	url         string
 	calls, hold int
-	// held is closed when the call that waits has come; again is when it came once more.
-	held  chan struct{}
-	again time.Time
+	// held is closed when the call that waits has come.
+	held chan struct{}
 
 	mu   sync.Mutex
 	keys map[string]int
+	// again is when the call that waits came once more, next when the one behind it came.
+	again, next time.Time
 }
 
 // callTime is how long each call takes.
@@ -75,14 +76,21 @@ func serveModel(calls, hold int) (*modelServer, error) {
 
 func (m *modelServer) close() { _ = m.http.Close() }
 
-// counts gives the number of different calls, and of those made more than once.
-func (m *modelServer) counts() (calls, repeated int) {
+// tally is what a model server saw.
+type tally struct {
+	// calls are the different calls, repeated how many came again.
+	calls, repeated int
+	again, next     time.Time
+}
+
+func (m *modelServer) counts() tally {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	t := tally{calls: len(m.keys), again: m.again, next: m.next}
 	for _, n := range m.keys {
-		repeated += n - 1
+		t.repeated += n - 1
 	}
-	return len(m.keys), repeated
+	return t
 }
 
 // ServeHTTP answers the n-th call of a conversation by the number of answers in it.
@@ -129,6 +137,9 @@ func (m *modelServer) note(key string, turn int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keys[key]++
+	if turn == m.hold+1 && m.next.IsZero() {
+		m.next = time.Now()
+	}
 	if turn != m.hold {
 		return false
 	}

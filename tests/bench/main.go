@@ -100,24 +100,27 @@ type scale struct {
 	rounds, fewRounds    int
 	alone, inFlight      int
 	branches             int
-	loops, coldLoops     []int
-	byValue              []int
+	loops, toolLoops     []int
+	coldLoops, byValue   []int
 	open                 int
 	replay               time.Duration
 	heartbeats           []int
 	loads                int
 	loopsToReplay        int
 	killCalls, killInMid int
+	// budget is from when on a comparison begins no further round.
+	budget time.Duration
 }
 
 func scaleOf(quick bool) scale {
 	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
-		loops: []int{100, 300, 1000}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
+		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
 		open: 150, replay: time.Second, heartbeats: []int{5, 2}, loads: 20,
-		loopsToReplay: 100, killCalls: 100, killInMid: 51}
+		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 30 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight = 2, 2, 10, 50
-		s.loops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}
+		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}
+		s.budget = 10 * time.Second
 		s.open, s.replay, s.heartbeats, s.loads = 50, 300*time.Millisecond, []int{2}, 10
 	}
 	return s

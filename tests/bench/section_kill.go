@@ -56,22 +56,22 @@ func (b *bench) killOnce(ctx context.Context, heartbeat int) error {
 	if err := run.Get(ctx, nil); err != nil {
 		return fmt.Errorf("the run after the kill: %w; the worker said: %s", err, w.tail())
 	}
-	calls, repeated := model.counts()
-	b.table.note("heartbeat timeout %d s: %d of %d calls repeated, progress after %.1f s, done by itself", heartbeat, repeated, calls, model.again.Sub(at).Seconds())
+	c := model.counts()
+	b.table.note("heartbeat timeout %d s: %d of %d calls repeated; the call was made again after %.1f s, the next one after %.1f s; done by itself",
+		heartbeat, c.repeated, c.calls, c.again.Sub(at).Seconds(), c.next.Sub(at).Seconds())
 	return nil
 }
 
 // killed is an agent that calls a tool of the interpreter's own after each model call but
 // the last.
 func killed(heartbeat, calls int) start {
-	f := newPlan("killed")
-	f.Policy.HeartbeatSeconds = heartbeat
 	n := node("agent")
-	n.Exit, n.Agent.Builtins = true, []string{plan.BuiltinListStateKeys}
-	f.Nodes = []plan.Node{n}
-	f.Edges = []plan.Edge{{ID: "e1", From: plan.Start, To: n.ID}, {ID: "e2", From: n.ID, To: plan.End}}
-	return start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f},
-		Input: fmt.Sprintf("%d calls", calls), Model: fakeModel}}
+	n.Agent.Builtins = []string{plan.BuiltinListStateKeys}
+	s := onlyNode(n, fmt.Sprintf("%d calls", calls), fakeModel, nil)
+	if in, ok := s.input.(contract.RunInput); ok {
+		in.Flow.Plan.Policy.HeartbeatSeconds = heartbeat
+	}
+	return s
 }
 
 // productWorker runs the worker program against the server and the fake model.

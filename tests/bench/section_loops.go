@@ -22,30 +22,44 @@ const turnLimit = 8 << 10
 
 // agentLoops is workload W2, and what it asks its run for.
 func agentLoops(ctx context.Context, b *bench) error {
-	b.table.plainHead("W2: an agent loop, a model call and a tool call per turn, %s of new conversation per turn", bytes(turnBytes))
-	fmt.Fprintf(b.table.out, "  %-30s %9s %12s %12s %12s %12s   %s\n", "", "turns", "wall", "per turn", "history", "per turn", "query-backs per model call")
-	for _, set := range []struct {
-		name, queue string
-		cache       int
-		turns       []int
-		twin        bool
-	}{
-		{"ours, warm", warmQueue, 0, b.scale.loops, false},
-		{"ours, cache of 1 byte", coldQueue, 1, b.scale.coldLoops, false},
-		{"twin, transcript by value", warmQueue, 0, b.scale.byValue, true},
+	b.table.plainHead("W2: an agent loop, %s of new conversation per turn", bytes(turnBytes))
+	fmt.Fprintf(b.table.out, "  %-32s %9s %12s %12s %12s %12s   %s\n", "", "turns", "wall", "per turn", "history", "per turn", "query-backs per model call")
+	ours := func(turns int) (start, error) {
+		w, err := agentLoop(turns)
+		return w.ours, err
+	}
+	twin := func(turns int) (start, error) {
+		w, err := agentLoop(turns)
+		return w.twin, err
+	}
+	for _, set := range []loops{
+		{"ours, model calls alone", warmQueue, 0, b.scale.loops, monologue, false},
+		{"ours, with tool calls", warmQueue, 0, b.scale.toolLoops, ours, false},
+		{"ours, cache of 1 byte", coldQueue, 1, b.scale.coldLoops, ours, false},
+		{"twin, by value, with tool calls", warmQueue, 0, b.scale.byValue, twin, true},
 	} {
-		if err := b.loopsOf(ctx, set.name, set.queue, set.cache, set.turns, set.twin); err != nil {
+		if err := b.loopsOf(ctx, set); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// loopsOf runs agent loops of several lengths on a worker of their own in this process,
-// whose questions to runs can be counted.
-func (b *bench) loopsOf(ctx context.Context, name, queue string, cache int, lengths []int, twin bool) error {
+// loops are agent loops of several lengths on one worker.
+type loops struct {
+	name, queue string
+	// cacheBytes bounds the worker's transcript cache; 0 is the default.
+	cacheBytes int
+	turns      []int
+	make       func(turns int) (start, error)
+	twin       bool
+}
+
+// loopsOf runs agent loops on a worker of their own in this process, whose questions to
+// runs can be counted.
+func (b *bench) loopsOf(ctx context.Context, set loops) error {
 	source := &counting{Source: activities.NewClientSource(b.client)}
-	w, err := newWorker(b.client, queue, b.tools.url, cache, source)
+	w, err := newWorker(b.client, set.queue, b.tools.url, set.cacheBytes, source)
 	if err != nil {
 		return err
 	}
@@ -53,17 +67,9 @@ func (b *bench) loopsOf(ctx context.Context, name, queue string, cache int, leng
 		return fmt.Errorf("start a worker: %w", err)
 	}
 	defer w.Stop()
-	for _, turns := range lengths {
-		work, err := agentLoop(turns)
-		if err != nil {
-			return err
-		}
-		s := work.ours
-		if twin {
-			s = work.twin
-		}
+	for _, turns := range set.turns {
 		before := source.queries.Load()
-		if err := b.oneLoop(ctx, name, queue, turns, s, twin, func() float64 {
+		if err := b.oneLoop(ctx, &set, turns, func() float64 {
 			return float64(source.queries.Load()-before) / float64(turns)
 		}); err != nil {
 			return err
@@ -73,37 +79,45 @@ func (b *bench) loopsOf(ctx context.Context, name, queue string, cache int, leng
 }
 
 // oneLoop runs one loop and prints its row. A run that the server ends is a row too.
-func (b *bench) oneLoop(ctx context.Context, name, queue string, turns int, s start, twin bool, asked func() float64) error {
+func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func() float64) error {
+	s, err := set.make(turns)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	b.runs++
 	began := time.Now()
-	run, err := b.begin(ctx, fmt.Sprintf("bench-loop-%d", b.runs), queue, s)
+	run, err := b.begin(ctx, fmt.Sprintf("bench-loop-%d", b.runs), set.queue, s)
 	if err != nil {
 		return err
 	}
+	first := run.GetRunID()
 	failure := run.Get(ctx, nil)
 	took := float64(time.Since(began))
-	size, err := b.historyBytes(ctx, run.GetID(), run.GetRunID())
+	size, runs, err := b.chainBytes(ctx, run.GetID(), first)
 	if err != nil {
 		return err
 	}
 	each := float64(size) / float64(turns)
 	limit := fmt.Sprintf("<= %s per turn %s", bytes(turnLimit), verdict(each, turnLimit))
+	if runs > 1 {
+		limit += fmt.Sprintf(", in %d runs", runs)
+	}
 	done := turns
 	if failure != nil {
-		if !twin || !b.ended(ctx, run) {
-			return fmt.Errorf("%s, %d turns: %w", name, turns, failure)
+		if !set.twin || !b.ended(ctx, run) {
+			return fmt.Errorf("%s, %d turns: %w", set.name, turns, failure)
 		}
-		if done, err = b.callsIn(ctx, run); err != nil {
+		if done, err = b.callsIn(ctx, run.GetID(), first); err != nil {
 			return err
 		}
 		each = float64(size) / float64(done)
 		limit = fmt.Sprintf("ended by the server after call %d", done)
-	} else if twin {
+	} else if set.twin {
 		limit = ""
 	}
-	fmt.Fprintf(b.table.out, "  %-30s %9d %12s %12s %12s %12s   %.2f   %s\n", name, turns, nanos(took), nanos(took/float64(done)), bytes(float64(size)), bytes(each), asked(), limit)
+	fmt.Fprintf(b.table.out, "  %-32s %9d %12s %12s %12s %12s   %.2f   %s\n", set.name, turns, nanos(took), nanos(took/float64(done)), bytes(float64(size)), bytes(each), asked(), limit)
 	return nil
 }
 
@@ -118,7 +132,25 @@ func (b *bench) ended(ctx context.Context, run client.WorkflowRun) bool {
 }
 
 // callsIn counts the model calls in a run's history.
-func (b *bench) callsIn(ctx context.Context, run client.WorkflowRun) (int, error) {
-	r, err := b.read(ctx, run.GetID(), run.GetRunID(), false)
+func (b *bench) callsIn(ctx context.Context, id, run string) (int, error) {
+	r, err := b.read(ctx, id, run, false)
 	return len(r.steps), err
+}
+
+// chainBytes is the size of a run's history and of those that continue it, and how many
+// they are.
+func (b *bench) chainBytes(ctx context.Context, id, run string) (size, runs int, err error) {
+	for run != "" {
+		n, err := b.historyBytes(ctx, id, run)
+		if err != nil {
+			return 0, 0, err
+		}
+		size, runs = size+n, runs+1
+		last, err := b.client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT).Next()
+		if err != nil {
+			return 0, 0, fmt.Errorf("read the end of %q: %w", id, err)
+		}
+		run = last.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+	}
+	return size, runs, nil
 }

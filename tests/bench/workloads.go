@@ -29,8 +29,7 @@ type start struct {
 
 // workload is a piece of work as both sides do it.
 type workload struct {
-	// name stands in workflow ids; steps is the number of model calls.
-	name       string
+	// steps is the number of model calls.
 	steps      int
 	ours, twin start
 }
@@ -69,7 +68,7 @@ func graph(name string, branches [][]string, join string, script json.RawMessage
 		steps++
 	}
 	f.Nodes[len(f.Nodes)-1].Exit = true
-	return workload{name: name, steps: steps,
+	return workload{steps: steps,
 		ours: start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: llm.ScriptModel, Script: script}},
 		twin: start{workflowTwin, twinInput{Model: llm.ScriptModel, Text: text, Script: script, Branches: branches, Join: join}},
 	}
@@ -133,22 +132,41 @@ func waiting() (workload, error) {
 	return graph("waiting", [][]string{{"wait"}}, "", script), err
 }
 
+// monologue is an agent whose turns are model calls alone: what it calls is a tool of the
+// interpreter's own, which is no activity. It has no twin.
+func monologue(turns int) (start, error) {
+	n := node("agent")
+	n.Agent.Builtins = []string{plan.BuiltinListStateKeys}
+	script, err := loopScript(turns, plan.BuiltinListStateKeys, turnBytes)
+	return onlyNode(n, "Talk.", llm.ScriptModel, script), err
+}
+
+// loopScript calls a tool with so much text until the model has been asked turns times.
+func loopScript(turns int, tool string, size int) (json.RawMessage, error) {
+	return scriptOf(fmt.Sprintf(`{"turn":%d,"say":"done"}`, turns),
+		fmt.Sprintf(`{"call":[{"tool":%q,"arguments":{"text":%q}}]}`, tool, strings.Repeat("x", size)))
+}
+
+// onlyNode is a flow of one node.
+func onlyNode(n plan.Node, text, model string, script json.RawMessage) start {
+	f := newPlan("loop")
+	n.Exit = true
+	f.Nodes = []plan.Node{n}
+	f.Edges = []plan.Edge{{ID: "e1", From: plan.Start, To: n.ID}, {ID: "e2", From: n.ID, To: plan.End}}
+	return start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: model, Script: script}}
+}
+
 // agentLoop is an agent that calls its tool until the model has been asked turns times.
 func agentLoop(turns int) (workload, error) {
-	arguments := fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", turnBytes/2))
-	script, err := scriptOf(fmt.Sprintf(`{"turn":%d,"say":"done"}`, turns), fmt.Sprintf(`{"call":[{"tool":%q,"arguments":%s}]}`, toolName, arguments))
+	script, err := loopScript(turns, toolName, turnBytes/2)
 	if err != nil {
 		return workload{}, err
 	}
-	f := newPlan("loop")
 	n := node("agent")
-	n.Exit = true
 	n.Agent.Tools = []plan.Tool{{Name: toolName, As: toolName, Connection: toolConnection}}
-	f.Nodes = []plan.Node{n}
-	f.Edges = []plan.Edge{{ID: "e1", From: plan.Start, To: n.ID}, {ID: "e2", From: n.ID, To: plan.End}}
 	const text = "Take notes."
-	return workload{name: fmt.Sprintf("loop-%d", turns), steps: turns,
-		ours: start{contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: text, Model: llm.ScriptModel, Script: script}},
+	return workload{steps: turns,
+		ours: onlyNode(n, text, llm.ScriptModel, script),
 		twin: start{workflowTwinLoop, twinLoopInput{Model: llm.ScriptModel, Text: text, Script: script, Node: n.ID, Tool: toolName, Connection: toolConnection}},
 	}, nil
 }
