@@ -3,6 +3,7 @@ package tests
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,5 +84,39 @@ func runsOf(t *testing.T, c client.Client, run client.WorkflowRun) int {
 			return n
 		}
 		n, id = n+1, before
+	}
+}
+
+// TestEndToEndContinueAsNewGraphs lets random graphs continue as new at every boundary: the
+// executions are those of the rule.
+func TestEndToEndContinueAsNewGraphs(t *testing.T) {
+	h := newHand(t, 0)
+	for i, c := range ruleCases(t) {
+		if i%30 != 3 {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			rules := "rules:\n"
+			for key, answer := range c.Answers {
+				question, step, _ := strings.Cut(key, "@")
+				rules += fmt.Sprintf("- {question: %s, step: %s, yes: %v}\n", question, step, answer == "yes")
+			}
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: graphPlan(c.Name, c.Nodes, c.Edges)}, MaxEvents: 1, Script: script(t, rules+"- {say: done}\n")})
+			if _, err := resultOf(t, run); err != nil {
+				t.Fatal(err)
+			}
+			v, err := h.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var status contract.Status
+			if err := v.Get(&status); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want(), executions(status)); diff != "" {
+				t.Errorf("executions (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
