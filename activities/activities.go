@@ -66,6 +66,8 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 
 // Prepare compiles a document, if there is one, and chooses the model, if none is named.
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
+	_, stop := beat(ctx)
+	defer stop()
 	out := &contract.PrepareResult{Model: in.Model}
 	if in.Flow.Text != "" {
 		compiled, err := a.deps.Compile(in.Flow)

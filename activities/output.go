@@ -45,7 +45,7 @@ func checkWithin(ctx context.Context, limit time.Duration, schema json.RawMessag
 	if raw == nil {
 		return wrong("$", "No JSON output found but output_schema requires structured output"), nil
 	}
-	if d := depth(raw); d > maxInstanceDepth {
+	if d := contract.Depth(raw); d > maxInstanceDepth {
 		return wrong("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, maxInstanceDepth)), nil
 	}
 	if len(schema) == 0 || string(bytes.TrimSpace(schema)) == "{}" {
@@ -115,26 +115,6 @@ func parse(text string) json.RawMessage {
 	return b.Bytes()
 }
 
-// depth is how deep a JSON value nests.
-func depth(raw []byte) int {
-	most, now, quoted := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			now++
-			most = max(most, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return most
-}
-
 // validate checks a value against a schema, until ctx ends. Nothing outside the schema is
 // ever loaded.
 func validate(ctx context.Context, schema, raw json.RawMessage) (out *contract.Checked) {
@@ -146,7 +126,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage) (out *contract.C
 	if len(schema) > maxSchemaBytes {
 		return wrong("$", fmt.Sprintf("the schema is %d bytes, at most %d are used", len(schema), maxSchemaBytes))
 	}
-	if n, d := bytes.Count(schema, []byte("{")), depth(raw)+1; n*d > maxFrames {
+	if n, d := bytes.Count(schema, []byte("{")), contract.Depth(raw)+1; n*d > maxFrames {
 		return wrong("$", fmt.Sprintf("a schema of %d parts and an answer that nests %d deep are too much to check; make either flatter", n, d-1))
 	}
 	compiled, err := compile(schema, &budget{ctx: ctx, left: maxVisits})

@@ -17,26 +17,6 @@ const (
 	maxDepth = 100
 )
 
-// depthOf is how deep a JSON value nests.
-func depthOf(raw []byte) int {
-	most, now, quoted := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			now++
-			most = max(most, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return most
-}
-
 // builtinArgs are the arguments of all tools of the interpreter's own.
 type builtinArgs struct {
 	Keys     json.RawMessage `json:"keys"`
@@ -124,7 +104,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if args.Key == nil || *args.Key == "" || len(value) == 0 {
 		return toolReply{text: `wants {"key": "name", "value": any JSON}`, failed: true}
 	}
-	if d := depthOf(value); d > maxDepth {
+	if d := contract.Depth(value); d > maxDepth {
 		return toolReply{text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), failed: true}
 	}
 	e, err := a.store.value(*args.Key, value, contract.Stamp{})

@@ -21,6 +21,7 @@ var prepareOptions = workflow.ActivityOptions{
 	Summary:                "compile the flow, choose the model",
 	StartToCloseTimeout:    time.Minute,
 	ScheduleToCloseTimeout: 10 * time.Minute,
+	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
 	WaitForCancellation:    true,
 	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 }

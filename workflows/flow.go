@@ -193,7 +193,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	}
 	first := &contract.View{}
 	for _, key := range workflow.DeterministicKeys(in.State) {
-		if d := depthOf(in.State[key]); d > maxDepth {
+		if d := contract.Depth(in.State[key]); d > maxDepth {
 			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
 		}
 		e, err := f.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
