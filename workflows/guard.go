@@ -29,7 +29,7 @@ type guard struct {
 // admit measures the arguments of a call that is about to be scheduled. Arguments that
 // do not fit give a failure; a task that is full makes the run wait for the next one.
 func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
-	n, err := size(arg)
+	n, err := weigh(arg)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,20 @@ func fits(what string, v any) error {
 		return tooLarge(what, n)
 	}
 	return nil
+}
+
+// light is the weight under which a call is not measured to the byte.
+const light = 64 << 10
+
+// weigh is the size of what is about to be scheduled, or a bound of it where it is small:
+// encoding every call twice would be most of what a workflow does.
+func weigh(v any) (int, error) {
+	if w, ok := v.(interface{ Weight() int }); ok {
+		if n := w.Weight(); n < light {
+			return n, nil
+		}
+	}
+	return size(v)
 }
 
 func size(v any) (int, error) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 func TestFits(t *testing.T) {
@@ -94,4 +96,29 @@ func TestAdmitEndsWithTheRun(t *testing.T) {
 			t.Errorf("error is %v", err)
 		}
 	})
+}
+
+func TestWeightBoundsTheSize(t *testing.T) {
+	nasty := strings.Repeat("<\x00", 300)
+	raw, err := json.Marshal(nasty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := contract.ContentRef{Workflow: strings.Repeat("w", 200), Run: strings.Repeat("r", 36), SHA: strings.Repeat("f", 64)}
+	for name, v := range map[string]interface{ Weight() int }{
+		"a model call": contract.ModelInput{Profile: contract.ProfileRef{ContentRef: ref, Body: raw}, Step: 1 << 30,
+			Base: contract.Head{Workflow: ref.Workflow, Run: ref.Run, Thread: nasty, Len: 1 << 30, Hash: ref.SHA},
+			Tail: []contract.TailEntry{{SHA: ref.SHA, Message: raw}, {SHA: ref.SHA}}},
+		"a tool call": contract.ToolInput{Connection: plan.Connection{ID: nasty, Name: nasty, Kind: "mcp", URL: nasty, Description: nasty}, Name: nasty, Arguments: raw, Call: &ref, CallID: nasty, As: nasty},
+		"a question": contract.JudgeInput{Model: nasty, Script: &ref, Question: nasty, Node: nasty, Name: nasty, Output: &ref,
+			Input: contract.Part{Text: nasty, Ref: &ref}, State: raw, Long: []contract.LongValue{{Key: nasty, SHA: ref.SHA}}},
+	} {
+		n, err := size(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Weight() < n {
+			t.Errorf("%s weighs %d and is %d bytes", name, v.Weight(), n)
+		}
+	}
 }

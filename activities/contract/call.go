@@ -207,3 +207,30 @@ type CondenseResult struct {
 	Value json.RawMessage `json:"value"`
 	Usage Usage           `json:"usage"`
 }
+
+// weighed is the share of every call that has a fixed length, with room.
+const weighed = 2 << 10
+
+// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
+func (in ModelInput) Weight() int {
+	n := weighed + 6*len(in.Base.Thread) + len(in.Profile.Body)
+	for _, e := range in.Tail {
+		n += 100 + len(e.SHA) + len(e.Message)
+	}
+	return n
+}
+
+// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
+func (in ToolInput) Weight() int {
+	return weighed + 6*(len(in.Name)+len(in.As)+len(in.CallID)+len(in.Arguments)+len(in.Connection.URL)+
+		len(in.Connection.Description)+len(in.Connection.Name)+len(in.Connection.ID))
+}
+
+// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
+func (in JudgeInput) Weight() int {
+	n := weighed + 6*(len(in.Question)+len(in.Node)+len(in.Name)+len(in.Model)+len(in.Input.Text)) + len(in.State)
+	for _, l := range in.Long {
+		n += 100 + 6*len(l.Key)
+	}
+	return n
+}

@@ -49,7 +49,7 @@ const (
 	QueryPlan = "plan"
 )
 
-// RunInput starts a run of workflow type Flow. Exactly one of Flow's fields is set.
+// RunInput starts a run of workflow type Flow.
 type RunInput struct {
 	// V is the contract's version, 1.
 	V    int     `json:"v"`
@@ -79,12 +79,13 @@ type RunInput struct {
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 }
 
-// FlowRef is a flow as a document or as a plan.
+// FlowRef is a flow as a document, as a plan or by name.
 type FlowRef struct {
 	// Text is a document in any dialect; an activity compiles it and history keeps
 	// the plan.
 	Text string `json:"text,omitempty"`
-	// Name is the file name of Text, for messages and to choose the parser.
+	// Name is the file name of Text, for messages and to choose the parser. Without Text
+	// and Plan it names a flow of the worker's own folder, with or without extension.
 	Name string `json:"name,omitempty"`
 	// Dialect and Profile are as on the command line; empty means detect and default.
 	Dialect string `json:"dialect,omitempty"`
