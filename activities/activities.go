@@ -64,12 +64,13 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 	}
 }
 
-// Prepare compiles a document, if there is one, and chooses the model, if none is named.
+// Prepare compiles a document, sent or named, if there is one, and chooses the model, if
+// none is named.
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
 	out := &contract.PrepareResult{Model: in.Model}
-	if in.Flow.Text != "" {
+	if in.Flow.Text != "" || in.Flow.Name != "" {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, leave(ctx, err)

@@ -78,7 +78,7 @@ func (s *clientSource) release(ctx context.Context, workflow, run string) {
 	defer cancel()
 	// If it fails, the query is slow and not wrong.
 	_, _ = s.client.WorkflowService().ResetStickyTaskQueue(ctx, &workflowservice.ResetStickyTaskQueueRequest{
-		Namespace: info.WorkflowNamespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
+		Namespace: info.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
 	})
 }
 

@@ -54,7 +54,7 @@ type settings struct {
 func environment() (settings, []string, error) {
 	var s settings
 	var clean []string
-	for _, e := range os.Environ() { //nolint:forbidigo // a test tool; nothing in the engine depends on it
+	for _, e := range os.Environ() {
 		name, value, _ := strings.Cut(e, "=")
 		switch name {
 		case "WEFT_DEVSERVER":
@@ -118,7 +118,7 @@ func scaleOf(quick bool) scale {
 		open: 150, replay: time.Second, heartbeats: []int{5, 2}, loads: 20,
 		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 30 * time.Second}
 	if quick {
-		s.rounds, s.fewRounds, s.alone, s.inFlight = 2, 2, 10, 50
+		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches = 2, 2, 8, 50, 50
 		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}
 		s.budget = 10 * time.Second
 		s.open, s.replay, s.heartbeats, s.loads = 50, 300*time.Millisecond, []int{2}, 10

@@ -20,7 +20,7 @@ const patience = 3 * time.Minute
 // sample is what one burst of runs of one side took. Times are in nanoseconds, and are
 // those of the server's events, so that a late answer to the waiting client is not counted.
 type sample struct {
-	runs, steps int
+	steps int
 	// span is from the first start to the last end.
 	span float64
 	// flow and step are the times of single runs, and from one model call to the next.
@@ -49,7 +49,7 @@ func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sam
 	if err != nil {
 		return sample{}, err
 	}
-	out := sample{runs: how.runs, steps: how.runs * steps,
+	out := sample{steps: how.runs * steps,
 		server: float64(cpuOf(b.server.cmd.Process.Pid) - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
 	var first, last time.Time
 	for _, run := range runs {

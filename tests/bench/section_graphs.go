@@ -16,10 +16,6 @@ func perStep(of func(sample) float64) func(sample) float64 {
 	return func(s sample) float64 { return of(s) / float64(s.steps) }
 }
 
-func perRun(of func(sample) float64) func(sample) float64 {
-	return func(s sample) float64 { return of(s) / float64(s.runs) }
-}
-
 func eventsOf(s sample) float64 { return float64(s.events) }
 func bytesOf(s sample) float64  { return float64(s.bytes) }
 func serverOf(s sample) float64 { return s.server }
