@@ -27,7 +27,7 @@ CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record demo dev bench fuzz
+.PHONY: help build devserver test lint check e2e replay golden record chaos demo dev bench fuzz
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -65,13 +65,17 @@ golden: ## Rewrite golden files; review the diff before committing
 record: build ## Record the histories that replay checks and that are not there yet
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests
 
+chaos: build ## Kill worker and server at every step of the sample flows
+	$(CLEAN_ENV) $(PROGRAMS) CHAOS=full go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \
+	  | grep -v '^=== RUN'
+
 demo: build ## Run an example flow on an embedded Temporal and show it
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
 
 dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
 	@exec $(DEVSERVER) -db $(DB)
 
-bench: build ## Run the benchmarks
+bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)

@@ -89,7 +89,7 @@ type passage struct {
 	before *account
 	// revived is the generation of the worker that was started then.
 	revived string
-	// recovery is from the kill to the end.
+	// recovery is from the kill to the end; 0 if nothing was killed before it.
 	recovery time.Duration
 	after    *account
 	run      client.WorkflowRun
@@ -148,6 +148,9 @@ func (p *passage) problems(f *chaosFlow, calm *passage) []string {
 	}
 	if diff := cmp.Diff(calm.calls(unknown), p.calls(unknown)); diff != "" {
 		add("calls (-undisturbed +got):\n%s", diff)
+	}
+	if p.recovery > chaosRecovery {
+		add("it took %s from the kill to the end", p.recovery)
 	}
 	for key, made := range p.byKey() {
 		out = append(out, p.callProblems(key, made)...)
@@ -263,6 +266,10 @@ func TestChaosFindsWhatIsWrong(t *testing.T) {
 		"a call that must not be repeated is": {
 			spoil: func(p *passage) { p.log[1].never = true },
 			want:  "it was repeated although its connection forbids that",
+		},
+		"a run stands still for long": {
+			spoil: func(p *passage) { p.recovery = time.Minute },
+			want:  "it took 1m0s from the kill to the end",
 		},
 		"a call has no key": {
 			spoil: func(p *passage) { p.log[0].key = "" },

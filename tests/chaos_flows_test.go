@@ -24,7 +24,7 @@ type chaosFlow struct {
 type talk struct {
 	// turn is 1 for the first call of a node's execution.
 	turn int
-	// all are the contents of the messages behind the system message, by role.
+	// users and replies are the contents of the user's and of the tools' messages.
 	users, replies []string
 	// last is the content of the last message.
 	last string
@@ -42,9 +42,6 @@ type asks struct{ tool, arguments string }
 func text(format string, args ...any) says { return says{text: fmt.Sprintf(format, args...)} }
 
 func calls(c ...asks) says { return says{calls: c} }
-
-// constant says the same whatever it is shown.
-func constant(s string) func(talk) says { return func(talk) says { return says{text: s} } }
 
 // digest says what it was shown, so that the result tells the order and the wording of it.
 func digest(t talk) says {

@@ -1,0 +1,129 @@
+package tests
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+)
+
+// embedders runs the programs of examples/embed against a server and a worker that calls a
+// model over HTTP.
+type embedders struct {
+	dir, address string
+	client       client.Client
+}
+
+func newEmbedders(t *testing.T) *embedders {
+	t.Helper()
+	worker := program(t, "WEFT_WORKER")
+	e := &embedders{dir: t.TempDir(), address: startTemporal(t, "-db", ":memory:", "-port=0").address}
+	for name, text := range map[string]string{"one.json": oneNode(""), "bad.json": strings.Replace(oneNode(""), `"target":"a"`, `"target":"nobody"`, 1), "flows/kept.json": oneNode("")} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(e.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(worker)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+e.address, "WEFT_MODEL=fake/m", "WEFT_FLOWS_DIR="+filepath.Join(e.dir, "flows"),
+		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+newModelServer(t).url)
+	cmd.Stderr = logFile(t, "worker")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	e.client = dial(t, e.address)
+	return e
+}
+
+// run runs a program in a folder, and gives what it prints.
+func (e *embedders) run(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Env = dir, append(clean(), "TEMPORAL_ADDRESS="+e.address)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// check runs a program with a good flow and with a bad one.
+func (e *embedders) check(t *testing.T, dir, wantBad string, program ...string) {
+	t.Helper()
+	out, errs, err := e.run(t, dir, append(program, filepath.Join(e.dir, "one.json"), "hello")...)
+	if err != nil || out != "turn 4\n" {
+		t.Errorf("the program printed %q: %v\n%s", out, err, errs)
+	}
+	out, errs, err = e.run(t, dir, append(program, filepath.Join(e.dir, "bad.json"))...)
+	if err == nil || out != "" || !strings.Contains(errs, wantBad) || !strings.Contains(errs, "bad.json:") {
+		t.Errorf("with a bad flow the program printed %q: %v\n%s\nwant %q", out, err, errs, wantBad)
+	}
+}
+
+// TestEndToEndClients starts runs from programs of one's own, in several languages: with a
+// document, with a plan, by name.
+func TestEndToEndClients(t *testing.T) {
+	e := newEmbedders(t)
+	t.Run("node", func(t *testing.T) {
+		for _, name := range []string{"node", "npm"} {
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skipf("there is no %s here; the program in examples/embed/node was not run", name)
+			}
+		}
+		dir := t.TempDir()
+		for _, name := range []string{"package.json", "package-lock.json", "start.mjs"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, "examples/embed/node/"+name)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, errs, err := e.run(t, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
+			t.Skipf("npm ci did not get @temporalio/client (%v), so the program was not run:\n%s%s", err, out, errs)
+		}
+		e.check(t, dir, "invalid_flow: the document has ", "node", "start.mjs")
+	})
+	t.Run("python", func(t *testing.T) {
+		if _, _, err := e.run(t, "", "python3", "-c", "import temporalio"); err != nil {
+			t.Skip("there is no python3 with temporalio here; the program in examples/embed/python was not run")
+		}
+		e.check(t, "examples/embed/python", "invalid_flow the document has ", "python3", "start.py")
+	})
+	t.Run("go", func(t *testing.T) {
+		bin := filepath.Join(t.TempDir(), "embed")
+		if out, err := exec.Command("go", "build", "-o", bin, "./examples/embed/go").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		e.check(t, "", "bad.json cannot be run", bin)
+	})
+	t.Run("by name", func(t *testing.T) {
+		run, err := e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",
+			map[string]any{"v": 1, "flow": map[string]any{"name": "kept"}, "input": "hello"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := resultOf(t, run)
+		if err != nil || *out.ResultText != "turn 4" {
+			t.Errorf("the result is %+v: %v", out, err)
+		}
+		run, err = e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",
+			map[string]any{"v": 1, "flow": map[string]any{"name": "../one"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = resultOf(t, run)
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "is no plain file name") {
+			t.Errorf("the failure is %+v", f)
+		}
+	})
+}
