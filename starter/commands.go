@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,37 +24,62 @@ type command struct {
 // Sets of flags.
 var (
 	readFlags   = []string{"dialect", "profile", "config"}
-	remoteFlags = []string{"config"}
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "script", "model", "id", "detach", "task-queue", "max-steps", "output")
-	followFlags = append(slices.Clone(remoteFlags), "output")
+	remoteFlags = []string{"config", "dev"}
+	outputFlags = append(slices.Clone(remoteFlags), "output")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	listFlags   = append(slices.Clone(outputFlags), "all", "limit")
+	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )
 
-// commands returns the table of all commands.
+// commands returns the table of all commands; what help says beyond it is in help.go.
 func commands() []command {
 	return []command{
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
 		{"validate", "FILE...", "say what is wrong with flows", 1, -1, readFlags, (*app).validate},
 		{"graph", "FILE", "draw a flow as a Mermaid flowchart", 1, 1, readFlags, (*app).graph},
-		{"follow", "ID", "follow a run to its result", 1, 1, followFlags, (*app).follow},
-		{"status", "ID", "show where a run stands", 1, 1, followFlags, (*app).status},
-		{"result", "ID", "print the result of a run that has ended", 1, 1, followFlags, (*app).result},
+		{"list", "", "list open runs, or all", 0, 0, listFlags, (*app).list},
+		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
+		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
+		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
+		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
+		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
 		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
+		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},
+		{"completion", "bash|zsh|fish", "print a completion script for a shell", 1, 1, nil, (*app).completion},
 		{"version", "", "print the version", 0, 0, nil, (*app).version},
+		{"help", "[COMMAND]", "print the help of all, or of one command", 0, 1, nil, (*app).help},
 	}
 }
 
-// parse reads flags and arguments in any order. No command without an error means help.
+// label is what a command is called where it is spoken of.
+func (c *command) label() string {
+	if c.name == "" {
+		return "run"
+	}
+	return c.name
+}
+
+// usage is a command's line.
+func (c *command) usage() string {
+	return strings.TrimSpace("starter " + strings.TrimSpace(c.name+" "+c.args))
+}
+
+// parse reads flags and arguments in any order.
 func (a *app) parse(args []string) (*command, []string, error) {
 	given, rest, err := a.flags.parse(args)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.flags.help || len(args) == 0 || len(rest) > 0 && rest[0] == "help" {
-		return nil, nil, nil
-	}
 	table, name := commands(), ""
 	if len(rest) > 0 {
 		name, rest = rest[0], rest[1:]
+	}
+	if a.flags.help || len(args) == 0 {
+		given, rest = nil, nil
+		if name != "" && name != "help" {
+			rest = []string{name}
+		}
+		name = "help"
 	}
 	var names []string
 	for i := range table {
@@ -72,33 +96,20 @@ func (a *app) parse(args []string) (*command, []string, error) {
 
 // check refuses flags and arguments that a command does not take.
 func (c *command) check(given, args []string) error {
-	label := "a run"
-	if c.name != "" {
-		label = c.name
+	label := c.label()
+	if c.name == "" {
+		label = "a run"
 	}
 	for _, f := range given {
 		if !slices.Contains(c.flags, f) {
 			return bad("-%s means nothing for %s; leave it out", f, label)
 		}
 	}
-	usage := strings.TrimSpace("starter " + strings.TrimSpace(c.name+" "+c.args))
 	switch {
 	case len(args) < c.least:
-		return bad("%s wants an argument; usage: %s", label, usage)
+		return bad("%s wants an argument; usage: %s", label, c.usage())
 	case c.most >= 0 && len(args) > c.most:
-		return bad("%s does not take %q; usage: %s", label, args[c.most], usage)
+		return bad("%s does not take %q; usage: %s", label, args[c.most], c.usage())
 	}
 	return nil
-}
-
-// usage prints the help.
-func (a *app) usage() {
-	fmt.Fprintln(a.stdout, "usage:")
-	for _, c := range commands() {
-		left := strings.TrimSpace("starter " + strings.TrimSpace(c.name+" "+c.args))
-		fmt.Fprintf(a.stdout, "  %-42s %s\n", left, c.does)
-	}
-	fmt.Fprintln(a.stdout, "\nflags, before or after the arguments:")
-	a.flags.describe(a.stdout)
-	fmt.Fprintln(a.stdout, "\nexit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal, 130 detached by Ctrl-C")
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -26,10 +29,26 @@ func TestEndToEnd(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TEMPORAL_ADDRESS", address)
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
+			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed},
 	})
+}
+
+// freed waits until no process has a lock on a file: freed FILE.
+func freed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: freed FILE")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	f, err := ownLock(ctx, ts.MkAbs(args[0]))
+	if err != nil {
+		ts.Fatalf("%s is still locked: %v", args[0], err)
+	}
+	f.Close()
 }
 
 // devserver starts a server with a worker that has no model but the scripted one.

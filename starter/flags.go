@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -15,11 +16,24 @@ type flags struct {
 	flow, input, script, model string
 	dialect, profile           string
 	id, taskQueue, config      string
-	output                     string
-	maxSteps                   int
-	detach, help               bool
+	output, reason             string
+	maxSteps, limit            int
+	detach, all, dev, help     bool
 	hasInput                   bool
 }
+
+// What -output may be.
+const (
+	outputText  = "text"
+	outputJSON  = "json"
+	outputLines = "jsonl"
+)
+
+// outputs are all of them.
+var outputs = []string{outputText, outputJSON, outputLines}
+
+// asJSON says that programs read standard output.
+func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
 
 // set makes a flag set. The standard library's takes -flow and --flow alike.
 func (f *flags) set() *flag.FlagSet {
@@ -36,7 +50,11 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
-	fs.StringVar(&f.output, "output", "text", "the result as `text or json`")
+	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too")
+	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
+	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
+	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
+	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
 	return fs
@@ -67,8 +85,10 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 	})
 	switch {
-	case f.output != "text" && f.output != "json":
-		return nil, nil, bad("-output is %q, want text or json", f.output)
+	case !slices.Contains(outputs, f.output):
+		return nil, nil, bad("-output is %q, want text, json or jsonl", f.output)
+	case f.limit < 0:
+		return nil, nil, bad("-limit is %d, want 0 or more", f.limit)
 	case f.maxSteps < 0:
 		return nil, nil, bad("-max-steps is %d, want 1 or more", f.maxSteps)
 	}
@@ -93,13 +113,13 @@ func flagError(fs *flag.FlagSet, err error) error {
 	return bad("there is no flag -%s; starter -help lists them all", name)
 }
 
-// describe prints all flags.
-func (f *flags) describe(w io.Writer) {
+// describe prints flags: those with the given names, or all.
+func (f *flags) describe(w io.Writer, names []string) {
 	(&flags{}).set().VisitAll(func(v *flag.Flag) {
-		if v.Name == "h" {
+		if v.Name == "h" || names != nil && !slices.Contains(names, v.Name) {
 			return
 		}
 		kind, text := flag.UnquoteUsage(v)
-		fmt.Fprintf(w, "  %-22s %s\n", strings.TrimSpace("-"+v.Name+" "+kind), text)
+		fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSpace("-"+v.Name+" "+kind), text)
 	})
 }

@@ -44,6 +44,7 @@ type follower struct {
 	temporal *config.Temporal
 	id, run  string
 	queue    string
+	report   report
 
 	// mu guards what follows and keeps lines whole.
 	mu     sync.Mutex
@@ -56,7 +57,7 @@ type follower struct {
 }
 
 func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
-	return &follower{app: a, temporal: t, id: id, run: run, tracks: map[string]*track{}, shown: map[string]bool{}}
+	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{}}
 }
 
 // toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches:
@@ -70,11 +71,14 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	root := newTrack(f.id, f.run, "")
 	err := f.read(ctx, root)
 	unwatch()
+	f.mu.Lock()
+	f.report.close()
+	f.mu.Unlock()
 	if err == nil {
 		err = f.app.conclude(ctx, f.temporal, f.id, root.run)
 	}
 	if ctx.Err() != nil {
-		f.app.say("detached; the run goes on; follow it with: starter follow %s", quoted(f.id))
+		f.app.say("%s", f.app.detachedText(f.id))
 		return coded(exitDetached)
 	}
 	return err
@@ -146,7 +150,7 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 // the child's own last events, so that lines come in their causal order.
 func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryEvent) {
 	if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
-		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), f.childLabel(t, s))
+		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), childLabel(t.label, s))
 		t.children[s.GetInitiatedEventId()] = child
 		go func() {
 			defer close(child.done)
@@ -192,7 +196,7 @@ func (f *follower) once(key, format string, args ...any) {
 	defer f.mu.Unlock()
 	if !f.shown[key] {
 		f.shown[key] = true
-		f.app.say(format, args...)
+		f.tell(notice{Event: eventNote}, format, args...)
 	}
 }
 
@@ -200,6 +204,6 @@ func (f *follower) once(key, format string, args ...any) {
 func (f *follower) model(name string) {
 	if name != f.name {
 		f.name = name
-		f.app.say("model: %s", modelLabel(name))
+		f.tell(notice{Event: eventRunModel, Model: name}, "model: %s", modelLabel(name))
 	}
 }

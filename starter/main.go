@@ -29,6 +29,8 @@ const (
 	exitBadInput = 2
 	// exitNoTemporal: nothing answers, or no longer.
 	exitNoTemporal = 3
+	// exitCancelled: the run was cancelled or terminated.
+	exitCancelled = 4
 	// exitDetached: Ctrl-C; the run goes on.
 	exitDetached = 130
 )
@@ -63,11 +65,12 @@ func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 // run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	cmd, rest, err := a.parse(args)
-	if err == nil && cmd == nil {
-		a.usage()
-		return exitOK
+	if err == nil && a.flags.dev && cmd != nil {
+		leave, devErr := a.joinDev(ctx)
+		defer leave()
+		err = devErr
 	}
-	if err == nil {
+	if err == nil && cmd != nil {
 		err = cmd.run(a, ctx, rest)
 	}
 	return a.exit(err)

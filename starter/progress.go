@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -56,7 +57,8 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
 		s := e.GetActivityTaskStartedEventAttributes()
 		if c := t.calls[s.GetScheduledEventId()]; c != nil && s.GetAttempt() > 1 && c.told < s.GetAttempt()-1 {
-			f.line(at, c.node, "%s: attempt %d, after %s", c.what, s.GetAttempt(), failureText(s.GetLastFailure()))
+			f.tell(notice{Event: eventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: s.GetAttempt() - 1},
+				"%s: attempt %d, after %s", c.what, s.GetAttempt(), failureText(s.GetLastFailure()))
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		s := e.GetActivityTaskCompletedEventAttributes()
@@ -71,20 +73,27 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		s := e.GetWorkflowTaskFailedEventAttributes()
-		f.line(at, t.label, "the worker could not go on: %s; it tries again", failureText(s.GetFailure()))
+		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", failureText(s.GetFailure()))
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if t.id == f.id {
-			f.line(at, "", "somebody asked the run to end")
+			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
 		}
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
 		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
-		f.line(at, t.label, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
+		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
 	}
 }
 
-// line prints one line: time since the run's start, execution, text.
-func (f *follower) line(at time.Time, node, format string, args ...any) {
-	f.app.say("%7.1fs  %-24s  %s", at.Sub(f.begin).Seconds(), node, fmt.Sprintf(format, args...))
+// tell reports something with its text. The caller holds f.mu.
+func (f *follower) tell(n notice, format string, args ...any) {
+	n.Text = fmt.Sprintf(format, args...)
+	if n.Time.IsZero() {
+		n.untimed, n.Time = true, time.Now()
+	}
+	if !f.begin.IsZero() {
+		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
+	}
+	f.report.tell(n)
 }
 
 // take gives a call and forgets it.
@@ -128,7 +137,7 @@ func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.Acti
 	}
 	if !t.started[node] {
 		t.started[node] = true
-		f.line(at, c.node, "started")
+		f.tell(notice{Event: eventStarted, Time: at, Node: c.node}, "started")
 	}
 }
 
@@ -144,7 +153,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 			f.model(out.Model)
 		}
 		for _, w := range out.Warnings {
-			f.line(at, c.node, "%s", clean(w, 500))
+			f.tell(notice{Event: eventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
 		}
 	case contract.ActivityModel:
 		f.answered(t, at, c, result)
@@ -159,24 +168,30 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 		if out.Reason != "" {
 			text += " (" + clean(out.Reason, 200) + ")"
 		}
-		f.line(at, c.node, "%s%s", text, scriptNote(out.Model))
+		f.tell(notice{Event: eventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	default:
-		f.line(at, c.node, "%s: done", c.what)
+		f.done(at, c)
 	}
+}
+
+// done says that a call has ended, where nobody here can read what it gave.
+func (f *follower) done(at time.Time, c *call) {
+	f.tell(notice{Event: eventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
 // answered says what a model call gave, and whether that ends its node.
 func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Payloads) {
 	var out contract.ModelResult
 	if !decode(result, &out) {
-		f.line(at, c.node, "%s: done", c.what)
+		f.done(at, c)
 		return
 	}
 	msg, err := contract.DecodeMessage(out.Message)
 	if err != nil {
-		f.line(at, c.node, "%s: done", c.what)
+		f.done(at, c)
 		return
 	}
+	n := notice{Event: eventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.at).Seconds(), scriptNote(out.Model))
 	switch {
 	case len(msg.Calls) > 0 && !c.last:
@@ -184,13 +199,13 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 		for _, t := range msg.Calls {
 			names = append(names, clean(t.Name, 64))
 		}
-		f.line(at, c.node, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
+		f.tell(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
-		f.line(at, c.node, "%s: its JSON is wrong in %d places, the first: %s (%s)", c.what, len(out.Checked.Errors),
+		f.tell(n, "%s: its JSON is wrong in %d places, the first: %s (%s)", c.what, len(out.Checked.Errors),
 			clean(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
-		f.line(at, c.node, "%s: %q (%s)", c.what, clean(msg.Text, 60), numbers)
-		f.line(at, c.node, "finished")
+		f.tell(n, "%s: %q (%s)", c.what, clean(msg.Text, 60), numbers)
+		f.tell(notice{Event: eventFinished, Time: at, Node: c.node}, "finished")
 		node := strings.TrimPrefix(c.node, t.label)
 		delete(t.started, node)
 	}
@@ -200,39 +215,45 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 func (f *follower) tooled(at time.Time, c *call, result *commonpb.Payloads) {
 	var out contract.ToolResult
 	if !decode(result, &out) {
-		f.line(at, c.node, "%s: done", c.what)
+		f.done(at, c)
 		return
 	}
 	msg, err := contract.DecodeMessage(out.Message)
+	n := notice{Event: eventTool, Time: at, Node: c.node, Call: c.what}
 	switch {
 	case err != nil:
-		f.line(at, c.node, "%s: done", c.what)
+		f.done(at, c)
 	case out.Error:
-		f.line(at, c.node, "%s: error: %s", c.what, clean(msg.Text, 200))
+		f.tell(n, "%s: error: %s", c.what, clean(msg.Text, 200))
 	default:
-		f.line(at, c.node, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.at).Seconds())
+		f.tell(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.at).Seconds())
 	}
 }
 
 // broken says how a call ended without a result.
 func (f *follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
-		f.line(at, c.node, "%s: %s", c.what, how)
+		f.tell(notice{Event: eventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
 }
 
 // childLabel is what the names of a child's nodes begin with: nothing for a branch of the
 // same flow, the place for a sub-agent.
-func (f *follower) childLabel(t *track, s *historypb.ChildWorkflowExecutionStartedEventAttributes) string {
+func childLabel(label string, s *historypb.ChildWorkflowExecutionStartedEventAttributes) string {
+	place, _, _ := strings.Cut(childPlace(s), ":")
+	if place == "" {
+		return label
+	}
+	return label + place + " › "
+}
+
+// childPlace is a sub-agent's node#step:call, or "" for a branch.
+func childPlace(s *historypb.ChildWorkflowExecutionStartedEventAttributes) string {
 	if s.GetWorkflowType().GetName() != contract.WorkflowFlow {
-		return t.label
+		return ""
 	}
 	id := s.GetWorkflowExecution().GetWorkflowId()
-	place := clean(unescape(id[strings.LastIndex(id, "/")+1:]), 100)
-	if node, _, ok := strings.Cut(place, ":"); ok {
-		place = node
-	}
-	return t.label + place + " › "
+	return clean(unescape(id[strings.LastIndex(id, "/")+1:]), 100)
 }
 
 // placeOf splits an activity's id, node#step/kind/turn.

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weft/activities/contract"
@@ -373,6 +374,15 @@ func TestOutcomes(t *testing.T) {
           pick#2 asked "Is it good?": no (no)
   remedy: add an edge
 `},
+		"a failure as JSON": {run: fakeRun{err: &contract.Failure{Class: contract.ClassDenied, Text: "no", Remedy: "pay", Node: "n", At: "x.json:1"}}, output: "jsonl", code: exitFailed,
+			wantStdout: `{"status":"failed","run":"root","class":"denied","text":"no","remedy":"pay","node":"n","at":"x.json:1"}` + "\n",
+			wantStderr: "starter: run root failed: denied\n  where:  node \"n\", x.json:1\n  what:   no\n  remedy: pay\n"},
+		"cancelled": {run: fakeRun{err: temporal.NewCanceledError()}, output: "jsonl", code: exitCancelled,
+			wantStdout: `{"status":"cancelled","run":"root","class":"cancelled","text":"cancelled"}` + "\n", wantStderr: "starter: run root was cancelled\n"},
+		"a tool that ran out of time is a failure": {run: fakeRun{err: temporal.NewApplicationError("slow", contract.ClassTimeout)}, output: "jsonl", code: exitFailed,
+			wantStdout: `{"status":"failed","run":"root","class":"timeout","text":"slow"}` + "\n", wantStderr: "starter: run root failed: timeout\n  what:   slow\n"},
+		"a run that ran out of time": {run: fakeRun{err: temporal.NewTimeoutError(enumspb.TIMEOUT_TYPE_START_TO_CLOSE, nil)}, output: "jsonl", code: exitFailed,
+			wantStdout: `{"status":"timed_out","run":"root","class":"timeout","text":"Test timeout (type: StartToClose)"}` + "\n", wantStderr: "starter: run root failed: timeout\n  what:   Test timeout (type: StartToClose)\n"},
 		"an error of somebody else's": {run: fakeRun{err: errors.New("strange")}, code: exitFailed, wantStderr: "starter: run root failed: unavailable\n  what:   strange\n"},
 	}
 	for name, tc := range tests {
@@ -392,6 +402,47 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("stderr (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestEventsBecomeObjects(t *testing.T) {
+	h := &history{t: t}
+	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "<hi>"))
+	var out bytes.Buffer
+	f := (&app{stdout: &out, flags: flags{output: outputLines}}).newFollower(nil, "root", "r")
+	track := newTrack("root", "r", "")
+	for _, e := range h.events {
+		f.event(track, e)
+	}
+	f.once("x", "nobody is there")
+	var got []notice
+	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+		var n notice
+		if err := json.Unmarshal(line, &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if n.Event == eventNote {
+			n.Time, n.Seconds = h.begin, 0
+		}
+		got = append(got, n)
+	}
+	want := []notice{
+		{Event: eventStarted, Time: h.begin, Node: "n#1", Text: "started"},
+		{Event: eventModel, Time: h.begin.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
+			Usage: &contract.Usage{Calls: 1, Input: 12, Output: 3}, Text: `model call 1: "<hi>" (12+3 tokens, 0.2 s)`},
+		{Event: eventFinished, Time: h.begin.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
+		{Event: eventNote, Time: h.begin, Text: "nobody is there"},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(notice{})); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "0.0s", 4.24: "4.2s", 190: "3m10s", 18120: "5h2m", 273_600: "3d4h"} {
+		if got := span(seconds); got != want {
+			t.Errorf("span(%v) = %q, want %q", seconds, got, want)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,12 +12,14 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/log"
 
-	"weft/activities/contract"
 	"weft/worker/config"
 )
 
 // callTimeout bounds one question to Temporal or to a run's worker.
 const callTimeout = 10 * time.Second
+
+// closedTimeout is how long a closed run's worker has to answer: history can answer too.
+const closedTimeout = 3 * time.Second
 
 // connect makes a client that says nothing by itself.
 func (a *app) connect(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
@@ -36,15 +37,11 @@ func (a *app) remote(ctx context.Context) (*config.Temporal, error) {
 
 // follow follows a run that somebody started, from its first event.
 func (a *app) follow(ctx context.Context, args []string) error {
-	temporal, err := a.remote(ctx)
+	temporal, about, err := a.find(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
-	about, err := a.describe(ctx, temporal, args[0])
-	if err != nil {
-		return err
-	}
 	f := a.newFollower(temporal, args[0], about.run)
 	f.queue = about.queue
 	return f.toTheEnd(ctx)
@@ -73,112 +70,24 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 
 // result prints the result of a run that has ended.
 func (a *app) result(ctx context.Context, args []string) error {
-	temporal, err := a.remote(ctx)
+	temporal, about, err := a.find(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
-	about, err := a.describe(ctx, temporal, args[0])
-	if err != nil {
-		return err
-	}
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return fmt.Errorf("the run %q has no result yet; wait for it with: starter follow %s", args[0], quoted(args[0]))
 	}
 	return a.conclude(ctx, temporal, args[0], about.run)
 }
 
-// conclude prints the outcome of a closed run: the result, or why there is none.
-func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) error {
-	var res contract.RunResult
-	if err := t.Client.GetWorkflow(ctx, id, run).Get(ctx, &res); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		a.explain(id, contract.FailureOf(err))
-		return coded(exitFailed)
-	}
-	if scripted(res.Model) {
-		a.say("the result below comes from scripted answers, not from a model")
-	}
-	if a.flags.output == "json" {
-		raw, err := json.MarshalIndent(res, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encode the result: %w", err)
-		}
-		fmt.Fprintf(a.stdout, "%s\n", raw)
-		return nil
-	}
-	text := string(res.ResultData)
-	if res.ResultText != nil {
-		text = *res.ResultText
-	}
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	fmt.Fprint(a.stdout, text)
-	return nil
-}
-
-// explain says why a run failed: class, place, text, what led there, what to do.
-func (a *app) explain(id string, f *contract.Failure) {
-	a.say("starter: run %s failed: %s", id, f.Class)
-	if f.Node != "" {
-		where := fmt.Sprintf("node %q", clean(f.Node, 200))
-		if f.Step > 0 {
-			where += fmt.Sprintf(", step %d", f.Step)
-		}
-		if f.At != "" {
-			where += ", " + clean(f.At, 300)
-		}
-		a.say("  where:  %s", where)
-	} else if f.At != "" {
-		a.say("  where:  %s", clean(f.At, 300))
-	}
-	a.say("  what:   %s", clean(f.Text, 2000))
-	for _, d := range f.Diagnostics {
-		a.say("          %s", clean(d, 500))
-	}
-	for _, e := range f.Errors {
-		a.say("          %s: %s", clean(e.Path, 200), clean(e.Message, 500))
-	}
-	for _, n := range f.NoRoute {
-		a.say("          %s: all conditions said no", clean(n, 200))
-	}
-	for _, q := range f.Answers {
-		a.say("          %s", answerLine(q))
-	}
-	if f.Remedy != "" {
-		a.say("  remedy: %s", clean(f.Remedy, 1000))
-	}
-}
-
-func answerLine(q contract.Answer) string {
-	line := fmt.Sprintf("%s asked %q: %s", clean(q.Execution, 200), clean(q.Question, 300), yesNo(q.Yes))
-	if q.Reason != "" {
-		line += " (" + clean(q.Reason, 300) + ")"
-	}
-	return line
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
-
 // cancel asks a run to end. What it has done stays.
 func (a *app) cancel(ctx context.Context, args []string) error {
-	temporal, err := a.remote(ctx)
+	temporal, about, err := a.find(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
-	about, err := a.describe(ctx, temporal, args[0])
-	if err != nil {
-		return err
-	}
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return bad("the run %q has ended already: %s", args[0], statusName(about.status))
 	}
@@ -187,6 +96,41 @@ func (a *app) cancel(ctx context.Context, args []string) error {
 	}
 	a.say("asked %s to end; see how with: starter follow %s", args[0], quoted(args[0]))
 	return nil
+}
+
+// terminate ends a run at once: nothing of it runs any more, not even what would clean up.
+func (a *app) terminate(ctx context.Context, args []string) error {
+	temporal, about, err := a.find(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return bad("the run %q has ended already: %s", args[0], statusName(about.status))
+	}
+	reason := a.flags.reason
+	if reason == "" {
+		reason = "starter terminate"
+	}
+	if err := temporal.Client.TerminateWorkflow(ctx, args[0], about.run, reason); err != nil {
+		return fmt.Errorf("terminate the run %q: %w", args[0], err)
+	}
+	a.say("terminated %s; what its nodes had done is in: starter transcript %s", args[0], quoted(args[0]))
+	return nil
+}
+
+// find connects and looks for a run. The caller closes the client.
+func (a *app) find(ctx context.Context, id string) (*config.Temporal, about, error) {
+	temporal, err := a.remote(ctx)
+	if err != nil {
+		return nil, about{}, err
+	}
+	found, err := a.describe(ctx, temporal, id)
+	if err != nil {
+		temporal.Client.Close()
+		return nil, about{}, err
+	}
+	return temporal, found, nil
 }
 
 // statusName is Temporal's status in lower case.

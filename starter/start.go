@@ -42,7 +42,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		id = newID(name)
 	}
 	run, err := temporal.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, StaticSummary: cut(name, 200),
+		ID: id, TaskQueue: cfg.TaskQueue, StaticSummary: cut(name, 200), Memo: map[string]any{memoFlow: cut(name, 200)},
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, contract.WorkflowFlow, in)
@@ -53,18 +53,29 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
-	a.say("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, temporal.Namespace, temporal.Address)
+	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, temporal.Namespace, temporal.Address)
 	if a.flags.detach {
-		fmt.Fprintln(a.stdout, id)
-		a.say("detached; follow it with: starter follow %s", quoted(id))
+		a.say("%s", started)
+		a.detached(id)
 		return nil
 	}
 	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
 	f.queue = cfg.TaskQueue
+	f.tell(notice{Event: eventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.model(in.Model)
 	}
 	return f.toTheEnd(ctx)
+}
+
+// detached hands a run over to whoever asked for it alone.
+func (a *app) detached(id string) {
+	if a.flags.asJSON() {
+		a.object(map[string]string{"status": "running", "run": id})
+	} else {
+		fmt.Fprintln(a.stdout, id)
+	}
+	a.say("%s", a.detachedText(id))
 }
 
 // input puts together what the run needs, and the flow's name. A wrong flow does not hide

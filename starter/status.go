@@ -16,55 +16,87 @@ import (
 
 // status asks a run where it stands. Its worker answers, even after the run's end.
 func (a *app) status(ctx context.Context, args []string) error {
-	temporal, err := a.remote(ctx)
+	temporal, about, err := a.find(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
-	about, err := a.describe(ctx, temporal, args[0])
-	if err != nil {
+	closed := about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	st := &contract.Status{}
+	err = ask(ctx, temporal, args[0], about, contract.QueryStatus, st)
+	var silent *noAnswer
+	switch {
+	case errors.As(err, &silent) && closed:
+		kept, broken := readArchive(ctx, temporal.Client, args[0], about.run)
+		if broken != nil {
+			return broken
+		}
+		st = kept.status()
+		a.say("no worker answers for the run; this is from its history")
+	case err != nil:
 		return err
 	}
-	st, err := ask(ctx, temporal, args[0], about)
-	if err != nil {
-		return err
-	}
-	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if closed {
 		// A run that was terminated could not notice it.
 		st.Status = statusName(about.status)
 	}
-	if a.flags.output == "json" {
-		raw, err := json.MarshalIndent(st, "", "  ")
-		if err != nil {
-			return fmt.Errorf("encode the status: %w", err)
-		}
-		fmt.Fprintf(a.stdout, "%s\n", raw)
+	if a.flags.asJSON() {
+		a.object(st)
 		return nil
 	}
 	a.print(args[0], st)
 	return nil
 }
 
-func ask(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// state prints the values that a run's nodes share.
+func (a *app) state(ctx context.Context, args []string) error {
+	temporal, about, err := a.find(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	values := map[string]json.RawMessage{}
+	if err := ask(ctx, temporal, args[0], about, contract.QueryState, &values); err != nil {
+		return err
+	}
+	a.object(values)
+	return nil
+}
+
+// noAnswer is the error of a question that no worker answers.
+type noAnswer struct {
+	id, status, queue string
+	cause             error
+}
+
+// Error says who does not answer and what to do.
+func (n *noAnswer) Error() string {
+	return fmt.Sprintf("the run %q is %s, but no worker answers for it on task queue %q (%v); start one with: bin/worker", n.id, n.status, n.queue, n.cause)
+}
+
+// ask asks a run's worker. Where history can answer too, it waits for less long. The error
+// is [*noAnswer] where nobody answers.
+func ask(ctx context.Context, t *config.Temporal, id string, about about, query string, out any) error {
+	patience := callTimeout
+	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		patience = closedTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	value, err := t.Client.QueryWorkflow(ctx, id, about.run, contract.QueryStatus)
+	value, err := t.Client.QueryWorkflow(ctx, id, about.run, query)
 	var refused *serviceerror.QueryFailed
 	switch {
 	case errors.As(err, &refused):
-		return nil, bad("the run %q answers no query %q: %v; is it a run of a flow?", id, contract.QueryStatus, err)
+		return bad("the run %q answers no query %q: %v; is it a run of a flow?", id, query, err)
 	case ctx.Err() != nil:
-		err = fmt.Errorf("no answer within %v", callTimeout)
-		fallthrough
+		return &noAnswer{id, statusName(about.status), about.queue, fmt.Errorf("no answer within %v", patience)}
 	case err != nil:
-		return nil, fmt.Errorf("the run %q is %s, but no worker answers for it on task queue %q (%w); start one with: bin/worker",
-			id, statusName(about.status), about.queue, err)
+		return &noAnswer{id, statusName(about.status), about.queue, err}
 	}
-	var st contract.Status
-	if err := value.Get(&st); err != nil {
-		return nil, fmt.Errorf("read the status of %q: %w", id, err)
+	if err := value.Get(out); err != nil {
+		return fmt.Errorf("read the %s of %q: %w", query, id, err)
 	}
-	return &st, nil
+	return nil
 }
 
 // print shows a status as text.

@@ -89,7 +89,8 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 		if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
 			next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
 		}
-		f.line(time.Now(), c.node, "%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
+		f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
+			"%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
 	}
 }
 

@@ -34,18 +34,24 @@ const (
 func main() {
 	// The signals are caught here so that running activities can end.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stderr)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
-	if err == nil {
-		err = work(ctx, o, stderr)
+	switch {
+	case err != nil:
+	case o.reference:
+		fmt.Fprint(stdout, config.Reference())
+	case o.show:
+		err = show(o.Options, stdout, stderr)
+	default:
+		err = work(ctx, o.Options, stderr)
 	}
 	if err == nil {
 		return 0
@@ -62,15 +68,29 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 	return exitFailed
 }
 
-func parse(args []string, stderr io.Writer) (config.Options, error) {
-	var o config.Options
+// options are the flags, and whether the settings are shown instead of used.
+type options struct {
+	config.Options
+	show, reference bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	if o.show = len(args) > 0 && args[0] == "config"; o.show {
+		args = args[1:]
+	}
 	fs := flag.NewFlagSet("worker", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	queue := fs.String("task-queue", "", "task queue to poll (default: weft)")
 	model := fs.String("model", "", "`provider/model` of flows that name none")
+	if o.show {
+		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
+	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n\nRuns flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n\nFlags:")
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n\n"+
+			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
+			"config prints every setting in force and where it comes from, secrets masked.\n\nFlags:")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -80,7 +100,7 @@ func parse(args []string, stderr io.Writer) (config.Options, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other arguments", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {
@@ -89,6 +109,23 @@ func parse(args []string, stderr io.Writer) (config.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// show prints the settings in force.
+func show(o config.Options, stdout, stderr io.Writer) error {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	list, err := cfg.Shown()
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintf(stderr, "worker: warning: %s\n", w)
+	}
+	config.Print(stdout, list)
+	return nil
 }
 
 // work runs a worker until ctx is done.

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,13 +47,79 @@ func TestExitCodes(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			if code := run(context.Background(), tc.args, &stderr); code != tc.code {
+			if code := run(context.Background(), tc.args, io.Discard, &stderr); code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
 			if !strings.Contains(stderr.String(), tc.want) {
 				t.Errorf("stderr is %q, want %q in it", stderr.String(), tc.want)
 			}
 		})
+	}
+}
+
+func TestConfigShowsOriginsAndNoSecret(t *testing.T) {
+	alone(t, "there:7233")
+	t.Setenv("MISTRAL_API_KEY", "geheim")
+	t.Setenv("WEFT_WORKER_ACTIVITIES", "7")
+	t.Setenv("WEFT_CONNECTIONS_FILES_DIR", "/srv")
+	if err := os.WriteFile("weft.yaml", []byte(`
+limits: {max_steps: 9}
+connections:
+  web:
+    url: https://me:geheim@x.example/mcp?key=geheim
+    headers: {Authorization: "Bearer ${TOKEN}", X-Key: geheim, X-Two: "geheim${TOKEN}"}
+  files: {command: mcp-files, args: [--root, /srv, --api-token, geheim, --key=geheim], env: {A: "geheim"}}
+tools: {search: web}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(context.Background(), []string{"config", "-task-queue", "mine"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	got := regexp.MustCompile(`  +`).ReplaceAllString(stdout.String(), " | ")
+	for _, want := range []string{
+		"task_queue | mine | flag -task-queue\n", "limits.max_steps | 9 | weft.yaml:2:21\n", "limits.max_depth | 5 | default\n",
+		"worker.activities | 7 | variable WEFT_WORKER_ACTIVITIES\n", "timeouts.model | 10m | default\n", "flows.accept | any | default\n",
+		"connections.web.url | https://hidden@x.example/mcp?hidden | weft.yaml:5:10\n",
+		"connections.web.headers.Authorization | Bearer ${TOKEN} | weft.yaml:6:14\n", "connections.web.headers.X-Key | (set) | ",
+		"connections.web.headers.X-Two | ${TOKEN} and more | ", "connections.files.dir | /srv | variable WEFT_CONNECTIONS_FILES_DIR\n",
+		"connections.files.args | --root /srv --api-token *** --key=*** | ", "connections.files.env.A | (set) | ",
+		"tools.search | web | weft.yaml:8:17\n", "providers.mistral key | (set) | variable MISTRAL_API_KEY\n",
+		"temporal address | there:7233 | variable TEMPORAL_ADDRESS\n", "temporal namespace | default | default\n", "temporal api_key | - | default\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "geheim") {
+		t.Errorf("a secret is shown:\n%s", got)
+	}
+}
+
+// TestReferenceIsUpToDate compares README.md with the table that worker config -reference
+// prints; UPDATE=1 rewrites it.
+func TestReferenceIsUpToDate(t *testing.T) {
+	const begin, end = "<!-- worker config -reference -->\n", "<!-- end of the reference -->"
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), begin)
+	old, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("README.md has no place for the reference")
+	}
+	var stdout bytes.Buffer
+	run(context.Background(), []string{"config", "-reference"}, &stdout, io.Discard)
+	switch {
+	case old == stdout.String():
+	case os.Getenv("UPDATE") != "":
+		if err := os.WriteFile("README.md", []byte(before+begin+stdout.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Error("the reference in README.md is not what worker config -reference prints; run make golden")
 	}
 }
 
@@ -83,7 +151,7 @@ func TestEndToEndStartAndStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
-	if code := run(ctx, nil, &stderr); code != 0 {
+	if code := run(ctx, nil, io.Discard, &stderr); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	want := "worker: temporal " + ready.Address + ", namespace default, task queue weft\nworker: settings none\n"

@@ -64,6 +64,7 @@ type Config struct {
 	Limits plan.Limits
 	Policy plan.Policy
 	Worker Worker
+	Flows  Flows
 	// AllowPrivate and AllowHosts say which addresses a flow's own URLs may lead to.
 	AllowPrivate bool
 	AllowHosts   []string
@@ -75,6 +76,22 @@ type Config struct {
 	Warnings []string
 
 	env Env
+	// origin says where a value of each key came from; no entry means the default.
+	origin map[string]string
+}
+
+// What flows a worker takes.
+const (
+	AcceptAny   = "any"
+	AcceptNamed = "named"
+)
+
+// Flows says which flows this worker runs.
+type Flows struct {
+	// Dir holds the flows that clients start by name; empty: there are none.
+	Dir string
+	// Accept is [AcceptAny] or [AcceptNamed].
+	Accept string
 }
 
 // Worker holds the settings of one worker process.
@@ -137,6 +154,7 @@ func Load(o Options) (*Config, error) {
 		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
+	l.cfg.origin = l.origin
 	l.readFile(o.File)
 	l.readEnvironment()
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {

@@ -19,6 +19,10 @@ type record interface {
 	// variable reads one variable, without prefix and section; false means that there is
 	// no such setting.
 	variable(l *loader, rest, value string) error
+	// shown lists what is set.
+	shown(c *Config) []Shown
+	// rows describe the settings, for the reference.
+	rows() []setting
 }
 
 // section is a record of T by name.
@@ -30,8 +34,15 @@ type section[T any] struct {
 
 // field is one value of a T.
 type field[T any] struct {
-	key string
-	set func(t *T, v *source.Value) error
+	key, does string
+	entry[T]
+}
+
+// entry is a kind of fields: how it is read, and how what is set is shown.
+type entry[T any] struct {
+	want string
+	set  func(t *T, v *source.Value) error
+	show func(t *T) []Shown
 }
 
 func (s section[T]) name() string { return s.key }
@@ -56,6 +67,7 @@ func (s section[T]) file(l *loader, file string, v *source.Value) {
 			if err := s.fields[i].set(&t, f.Value); err != nil {
 				l.wrong(file, f.Value.Pos, path+"."+f.Key, f.Value, err.Error())
 			}
+			l.origin[path+"."+f.Key] = place(file, f.Value.Pos)
 		}
 		s.of(l.cfg)[m.Key] = t
 	}
@@ -75,9 +87,36 @@ func (s section[T]) variable(l *loader, rest, value string) error {
 			return fmt.Errorf("%s.%s.%s is %s, %w", s.key, name, f.key, source.Quote(value), err)
 		}
 		s.of(l.cfg)[name] = t
+		l.origin[s.key+"."+name+"."+f.key] = prefix + variableOf(s.key) + "_" + rest
 		return nil
 	}
 	return errNoSetting
+}
+
+// shown lists what was given; a field that nobody set is left out.
+func (s section[T]) shown(c *Config) []Shown {
+	var out []Shown
+	for _, name := range slices.Sorted(maps.Keys(s.of(c))) {
+		t := s.of(c)[name]
+		for _, f := range s.fields {
+			key := s.key + "." + name + "." + f.key
+			if c.origin[key] == "" {
+				continue
+			}
+			for _, v := range f.show(&t) {
+				out = append(out, Shown{key + v.Key, v.Value, c.originOf(key)})
+			}
+		}
+	}
+	return out
+}
+
+func (s section[T]) rows() []setting {
+	var out []setting
+	for _, f := range s.fields {
+		out = append(out, setting{s.key + ".NAME." + f.key, f.does, value{want: f.want}})
+	}
+	return out
 }
 
 func (s section[T]) keys() []string {
@@ -99,13 +138,26 @@ func (tools) file(l *loader, file string, v *source.Value) {
 			l.wrong(file, m.Value.Pos, "tools."+m.Key, m.Value, "want the id of a connection")
 			continue
 		}
-		l.cfg.Tools[m.Key] = m.Value.Text
+		l.cfg.Tools[m.Key], l.origin["tools."+m.Key] = m.Value.Text, place(file, m.Value.Pos)
 	}
 }
 
 func (tools) variable(l *loader, rest, value string) error {
-	l.cfg.Tools[match(slices.Collect(maps.Keys(l.cfg.Tools)), rest)] = value
+	name := match(slices.Collect(maps.Keys(l.cfg.Tools)), rest)
+	l.cfg.Tools[name], l.origin["tools."+name] = value, prefix+"TOOLS_"+rest
 	return nil
+}
+
+func (tools) shown(c *Config) []Shown {
+	var out []Shown
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		out = append(out, Shown{"tools." + name, c.Tools[name], c.originOf("tools." + name)})
+	}
+	return out
+}
+
+func (tools) rows() []setting {
+	return []setting{{"tools.TOOL", "connection that has a tool for which the flow names none", value{want: "id of a connection"}}}
 }
 
 // match finds the name that a variable means, as variables have neither lower case nor
@@ -138,46 +190,54 @@ func fromVariable(s string) *source.Value {
 // Setters of a record's fields. A string is taken for a number or a boolean too, because
 // that is what a variable has.
 
-func one[T any](at func(*T) *string) func(*T, *source.Value) error {
-	return func(t *T, v *source.Value) error {
+func one[T any](at func(*T) *string) entry[T] {
+	return entry[T]{want: "text", set: func(t *T, v *source.Value) error {
 		s, ok := scalar(v)
 		if !ok {
 			return fmt.Errorf("want a text")
 		}
 		*at(t) = s
 		return nil
-	}
+	}, show: func(t *T) []Shown { return []Shown{{Value: *at(t)}} }}
 }
 
-func yes[T any](at func(*T) *bool) func(*T, *source.Value) error {
-	return func(t *T, v *source.Value) (err error) {
+// link is a URL, which may hold a secret.
+func link[T any](at func(*T) *string) entry[T] {
+	e := one(at)
+	e.want = "URL"
+	e.show = func(t *T) []Shown { return []Shown{{Value: maskURL(*at(t))}} }
+	return e
+}
+
+func yes[T any](at func(*T) *bool) entry[T] {
+	return entry[T]{want: "true or false", set: func(t *T, v *source.Value) (err error) {
 		s, _ := scalar(v)
 		*at(t), err = parseBool(s)
 		return err
-	}
+	}, show: func(t *T) []Shown { return []Shown{{Value: fmt.Sprint(*at(t))}} }}
 }
 
-func count[T any](at func(*T) *int) func(*T, *source.Value) error {
-	return func(t *T, v *source.Value) (err error) {
+func count[T any](at func(*T) *int) entry[T] {
+	return entry[T]{want: "number", set: func(t *T, v *source.Value) (err error) {
 		s, _ := scalar(v)
 		*at(t), err = parseInt(s, 0, math.MaxInt32)
 		return err
-	}
+	}, show: func(t *T) []Shown { return []Shown{{Value: fmt.Sprint(*at(t))}} }}
 }
 
-func many[T any](at func(*T) *[]string) func(*T, *source.Value) error {
-	return func(t *T, v *source.Value) error {
+func many[T any](at func(*T) *[]string) entry[T] {
+	return entry[T]{want: "list", set: func(t *T, v *source.Value) error {
 		items, ok := texts(v)
 		if !ok {
 			return fmt.Errorf("want a list of texts")
 		}
 		*at(t) = items
 		return nil
-	}
+	}, show: func(t *T) []Shown { return []Shown{{Value: strings.Join(maskArgs(*at(t)), " ")}} }}
 }
 
-func named[T any](at func(*T) *map[string]string) func(*T, *source.Value) error {
-	return func(t *T, v *source.Value) error {
+func named[T any](at func(*T) *map[string]string) entry[T] {
+	return entry[T]{want: "names and texts", set: func(t *T, v *source.Value) error {
 		out := map[string]string{}
 		for _, m := range v.Members {
 			s, ok := scalar(m.Value)
@@ -191,7 +251,13 @@ func named[T any](at func(*T) *map[string]string) func(*T, *source.Value) error 
 		}
 		*at(t) = out
 		return nil
-	}
+	}, show: func(t *T) []Shown {
+		var out []Shown
+		for _, name := range slices.Sorted(maps.Keys(*at(t))) {
+			out = append(out, Shown{Key: "." + name, Value: maskText((*at(t))[name])})
+		}
+		return out
+	}}
 }
 
 // scalar is the text of a single value.

@@ -9,63 +9,76 @@ import (
 
 // setting is a single value: where it goes and what it may be.
 type setting struct {
-	key  string
-	take func(l *loader, key string)
+	key string
+	// does is for the reference.
+	does string
+	value
+}
+
+// value is a kind of single values: what it may be, what it is without a setting, how it is
+// read and how it is shown.
+type value struct {
+	want, def string
+	take      func(l *loader, key string)
+	show      func(c *Config) string
 }
 
 // settings is the table of all single values. Sections keyed by an author's names are in
 // records.go.
 var settings = []setting{
-	{"task_queue", text(func(c *Config) *string { return &c.TaskQueue }, contract.TaskQueue)},
-	{"model", text(func(c *Config) *string { return &c.Model }, "")},
-	{"allow_private", boolean(func(c *Config) *bool { return &c.AllowPrivate })},
-	{"allow_hosts", list(func(c *Config) *[]string { return &c.AllowHosts })},
+	{"task_queue", "where workers poll and runs are started", text(func(c *Config) *string { return &c.TaskQueue }, contract.TaskQueue)},
+	{"model", "provider/model of flows that name none; without it OpenAI's small one if its key is there, else one of the Ollama named by OLLAMA_HOST", text(func(c *Config) *string { return &c.Model }, "")},
+	{"allow_private", "lets URLs that a flow supplies lead to private and link-local addresses", boolean(func(c *Config) *bool { return &c.AllowPrivate })},
+	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 
-	{"limits.max_steps", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
-	{"limits.max_state_bytes", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
-	{"limits.max_depth", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
-	{"limits.filter_bytes", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},
+	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
+	{"flows.accept", "any takes every flow; named refuses documents that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
 
-	{"timeouts.model", seconds(func(c *Config) *int { return &c.Policy.ModelSeconds }, plan.DefaultPolicy.ModelSeconds)},
-	{"timeouts.tool", seconds(func(c *Config) *int { return &c.Policy.ToolSeconds }, plan.DefaultPolicy.ToolSeconds)},
-	{"timeouts.heartbeat", seconds(func(c *Config) *int { return &c.Policy.HeartbeatSeconds }, plan.DefaultPolicy.HeartbeatSeconds)},
-	{"timeouts.retry", seconds(func(c *Config) *int { return &c.Policy.RetrySeconds }, plan.DefaultPolicy.RetrySeconds)},
-	{"timeouts.first_retry", units(func(c *Config) *int { return &c.Policy.FirstRetryMillis }, plan.DefaultPolicy.FirstRetryMillis, time.Millisecond)},
+	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
+	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
+	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
+	{"limits.filter_bytes", "size from which set_state_filtered condenses a value", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},
 
-	{"worker.activities", number(func(c *Config) *int { return &c.Worker.Activities }, 200, 1, 100_000)},
-	{"worker.workflow_tasks", number(func(c *Config) *int { return &c.Worker.WorkflowTasks }, 100, 2, 100_000)},
-	{"worker.sticky_cache", number(func(c *Config) *int { return &c.Worker.StickyCache }, 2_000, 1, 1_000_000)},
-	{"worker.stop_timeout", span(func(c *Config) *time.Duration { return &c.Worker.StopTimeout }, 30*time.Second, 0)},
+	{"timeouts.model", "bound of one attempt of a model call", seconds(func(c *Config) *int { return &c.Policy.ModelSeconds }, plan.DefaultPolicy.ModelSeconds)},
+	{"timeouts.tool", "bound of one attempt of a tool call", seconds(func(c *Config) *int { return &c.Policy.ToolSeconds }, plan.DefaultPolicy.ToolSeconds)},
+	{"timeouts.heartbeat", "how long a silent call counts as alive", seconds(func(c *Config) *int { return &c.Policy.HeartbeatSeconds }, plan.DefaultPolicy.HeartbeatSeconds)},
+	{"timeouts.retry", "bound of all attempts of one call together", seconds(func(c *Config) *int { return &c.Policy.RetrySeconds }, plan.DefaultPolicy.RetrySeconds)},
+	{"timeouts.first_retry", "pause before the second attempt; it doubles from there", units(func(c *Config) *int { return &c.Policy.FirstRetryMillis }, plan.DefaultPolicy.FirstRetryMillis, time.Millisecond)},
+
+	{"worker.activities", "how many calls run at the same time", number(func(c *Config) *int { return &c.Worker.Activities }, 200, 1, 100_000)},
+	{"worker.workflow_tasks", "how many workflow tasks run at the same time", number(func(c *Config) *int { return &c.Worker.WorkflowTasks }, 100, 2, 100_000)},
+	{"worker.sticky_cache", "how many runs stay in memory between their tasks", number(func(c *Config) *int { return &c.Worker.StickyCache }, 2_000, 1, 1_000_000)},
+	{"worker.stop_timeout", "how long running calls may go on after a signal to stop", span(func(c *Config) *time.Duration { return &c.Worker.StopTimeout }, 30*time.Second, 0)},
 }
 
 // records is the table of sections keyed by an author's names.
 var records = []record{
 	section[Provider]{"providers", func(c *Config) map[string]Provider { return c.Providers }, []field[Provider]{
-		{"kind", one(func(p *Provider) *string { return &p.Kind })},
-		{"base_url", one(func(p *Provider) *string { return &p.BaseURL })},
-		{"key_env", one(func(p *Provider) *string { return &p.KeyEnv })},
-		{"headers", named(func(p *Provider) *map[string]string { return &p.Headers })},
-		{"proxy", one(func(p *Provider) *string { return &p.Proxy })},
-		{"unary", yes(func(p *Provider) *bool { return &p.Unary })},
-		{"first_seconds", count(func(p *Provider) *int { return &p.FirstSeconds })},
-		{"idle_seconds", count(func(p *Provider) *int { return &p.IdleSeconds })},
-		{"max_body_bytes", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
+		{"kind", "which provider of the table it is like; default: its name", one(func(p *Provider) *string { return &p.Kind })},
+		{"base_url", "URL of its API", link(func(p *Provider) *string { return &p.BaseURL })},
+		{"key_env", "variable, or NAME_FILE, with its key; default: the kind's own", one(func(p *Provider) *string { return &p.KeyEnv })},
+		{"headers", "headers of every call; ${NAME} is a variable", named(func(p *Provider) *map[string]string { return &p.Headers })},
+		{"proxy", "URL of a proxy", link(func(p *Provider) *string { return &p.Proxy })},
+		{"unary", "true: whole answers instead of streams", yes(func(p *Provider) *bool { return &p.Unary })},
+		{"first_seconds", "how long the first part of an answer may take", count(func(p *Provider) *int { return &p.FirstSeconds })},
+		{"idle_seconds", "how long each later part may take", count(func(p *Provider) *int { return &p.IdleSeconds })},
+		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
 	}},
 	section[Connection]{"connections", func(c *Config) map[string]Connection { return c.Connections }, []field[Connection]{
-		{"transport", one(func(c *Connection) *string { return &c.Transport })},
-		{"url", one(func(c *Connection) *string { return &c.URL })},
-		{"headers", named(func(c *Connection) *map[string]string { return &c.Headers })},
-		{"command", one(func(c *Connection) *string { return &c.Command })},
-		{"args", many(func(c *Connection) *[]string { return &c.Args })},
-		{"env", named(func(c *Connection) *map[string]string { return &c.Env })},
-		{"dir", one(func(c *Connection) *string { return &c.Dir })},
-		{"timeout_seconds", count(func(c *Connection) *int { return &c.TimeoutSeconds })},
-		{"connect_seconds", count(func(c *Connection) *int { return &c.ConnectSeconds })},
-		{"retry", one(func(c *Connection) *string { return &c.Retry })},
-		{"ca_file", one(func(c *Connection) *string { return &c.CAFile })},
-		{"cert_file", one(func(c *Connection) *string { return &c.CertFile })},
-		{"key_file", one(func(c *Connection) *string { return &c.KeyFile })},
-		{"proxy", one(func(c *Connection) *string { return &c.Proxy })},
+		{"transport", "http, sse or stdio", one(func(c *Connection) *string { return &c.Transport })},
+		{"url", "URL of an MCP server", link(func(c *Connection) *string { return &c.URL })},
+		{"headers", "headers of every call; ${NAME} is a variable", named(func(c *Connection) *map[string]string { return &c.Headers })},
+		{"command", "program of a stdio server", one(func(c *Connection) *string { return &c.Command })},
+		{"args", "its arguments", many(func(c *Connection) *[]string { return &c.Args })},
+		{"env", "its environment; ${NAME} is a variable", named(func(c *Connection) *map[string]string { return &c.Env })},
+		{"dir", "its folder", one(func(c *Connection) *string { return &c.Dir })},
+		{"timeout_seconds", "bound of one call", count(func(c *Connection) *int { return &c.TimeoutSeconds })},
+		{"connect_seconds", "bound of connecting and listing tools", count(func(c *Connection) *int { return &c.ConnectSeconds })},
+		{"retry", "never: a call whose outcome is unknown is not repeated", one(func(c *Connection) *string { return &c.Retry })},
+		{"ca_file", "certificates to trust", one(func(c *Connection) *string { return &c.CAFile })},
+		{"cert_file", "certificate of this client", one(func(c *Connection) *string { return &c.CertFile })},
+		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
+		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
 	tools{},
 }

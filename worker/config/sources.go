@@ -43,7 +43,7 @@ func (l *loader) section(file, path string, v *source.Value) {
 
 // single takes one value of the file.
 func (l *loader) single(file, key string, v *source.Value) {
-	origin := fmt.Sprintf("%s:%d:%d", file, v.Pos.Line, v.Pos.Col)
+	origin := place(file, v.Pos)
 	if key == "allow_hosts" {
 		items, ok := texts(v)
 		if !ok {
@@ -59,6 +59,11 @@ func (l *loader) single(file, key string, v *source.Value) {
 		return
 	}
 	l.file[key], l.origin[key] = s, origin
+}
+
+// place is where a value stands in the file.
+func place(file string, at source.Pos) string {
+	return fmt.Sprintf("%s:%d:%d", file, at.Line, at.Col)
 }
 
 // known lists the keys of a section; path is "" for the top, else it ends with a dot.

@@ -46,22 +46,12 @@ const dialTimeout = 8 * time.Second
 // [Problems] for settings that are wrong and [*Unreachable] where nothing answers or the
 // namespace is not there.
 func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, error) {
-	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: c.env})
+	options, from, err := c.temporal()
 	if err != nil {
-		return nil, Problems{fmt.Sprintf("read Temporal's settings (TEMPORAL_… and temporal.toml): %v", err)}
+		return nil, err
 	}
 	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace}
-	from := "Temporal's configuration file"
-	if a, _ := c.env.LookupEnv("TEMPORAL_ADDRESS"); a != "" {
-		from = "TEMPORAL_ADDRESS"
-	}
-	if t.Address == "" {
-		t.Address, from = "127.0.0.1:7233", "the default"
-	}
-	if t.Namespace == "" {
-		t.Namespace = client.DefaultNamespace
-	}
-	options.HostPort, options.Namespace, options.Logger = t.Address, t.Namespace, logger
+	options.Logger = logger
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	none := &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from,
@@ -80,6 +70,25 @@ func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, erro
 	}
 	// Any other answer is one: a namespace may be usable and yet not be described to us.
 	return t, nil
+}
+
+// temporal reads Temporal's own settings, and says where the address comes from.
+func (c *Config) temporal() (options client.Options, from string, err error) {
+	options, err = envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: c.env})
+	if err != nil {
+		return options, "", Problems{fmt.Sprintf("read Temporal's settings (TEMPORAL_… and temporal.toml): %v", err)}
+	}
+	from = "Temporal's configuration file"
+	if a, _ := c.env.LookupEnv("TEMPORAL_ADDRESS"); a != "" {
+		from = "TEMPORAL_ADDRESS"
+	}
+	if options.HostPort == "" {
+		options.HostPort, from = "127.0.0.1:7233", "the default"
+	}
+	if options.Namespace == "" {
+		options.Namespace = client.DefaultNamespace
+	}
+	return options, from, nil
 }
 
 // plain shortens the connection's error: gRPC repeats itself.

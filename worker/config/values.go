@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,39 +13,53 @@ import (
 // Makers of the column take of [settings]: each reads the layered value of a key, checks
 // it and puts it, or the default, where it belongs.
 
-func text(at func(*Config) *string, def string) func(*loader, string) {
-	return func(l *loader, key string) {
+func text(at func(*Config) *string, def string) value {
+	return value{want: "text", def: def, show: func(c *Config) string { return *at(c) }, take: func(l *loader, key string) {
 		*at(l.cfg) = def
 		if s, ok := l.text(key); ok {
 			*at(l.cfg) = s
 		}
-	}
+	}}
 }
 
-func boolean(at func(*Config) *bool) func(*loader, string) {
-	return func(l *loader, key string) {
+// choice is one of some words; the first is the default.
+func choice(at func(*Config) *string, words ...string) value {
+	v := text(at, words[0])
+	v.want = strings.Join(words, " or ")
+	take := v.take
+	v.take = func(l *loader, key string) {
+		take(l, key)
+		if s := *at(l.cfg); !slices.Contains(words, s) {
+			l.check(key, s, fmt.Errorf("want %s", v.want))
+		}
+	}
+	return v
+}
+
+func boolean(at func(*Config) *bool) value {
+	return value{want: "true or false", def: "false", show: func(c *Config) string { return fmt.Sprint(*at(c)) }, take: func(l *loader, key string) {
 		if s, ok := l.text(key); ok {
 			b, err := parseBool(s)
 			l.check(key, s, err)
 			*at(l.cfg) = b
 		}
-	}
+	}}
 }
 
-func number(at func(*Config) *int, def, least, most int) func(*loader, string) {
-	return func(l *loader, key string) {
+func number(at func(*Config) *int, def, least, most int) value {
+	return value{want: fmt.Sprintf("%d to %d", least, most), def: fmt.Sprint(def), show: func(c *Config) string { return fmt.Sprint(*at(c)) }, take: func(l *loader, key string) {
 		*at(l.cfg) = def
 		if s, ok := l.text(key); ok {
 			n, err := parseInt(s, least, most)
 			l.check(key, s, err)
 			*at(l.cfg) = n
 		}
-	}
+	}}
 }
 
 // list reads a list, in the environment separated by commas.
-func list(at func(*Config) *[]string) func(*loader, string) {
-	return func(l *loader, key string) {
+func list(at func(*Config) *[]string) value {
+	return value{want: "list", show: func(c *Config) string { return strings.Join(*at(c), ",") }, take: func(l *loader, key string) {
 		switch v := l.values.Get(key).(type) {
 		case []string:
 			*at(l.cfg) = v
@@ -55,27 +70,28 @@ func list(at func(*Config) *[]string) func(*loader, string) {
 				}
 			}
 		}
-	}
+	}}
 }
 
-func span(at func(*Config) *time.Duration, def, least time.Duration) func(*loader, string) {
-	return func(l *loader, key string) {
+func span(at func(*Config) *time.Duration, def, least time.Duration) value {
+	return value{want: spanWant(least), def: clock(def), show: func(c *Config) string { return clock(*at(c)) }, take: func(l *loader, key string) {
 		*at(l.cfg) = def
 		if s, ok := l.text(key); ok {
 			d, err := parseSpan(s, least)
 			l.check(key, s, err)
 			*at(l.cfg) = d
 		}
-	}
+	}}
 }
 
-func seconds(at func(*Config) *int, def int) func(*loader, string) {
+func seconds(at func(*Config) *int, def int) value {
 	return units(at, def, time.Second)
 }
 
 // units reads a duration into a whole number of units.
-func units(at func(*Config) *int, def int, unit time.Duration) func(*loader, string) {
-	return func(l *loader, key string) {
+func units(at func(*Config) *int, def int, unit time.Duration) value {
+	show := func(n int) string { return clock(time.Duration(n) * unit) }
+	return value{want: spanWant(unit), def: show(def), show: func(c *Config) string { return show(*at(c)) }, take: func(l *loader, key string) {
 		*at(l.cfg) = def
 		if s, ok := l.text(key); ok {
 			d, err := parseSpan(s, unit)
@@ -85,7 +101,23 @@ func units(at func(*Config) *int, def int, unit time.Duration) func(*loader, str
 			l.check(key, s, err)
 			*at(l.cfg) = int(d / unit)
 		}
+	}}
+}
+
+func spanWant(least time.Duration) string {
+	return fmt.Sprintf("duration, %s to %s", clock(least), clock(maxSpan))
+}
+
+// clock is a duration as an author writes it: 10m, not 10m0s.
+func clock(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
 	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // text is the layered value of a key.

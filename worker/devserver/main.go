@@ -35,6 +35,7 @@ type options struct {
 	port, uiPort int
 	worker       bool
 	readyFile    string
+	users        string
 	config       config.Options
 	demo         demo
 }
@@ -69,6 +70,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.IntVar(&o.uiPort, "ui-port", 8233, "port of the Web UI; 0 means no Web UI, -1 takes a free one")
 	fs.BoolVar(&o.worker, "worker", true, "run a worker in this process")
 	fs.StringVar(&o.readyFile, "ready-file", "", "`file` to write the ready line's JSON to")
+	fs.StringVar(&o.users, "users", "", "stop when no process holds a shared lock on this `file` any more; starter -dev does")
 	fs.StringVar(&o.config.File, "config", "", "the worker's settings `file`, see bin/worker -help")
 	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show it, and stop")
 	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demonstration's input text")
@@ -93,6 +95,11 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	ctx, free, err := whileUsed(ctx, o.users)
+	if err != nil {
+		return err
+	}
+	defer free()
 	held, err := o.claim()
 	if err != nil {
 		return err

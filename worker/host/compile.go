@@ -10,14 +10,15 @@ import (
 )
 
 // Compiler is how a worker's activities compile a document: as the starter does, with the
-// worker's configuration. Its error is a [contract.Failure] of class invalid_flow.
+// worker's configuration. A reference with a name alone is a flow of the worker's own
+// folder. Its error is a [contract.Failure] of class invalid_flow.
 func Compiler(cfg *config.Config) func(contract.FlowRef) (*contract.PrepareResult, error) {
 	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
-		name := ref.Name
-		if name == "" {
-			name = "document"
+		name, text, err := document(cfg.Flows, ref)
+		if err != nil {
+			return nil, err
 		}
-		res, diags := specadapter.Load(name, []byte(ref.Text), cfg.Reading(ref.Dialect, ref.Profile))
+		res, diags := specadapter.Load(name, []byte(text), cfg.Reading(ref.Dialect, ref.Profile))
 		if res == nil {
 			return nil, invalid(diags)
 		}
@@ -33,6 +34,21 @@ func Compiler(cfg *config.Config) func(contract.FlowRef) (*contract.PrepareResul
 		}
 		return out, nil
 	}
+}
+
+// document gives a reference's text and the name for messages, as far as the worker takes it.
+func document(f config.Flows, ref contract.FlowRef) (name, text string, err error) {
+	switch {
+	case ref.Text == "" && ref.Name != "":
+		return named(f, ref.Name)
+	case f.Accept == config.AcceptNamed:
+		return "", "", &contract.Failure{Class: contract.ClassInvalidFlow,
+			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
+			Remedy: "start the run with the name of a flow instead, or ask the worker's operator"}
+	case ref.Name == "":
+		return "document", ref.Text, nil
+	}
+	return ref.Name, ref.Text, nil
 }
 
 func invalid(diags []source.Diagnostic) *contract.Failure {

@@ -38,7 +38,10 @@ type Host struct {
 // wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error) {
 	h := &Host{}
-	var err error
+	err := checkFlows(cfg.Flows)
+	if err != nil {
+		return nil, err
+	}
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
 	}

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 		"node called START":   {func(f *Flow) { f.Nodes[0].ID = Start }, []string{`node 1 has the id "START"`, `edge 1 leads to "a", which is no node`, `edge 2 comes from "a", which is no node`}},
 		"unknown kind":        {func(f *Flow) { f.Nodes[0].Kind = "map" }, []string{`node "a" has the kind "map", which this build does not know`}},
 		"no configuration":    {func(f *Flow) { f.Nodes[0].Agent = nil }, []string{`node "a" has no agent configuration`}},
-		"no budget":           {func(f *Flow) { f.Nodes[0].Agent.MaxCalls = 0 }, []string{`node "a": max_calls is 0 and max_errors 3, want 1 to 31622400`}},
+		"no budget":           {func(f *Flow) { f.Nodes[0].Agent.MaxCalls = 0 }, []string{`node "a": max_calls is 0 and max_errors 3, want 1 or more`}},
 		"tool without a name": {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x"}} }, []string{`node "a" has a tool without a name`}},
 		"tool like a builtin": {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: BuiltinGetState}} }, []string{`node "a" has two tools named "get_state"`}},
 		"two tools":           {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: "x"}, {Name: "y", As: "x"}} }, []string{`node "a" has two tools named "x"`}},

@@ -1,0 +1,22 @@
+#compdef starter
+# Completion of starter for zsh: source <(starter completion zsh), behind compinit
+_starter() {
+  local before=${words[CURRENT-1]/#--/-} word command=
+  local -a typed
+  typed=("${words[@]:1:$((CURRENT-2))}")
+  case $before in
+    -output) compadd @OUTPUTS@; return ;;
+    @FILES@) _files; return ;;
+    @VALUES@) return ;;
+  esac
+  for word in $typed; do
+    case " @COMMANDS@ " in *" $word "*) command=$word; break ;; esac
+  done
+  local -a offers
+  case $command in
+    '') offers=(@START@); (( CURRENT == 2 )) && offers=(@FIRST@) ;;
+@CASES@  esac
+  compadd -- $offers
+  if [[ $command = validate || $command = graph ]]; then _files; fi
+}
+compdef _starter starter

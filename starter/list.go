@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// memoFlow is the memo under which a run keeps its flow's name, for lists.
+const memoFlow = "flow"
+
+// pageRuns is how many runs are asked for at a time.
+const pageRuns = 200
+
+// listed is a run in a list.
+type listed struct {
+	ID string `json:"id"`
+	// Flow is empty for a run that was started without the memo.
+	Flow    string     `json:"flow,omitempty"`
+	Status  string     `json:"status"`
+	Started time.Time  `json:"started"`
+	Closed  *time.Time `json:"closed,omitempty"`
+	// Seconds are those from the start to the end, or to now.
+	Seconds float64 `json:"seconds"`
+}
+
+// list prints the runs of flows, the youngest first.
+func (a *app) list(ctx context.Context, _ []string) error {
+	temporal, err := a.remote(ctx)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	runs, more, err := findRuns(ctx, temporal, a.flags.all, a.flags.limit)
+	if err != nil {
+		return err
+	}
+	switch a.flags.output {
+	case outputJSON:
+		a.object(runs)
+	case outputLines:
+		for _, r := range runs {
+			a.object(r)
+		}
+	default:
+		a.table(runs)
+	}
+	if more {
+		a.say("there are more; see them with: -limit %d, or -limit 0 for all", a.flags.limit*4)
+	}
+	return nil
+}
+
+// findRuns gives at most limit runs, and whether there are more. Limit 0 is all.
+func findRuns(ctx context.Context, t *config.Temporal, all bool, limit int) (runs []listed, more bool, err error) {
+	// What is under another run is a sub-agent; what continued as new goes on under its id.
+	query := fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND ExecutionStatus `, contract.WorkflowFlow)
+	if all {
+		query += `!= "ContinuedAsNew"`
+	} else {
+		query += `= "Running"`
+	}
+	runs = []listed{}
+	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: t.Namespace, PageSize: pageRuns, Query: query}
+	for {
+		page, err := listPage(ctx, t, request)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, info := range page.GetExecutions() {
+			if limit > 0 && len(runs) == limit {
+				return runs, true, nil
+			}
+			runs = append(runs, runOf(info, time.Now()))
+		}
+		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return runs, false, nil
+		}
+	}
+}
+
+func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	page, err := t.Client.ListWorkflow(ctx, request)
+	if err != nil {
+		return nil, fmt.Errorf("list the runs in namespace %q at %s: %w", t.Namespace, t.Address, err)
+	}
+	return page, nil
+}
+
+func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
+	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime()}
+	if p := info.GetMemo().GetFields()[memoFlow]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, &r.Flow) != nil {
+		r.Flow = ""
+	}
+	end := now
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {
+		end = info.GetCloseTime().AsTime()
+		r.Closed = &end
+	}
+	r.Seconds = max(0, end.Sub(r.Started).Round(time.Millisecond).Seconds())
+	return r
+}
+
+// table prints runs as columns.
+func (a *app) table(runs []listed) {
+	if len(runs) == 0 {
+		what := "open runs; -all lists those that have ended too"
+		if a.flags.all {
+			what = "runs"
+		}
+		a.say("there are no %s", what)
+		return
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tFLOW\tSTATUS\tSTARTED\tTOOK")
+	for _, r := range runs {
+		flow := clean(r.Flow, 60)
+		if flow == "" {
+			flow = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(r.ID, 200), flow, r.Status, r.Started.Local().Format(time.DateTime), span(r.Seconds))
+	}
+	w.Flush()
+}
+
+// span shows seconds as people say them: 4.2s, 3m10s, 5h2m, 3d4h.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 24*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	hours := int(d.Hours())
+	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+}

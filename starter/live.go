@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How often the table is drawn: when something happened, and when only time passes.
+const (
+	drawEvery = 100 * time.Millisecond
+	tickEvery = time.Second
+)
+
+// maxRows bounds the table: it must not be higher than the screen, or else it cannot be
+// drawn over.
+const maxRows = 15
+
+// live shows a run as a table that is drawn over again and again: a row per execution of a
+// node. What belongs to no node stays above it as lines.
+type live struct {
+	app    *app
+	colour bool
+	now    func() time.Time
+
+	// mu guards what follows.
+	mu   sync.Mutex
+	rows []*row
+	// notes are lines that are not yet on the screen; height is how many lines of it the
+	// table takes; dirty says that something happened since it was drawn.
+	notes  []string
+	height int
+	dirty  bool
+	drawn  time.Time
+
+	stop, stopped chan struct{}
+}
+
+// row is one execution of a node.
+type row struct {
+	node, text                     string
+	ended, failed                  bool
+	calls, input, output, failures int
+	from, to                       time.Time
+}
+
+// lively says whether progress is shown as a table: where people look at it on a terminal
+// that can draw.
+func (a *app) lively() bool {
+	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {
+		return false
+	}
+	term, _ := a.env.LookupEnv("TERM")
+	ci, _ := a.env.LookupEnv("CI")
+	return term != "" && term != "dumb" && ci == ""
+}
+
+// terminal says whether a writer is a terminal, or at least no file and no pipe.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func newLive(a *app) *live {
+	plain, _ := a.env.LookupEnv("NO_COLOR")
+	l := &live{app: a, colour: plain == "", now: time.Now, stop: make(chan struct{}), stopped: make(chan struct{})}
+	go l.keepDrawing()
+	return l
+}
+
+func (l *live) keepDrawing() {
+	defer close(l.stopped)
+	ticker := time.NewTicker(drawEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-ticker.C:
+		}
+		l.mu.Lock()
+		if l.dirty || len(l.rows) > 0 && l.now().Sub(l.drawn) >= tickEvery {
+			l.draw()
+		}
+		l.mu.Unlock()
+	}
+}
+
+func (l *live) tell(n notice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty = true
+	if n.Node == "" || n.Event == eventNote || n.Event == eventWarning {
+		line := n.Text
+		if !n.untimed {
+			line = fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text)
+		}
+		l.notes = append(l.notes, line)
+		return
+	}
+	l.row(n).take(n)
+}
+
+// row is the row of an execution; a node that starts again gets another.
+func (l *live) row(n notice) *row {
+	for i := len(l.rows) - 1; i >= 0; i-- {
+		if r := l.rows[i]; r.node == n.Node && (!r.ended || n.Event != eventStarted) {
+			return r
+		}
+	}
+	r := &row{node: n.Node, from: n.Time, to: n.Time}
+	l.rows = append(l.rows, r)
+	return r
+}
+
+// take notes what happened.
+func (r *row) take(n notice) {
+	r.to = n.Time
+	switch n.Event {
+	case eventFinished:
+		r.ended = true
+		return
+	case eventFailed:
+		r.ended, r.failed = true, true
+	case eventAttempt:
+		r.failures++
+	case eventJudge:
+		// The entry has judges and no node of its own.
+		r.ended = r.ended || r.calls == 0 && r.text == ""
+	}
+	if n.Usage != nil {
+		r.calls += n.Usage.Calls
+		r.input += n.Usage.Input
+		r.output += n.Usage.Output
+	}
+	r.text = n.Text
+}
+
+// close draws for the last time and leaves the table where it is.
+func (l *live) close() {
+	close(l.stop)
+	<-l.stopped
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.draw()
+}
+
+// draw replaces the table on the screen. Lines are cut by the terminal: while it draws, it
+// does not wrap.
+func (l *live) draw() {
+	var b strings.Builder
+	b.WriteString("\x1b[?7l")
+	if l.height > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", l.height)
+	}
+	b.WriteString("\r\x1b[J")
+	for _, n := range l.notes {
+		b.WriteString("\x1b[?7h" + n + "\x1b[?7l\n")
+	}
+	lines := l.table()
+	for _, line := range lines {
+		b.WriteString(line + "\n")
+	}
+	b.WriteString("\x1b[?7h")
+	l.notes, l.height, l.dirty, l.drawn = nil, len(lines), false, l.now()
+	fmt.Fprint(l.app.stderr, b.String())
+}
+
+// table are the lines of the table: running nodes always, of the others the last ones.
+func (l *live) table() []string {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	hidden := len(l.rows) - maxRows
+	var lines []string
+	var calls, input, output int
+	for _, r := range l.rows {
+		calls, input, output = calls+r.calls, input+r.input, output+r.output
+		if hidden > 0 && r.ended {
+			hidden--
+			continue
+		}
+		if len(lines) < maxRows {
+			lines = append(lines, l.line(r))
+		}
+	}
+	total := fmt.Sprintf("  %d executions", len(l.rows))
+	if shown := len(lines); shown < len(l.rows) {
+		total += fmt.Sprintf(", %d shown", shown)
+	}
+	return append(lines, l.paint("2", fmt.Sprintf("%s, %d model calls, %d+%d tokens, %s", total, calls, input, output,
+		span(l.now().Sub(l.rows[0].from).Seconds()))))
+}
+
+func (l *live) line(r *row) string {
+	mark, code, until := "●", "33", l.now()
+	switch {
+	case r.failed:
+		mark, code, until = "✗", "31", r.to
+	case r.ended:
+		mark, code, until = "✓", "32", r.to
+	}
+	retries := ""
+	if r.failures > 0 {
+		retries = fmt.Sprintf("retries: %d", r.failures)
+	}
+	return fmt.Sprintf("%s %-24s %8s %13s  %s", l.paint(code, mark), clean(r.node, 40), span(max(0, until.Sub(r.from).Seconds())),
+		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+clean(r.text, 200)))
+}
+
+// paint colours a text, where colours are wanted.
+func (l *live) paint(code, text string) string {
+	if !l.colour {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// mapEnv is an environment of its own.
+type mapEnv map[string]string
+
+func (e mapEnv) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
+
+func (e mapEnv) Environ() []string { return nil }
+
+// pseudoTerminal opens a terminal; what is written to the second can be read from the first.
+func pseudoTerminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	var unlock, number int32
+	for request, arg := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlock, syscall.TIOCGPTN: &number} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
+			t.Skipf("there are no pseudo-terminals here: %v", errno)
+		}
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("there are no pseudo-terminals here: %v", err)
+	}
+	return master, slave
+}
+
+// watchOn follows a run on a terminal and gives all that the terminal got.
+func watchOn(t *testing.T, env mapEnv) string {
+	t.Helper()
+	master, slave := pseudoTerminal(t)
+	h := &history{t: t, begin: time.Now().Add(-3 * time.Second)}
+	h.call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "search"))
+	s := h.scheduled("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search"})
+	h.started(s, 2, rateLimited)
+	h.completed(s, toolMessage(t, "12345", false))
+	h.call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, answer(t, "Found it."))
+	h.call("tell#2/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "search"))
+	text := "done"
+	c := &mocks.Client{}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(newEvents(h, nil))
+	c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
+	var stdout strings.Builder
+	a := &app{stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText}}
+	f := a.newFollower(&config.Temporal{Client: c}, "root", "r")
+	f.model("acme/m")
+	if err := f.toTheEnd(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.String() != "done\n" {
+		t.Errorf("stdout is %q, want the result alone", stdout.String())
+	}
+	slave.WriteString("END\n")
+	var out strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.Contains(out.String(), "END") {
+		n, err := master.Read(buf)
+		if err != nil {
+			t.Fatalf("read the terminal: %v after %q", err, out.String())
+		}
+		out.Write(buf[:n])
+	}
+	slave.Close()
+	return out.String()
+}
+
+func TestTableOnATerminal(t *testing.T) {
+	got := watchOn(t, mapEnv{"TERM": "xterm"})
+	frames := strings.Split(got, "\x1b[J")
+	last := frames[len(frames)-1]
+	for _, want := range []string{
+		"\x1b[32m✓\x1b[0m find#1                       0.8s          24+6  retries: 1  model call 2: \"Found it.\"",
+		"\x1b[33m●\x1b[0m tell#2", "12+3  model call 1: calls search",
+		"  2 executions, 3 model calls, 36+9 tokens, ",
+	} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the last table has no %q:\n%q", want, last)
+		}
+	}
+	if !strings.Contains(got, "model: acme/m\x1b[?7l\r\n") || strings.Contains(got, "0.0s  find#1") {
+		t.Errorf("the terminal got %q", got)
+	}
+	if strings.Count(got, "\x1b[?7l") == 0 || !strings.HasSuffix(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(got), "END")), "\x1b[?7h") {
+		t.Errorf("the terminal is left without wrapping: %q", got)
+	}
+}
+
+func TestTerminalsThatWantLess(t *testing.T) {
+	if got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}); strings.Contains(got, "m✓") || !strings.Contains(got, "✓ find#1") {
+		t.Errorf("with NO_COLOR the terminal got %q", got)
+	}
+	for name, env := range map[string]mapEnv{"dumb": {"TERM": "dumb"}, "CI": {"TERM": "xterm", "CI": "true"}, "none": {}} {
+		if got := watchOn(t, env); strings.Contains(got, "\x1b[") || !strings.Contains(got, "0.0s  find#1                    started") {
+			t.Errorf("on a terminal that is %s: %q", name, got)
+		}
+	}
+}
+
+// A long run shows what runs and the last of what has ended, never more than fits.
+func TestTableIsBounded(t *testing.T) {
+	now := time.Now()
+	l := &live{now: func() time.Time { return now }}
+	for i := range 100 {
+		n := notice{Node: fmt.Sprintf("n#%d", i), Time: now}
+		n.Event = eventStarted
+		l.tell(n)
+		if i != 3 {
+			n.Event = eventFinished
+			l.tell(n)
+		}
+	}
+	lines := l.table()
+	if len(lines) != maxRows+1 || !strings.Contains(lines[0], "● n#3 ") || !strings.Contains(lines[maxRows-1], "✓ n#99 ") || !strings.Contains(lines[maxRows], "100 executions, 15 shown") {
+		t.Errorf("the table is %q", lines)
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// How a run without a result ended.
+const (
+	endFailed     = "failed"
+	endCancelled  = "cancelled"
+	endTerminated = "terminated"
+	endTimedOut   = "timed_out"
+)
+
+// ending is what -output json prints in place of a result.
+type ending struct {
+	// Status is one of the constants above; a result's is "completed".
+	Status string `json:"status"`
+	Run    string `json:"run"`
+	contract.Failure
+}
+
+// conclude prints the outcome of a closed run: the result, or why there is none.
+func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) error {
+	var res contract.RunResult
+	if err := t.Client.GetWorkflow(ctx, id, run).Get(ctx, &res); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return a.noResult(ctx, t, id, run, err)
+	}
+	if scripted(res.Model) {
+		a.say("the result below comes from scripted answers, not from a model")
+	}
+	if a.flags.asJSON() {
+		a.object(res)
+		return nil
+	}
+	text := string(res.ResultData)
+	if res.ResultText != nil {
+		text = *res.ResultText
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	fmt.Fprint(a.stdout, text)
+	return nil
+}
+
+// noResult says how a run ended that has no result.
+func (a *app) noResult(ctx context.Context, t *config.Temporal, id, run string, err error) error {
+	end := ending{Status: statusOf(err), Run: id, Failure: *contract.FailureOf(err)}
+	switch end.Status {
+	case endTerminated:
+		if why := terminatedWhy(ctx, t, id, run); why != "" {
+			end.Text += ": " + why
+		}
+		a.say("starter: run %s was %s", id, clean(end.Text, 1000))
+	case endCancelled:
+		a.say("starter: run %s was cancelled", id)
+	default:
+		a.explain(id, &end.Failure)
+	}
+	if a.flags.asJSON() {
+		a.object(end)
+	}
+	if end.Status == endCancelled || end.Status == endTerminated {
+		return coded(exitCancelled)
+	}
+	return coded(exitFailed)
+}
+
+// statusOf is how the error of a closed run says that it ended.
+func statusOf(err error) string {
+	var gone *temporal.TerminatedError
+	var late *temporal.TimeoutError
+	var own *temporal.ApplicationError
+	switch {
+	case errors.As(err, &gone):
+		return endTerminated
+	case contract.Cancelled(err):
+		return endCancelled
+	case !errors.As(err, &own) && errors.As(err, &late):
+		return endTimedOut
+	}
+	return endFailed
+}
+
+// terminatedWhy is the reason that was given for the end of a run, or "".
+func terminatedWhy(ctx context.Context, t *config.Temporal, id, run string) string {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	last := t.Client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	for last.HasNext() {
+		event, err := last.Next()
+		if err != nil {
+			return ""
+		}
+		if end := event.GetWorkflowExecutionTerminatedEventAttributes(); end != nil {
+			return end.GetReason()
+		}
+	}
+	return ""
+}
+
+// explain says why a run failed: class, place, text, what led there, what to do.
+func (a *app) explain(id string, f *contract.Failure) {
+	a.say("starter: run %s failed: %s", id, f.Class)
+	if f.Node != "" {
+		where := fmt.Sprintf("node %q", clean(f.Node, 200))
+		if f.Step > 0 {
+			where += fmt.Sprintf(", step %d", f.Step)
+		}
+		if f.At != "" {
+			where += ", " + clean(f.At, 300)
+		}
+		a.say("  where:  %s", where)
+	} else if f.At != "" {
+		a.say("  where:  %s", clean(f.At, 300))
+	}
+	a.say("  what:   %s", clean(f.Text, 2000))
+	for _, d := range f.Diagnostics {
+		a.say("          %s", clean(d, 500))
+	}
+	for _, e := range f.Errors {
+		a.say("          %s: %s", clean(e.Path, 200), clean(e.Message, 500))
+	}
+	for _, n := range f.NoRoute {
+		a.say("          %s: all conditions said no", clean(n, 200))
+	}
+	for _, q := range f.Answers {
+		a.say("          %s", answerLine(q))
+	}
+	if f.Remedy != "" {
+		a.say("  remedy: %s", clean(f.Remedy, 1000))
+	}
+}
+
+func answerLine(q contract.Answer) string {
+	line := fmt.Sprintf("%s asked %q: %s", clean(q.Execution, 200), clean(q.Question, 300), yesNo(q.Yes))
+	if q.Reason != "" {
+		line += " (" + clean(q.Reason, 300) + ")"
+	}
+	return line
+}
+
+func yesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}

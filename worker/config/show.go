@@ -1,0 +1,222 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+	"text/tabwriter"
+
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/llm"
+)
+
+// Shown is a setting in force. Value never holds a secret.
+type Shown struct {
+	Key, Value string
+	// Origin is "default", file:line:column, a variable or a flag.
+	Origin string
+}
+
+// set stands for a secret that is there; unset for an empty value.
+const (
+	set   = "(set)"
+	unset = "-"
+)
+
+// Shown lists all settings in force: single values, the sections that are given, keys of
+// providers, and where Temporal is. The error is [Problems].
+func (c *Config) Shown() ([]Shown, error) {
+	var out []Shown
+	for _, s := range settings {
+		v := s.show(c)
+		if v == "" {
+			v = unset
+		}
+		out = append(out, Shown{s.key, v, c.originOf(s.key)})
+	}
+	for _, r := range records {
+		out = append(out, r.shown(c)...)
+	}
+	out = append(out, c.keysShown()...)
+	temporal, err := c.temporalShown()
+	return append(out, temporal...), err
+}
+
+// originOf is where a value came from, for people.
+func (c *Config) originOf(key string) string {
+	switch from := c.origin[key]; {
+	case from == "":
+		return "default"
+	case strings.HasPrefix(from, "-"):
+		return "flag " + from
+	case strings.Contains(from, ":"):
+		return from
+	default:
+		return "variable " + from
+	}
+}
+
+// keysShown says of each provider's key that it is there, and from where.
+func (c *Config) keysShown() []Shown {
+	settings, err := c.LLM()
+	if err != nil {
+		// What is wrong with secrets is said where they are used.
+		return nil
+	}
+	var out []Shown
+	for _, name := range c.Keys() {
+		variable := settings.Providers[name].KeyName
+		if file, _ := c.env.LookupEnv(variable + "_FILE"); file != "" {
+			variable += "_FILE"
+		}
+		out = append(out, Shown{"providers." + name + " key", set, "variable " + variable})
+	}
+	return out
+}
+
+// temporalShown shows what Temporal's own settings say.
+func (c *Config) temporalShown() ([]Shown, error) {
+	options, _, err := c.temporal()
+	if err != nil {
+		return nil, err
+	}
+	secured, key := "off", unset
+	if options.ConnectionOptions.TLS != nil {
+		secured = "on"
+	}
+	if options.Credentials != nil {
+		key = set
+	}
+	var out []Shown
+	for _, v := range []struct{ key, value, def, variable string }{
+		{"address", options.HostPort, "127.0.0.1:7233", "TEMPORAL_ADDRESS"},
+		{"namespace", options.Namespace, client.DefaultNamespace, "TEMPORAL_NAMESPACE"},
+		{"api_key", key, unset, "TEMPORAL_API_KEY"},
+		{"tls", secured, "off", "TEMPORAL_TLS"},
+	} {
+		from := "Temporal's configuration file"
+		if given, _ := c.env.LookupEnv(v.variable); given != "" {
+			from = "variable " + v.variable
+		} else if v.value == v.def {
+			from = "default"
+		} else if v.key == "tls" {
+			from = "TEMPORAL_TLS_…, an API key or Temporal's configuration file"
+		}
+		out = append(out, Shown{"temporal " + v.key, v.value, from})
+	}
+	return out, nil
+}
+
+// Print writes settings as columns.
+func Print(w io.Writer, list []Shown) {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "SETTING\tVALUE\tORIGIN")
+	for _, s := range list {
+		fmt.Fprintf(columns, "%s\t%s\t%s\n", line(s.Key), line(s.Value), line(s.Origin))
+	}
+	columns.Flush()
+}
+
+// line keeps a value on its line and in its column.
+func line(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// maskText keeps the references to variables of a header or variable, and hides the rest.
+func maskText(s string) string {
+	refs := reference.FindAllString(s, -1)
+	switch {
+	case s == "":
+		return unset
+	case len(refs) == 0:
+		return set
+	}
+	for _, scheme := range []string{"Bearer ", "Basic "} {
+		if s == scheme+refs[0] {
+			return s
+		}
+	}
+	if s == strings.Join(refs, "") {
+		return s
+	}
+	return strings.Join(refs, " ") + " and more"
+}
+
+// maskURL hides a URL's user and the values of its query.
+func maskURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return set
+	}
+	if u.User != nil {
+		u.User = url.User("hidden")
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = "hidden"
+	}
+	return u.String()
+}
+
+var secretArg = regexp.MustCompile(`(?i)(token|secret|passw|key|auth|credential)`)
+
+// maskArgs hides what looks like a secret among a program's arguments.
+func maskArgs(in []string) []string {
+	out := make([]string, len(in))
+	for i, arg := range in {
+		name, _, assigned := strings.Cut(arg, "=")
+		switch {
+		case assigned && secretArg.MatchString(name):
+			out[i] = name + "=***"
+		case i > 0 && strings.HasPrefix(in[i-1], "-") && !strings.Contains(in[i-1], "=") && secretArg.MatchString(in[i-1]):
+			out[i] = "***"
+		case strings.Contains(arg, "://"):
+			out[i] = maskURL(arg)
+		default:
+			out[i] = arg
+		}
+	}
+	return out
+}
+
+// Reference is a Markdown table of all settings, made of the same tables that read them.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| Setting | Variable | Value | Default | What it is |\n| --- | --- | --- | --- | --- |\n")
+	row := func(s setting) {
+		def := s.def
+		if def != "" {
+			def = "`" + def + "`"
+		}
+		variable := prefix + variableOf(s.key)
+		if s.want == "names and texts" {
+			variable = ""
+		} else {
+			variable = "`" + variable + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.key, variable, s.want, def, s.does)
+	}
+	for _, s := range settings {
+		row(s)
+	}
+	for _, r := range records {
+		for _, s := range r.rows() {
+			row(s)
+		}
+	}
+	b.WriteString("\nKeys of providers, each as the variable or as a file that NAME_FILE names:")
+	for _, p := range llm.Providers {
+		if p.KeyName != "" {
+			fmt.Fprintf(&b, " `%s`", p.KeyName)
+		}
+	}
+	b.WriteString(".\n")
+	return b.String()
+}

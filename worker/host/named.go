@@ -1,0 +1,152 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+	"weft/worker/config"
+)
+
+// extensions are those of flows in the folder, in no order: a name that fits two files is
+// refused.
+var extensions = []string{".json", ".yaml", ".yml"}
+
+// checkFlows says what is wrong with the settings of flows.
+func checkFlows(f config.Flows) error {
+	if f.Dir == "" {
+		if f.Accept == config.AcceptNamed {
+			return config.Problems{"flows.accept is named, but there is no flows.dir that has the flows; set it"}
+		}
+		return nil
+	}
+	info, err := os.Stat(f.Dir)
+	if err != nil {
+		return config.Problems{fmt.Sprintf("flows.dir: %v", err)}
+	}
+	if !info.IsDir() {
+		return config.Problems{fmt.Sprintf("flows.dir: %s is no folder", f.Dir)}
+	}
+	return nil
+}
+
+// named reads the flow of a name from the folder and gives its file's name and text. The
+// name comes from a client: whatever it is, nothing outside the folder is read.
+func named(f config.Flows, name string) (file, text string, err error) {
+	if f.Dir == "" {
+		return "", "", unnamed("set flows.dir in the worker's configuration, or send the document itself",
+			"the run asks for the flow %s, but this worker has no folder of flows", source.Quote(name))
+	}
+	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
+		return "", "", unnamed("name a file of flows.dir, with or without its extension", "the flow's name %s is no plain file name", source.Quote(name))
+	}
+	// A root lets no name and no symbolic link lead out of it.
+	root, err := os.OpenRoot(f.Dir)
+	if err != nil {
+		return "", "", unread(name, err)
+	}
+	defer root.Close()
+	if file, err = pick(root, name); err != nil {
+		return "", "", err
+	}
+	data, err := readIn(root, file)
+	if err != nil {
+		return "", "", err
+	}
+	return file, string(data), nil
+}
+
+// pick finds the one file that a name means.
+func pick(root *os.Root, name string) (string, error) {
+	candidates := []string{name}
+	if !slices.Contains(extensions, filepath.Ext(name)) {
+		candidates = nil
+		for _, ext := range extensions {
+			candidates = append(candidates, name+ext)
+		}
+	}
+	var found []string
+	for _, c := range candidates {
+		switch _, err := root.Lstat(c); {
+		case err == nil:
+			found = append(found, c)
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", unread(c, err)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return "", unnamed(near(root, name), "there is no flow %s in the worker's folder of flows", source.Quote(name))
+	}
+	return "", unnamed("name one of them with its extension", "the flow's name %s means %s", source.Quote(name), strings.Join(found, " and "))
+}
+
+// near is what to do about a name that nothing has.
+func near(root *os.Root, name string) string {
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return "name a file of flows.dir"
+	}
+	var names []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); slices.Contains(extensions, ext) && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, strings.TrimSuffix(e.Name(), ext))
+		}
+	}
+	if n := source.NewSuggester(names).Nearest(name); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	return fmt.Sprintf("name one of the %d flows there, with or without its extension", len(names))
+}
+
+// readIn reads a file of the folder, at most one byte more than a document may have: then
+// its own message says that it is too long.
+func readIn(root *os.Root, file string) ([]byte, error) {
+	info, err := root.Stat(file)
+	if err != nil {
+		return nil, unread(file, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, unnamed("put the flow there as a file", "%s in the worker's folder of flows is no file", source.Quote(file))
+	}
+	f, err := root.Open(file)
+	if err != nil {
+		return nil, unread(file, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, source.MaxBytes+1))
+	if err != nil {
+		return nil, unread(file, err)
+	}
+	return data, nil
+}
+
+// unnamed is the failure of a name that gives no flow.
+func unnamed(remedy, format string, args ...any) error {
+	return &contract.Failure{Class: contract.ClassInvalidFlow, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// unread classifies what the file system says. Only what may pass by itself is retried.
+func unread(file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the folder's place is the operator's business
+	}
+	f := &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("read the flow %s: %v", source.Quote(file), err)}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		f.Class, f.Remedy = contract.ClassDenied, "let the worker read flows.dir"
+	case errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "escapes"):
+		f.Class, f.Remedy = contract.ClassInvalidFlow, "put the file itself into flows.dir; a link must not lead out of it"
+	}
+	return f
+}

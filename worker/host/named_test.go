@@ -1,0 +1,122 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+)
+
+// flowsDir is a folder of flows beside which a secret lies.
+func flowsDir(t *testing.T) string {
+	t.Helper()
+	top := t.TempDir()
+	dir := filepath.Join(top, "flows")
+	if err := os.MkdirAll(filepath.Join(dir, "folder.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"../secret.json": "geheim", "echo.json": echo, "two.json": echo, "two.yaml": echo, "v1.2.yml": echo,
+		"bad.json": "{", ".hidden.json": echo, "plain": echo, "long.json": strings.Repeat(" ", source.MaxBytes) + echo,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"out.json": "../secret.json", "far.json": filepath.Join(top, "secret.json"), "in.json": "echo.json", "dangling.json": "nothing.json"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestFlowsByName(t *testing.T) {
+	compile := Compiler(load(t, "flows: {dir: "+flowsDir(t)+"}", fakeEnv{}))
+	tests := map[string]struct {
+		name string
+		// at is the node's place; err the beginning of the failure's text, remedy a part of it.
+		at, err, remedy string
+	}{
+		"without its extension":         {name: "echo", at: "echo.json:5"},
+		"with it":                       {name: "echo.json", at: "echo.json:5"},
+		"a name with a dot":             {name: "v1.2", at: "v1.2.yml:5"},
+		"a link inside the folder":      {name: "in", at: "in.json:5"},
+		"a link out of it":              {name: "out", err: `read the flow "out.json": path escapes from parent`, remedy: "a link must not lead out"},
+		"a link to an absolute place":   {name: "far", err: `read the flow "far.json": path escapes from parent`},
+		"a link to nothing":             {name: "dangling", err: `read the flow "dangling.json": no such file`},
+		"a way up":                      {name: "../secret", err: `the flow's name "../secret" is no plain file name`, remedy: "with or without its extension"},
+		"a way up alone":                {name: "..", err: `the flow's name ".." is no plain`},
+		"an absolute name":              {name: "/etc/passwd", err: `the flow's name "/etc/passwd" is no plain`},
+		"another system's way up":       {name: `..\secret`, err: `the flow's name "..\\secret" is no plain`},
+		"a hidden file":                 {name: ".hidden", err: `the flow's name ".hidden" is no plain`},
+		"a name with a zero":            {name: "echo.json\x00", err: `the flow's name "echo.json\x00" is no plain`},
+		"a name without end":            {name: strings.Repeat("x", 5000), err: "the flow's name "},
+		"two files of one name":         {name: "two", err: `the flow's name "two" means two.json and two.yaml`, remedy: "with its extension"},
+		"a misspelt name":               {name: "echoo", err: `there is no flow "echoo"`, remedy: `did you mean "echo"?`},
+		"no such name":                  {name: "zzzzzz", err: `there is no flow "zzzzzz"`, remedy: "name one of the 11 flows there"},
+		"a file without an extension":   {name: "plain", err: `there is no flow "plain"`},
+		"a folder":                      {name: "folder", err: `"folder.json" in the worker's folder of flows is no file`},
+		"a document that does not load": {name: "bad", err: "the document has 1 error(s), the first: bad.json:1:", remedy: "starter validate"},
+		"a document that is too long":   {name: "long", err: "the document has 1 error(s), the first: long.json"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := compile(contract.FlowRef{Name: tc.name})
+			if tc.err == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at := got.Source.At("nodes/echo"); at != tc.at || got.Plan.Name != "Echo" || got.Hash == "" {
+					t.Errorf("the plan is %q of %s, want Echo of %s", got.Plan.Name, at, tc.at)
+				}
+				return
+			}
+			var f *contract.Failure
+			if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || !strings.HasPrefix(f.Text, tc.err) || !strings.Contains(f.Remedy, tc.remedy) {
+				t.Fatalf("error is %#v, want %q with remedy %q", err, tc.err, tc.remedy)
+			}
+			if strings.Contains(f.Error(), "geheim") || strings.Contains(f.Error(), os.TempDir()) {
+				t.Errorf("the failure tells of the worker's files: %v", f)
+			}
+		})
+	}
+}
+
+func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
+	dir := flowsDir(t)
+	compile := Compiler(load(t, "flows: {dir: "+dir+", accept: named}", fakeEnv{}))
+	_, err := compile(contract.FlowRef{Text: echo, Name: "echo.json"})
+	var f *contract.Failure
+	if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "flows.accept: named") || f.Remedy == "" {
+		t.Errorf("error is %#v", err)
+	}
+	if _, err := compile(contract.FlowRef{Name: "echo"}); err != nil {
+		t.Errorf("a name is refused: %v", err)
+	}
+	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})
+	if !errors.As(err, &f) || !strings.Contains(f.Text, "has no folder of flows") || !strings.Contains(f.Remedy, "flows.dir") {
+		t.Errorf("error is %#v", err)
+	}
+}
+
+func TestNewRefusesAFolderOfFlowsThatIsNone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for settings, want := range map[string]string{
+		"flows: {dir: /no/such/folder}": "flows.dir: stat /no/such/folder: no such file or directory",
+		"flows: {dir: " + file + "}":    "flows.dir: " + file + " is no folder",
+		"flows: {accept: named}":        "flows.accept is named, but there is no flows.dir",
+	} {
+		if _, err := New(context.Background(), lazy(t), load(t, settings, fakeEnv{})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %q", settings, err, want)
+		}
+	}
+}
