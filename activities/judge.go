@@ -108,6 +108,10 @@ func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (str
 
 // verdict reads a yes or no: {"answer": …}, or the text's first word.
 func verdict(text string) (yes bool, reason string, ok bool) {
+	// Models without a parser for their reasoning write it in front of the answer.
+	if _, after, ok := strings.Cut(text, "</think>"); ok && strings.HasPrefix(strings.TrimSpace(text), "<think>") {
+		text = after
+	}
 	text = strings.TrimSpace(text)
 	var object struct {
 		Answer any    `json:"answer"`
@@ -128,8 +132,8 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 	return yes, reason, ok
 }
 
-// word reads a text's first word. The short forms must be the word as it stands, so that
-// n/a and 0.5 are no answers.
+// word reads a text's first word. The short forms must be all that is said or stand before
+// a blank as they are, so that "1. No", n/a and 0.5 are not taken for answers.
 func word(text string) (yes, ok bool) {
 	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	text = strings.TrimLeftFunc(strings.ToLower(text), other)
@@ -137,19 +141,22 @@ func word(text string) (yes, ok bool) {
 	if len(fields) == 0 {
 		return false, false
 	}
-	switch strings.TrimRightFunc(fields[0], other) {
-	case "y", "1":
-		return true, true
-	case "n", "0":
-		return false, true
+	bare := strings.TrimRightFunc(fields[0], other)
+	if digit := bare == "1" || bare == "0"; digit && (len(fields) == 1 || bare == fields[0]) {
+		return bare == "1", true
 	}
-	switch strings.FieldsFunc(text, other)[0] {
-	case "yes", "true":
-		return true, true
-	case "no", "false":
-		return false, true
+	if bare == "y" || bare == "n" {
+		return bare == "y", true
 	}
-	return false, false
+	words := strings.FieldsFunc(fields[0], other)
+	said := map[string]bool{"yes": true, "true": true, "no": false, "false": false}
+	yes, ok = said[words[0]]
+	for _, w := range words[1:] {
+		if again, more := said[w]; more && again != yes {
+			return false, false // yes/no is neither
+		}
+	}
+	return yes, ok
 }
 
 func trim(s string, n int) string {

@@ -121,10 +121,25 @@ func (f *flowRun) begin(x *execution) contract.View {
 	return view
 }
 
+// bounded refuses a join whose branches wrote more together than the state may hold.
+func (f *flowRun) bounded(x *execution, view *contract.View) error {
+	n, limit := stateBytes(view), f.flow.Limits.MaxStateBytes
+	if n <= limit || len(x.arrivals) < 2 {
+		return nil
+	}
+	return f.fail(&step{node: &f.flow.Nodes[x.node], n: x.step}, contract.ClassStateTooLarge,
+		"let the branches write less, or use set_state_filtered",
+		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
+}
+
 // runHere runs one execution in this run.
 func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	id := f.sched.id(x)
+	if err := f.bounded(x, &view); err != nil {
+		f.sched.done(x)
+		return err
+	}
 	done, err := f.execute(ctx, &step{
 		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view, resume: x.resume,
 	}, f.g.out[x.node])
@@ -156,6 +171,9 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 // startChild starts the chain that begins with x as a child.
 func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.ChildWorkflowFuture, error) {
 	view := f.begin(x)
+	if err := f.bounded(x, &view); err != nil {
+		return nil, err
+	}
 	x.arrivals = []arrival{{view: view}}
 	in := branchInput(f.run, f.sched, x, &view)
 	id := f.sched.id(x)
@@ -258,7 +276,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		}
 		last = e
 		if exits {
-			o := contract.ExitOutput{Node: e.Node, Step: e.Step, Data: e.Data, Exhausted: e.Exhausted}
+			o := contract.ExitOutput{Node: e.Node, Step: e.Step, Data: e.Data, Exhausted: e.Exhausted, Truncated: e.Truncated}
 			if e.Data == nil && e.Text != nil {
 				o.Text = *e.Text
 			}

@@ -22,13 +22,24 @@ func Register(w worker.WorkflowRegistry) {
 //
 // It fails, without retry, with a [contract.Failure] that names node, place and remedy. A
 // cancelled run tells its children and ends as cancelled.
-func Flow(ctx workflow.Context, in contract.RunInput) (*contract.RunResult, error) {
+//
+// Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
+// can be said.
+func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
+	in, err := contract.ReadInput(raw)
+	if err != nil {
+		return nil, wire(err)
+	}
+	if in.Carry != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
+			Remedy: "leave carry to the interpreter"}).Wire()
+	}
 	f := flowRun{run: newRun(ctx), status: "running"}
 	f.root = f.store.workflow
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
-	out, err := f.play(ctx, &in)
+	out, err := f.play(ctx, in)
 	switch {
 	case err == nil:
 		f.status = "completed"
@@ -162,7 +173,15 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
 		f.flow.Limits.MaxSteps = in.MaxSteps
 	}
-	f.flow.Connections = append(append([]plan.Connection{}, in.DataConnections...), f.flow.Connections...)
+	var own []plan.Connection
+	for i := range in.DataConnections {
+		c, err := in.DataConnections[i].Connection()
+		if err != nil {
+			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+		}
+		own = append(own, c)
+	}
+	f.flow.Connections = append(own, f.flow.Connections...)
 	text := in.Input
 	if text == "" {
 		text = "(no input was given)"

@@ -104,6 +104,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	say(x.view, contract.NodeOutput{
 		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 	})
+	done.Truncated = out.truncated
 	done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
 	taken, answers, err := r.route(ctx, source{
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &out.ref, view: x.view,
@@ -129,6 +130,7 @@ type outcome struct {
 	text      string
 	data      json.RawMessage
 	exhausted bool
+	truncated bool
 	// carry is set instead where the node stopped between two turns.
 	carry *contract.AgentCarry
 }

@@ -44,7 +44,7 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if again {
 			continue
 		}
-		out := outcome{ref: a.ref(res.SHA), text: msg.Text, exhausted: a.exhausted}
+		out := outcome{ref: a.ref(res.SHA), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
 		if res.Checked != nil {
 			out.data = res.Checked.Data
 		}

@@ -50,7 +50,10 @@ func (a *agentRun) child(ctx workflow.Context, c *contract.ToolCall, question st
 		Depth: a.shared.Depth + 1, ScriptRef: a.shared.Script,
 	}
 	if flow.Text != "" {
-		in.DataConnections = a.flow.Connections
+		for _, c := range a.flow.Connections {
+			in.DataConnections = append(in.DataConnections, contract.DataConnection{
+				ID: c.ID, Name: c.Name, Description: c.Description, Kind: c.Kind, URL: c.URL, Agent: c.Agent})
+		}
 	}
 	if err := a.guard.admit(ctx, "the sub-agent's input", in); err != nil {
 		return nil, err

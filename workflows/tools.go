@@ -46,7 +46,7 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string)
 		}
 		if reply.failed && !reply.free {
 			a.errors++
-			last = reply.text
+			last = reply.said()
 		} else if !reply.failed {
 			a.errors = 0
 		}
@@ -72,6 +72,18 @@ type toolReply struct {
 	parts []contract.Part
 	// failed marks an error for the model to see; free, one that does not count.
 	failed, free bool
+}
+
+// said is a reply's text.
+func (r *toolReply) said() string {
+	if r.raw == nil {
+		return r.text
+	}
+	m, err := contract.DecodeMessage(r.raw)
+	if err != nil {
+		return ""
+	}
+	return m.Text
 }
 
 func toolError(format string, args ...any) func() (toolReply, error) {

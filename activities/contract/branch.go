@@ -142,6 +142,8 @@ type Execution struct {
 	Answers []Answer `json:"answers,omitempty"`
 	// Exhausted says that the budget of tool calls ended the node.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
+	// Truncated says that the model stopped at its length limit.
+	Truncated bool `json:"truncated,omitempty"`
 	// Output is kept for exit nodes and for the last execution of a chain.
 	Text *string         `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`

@@ -65,7 +65,7 @@ type RunInput struct {
 	// Script is what the model "script" answers; see activities/llm. Kept by reference.
 	Script json.RawMessage `json:"script,omitempty"`
 	// DataConnections are looked at before the flow's and the worker's own.
-	DataConnections []plan.Connection `json:"data_connections,omitempty"`
+	DataConnections []DataConnection `json:"data_connections,omitempty"`
 	// MaxSteps, if positive, replaces the plan's limit.
 	MaxSteps int `json:"max_steps,omitempty"`
 	// Depth is how many runs are above this one; set by the interpreter.
@@ -132,6 +132,8 @@ type ExitOutput struct {
 	Left int `json:"left_out_bytes,omitempty"`
 	// Exhausted says that the node's budget of tool calls ended it.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
+	// Truncated says that the model stopped at its length limit.
+	Truncated bool `json:"truncated,omitempty"`
 }
 
 // Usage counts tokens and calls.

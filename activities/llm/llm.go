@@ -71,11 +71,13 @@ type Models struct {
 
 // provider is one configured provider: settings checked, defaults filled in.
 type provider struct {
-	row         Provider
-	name        string
-	base        string
-	key         string
-	keyName     string
+	row     Provider
+	name    string
+	base    string
+	key     string
+	keyName string
+	// named says that the settings name a key of their own: it must then be there.
+	named       bool
 	headers     http.Header
 	client      *http.Client
 	unary       bool
@@ -169,7 +171,7 @@ func (p *provider) ready() error {
 			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration", p.name),
 		}
 	}
-	if p.key == "" && p.row.NeedsKey {
+	if p.key == "" && (p.row.NeedsKey || p.named) {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no key: %s is not set on the worker", p.name, p.keyName),

@@ -37,7 +37,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, orElse(s.Kind, name), kinds())
 	}
 	p := &provider{
-		row: row, name: name, key: s.Key, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
+		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
 		client: o.shared, unary: s.Unary, maxBody: s.MaxBodyBytes,
 		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
 	}

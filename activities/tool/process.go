@@ -33,7 +33,8 @@ type process struct {
 	out    *lines
 	stderr *tail
 	exited chan struct{}
-	state  error // of Wait; after exited
+	said   chan struct{} // closed once stderr is read to its end
+	state  error         // of Wait; after exited
 }
 
 // wireStdio starts the command of a target.
@@ -70,7 +71,7 @@ func startProcess(at *target, lost func()) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{exited: make(chan struct{}), stderr: &tail{}}
+	p := &process{exited: make(chan struct{}), said: make(chan struct{}), stderr: &tail{}}
 	p.cmd = &exec.Cmd{
 		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: assignments(env), Dir: at.conn.Dir,
 		// Files, not writers: Wait must not wait for what the command has started.
@@ -87,7 +88,10 @@ func startProcess(at *target, lost func()) (*process, error) {
 	pipes.closeTheirs()
 	p.in = newOutbox(pipes.inW, at.settings.MaxMessageBytes)
 	p.out = newLines(pipes.outR, at.settings.MaxMessageBytes, lost)
-	go p.stderr.drain(pipes.errR)
+	go func() {
+		defer close(p.said)
+		p.stderr.drain(pipes.errR)
+	}()
 	go p.reap(pipes)
 	return p, nil
 }
@@ -140,6 +144,10 @@ func (p *process) why(at *target, err error) error {
 		text = "the command ended"
 		if p.state != nil {
 			text += " with " + p.state.Error()
+		}
+		select {
+		case <-p.said:
+		case <-time.After(2 * lossGrace):
 		}
 	case <-time.After(2 * lossGrace):
 	}

@@ -1,0 +1,105 @@
+package contract
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"weft/workflows/plan"
+)
+
+// DataConnection is a connection that a run's input brings: as Continuum writes it, or in
+// the plan's own words.
+type DataConnection struct {
+	ID          string `json:"id"`
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Type is 1 for MCP and 2 for a sub-agent; Kind says it in words instead.
+	Type int    `json:"type,omitempty"`
+	Kind string `json:"kind,omitempty"`
+	// Config holds URL or Agent in Continuum's shape.
+	Config *DataConnectionConfig `json:"config,omitempty"`
+	URL    string                `json:"url,omitempty"`
+	Agent  string                `json:"agent,omitempty"`
+}
+
+// DataConnectionConfig is the config object of Continuum's data connections.
+type DataConnectionConfig struct {
+	URL     string `json:"url,omitempty"`
+	AgentID string `json:"agent_id,omitempty"`
+}
+
+// Connection is the connection in the plan's words. It fails where type and kind say
+// nothing that the plan knows.
+func (d *DataConnection) Connection() (plan.Connection, error) {
+	c := plan.Connection{ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent}
+	if d.Config != nil {
+		if c.URL == "" {
+			c.URL = d.Config.URL
+		}
+		if c.Agent == "" {
+			c.Agent = d.Config.AgentID
+		}
+	}
+	switch {
+	case d.Type == 2 || c.Kind == plan.ConnectionAgent:
+		c.Kind = plan.ConnectionAgent
+	case d.Type == 1 || d.Type == 0 && (c.Kind == "" || c.Kind == plan.ConnectionMCP):
+		c.Kind = plan.ConnectionMCP
+	default:
+		return c, fmt.Errorf("data_connections: %q has type %d and kind %q, want type 1 (MCP) or 2 (sub-agent)", d.ID, d.Type, d.Kind)
+	}
+	if c.ID == "" {
+		return c, fmt.Errorf("data_connections: a connection has no id")
+	}
+	return c, nil
+}
+
+// ReadInput decodes what a client starts a run with. Unlike encoding/json it refuses fields
+// that the contract does not know, because a misspelt one would be a silent default. What
+// the interpreter starts itself may come from a later build and is read leniently.
+func ReadInput(raw json.RawMessage) (*RunInput, error) {
+	var in RunInput
+	bad := func(err error) error {
+		return &Failure{Class: ClassBadRequest, Text: "the run's input: " + err.Error(),
+			Remedy: "send one JSON object as activities/contract/README.md describes it"}
+	}
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, bad(err)
+	}
+	if in.Carry != nil || in.Depth > 0 || in.Flow.Plan != nil && in.Flow.Plan.Version > plan.Version {
+		return &in, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&RunInput{}); err != nil && err != io.EOF {
+		return nil, bad(err)
+	}
+	if err := in.check(); err != nil {
+		return nil, bad(err)
+	}
+	return &in, nil
+}
+
+// check refuses values that would otherwise be silently replaced.
+func (in *RunInput) check() error {
+	sources := 0
+	for _, given := range []bool{in.Flow.Text != "", in.Flow.Plan != nil, in.Flow.Name != "" && in.Flow.Text == "" && in.Flow.Plan == nil} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
+	case in.MaxSteps < 0 || in.MaxEvents < 0:
+		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
+	}
+	for i, m := range in.History {
+		if m.Role != RoleUser && m.Role != RoleAssistant && m.Role != "system" && m.Role != RoleTool {
+			return fmt.Errorf("history[%d].role is %q, want user, assistant, system or tool", i, m.Role)
+		}
+	}
+	return nil
+}
