@@ -64,6 +64,32 @@ func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	out := &checked{Writer: a.stdout}
+	a.stdout = out
+	code := a.command(ctx, args)
+	if code == exitOK && out.err != nil {
+		a.say("starter: write the output: %v", out.err)
+		return exitFailed
+	}
+	return code
+}
+
+// checked remembers the first error of its writer, so that no result is lost in silence.
+type checked struct {
+	io.Writer
+	err error
+}
+
+// Write writes, and keeps the first error.
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+func (a *app) command(ctx context.Context, args []string) int {
 	cmd, rest, err := a.parse(args)
 	if err == nil && a.flags.dev && cmd != nil {
 		leave, devErr := a.joinDev(ctx)

@@ -124,10 +124,10 @@ func (a *app) chooseModel() (string, error) {
 	switch {
 	case model == "" && a.flags.script != "":
 		return llm.ScriptModel, nil
-	case model == llm.ScriptModel && a.flags.script == "":
-		return "", bad("the model is script, but there is no script; give one with -script FILE")
 	case model != "" && model != llm.ScriptModel && !strings.Contains(model, "/"):
 		return "", bad("the model %q is not provider/model; write for example openai/%s", model, model)
+	case a.flags.script != "" && model != llm.ScriptModel:
+		return "", bad("-script is what the model script says, but the model is %q; leave out one of them", model)
 	}
 	return model, nil
 }

@@ -16,6 +16,9 @@ import (
 	"weft/worker/config"
 )
 
+// maxID leaves room for what children add to a run's id, of Temporal's 1,000 bytes.
+const maxID = 200
+
 // maxInput is the most that Temporal takes as a run's input, with room for its envelope.
 const maxInput = 1_900 << 10
 
@@ -23,6 +26,9 @@ const maxInput = 1_900 << 10
 func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.flow == "" {
 		return bad("there is no flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
+	}
+	if i := strings.IndexFunc(a.flags.id, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 || len(a.flags.id) > maxID {
+		return bad("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", a.flags.id, maxID)
 	}
 	cfg, err := a.load()
 	if err != nil {
