@@ -14,7 +14,7 @@ import (
 	"weft/activities/contract"
 )
 
-// embedders runs the programs of examples/embed against a server and a worker that calls a
+// embedders runs the programs of clients against a server and a worker that calls a
 // model over HTTP.
 type embedders struct {
 	dir, address string
@@ -79,12 +79,12 @@ func TestEndToEndClients(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		for _, name := range []string{"node", "npm"} {
 			if _, err := exec.LookPath(name); err != nil {
-				t.Skipf("there is no %s here; the program in examples/embed/node was not run", name)
+				t.Skipf("there is no %s here; the program in clients/node was not run", name)
 			}
 		}
 		dir := t.TempDir()
 		for _, name := range []string{"package.json", "package-lock.json", "start.mjs"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, "examples/embed/node/"+name)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, "clients/node/"+name)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -95,13 +95,13 @@ func TestEndToEndClients(t *testing.T) {
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, _, err := e.run(t, "", "python3", "-c", "import temporalio"); err != nil {
-			t.Skip("there is no python3 with temporalio here; the program in examples/embed/python was not run")
+			t.Skip("there is no python3 with temporalio here; the program in clients/python was not run")
 		}
-		e.check(t, "examples/embed/python", "invalid_flow the document has ", "python3", "start.py")
+		e.check(t, "clients/python", "invalid_flow the document has ", "python3", "start.py")
 	})
 	t.Run("go", func(t *testing.T) {
 		bin := filepath.Join(t.TempDir(), "embed")
-		if out, err := exec.Command("go", "build", "-o", bin, "./examples/embed/go").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", bin, "./clients/go").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		e.check(t, "", "bad.json cannot be run", bin)

@@ -151,18 +151,18 @@ func TestReadme(t *testing.T) {
 			}
 		case "js", "python":
 			file := map[string]string{"js": "node/start.mjs", "python": "python/start.py"}[kind]
-			program, err := os.ReadFile("../../tests/examples/embed/" + file)
+			program, err := os.ReadFile("../../tests/clients/" + file)
 			if err != nil || text != string(program) {
-				t.Errorf("the example in %s is not tests/examples/embed/%s: %v", kind, file, err)
+				t.Errorf("the example in %s is not tests/clients/%s: %v", kind, file, err)
 			}
 		case "go":
-			program, err := os.ReadFile("../../tests/examples/embed/go/main.go")
+			program, err := os.ReadFile("../../tests/clients/go/main.go")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, part := range strings.Split(text, "\t// …\n") {
 				if !strings.Contains(string(program), part) {
-					t.Errorf("this is not in tests/examples/embed/go/main.go:\n%s", part)
+					t.Errorf("this is not in tests/clients/go/main.go:\n%s", part)
 				}
 			}
 		}
