@@ -61,7 +61,7 @@ func (g *graph) bind(o, node *object, name, connection string) bool {
 		return false
 	case connection == "":
 		if !g.host.UnboundTools[name] {
-			g.errorf(o.pos("data_connection_id"), "V10", "write the id of the connection that has the tool: "+g.conns.help,
+			g.errorf(o.pos("data_connection_id"), "V10", unboundHelp(g.conns.help, name),
 				"the tool %s of %s has no data_connection_id", source.Quote(name), node.what)
 		}
 		return g.host.UnboundTools[name]
@@ -148,4 +148,13 @@ func safeName(s string) string {
 		}
 		return '_'
 	}, s)
+}
+
+// unboundHelp says how a tool gets a connection: by its id, or by the worker's settings.
+func unboundHelp(known, name string) string {
+	byName := fmt.Sprintf("map the tool in weft.yaml (tools: {%s: CONNECTION}), for the starter and the worker", source.Quote(name))
+	if known == "none" {
+		return "write the id of the connection that has the tool, or " + byName
+	}
+	return "write the id of the connection that has the tool (" + known + "), or " + byName
 }
