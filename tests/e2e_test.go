@@ -285,6 +285,30 @@ func TestEndToEndNamesAndJSONAlone(t *testing.T) {
 	}
 }
 
+// TestEndToEndWrongInputs starts runs as a client would that got the contract wrong.
+func TestEndToEndWrongInputs(t *testing.T) {
+	h := newHand(t, 0)
+	for name, in := range map[string]any{
+		"a text":                  "hello",
+		"nothing":                 map[string]any{"v": 1},
+		"a misspelt field":        map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "modle": "x"},
+		"a document as an object": map[string]any{"v": 1, "flow": map[string]any{"text": map[string]any{}}},
+		"two flows":               map[string]any{"v": 1, "flow": map[string]any{"text": "x", "plan": map[string]any{"version": 1}}},
+		"a negative limit":        map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "max_steps": -3},
+		"an unknown role":         map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "history": []any{map[string]any{"role": "wizard", "content": "x"}}},
+		"a connection of no type": map[string]any{"v": 1, "flow": map[string]any{"text": oneNode(""), "name": "f.json"}, "model": "script", "data_connections": []any{map[string]any{"id": "x", "type": 7}}},
+		"a forged continuation":   map[string]any{"v": 1, "carry": map[string]any{"plan": map[string]any{}}},
+	} {
+		run, err := h.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.queue}, "Flow", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := contract.FailureOf(run.Get(context.Background(), nil)); f == nil || f.Class != contract.ClassBadRequest || f.Remedy == "" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
 // waitFor polls until something holds.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()

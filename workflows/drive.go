@@ -271,6 +271,9 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	var last *contract.Execution
 	for i := range trace {
 		e := &trace[i]
+		if e.NoRoute {
+			out.NoRoute = append(out.NoRoute, executionID(e.Node, e.Step, e.Nth))
+		}
 		if exits && !f.flow.Nodes[f.g.index[e.Node]].Exit {
 			continue
 		}

@@ -115,8 +115,11 @@ type RunResult struct {
 	// ExitOutputs are the outputs of all executions of exit nodes, by step and
 	// declaration.
 	ExitOutputs []ExitOutput `json:"exit_outputs"`
-	Usage       Usage        `json:"usage"`
-	FlowHash    string       `json:"flow_hash"`
+	// NoRoute are the executions, node#step, whose conditions all said no: their branch
+	// ended there.
+	NoRoute  []string `json:"no_route,omitempty"`
+	Usage    Usage    `json:"usage"`
+	FlowHash string   `json:"flow_hash"`
 	// Model is the model that the run used where a node names none.
 	Model string `json:"model,omitempty"`
 }
