@@ -36,7 +36,7 @@ func Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResu
 func (b *branch) ended(err error) error {
 	done, _ := lean(b.done, 0)
 	if contract.Cancelled(err) {
-		return temporal.NewCanceledError(&contract.Failure{Class: contract.ClassCancelled, Usage: &b.usage, Executions: done})
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &b.usage, Executions: done})
 	}
 	f := contract.FailureOf(err)
 	f.Usage, f.Executions = &b.usage, done

@@ -121,7 +121,7 @@ func (f *Failure) Wire() error {
 	return temporal.NewApplicationErrorWithOptions(f.Error(), f.Class, temporal.ApplicationErrorOptions{
 		NonRetryable:   !Retryable(f.Class),
 		NextRetryDelay: f.After,
-		Details:        []any{f},
+		Details:        []any{*f},
 	})
 }
 
