@@ -76,6 +76,7 @@ dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
 	@exec $(DEVSERVER) -db $(DB)
 
 bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
+	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)

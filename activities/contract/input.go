@@ -59,6 +59,9 @@ func (d *DataConnection) Connection() (plan.Connection, error) {
 // ReadInput decodes what a client starts a run with. Unlike encoding/json it refuses fields
 // that the contract does not know, because a misspelt one would be a silent default. What
 // the interpreter starts itself may come from a later build and is read leniently.
+//
+// Workflow code calls it, so that a stricter check in a later build needs
+// workflow.GetVersion.
 func ReadInput(raw json.RawMessage) (*RunInput, error) {
 	var in RunInput
 	bad := func(err error) error {
