@@ -102,8 +102,9 @@ func Open(s Settings) (*Models, error) {
 	o.checkDefault(m)
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{
-			Class: contract.ClassConnection,
-			Text:  fmt.Sprintf("%d problem(s) in the settings of models: %s", len(o.problems), strings.Join(o.problems, "; ")),
+			Class:       contract.ClassConnection,
+			Text:        fmt.Sprintf("%d problem(s) in the settings of models: %s", len(o.problems), strings.Join(o.problems, "; ")),
+			Diagnostics: o.problems,
 		}
 	}
 	return m, nil

@@ -9,6 +9,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
+	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/worker/config"
@@ -38,23 +40,26 @@ type Host struct {
 // wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error) {
 	h := &Host{}
-	err := checkFlows(cfg.Flows)
-	if err != nil {
-		return nil, err
-	}
+	var problems config.Problems
+	note := func(err error) { problems = append(problems, listed(err)...) }
+	note(checkFlows(cfg.Flows))
+	var err error
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
 	}
 	models, err := openModels(cfg, h.Model)
-	if err != nil {
-		return nil, err
-	}
+	note(err)
 	settings, err := cfg.Tool()
-	if err != nil {
-		return nil, err
+	note(err)
+	if err == nil {
+		h.tools, err = tool.Open(settings)
+		note(err)
 	}
-	if h.tools, err = tool.Open(settings); err != nil {
-		return nil, fmt.Errorf("settings of tools: %w", err)
+	if len(problems) > 0 {
+		if h.tools != nil {
+			h.tools.Close()
+		}
+		return nil, problems
 	}
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
@@ -63,6 +68,22 @@ func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg),
 	}).Register(h.worker)
 	return h, nil
+}
+
+// listed are the problems that an error holds, one each.
+func listed(err error) []string {
+	if err == nil {
+		return nil
+	}
+	var several config.Problems
+	if errors.As(err, &several) {
+		return several
+	}
+	var f *contract.Failure
+	if errors.As(err, &f) && len(f.Diagnostics) > 0 {
+		return f.Diagnostics
+	}
+	return []string{err.Error()}
 }
 
 func openModels(cfg *config.Config, model string) (*llm.Models, error) {
