@@ -291,7 +291,7 @@ func TestEndToEndWrongInputs(t *testing.T) {
 	for name, in := range map[string]any{
 		"a text":                  "hello",
 		"nothing":                 map[string]any{"v": 1},
-		"a misspelt field":        map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "modle": "x"},
+		"a misspelt field":        map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "model_name": "x"},
 		"a document as an object": map[string]any{"v": 1, "flow": map[string]any{"text": map[string]any{}}},
 		"two flows":               map[string]any{"v": 1, "flow": map[string]any{"text": "x", "plan": map[string]any{"version": 1}}},
 		"a negative limit":        map[string]any{"v": 1, "flow": map[string]any{"text": oneNode("")}, "max_steps": -3},
