@@ -56,9 +56,6 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	if in.NoTools {
 		opts = append(opts, llms.WithToolChoice("none"))
 	}
-	if profile.Temperature != nil {
-		opts = append(opts, llms.WithTemperature(*profile.Temperature))
-	}
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
 		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,

@@ -12,7 +12,7 @@
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.
 //
-// A new node kind is plan/<kind>.go, kind_<kind>.go here, a row in plan's kinds and a case in
+// A new node kind is plan/<kind>.go, kind_<kind>.go here, a case in plan's check and a case in
 // visit. A change that a running workflow could meet needs workflow.GetVersion and a recorded
 // history under tests/testdata/history.
 package workflows

@@ -24,8 +24,6 @@ type Profile struct {
 	Script *ContentRef `json:"script,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
-	// Temperature, if set, is sent to the model.
-	Temperature *float64 `json:"temperature,omitempty"`
 }
 
 // ProfileTool is a tool as one node offers it.
