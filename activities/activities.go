@@ -59,6 +59,7 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 		contract.ActivityTool:     a.Tool,
 		contract.ActivityJudge:    a.Judge,
 		contract.ActivityCondense: a.Condense,
+		contract.ActivityCheck:    a.CheckAnswer,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool"
+	"weft/workflows/plan"
 )
 
 // ListTools lists the tools of a connection that a flow binds. The result is what the run
@@ -24,15 +25,26 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if len(in.Names) > 0 {
 		first = in.Names[0]
 	}
-	resolved, err := a.deps.Tools.Resolve(in.Connection, first)
+	out := &contract.CatalogueResult{Resolved: in.Connection}
+	var specs []contract.ToolSpec
+	var err error
+	switch in.Connection.Kind {
+	case plan.ConnectionAgent:
+		// Its flow is in the plan; the worker has nothing but rules to say.
+		out.Confirm = a.confirm(out.Resolved, in.Names)
+		return out, nil
+	case plan.ConnectionClient:
+		specs, err = clientTools(&in.Connection)
+	default:
+		if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err == nil {
+			out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
+			specs, err = a.deps.Tools.List(ctx, out.Resolved)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	specs, err := a.deps.Tools.List(ctx, resolved)
-	if err != nil {
-		return nil, err
-	}
-	out := &contract.CatalogueResult{Resolved: resolved, RetryNever: a.deps.Tools.RetryNever(resolved)}
+	out.Confirm = a.confirm(out.Resolved, in.Names)
 	var c contract.Catalogue
 	for _, s := range specs {
 		if slices.Contains(in.Names, s.Name) {
@@ -56,6 +68,76 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	return out, bounded("the tool catalogue", out)
 }
 
+// confirm lists those of a connection's tools whose calls need a person's yes.
+func (a *Activities) confirm(c plan.Connection, names []string) []contract.ConfirmRule {
+	if a.deps.Tools == nil {
+		return nil
+	}
+	var out []contract.ConfirmRule
+	for _, name := range names {
+		if limit, ok := a.deps.Tools.Confirm(c, name); ok {
+			out = append(out, contract.ConfirmRule{Name: name, LimitSeconds: limit})
+		}
+	}
+	return out
+}
+
+// clientTools are the tools that a run's client executes, as the flow or the run's input
+// declares them.
+func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
+	var out []contract.ToolSpec
+	for i := range c.Tools {
+		s := contract.ClientTool(&c.Tools[i])
+		for field, schema := range map[string]json.RawMessage{"schema": s.Schema, "result": s.Result} {
+			if len(schema) == 0 {
+				continue
+			}
+			if _, err := compile(schema, &budget{ctx: context.Background(), left: maxVisits}); err != nil {
+				return nil, &contract.Failure{Class: contract.ClassBadRequest,
+					Text:   fmt.Sprintf("tool %q of connection %q: its %s is no JSON Schema: %v", s.Name, c.ID, field, err),
+					Remedy: "correct the tool's declaration"}
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// CheckAnswer checks what somebody answered to a request against what the tool declares.
+func (a *Activities) CheckAnswer(ctx context.Context, in contract.CheckInput) (*contract.CheckResult, error) {
+	_, stop := beat(ctx)
+	defer stop()
+	out, err := a.checkAnswer(ctx, &in)
+	return out, leave(ctx, err)
+}
+
+func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (*contract.CheckResult, error) {
+	raw, err := a.content(ctx, in.Catalogue)
+	if err != nil {
+		return nil, err
+	}
+	var c contract.Catalogue
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, damaged("the tool catalogue")
+	}
+	i := slices.IndexFunc(c.Tools, func(s contract.ToolSpec) bool { return s.Name == in.Name })
+	if i < 0 {
+		return nil, damaged(fmt.Sprintf("the tool %q in its catalogue", in.Name))
+	}
+	schema, value := c.Tools[i].Schema, in.Arguments
+	if len(value) == 0 {
+		schema, value = c.Tools[i].Result, in.Result
+	}
+	if len(schema) == 0 {
+		return &contract.CheckResult{}, nil
+	}
+	checked, err := check(ctx, schema, string(value))
+	if err != nil {
+		return nil, err
+	}
+	return &contract.CheckResult{Errors: checked.Errors}, nil
+}
+
 // Tool calls one tool. What the tool itself reports as an error is a result, for the model.
 func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
 	tell, stop := beat(ctx)
@@ -76,7 +158,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: text, CallID: in.CallID, Name: in.As, Error: failed}
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + text, CallID: in.CallID, Name: in.As, Error: failed}
 	raw, err := m.Encode()
 	if err != nil {
 		return nil, err

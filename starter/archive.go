@@ -156,7 +156,7 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if s.GetWorkflowType().GetName() != contract.WorkflowFlow {
 		var in contract.BranchInput
 		if decode(s.GetInput(), &in) {
-			c.carried(in.Agent)
+			c.carried(in.Resume)
 		}
 		return nil
 	}
@@ -169,7 +169,7 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 			c.keep(m)
 		}
 		for _, x := range in.Carry.Live {
-			c.carried(x.Agent)
+			c.carried(x.Resume)
 		}
 		return nil
 	}
@@ -197,12 +197,18 @@ func (c *chapter) wrote(thread, text string) {
 	}
 }
 
-func (c *chapter) carried(agent *contract.AgentCarry) {
-	if agent == nil {
+// carried keeps what an execution goes on with, its sub-agents' included.
+func (c *chapter) carried(x *contract.Resume) {
+	if x == nil || x.Agent == nil {
 		return
 	}
-	for _, m := range agent.Messages {
+	for _, m := range x.Agent.Messages {
 		c.keep(m.Raw)
+	}
+	for _, call := range x.Agent.Calls {
+		if call.Reply != nil && call.Reply.Message != nil {
+			c.keep(call.Reply.Message)
+		}
 	}
 }
 

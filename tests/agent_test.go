@@ -313,7 +313,8 @@ func TestToolFailures(t *testing.T) {
 	if got := p.replies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
 		t.Errorf("replies are %.200v", got)
 	}
-	p = rehearsal{doc: oneNode(searchTool), script: script, tools: big, denied: true}.play(t)
+	p = rehearsal{doc: oneNode(searchTool), script: script, tools: big, denied: true,
+		set: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.play(t)
 	if class(p.err) != contract.ClassDenied || p.err.Node != "a" || p.err.Remedy == "" {
 		t.Errorf("a refused key gives %+v", p.err)
 	}
@@ -576,7 +577,7 @@ func TestOutcomesWithoutResult(t *testing.T) {
 			text: `node "a" at step 26 (flow.json:1): the run would go beyond its limit of 25 steps`,
 		},
 		"a judge that does not answer": {
-			script: `rules: [{kind: judge, say: perhaps}, {say: ok}]`, class: contract.ClassConditionUnparsable,
+			script: `rules: [{question: "again?", say: perhaps}, {kind: judge, yes: true}, {say: ok}]`, class: contract.ClassConditionUnparsable,
 			text: `node "a" at step 1 (flow.json:1): the question "again?" was answered "perhaps", neither yes nor no`,
 		},
 		"a script without a rule": {

@@ -76,7 +76,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r := newRun(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = newGraph(in.Plan)
-	r.pace = newPace(ctx, in.Shared.MaxEvents)
+	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox
 	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
 	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
 	for i := range in.Plan.Nodes {
@@ -124,16 +124,16 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	for {
 		x := &step{
 			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n,
-			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Agent,
+			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Resume,
 		}
-		b.in.Agent = nil
+		b.in.Resume = nil
 		b.now = x.id
 		done, err := b.execute(ctx, x, b.g.out[node])
 		if err != nil {
 			return nil, err
 		}
-		if done.carry != nil {
-			return b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Agent: done.carry})
+		if done.resume != nil {
+			return b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
 		}
 		done.Nth = nth
 		b.now, b.done = "", append(b.done, done.Execution)
@@ -229,7 +229,8 @@ func contents(v *contract.View) []string {
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
 func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
-	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded}
+	b.hear()
+	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Unread: b.inbox}
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
 	}
@@ -251,7 +252,7 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	nodes, edges := chainPart(r.g, x.node, others)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth,
-		Lineage: x.lineage, View: *view, Shared: r.shared, Agent: x.resume,
+		Lineage: x.lineage, View: *view, Shared: r.shared, Resume: x.resume,
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""

@@ -26,31 +26,45 @@ type builtinArgs struct {
 	Agent    json.RawMessage `json:"agent_def"`
 }
 
-// builtin runs a tool of the interpreter's own. What it does to the state happens when its
-// reply is waited for, so that calls of one message take effect in their order.
-func (a *agentRun) builtin(ctx workflow.Context, c *contract.ToolCall, i int, raw json.RawMessage, sha string) (func() (toolReply, error), error) {
-	var args builtinArgs
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return toolError("the arguments of %s: %v", c.Name, err), nil
+// builtin finds what runs a tool of the interpreter's own outside. It returns nil where the
+// tool takes effect here: see [toolCall.effect].
+func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolReply, error) {
+	if err := json.Unmarshal(raw, &c.args); err != nil {
+		c.refuse("the arguments of %s: %v", c.call.Name, err)
+		return nil
 	}
-	switch c.Name {
-	case plan.BuiltinGetState:
-		return func() (toolReply, error) { return a.getState(&args), nil }, nil
-	case plan.BuiltinSetState:
-		return func() (toolReply, error) { return a.setState(&args, args.Value), nil }, nil
-	case plan.BuiltinSetStateFiltered:
-		return a.setFiltered(ctx, c, i, &args, sha)
-	case plan.BuiltinListStateKeys:
-		return func() (toolReply, error) { return a.listKeys() }, nil
-	case plan.BuiltinGetChatHistory:
-		if a.shared.Chat == nil {
-			return answered(toolReply{text: "[]"}), nil
+	switch {
+	case c.call.Name == plan.BuiltinCallSubAgent:
+		return func(ctx workflow.Context) (toolReply, error) { return c.inlineAgent(ctx, &c.args) }
+	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.flow.Limits.FilterBytes:
+		// The short value is written when the call's turn comes.
+		if c.carried.Value != nil {
+			c.args.Value = c.carried.Value
+			return nil
 		}
-		return answered(toolReply{parts: []contract.Part{{Ref: &contract.ContentRef{SHA: a.shared.Chat.SHA}}}}), nil
-	case plan.BuiltinCallSubAgent:
-		return a.inlineAgent(ctx, c, &args, raw)
+		c.condensed = true
+		return c.condense
 	}
-	return toolError("tool %q is unknown to this build", c.Name), nil
+	return nil
+}
+
+// effect is what a tool of the interpreter's own does to the state. It comes when the calls
+// before it are answered, so that calls of one message take effect in their order.
+func (c *toolCall) effect() toolReply {
+	switch c.call.Name {
+	case plan.BuiltinGetState:
+		return c.getState(&c.args)
+	case plan.BuiltinSetState, plan.BuiltinSetStateFiltered:
+		return c.setState(&c.args, c.args.Value)
+	case plan.BuiltinListStateKeys:
+		return c.listKeys()
+	case plan.BuiltinGetChatHistory:
+		if c.shared.Chat == nil {
+			return toolReply{text: "[]"}
+		}
+		return toolReply{parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.shared.Chat.SHA}}}}
+	}
+	return toolError("tool %q is unknown to this build", c.call.Name)
 }
 
 // getState reads keys; one string is one key. A key that nobody wrote is null.
@@ -124,37 +138,38 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	return toolReply{text: "ok"}
 }
 
-// setFiltered writes a key after a model has shortened a long value to what the node needs.
-func (a *agentRun) setFiltered(ctx workflow.Context, c *contract.ToolCall, i int, args *builtinArgs, sha string) (func() (toolReply, error), error) {
-	if args.Key == nil || len(args.Value) <= a.flow.Limits.FilterBytes {
-		return func() (toolReply, error) { return a.setState(args, args.Value), nil }, nil
-	}
+// condense has a model shorten a long value to what the node needs.
+func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
+	call := c.ref(c.sha)
 	in := contract.CondenseInput{
-		Model: a.shared.Model, Script: a.shared.Script, Node: a.node.ID, Step: a.n, Prompt: a.cfg.Prompt,
-		Key: *args.Key, Call: a.ref(sha), CallID: c.ID,
+		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
+		Key: *c.args.Key, Call: call, CallID: c.call.ID,
 	}
-	if err := a.guard.admit(ctx, "the prompt of "+a.node.ID, in); err != nil {
-		return nil, err
-	}
-	actx := a.options(ctx, fmt.Sprintf("%s/condense/%d.%d", a.id, a.turn, i+1),
-		fmt.Sprintf("%s · condense %s", a.node.ID, *args.Key), a.flow.Policy.ModelSeconds, 0)
-	future := workflow.ExecuteActivity(actx, contract.ActivityCondense, in)
-	return func() (toolReply, error) {
-		var out contract.CondenseResult
-		if err := future.Get(ctx, &out); err != nil {
-			return toolReply{}, err
+	var out contract.CondenseResult
+	err := c.attempted(ctx, "condense", func(id string) error {
+		if err := c.guard.admit(ctx, "the prompt of "+c.node.ID, in); err != nil {
+			return err
 		}
-		a.usage.Add(out.Usage)
-		return a.setState(args, out.Value), nil
-	}, nil
+		actx := c.options(ctx, id, fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), c.flow.Policy.ModelSeconds, 0)
+		return workflow.ExecuteActivity(actx, contract.ActivityCondense, in).Get(ctx, &out)
+	})
+	if err != nil {
+		return toolReply{}, err
+	}
+	c.usage.Add(out.Usage)
+	c.args.Value, c.carried.Value = out.Value, out.Value
+	return toolReply{}, nil
 }
 
 // listKeys lists the state's keys, which are kept sorted.
-func (a *agentRun) listKeys() (toolReply, error) {
+func (a *agentRun) listKeys() toolReply {
 	names := []string{}
 	for _, e := range a.view.State {
 		names = append(names, e.Key)
 	}
 	raw, err := json.Marshal(names)
-	return toolReply{text: string(unescape(raw))}, err
+	if err != nil {
+		return toolError("%v", err)
+	}
+	return toolReply{text: string(unescape(raw))}
 }

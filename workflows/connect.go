@@ -22,12 +22,9 @@ type want struct {
 // connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
 func (f *flowRun) connect(ctx workflow.Context) error {
-	wants := f.wants()
+	wants := f.wanted()
 	futures := make([]workflow.Future, len(wants))
 	for i, w := range wants {
-		if w.bound.Connection.Kind == plan.ConnectionAgent {
-			continue
-		}
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names}
 		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
@@ -51,8 +48,8 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	return nil
 }
 
-// wants lists the connections that the flow's tools name, in order.
-func (f *flowRun) wants() []want {
+// wanted lists the connections that the flow's tools name, in order.
+func (f *flowRun) wanted() []want {
 	var out []want
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
@@ -90,11 +87,8 @@ func (f *flowRun) connection(id string) plan.Connection {
 // list waits for a connection's catalogue. What is wrong with the connection or its tools
 // is returned as problems, with places.
 func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (problems []string, err error) {
-	if future == nil {
-		if agent := w.bound.Connection.Agent; f.flow.SubFlow(agent) == nil {
-			problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, agent))
-		}
-		return problems, nil
+	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.flow.SubFlow(c.Agent) == nil {
+		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	var out contract.CatalogueResult
 	if err := future.Get(ctx, &out); err != nil {
@@ -108,8 +102,11 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		fail.At = w.at[0]
 		return nil, fail
 	}
-	ref := f.store.keep(out.Catalogue)
-	w.bound.Catalogue, w.bound.Connection, w.bound.RetryNever = &ref, out.Resolved, out.RetryNever
+	w.bound.Connection, w.bound.RetryNever, w.bound.Confirm = out.Resolved, out.RetryNever, out.Confirm
+	if out.SHA != "" {
+		ref := f.store.keep(out.Catalogue)
+		w.bound.Catalogue = &ref
+	}
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",

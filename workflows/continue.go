@@ -38,24 +38,33 @@ type pace struct {
 	put, putBytes int
 }
 
-func newPace(ctx workflow.Context, limit int) pace {
-	return pace{limit: limit, yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
+func newPace(ctx workflow.Context) pace {
+	return pace{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
 }
 
 // due says whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
-func (p *pace) due(ctx workflow.Context, carried int) (bool, error) {
-	for p.yield.ReceiveAsync(nil) {
-		p.asked = true
-	}
+func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
+	r.hear()
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
+	return r.stop(ctx, carried)
+}
+
+// wants says whether a wait should give way.
+func (r *run) wants(ctx workflow.Context, carried int) bool {
+	stop, err := r.stop(ctx, carried)
+	return stop || err != nil
+}
+
+// stop says whether the history is long enough, or the parent asked, and what is carried fits.
+func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
 	full := length > lastEvents || info.GetCurrentHistorySize() > lastBytes
-	if !p.moved || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
+	if !p.moved && !p.asked || !full && length < p.put && info.GetCurrentHistorySize() < p.putBytes {
 		return false, nil
 	}
 	wanted := p.asked || p.limit > 0 && length >= p.limit || p.limit == 0 && info.GetContinueAsNewSuggested()
@@ -78,13 +87,17 @@ func (a *agentRun) blame(err error) error {
 	return a.failed(a.step, err)
 }
 
-// carry is an agent's execution between two turns.
-func (a *agentRun) carry() *contract.AgentCarry {
-	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted}
+// carry is an agent's execution between two turns, or in the middle of one.
+func (a *agentRun) carry() *contract.Resume {
+	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
+		Exhausted: a.exhausted, Calls: a.halfway}
+	if a.parked.Tries > 0 {
+		c.Parked = &a.parked
+	}
 	for _, e := range a.thread.entries {
 		c.Messages = append(c.Messages, contract.CarriedMessage{Raw: e.raw, Own: e.own})
 	}
-	return c
+	return &contract.Resume{Agent: c}
 }
 
 // restore goes on with an execution between two turns.
@@ -97,7 +110,10 @@ func (a *agentRun) restore(c *contract.AgentCarry) {
 			a.thread.mark()
 		}
 	}
-	a.turn, a.left, a.errors, a.repairs, a.exhausted = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted
+	a.turn, a.left, a.errors, a.repairs, a.exhausted, a.halfway = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted, c.Calls
+	if c.Parked != nil {
+		a.parked = *c.Parked
+	}
 }
 
 // askToYield asks all children that have not been asked to come back.
@@ -111,8 +127,15 @@ func (f *flowRun) askToYield(ctx workflow.Context, order []*execution, children 
 }
 
 // continueAsNew ends this run and begins the next with what it carries. If that does not
-// fit, the run goes on for another while.
+// fit, the run goes on for another while. A sub-agent that was asked to stop hands over
+// instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
+	if f.desk != nil {
+		f.desk.drain(ctx)
+		if err := f.desk.quiet(ctx); err != nil {
+			return err
+		}
+	}
 	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
 	err := fits("what the run carries into a new one", in)
 	var large *contract.Failure
@@ -120,10 +143,14 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 		if err != nil {
 			return err
 		}
+		if f.desk == nil && f.asked {
+			f.rest = in.Carry
+			return errYield
+		}
 		return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
 	}
 	info := workflow.GetInfo(ctx)
-	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
+	if length := info.GetCurrentHistoryLength(); f.entry == nil && length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
 		f.put, f.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
 		return f.drive(ctx)
 	}
@@ -135,13 +162,30 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	return large
 }
 
+// handOver decides what becomes of a run that stopped where it did not end.
+func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
+	if err == errYield && f.rest == nil && f.entry != nil && f.entry.View != nil && f.sched != nil {
+		err = f.continueAsNew(ctx)
+	}
+	if err != errYield {
+		return nil, err
+	}
+	if f.rest == nil {
+		f.rest = &contract.Carry{} // nothing was done that would have to be carried
+	}
+	return &contract.RunResult{Status: "yielded", Yielded: f.rest}, nil
+}
+
 // carryOver is what the next run goes on with.
 func (f *flowRun) carryOver() *contract.Carry {
 	c := &contract.Carry{
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
-		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))),
+		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))), Entry: f.entry,
+	}
+	if f.desk != nil {
+		c.Desk = f.desk.carry()
 	}
 	if len(f.ended) > 0 {
 		v, _ := join(f.ended)
@@ -177,7 +221,7 @@ func all(n int) bits {
 func (f *flowRun) carried(list []*execution) []contract.CarriedExecution {
 	var out []contract.CarriedExecution
 	for _, x := range list {
-		e := contract.CarriedExecution{Node: f.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth, Lineage: x.lineage, Agent: x.resume}
+		e := contract.CarriedExecution{Node: f.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth, Lineage: x.lineage, Resume: x.resume}
 		for _, a := range x.arrivals {
 			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.edge, Lineage: a.lineage, View: a.view})
 		}
@@ -214,6 +258,11 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			}
 		}
 	}
+	if c.Entry != nil && c.Entry.View != nil {
+		for _, sha := range contents(c.Entry.View) {
+			need(&contract.ContentRef{SHA: sha})
+		}
+	}
 	return out
 }
 
@@ -223,7 +272,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	f.flow, f.source, f.hash, f.shared, f.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.g = newGraph(f.flow)
 	f.sched = newScheduler(f.g)
-	f.trace, f.dropped, f.answers, f.conflicts, f.runs = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs
+	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry
 	for _, raw := range c.Content {
 		f.store.keep(raw)
 	}
@@ -260,7 +309,7 @@ func (f *flowRun) own(ref *contract.ContentRef) {
 func (f *flowRun) taken(list []contract.CarriedExecution) []*execution {
 	var out []*execution
 	for _, e := range list {
-		x := &execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth, lineage: e.Lineage, resume: e.Agent}
+		x := &execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth, lineage: e.Lineage, resume: e.Resume}
 		for _, a := range e.Arrivals {
 			x.arrivals = append(x.arrivals, arrival{edge: a.Edge, lineage: a.Lineage, view: a.View})
 		}

@@ -18,6 +18,9 @@ func (f *flowRun) show(ctx workflow.Context) {
 
 // details is a Markdown table of the nodes that have run, run or wait.
 func (f *flowRun) details() string {
+	if f.flow == nil || f.sched == nil {
+		return "" // nothing is known yet
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s** · model `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
 		cell(f.flow.Name), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
@@ -49,7 +52,33 @@ func (f *flowRun) details() string {
 	if left := len(f.trace) + f.dropped + len(f.sched.running) + len(f.sched.pending) + len(f.sched.armed) - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
+	f.waits(&b)
 	return b.String()
+}
+
+// waits lists what the run waits for, each with what to send as an Update or a signal of the
+// kind's name.
+func (f *flowRun) waits(b *strings.Builder) {
+	if f.desk == nil || len(f.desk.requests) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n**Waits for %d %s.** Send the JSON as an Update, or a signal, of the kind's name.\n\n| kind | asked | JSON |\n|---|---|---|\n",
+		len(f.desk.requests), plural(len(f.desk.requests), "answer"))
+	for i := range f.desk.requests {
+		if i == maxRows {
+			fmt.Fprintf(b, "\n%d more\n", len(f.desk.requests)-i)
+			return
+		}
+		q := &f.desk.requests[i]
+		fmt.Fprintf(b, "| %s | %s | `%s` |\n", q.Kind, inCell.Replace(cut(q.Text, 200)), paste(q))
+	}
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
 }
 
 // cell keeps text from breaking a Markdown table.

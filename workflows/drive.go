@@ -75,9 +75,10 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if len(order) == 0 {
 			return f.stopped(failed)
 		}
-		x := f.first(ctx, order, children)
-		order = slices.DeleteFunc(order, func(o *execution) bool { return o == x })
-		note(f.finishChild(ctx, x, children[x]))
+		if x := f.first(ctx, order, children, failed == nil); x != nil {
+			order = slices.DeleteFunc(order, func(o *execution) bool { return o == x })
+			note(f.finishChild(ctx, x, children[x]))
+		}
 	}
 }
 
@@ -94,16 +95,23 @@ func (f *flowRun) stopped(failed error) error {
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: f.allAnswers()}
 }
 
-// first waits until one of the children has ended.
-func (f *flowRun) first(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture) *execution {
-	// The wait must outlive a cancellation: children end by themselves after one.
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
+// first waits until one of the children has ended. It returns nil where the run wants to
+// continue as new and has not asked them yet.
+func (f *flowRun) first(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture, mayAsk bool) *execution {
+	unasked := mayAsk && slices.ContainsFunc(order, func(x *execution) bool { return !x.asked })
 	var ended *execution
-	sel := workflow.NewSelector(ctx)
-	for _, x := range order {
-		sel.AddFuture(children[x], func(workflow.Future) { ended = x })
+	// The wait must outlive a cancellation: children end by themselves after one.
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := workflow.Await(quiet, func() bool {
+		i := slices.IndexFunc(order, func(x *execution) bool { return children[x].IsReady() })
+		if i >= 0 {
+			ended = order[i]
+		}
+		return ended != nil || unasked && ctx.Err() == nil && f.wants(ctx, 0)
+	})
+	if err != nil {
+		return nil
 	}
-	sel.Select(ctx)
 	return ended
 }
 
@@ -147,9 +155,9 @@ func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	if err != nil {
 		return err
 	}
-	if done.carry != nil {
+	if done.resume != nil {
 		f.sched.again(&execution{node: x.node, step: x.step, nth: x.nth, lineage: x.lineage,
-			arrivals: []arrival{{view: view}}, resume: done.carry})
+			arrivals: []arrival{{view: view}}, resume: done.resume})
 		return nil
 	}
 	if x.nth > 1 {
@@ -176,6 +184,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.Child
 	}
 	x.arrivals = []arrival{{view: view}}
 	in := branchInput(f.run, f.sched, x, &view)
+	in.Inbox = f.dispatchTo(x)
 	id := f.sched.id(x)
 	node := &f.flow.Nodes[x.node]
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
@@ -188,8 +197,11 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.Child
 // finishChild takes over what a chain came back with.
 func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflow.ChildWorkflowFuture) error {
 	var out contract.BranchResult
-	err := future.Get(ctx, &out)
+	// The child has ended; a cancellation must not hide how.
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := future.Get(quiet, &out)
 	f.sched.done(x)
+	f.returned(ctx, x, out.Unread)
 	if err != nil {
 		return f.childFailed(ctx, x, err)
 	}
@@ -212,7 +224,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflo
 			f.sched.noteRan(node, y.Step)
 		}
 		f.sched.again(&execution{node: node, step: y.Step, nth: y.Nth, lineage: x.lineage,
-			arrivals: []arrival{{view: view}}, resume: y.Agent})
+			arrivals: []arrival{{view: view}}, resume: y.Resume})
 		return nil
 	}
 	last := out.Executions[len(out.Executions)-1]

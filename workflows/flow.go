@@ -30,16 +30,25 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 	if err != nil {
 		return nil, wire(err)
 	}
-	if in.Carry != nil && workflow.GetInfo(ctx).ContinuedExecutionRunID == "" {
+	info := workflow.GetInfo(ctx)
+	if in.Carry != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}).Wire()
 	}
 	f := flowRun{run: newRun(ctx), status: "running"}
 	f.root = f.store.workflow
+	if err := f.serve(ctx, in); err != nil {
+		return nil, wire(err)
+	}
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
 	out, err := f.play(ctx, in)
+	if f.desk != nil {
+		if waited := f.desk.quiet(ctx); err == nil {
+			err = waited
+		}
+	}
 	switch {
 	case err == nil:
 		f.status = "completed"
@@ -59,42 +68,69 @@ type flowRun struct {
 	hash   string
 	status string
 	trace  []contract.Execution
+	// entry is set until the edges out of START are taken.
+	entry *contract.RoutingCarry
+	// rest is what a sub-agent goes on with in another run.
+	rest *contract.Carry
 	// answers are those at the run's entry.
 	answers   []contract.Answer
 	conflicts []contract.Conflict
 	// ended are the views of branches that have ended.
 	ended []arrival
+	// sent are messages that a branch has got and may come back with unread.
+	sent []dispatch
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int
 }
 
-func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
-	f.pace = newPace(ctx, in.MaxEvents)
+// serve makes the run the owner of its tree's requests, unless the run above says who is.
+func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
+	f.shared.Owner, f.shared.OnError = in.Owner, in.OnError
 	if in.Carry != nil {
-		f.restore(in.Carry)
-		if err := f.drive(ctx); err != nil {
-			return nil, err
-		}
-		return f.result()
+		f.shared.Owner, f.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
 	}
+	if f.shared.Owner != "" && f.shared.Owner != f.store.workflow {
+		return nil
+	}
+	f.shared.Owner = f.store.workflow
+	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.show, steered: f.assign,
+		known: func(node string) bool { return f.flow == nil || f.flow.Node(node) != nil }}
+	if in.Carry != nil {
+		f.desk.restore(ctx, in.Carry.Desk)
+	}
+	return f.desk.serve(ctx)
+}
+
+func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
+	f.limit = in.MaxEvents
+	if in.Carry != nil && in.Carry.Plan != nil {
+		f.restore(in.Carry)
+	} else if err := f.settle(ctx, in); err != nil {
+		return f.handOver(ctx, err)
+	}
+	if f.entry != nil {
+		if err := f.enter(ctx); err != nil {
+			return f.handOver(ctx, err)
+		}
+	}
+	if err := f.drive(ctx); err != nil {
+		return f.handOver(ctx, err)
+	}
+	return f.result()
+}
+
+// settle does what comes before the run's entry.
+func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.prepare(ctx, in); err != nil {
-		return nil, err
+		return err
 	}
 	first, err := f.accept(in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := f.connect(ctx); err != nil {
-		return nil, err
-	}
-	if err := f.enter(ctx, first); err != nil {
-		return nil, err
-	}
-	if err := f.drive(ctx); err != nil {
-		return nil, err
-	}
-	return f.result()
+	f.entry = &contract.RoutingCarry{View: first}
+	return f.connect(ctx)
 }
 
 // prepare settles plan and model. Where the input has both, no activity is needed.
@@ -228,10 +264,11 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 }
 
 // enter takes the edges out of START.
-func (f *flowRun) enter(ctx workflow.Context, first *contract.View) error {
-	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts)
+func (f *flowRun) enter(ctx workflow.Context) error {
+	first := f.entry.View
+	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
 	if err != nil {
-		if contract.Cancelled(err) {
+		if contract.Cancelled(err) || err == errYield {
 			return err
 		}
 		fail := contract.FailureOf(err)
@@ -240,7 +277,7 @@ func (f *flowRun) enter(ctx workflow.Context, first *contract.View) error {
 		}
 		return fail
 	}
-	f.answers = answers
+	f.answers, f.entry = answers, nil
 	return f.arrive(taken, 1, "", first)
 }
 
@@ -289,6 +326,9 @@ func (f *flowRun) report() contract.Status {
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()
+	}
+	if f.desk != nil {
+		f.desk.status(&s)
 	}
 	return s
 }

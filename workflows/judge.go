@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -21,16 +22,24 @@ type source struct {
 	step   int
 	output *contract.ContentRef
 	view   *contract.View
+	// x is nil for the entry.
+	x *step
 }
 
 // route decides which of a source's edges are taken: those without a question, and those
-// whose question a model answers with yes. All questions are asked at once.
-func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int, answers []contract.Answer, err error) {
-	futures := make([]workflow.Future, len(edges))
+// whose question a model answers with yes. All questions are asked at once. carry holds what
+// was answered before the run stopped in the middle, and takes what is answered now where it
+// stops again.
+func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contract.RoutingCarry) (taken []int, answers []contract.Answer, err error) {
+	verdicts := make([]*contract.Verdict, len(edges))
+	for i := range carry.Verdicts {
+		verdicts[carry.Verdicts[i].Place] = &carry.Verdicts[i]
+	}
+	judges := newGroup(ctx)
 	state, long := judgedState(from.view)
 	for i, e := range edges {
 		edge := &r.flow.Edges[e]
-		if edge.Question == "" {
+		if edge.Question == "" || verdicts[i] != nil {
 			continue
 		}
 		in := contract.JudgeInput{
@@ -41,27 +50,53 @@ func (r *run) route(ctx workflow.Context, from source, edges []int) (taken []int
 		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
 			return nil, nil, err
 		}
-		actx := r.options(ctx, fmt.Sprintf("%s/judge/%d", from.id, i+1),
-			fmt.Sprintf("%s · %s?", from.node, edge.ID), r.flow.Policy.ModelSeconds, 0)
-		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityJudge, in)
+		r.judge(judges, from, i, edge.ID, in, carry, verdicts)
+	}
+	if err = judges.wait(); err == errYield {
+		carry.Verdicts = nil
+		for _, v := range verdicts {
+			if v != nil {
+				carry.Verdicts = append(carry.Verdicts, *v)
+			}
+		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	for i, e := range edges {
-		if futures[i] == nil {
-			taken = append(taken, e)
-			continue
+		edge, v := &r.flow.Edges[e], verdicts[i]
+		if v != nil {
+			answers = append(answers, contract.Answer{Execution: from.id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
 		}
-		var out contract.JudgeResult
-		if err := futures[i].Get(ctx, &out); err != nil {
-			return nil, nil, err
-		}
-		r.usage.Add(out.Usage)
-		edge := &r.flow.Edges[e]
-		answers = append(answers, contract.Answer{Execution: from.id, Edge: edge.ID, Question: edge.Question, Yes: out.Yes, Reason: out.Reason})
-		if out.Yes {
+		if v == nil || v.Yes {
 			taken = append(taken, e)
 		}
 	}
 	return taken, answers, nil
+}
+
+// judge asks one question.
+func (r *run) judge(judges *group, from source, i int, edge string, in contract.JudgeInput, carry *contract.RoutingCarry, verdicts []*contract.Verdict) {
+	parked := contract.Parked{Place: i}
+	if k := slices.IndexFunc(carry.Parked, func(p contract.Parked) bool { return p.Place == i }); k >= 0 {
+		parked = carry.Parked[k]
+		carry.Parked = slices.Delete(carry.Parked, k, k+1)
+	}
+	judges.start(func(ctx workflow.Context) error {
+		var out contract.JudgeResult
+		err := r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
+			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, edge), r.flow.Policy.ModelSeconds, 0)
+			return workflow.ExecuteActivity(actx, contract.ActivityJudge, in).Get(ctx, &out)
+		})
+		switch {
+		case err == errYield:
+			carry.Parked = append(carry.Parked, parked)
+		case err == nil:
+			r.usage.Add(out.Usage)
+			verdicts[i] = &contract.Verdict{Place: i, Yes: out.Yes, Reason: out.Reason}
+		}
+		return err
+	})
 }
 
 // judgedState is the state for a judge: short values themselves, long ones by reference.
@@ -93,22 +128,38 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
-	out, err := r.visit(ctx, x)
-	if err != nil {
-		return done, r.failed(x, err)
+	routing := &contract.RoutingCarry{}
+	if x.resume != nil && x.resume.Routing != nil {
+		routing = x.resume.Routing
+		done.Execution = routing.Execution
+	} else {
+		out, err := r.visit(ctx, x)
+		if err != nil {
+			return done, r.failed(x, err)
+		}
+		if out.resume != nil {
+			done.resume = out.resume
+			return done, nil
+		}
+		say(x.view, contract.NodeOutput{
+			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
+		})
+		done.Truncated = out.truncated
+		done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
+		routing.SHA = out.ref.SHA
 	}
-	if out.carry != nil {
-		done.carry = out.carry
+	output := r.ref(routing.SHA)
+	if !r.store.has(routing.SHA) {
+		output = contract.ContentRef{SHA: routing.SHA} // it was given before the run went on here
+	}
+	taken, answers, err := r.route(ctx, source{
+		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x,
+	}, edges, routing)
+	if err == errYield {
+		routing.Execution = done.Execution
+		done.resume = &contract.Resume{Routing: routing}
 		return done, nil
 	}
-	say(x.view, contract.NodeOutput{
-		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
-	})
-	done.Truncated = out.truncated
-	done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
-	taken, answers, err := r.route(ctx, source{
-		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &out.ref, view: x.view,
-	}, edges)
 	if err != nil {
 		return done, r.failed(x, err)
 	}
@@ -120,8 +171,8 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 // continue as new, the state with which it goes on.
 type executed struct {
 	contract.Execution
-	taken []int
-	carry *contract.AgentCarry
+	taken  []int
+	resume *contract.Resume
 }
 
 // outcome is what a node gives.
@@ -131,8 +182,8 @@ type outcome struct {
 	data      json.RawMessage
 	exhausted bool
 	truncated bool
-	// carry is set instead where the node stopped between two turns.
-	carry *contract.AgentCarry
+	// resume is set instead where the node stopped in its middle.
+	resume *contract.Resume
 }
 
 // visit runs one node: the only place that tells node kinds apart.
@@ -140,6 +191,8 @@ func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
 	switch x.node.Kind {
 	case plan.KindAgent:
 		return r.agent(ctx, x)
+	case plan.KindAsk:
+		return r.ask(ctx, x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }

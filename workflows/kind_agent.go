@@ -23,17 +23,20 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 	if err := a.begin(); err != nil {
 		return outcome{}, err
 	}
+	if err := a.finishCalls(ctx); err != nil {
+		return a.stopped(err)
+	}
 	for {
 		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
-			return outcome{carry: a.carry()}, a.blame(err)
+			return outcome{resume: a.carry()}, a.blame(err)
 		}
-		res, msg, err := a.ask(ctx)
+		res, msg, err := a.model(ctx)
 		if err != nil {
-			return outcome{}, err
+			return a.stopped(err)
 		}
 		if len(msg.Calls) > 0 && !a.exhausted {
-			if err := a.call(ctx, msg, res.SHA); err != nil {
-				return outcome{}, err
+			if err := a.call(ctx, msg, res.SHA, nil); err != nil {
+				return a.stopped(err)
 			}
 			continue
 		}
@@ -65,14 +68,42 @@ type agentRun struct {
 	exhausted bool
 	errors    int
 	repairs   int
+	// under are the calls under way; halfway is what became of them where the agent stops in
+	// their middle. parked is the state of a model call that waits for an operator.
+	under   []*toolCall
+	halfway []contract.CarriedCall
+	parked  contract.Parked
+}
+
+// stopped is what an agent gives that failed, or gave way in its middle.
+func (a *agentRun) stopped(err error) (outcome, error) {
+	if err == errYield {
+		return outcome{resume: a.carry()}, nil
+	}
+	return outcome{}, err
+}
+
+// finishCalls goes on with the tool calls in whose middle the agent stopped.
+func (a *agentRun) finishCalls(ctx workflow.Context) error {
+	if a.halfway == nil {
+		return nil
+	}
+	last := a.thread.entries[len(a.thread.entries)-1]
+	msg, err := contract.DecodeMessage(last.raw)
+	if err != nil {
+		return err
+	}
+	carried := a.halfway
+	a.halfway = nil
+	return a.call(ctx, msg, last.sha, carried)
 }
 
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
 	a.thread = a.store.open(a.id)
-	if a.resume != nil {
-		a.restore(a.resume)
+	if a.resume != nil && a.resume.Agent != nil {
+		a.restore(a.resume.Agent)
 		return a.describe()
 	}
 	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{inputPart(&a.shared)}}
@@ -157,20 +188,28 @@ func boundTo(t *plan.Tool) string {
 	return t.Connection
 }
 
-// ask calls the model once.
-func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.Message, error) {
-	a.turn++
+// model calls the model once.
+func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, error) {
+	if a.parked.Failure == nil {
+		a.turn++
+		if err := a.steered(); err != nil {
+			return nil, nil, err
+		}
+	}
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
-	if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
-		return nil, nil, err
-	}
-	actx := a.options(ctx, fmt.Sprintf("%s/model/%d", a.id, a.turn),
-		fmt.Sprintf("%s · %s", a.node.ID, a.shared.Model), a.flow.Policy.ModelSeconds, 0)
 	var res contract.ModelResult
-	if err := workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res); err != nil {
+	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
+		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
+			return err
+		}
+		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.shared.Model), a.flow.Policy.ModelSeconds, 0)
+		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
+	})
+	if err != nil {
 		return nil, nil, err
 	}
+	a.parked = contract.Parked{}
 	a.profile.Body = nil
 	a.moved = true
 	a.usage.Add(res.Usage)
@@ -181,6 +220,16 @@ func (a *agentRun) ask(ctx workflow.Context) (*contract.ModelResult, *contract.M
 	a.store.record(a.thread, res.Message, res.SHA)
 	a.thread.mark()
 	return &res, msg, nil
+}
+
+// steered puts what people have written to the run since into the conversation.
+func (a *agentRun) steered() error {
+	for _, m := range a.messages(a.node.ID) {
+		if _, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // repair looks at an answer that should be JSON. It sends a wrong one back with its errors

@@ -26,10 +26,13 @@ type run struct {
 	usage contract.Usage
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
 	pace
+	requests
 }
 
 func newRun(ctx workflow.Context) *run {
-	return &run{store: newStore(ctx), calls: map[string]int{}}
+	r := &run{store: newStore(ctx), calls: map[string]int{}, pace: newPace(ctx), requests: newRequests(ctx)}
+	r.listen(ctx)
+	return r
 }
 
 // answer registers the queries of every run.
@@ -76,8 +79,8 @@ type step struct {
 	// strand is the chain that the execution belongs to.
 	strand string
 	view   *contract.View
-	// resume is set where the execution goes on between two turns.
-	resume *contract.AgentCarry
+	// resume is set where the execution goes on in its middle.
+	resume *contract.Resume
 }
 
 // fail makes a failure at the execution's node.

@@ -37,12 +37,12 @@ type execution struct {
 	node, step, nth int
 	lineage         string
 	arrivals        []arrival
-	// resume is set where the execution goes on between two turns.
-	resume *contract.AgentCarry
-	// asked says that the child that runs it was asked to yield; tries counts its starts
+	// resume is set where the execution goes on in its middle.
+	resume *contract.Resume
+	// child says that a child runs it. asked says that the child that runs it was asked to yield; tries counts its starts
 	// that failed because its id was taken.
-	asked bool
-	tries int
+	child, asked bool
+	tries        int
 }
 
 // arrival is an edge taken into a node, with what its branch knows.

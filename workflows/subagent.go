@@ -13,67 +13,98 @@ import (
 )
 
 // subAgent runs a flow of the bundle as a child run of type Flow. Its result is the tool's.
-func (a *agentRun) subAgent(ctx workflow.Context, c *contract.ToolCall, agent string, raw json.RawMessage) (func() (toolReply, error), error) {
+func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMessage) (toolReply, error) {
 	var args builtinArgs
 	if err := json.Unmarshal(raw, &args); err != nil || strings.TrimSpace(args.Question) == "" {
-		return toolError(`%s wants {"user_question": "…"}`, c.Name), nil
+		return toolError(`%s wants {"user_question": "…"}`, c.call.Name), nil
 	}
-	flow := closure(a.flow, agent)
+	flow := closure(c.flow, agent)
 	if flow == nil {
-		return nil, a.fail(a.step, contract.ClassConnection, "", "the flow has no agent %q", agent)
+		return toolReply{}, c.fail(c.step, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
-	src := a.source.Sub(agent)
-	return a.child(ctx, c, args.Question, contract.FlowRef{Plan: flow, Source: &src})
+	src := c.source.Sub(agent)
+	return c.child(ctx, args.Question, contract.FlowRef{Plan: flow, Source: &src})
 }
 
 // inlineAgent runs a flow that the model itself wrote. It is compiled like any document; what
 // is wrong with it goes back to the model.
-func (a *agentRun) inlineAgent(ctx workflow.Context, c *contract.ToolCall, args *builtinArgs, raw json.RawMessage) (func() (toolReply, error), error) {
+func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (toolReply, error) {
 	if strings.TrimSpace(args.Question) == "" || len(args.Agent) == 0 {
-		return toolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.Name), nil
+		return toolError(`%s wants {"user_question": "…", "agent_def": a whole agent definition}`, c.call.Name), nil
 	}
 	text := string(args.Agent)
 	var quoted string
 	if json.Unmarshal(args.Agent, &quoted) == nil {
 		text = quoted
 	}
-	return a.child(ctx, c, args.Question, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: a.flow.Dialect})
+	return c.child(ctx, args.Question, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.flow.Dialect})
 }
 
-// child starts a run of type Flow below this one.
-func (a *agentRun) child(ctx workflow.Context, c *contract.ToolCall, question string, flow contract.FlowRef) (func() (toolReply, error), error) {
-	if limit := a.flow.Limits.MaxDepth; a.shared.Depth >= limit {
+// child starts a run of type Flow below this one, or goes on with one that yielded.
+func (c *toolCall) child(ctx workflow.Context, question string, flow contract.FlowRef) (toolReply, error) {
+	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
 		return toolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
 	in := contract.RunInput{
-		V: contract.Version, Flow: flow, Input: question, Model: a.shared.Model,
-		Depth: a.shared.Depth + 1, ScriptRef: a.shared.Script,
+		V: contract.Version, Flow: flow, Input: question, Model: c.shared.Model, OnError: c.shared.OnError,
+		Depth: c.shared.Depth + 1, ScriptRef: c.shared.Script, Owner: c.shared.Owner, MaxEvents: c.shared.MaxEvents,
 	}
 	if flow.Text != "" {
-		for _, c := range a.flow.Connections {
+		for _, d := range c.flow.Connections {
 			in.DataConnections = append(in.DataConnections, contract.DataConnection{
-				ID: c.ID, Name: c.Name, Description: c.Description, Kind: c.Kind, URL: c.URL, Agent: c.Agent})
+				ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools})
 		}
 	}
-	if err := a.guard.admit(ctx, "the sub-agent's input", in); err != nil {
-		return nil, err
+	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
+	if c.carried.Child == nil {
+		c.calls[id]++
+		c.carried.Nth = c.calls[id]
+	} else if c.carried.Child.Plan != nil {
+		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: c.carried.Child}
 	}
-	id := fmt.Sprintf("%s/%s:%s", a.root, a.id, escapeID(c.ID))
-	if a.calls[id]++; a.calls[id] > 1 {
-		id = fmt.Sprintf("%s~%d", id, a.calls[id])
+	if c.carried.Nth > 1 {
+		id = fmt.Sprintf("%s~%d", id, c.carried.Nth)
 	}
-	future := workflow.ExecuteChildWorkflow(a.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", a.node.ID)), contract.WorkflowFlow, in)
-	return func() (toolReply, error) {
-		var out contract.RunResult
-		if err := future.Get(ctx, &out); err != nil {
-			return subAgentFailed(err)
+	if err := c.guard.admit(ctx, "the sub-agent's input", in); err != nil {
+		return toolReply{}, err
+	}
+	var out contract.RunResult
+	if err := c.await(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, &out); err != nil {
+		return subAgentFailed(err)
+	}
+	if out.Yielded != nil {
+		c.carried.Child = out.Yielded
+		return toolReply{}, errYield
+	}
+	c.usage.Add(out.Usage)
+	if out.ResultText != nil {
+		return toolReply{text: *out.ResultText}, nil
+	}
+	return toolReply{text: string(out.ResultData)}, nil
+}
+
+// await waits for a sub-agent. Where this run should stop, the sub-agent is asked to come
+// back with what it goes on with.
+func (c *toolCall) await(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult) error {
+	future := workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
+	asked := false
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	for !future.IsReady() {
+		if err := workflow.Await(quiet, func() bool {
+			return future.IsReady() || !asked && ctx.Err() == nil && c.wants(ctx, c.weight())
+		}); err != nil {
+			return err
 		}
-		a.usage.Add(out.Usage)
-		if out.ResultText != nil {
-			return toolReply{text: *out.ResultText}, nil
+		if !future.IsReady() {
+			asked = true
+			future.SignalChildWorkflow(ctx, contract.SignalYield, nil)
 		}
-		return toolReply{text: string(out.ResultData)}, nil
-	}, nil
+	}
+	return future.Get(quiet, out)
+}
+
+func toolError(format string, args ...any) toolReply {
+	return toolReply{text: fmt.Sprintf(format, args...), failed: true}
 }
 
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must mend it.

@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -13,50 +15,325 @@ import (
 
 // call runs the tool calls of one assistant's message and appends their results in the
 // order asked. Calls outside run in parallel; the interpreter's own tools take effect in
-// the order asked.
-func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
-	waits := make([]func() (toolReply, error), len(msg.Calls))
-	for i := range msg.Calls {
-		c := &msg.Calls[i]
-		if i >= maxCalls {
-			waits[i] = toolError("at most %d calls at once are made; ask again for the others", maxCalls)
-			continue
+// the order asked. carried is what became of each call before the run stopped in their middle.
+func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string, carried []contract.CarriedCall) error {
+	outside := newGroup(ctx)
+	calls := make([]*toolCall, len(msg.Calls))
+	for i := range calls {
+		calls[i] = &toolCall{agentRun: a, call: &msg.Calls[i], index: i, sha: sha}
+		if carried != nil {
+			calls[i].carried = carried[i]
 		}
-		if a.left == 0 {
-			waits[i] = func() (toolReply, error) {
-				return toolReply{text: "max_iterations reached", failed: true, free: true}, nil
-			}
-			continue
-		}
-		a.left--
-		wait, err := a.start(ctx, c, i, sha)
-		if err != nil {
-			return err
-		}
-		waits[i] = wait
 	}
+	a.under = calls
+	for _, c := range calls {
+		c.start(outside)
+	}
+	var failed error
+	for _, c := range calls {
+		if failed == nil || c.outside {
+			if err := c.finish(); err != nil && (failed == nil || failed == errYield) {
+				failed = err
+			}
+		}
+	}
+	if err := outside.wait(); err != nil && (failed == nil || err != errYield) {
+		failed = err
+	}
+	if failed == errYield {
+		a.halfway = nil
+		for _, c := range calls {
+			a.halfway = append(a.halfway, c.carry())
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return a.noteAll(calls)
+}
+
+// noteAll appends the replies of a message's calls to the thread.
+func (a *agentRun) noteAll(calls []*toolCall) error {
 	var last string
-	for i := range msg.Calls {
-		reply, err := waits[i]()
-		if err != nil {
+	for _, c := range calls {
+		if err := a.note(c.call, c.reply); err != nil {
 			return err
 		}
-		if err := a.note(&msg.Calls[i], reply); err != nil {
-			return err
-		}
-		if reply.failed && !reply.free {
+		if c.reply.failed && !c.reply.free {
 			a.errors++
-			last = reply.said()
-		} else if !reply.failed {
+			last = c.reply.said()
+		} else if !c.reply.failed {
 			a.errors = 0
 		}
 		if a.errors == a.cfg.MaxErrors {
 			return a.fail(a.step, contract.ClassToolErrors, "look at the node's transcript; mend the tool or the prompt",
-				"%d tool errors in a row, the last of %q: %s", a.errors, msg.Calls[i].Name, cut(last, 500))
+				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, cut(last, 500))
 		}
 	}
 	a.exhausted = a.left == 0
 	return nil
+}
+
+// toolCall is one call of an assistant's message.
+type toolCall struct {
+	*agentRun
+	call    *contract.ToolCall
+	index   int
+	sha     string
+	carried contract.CarriedCall
+	reply   toolReply
+	// outside says that the call runs beside the others; wait waits for it then.
+	outside bool
+	wait    func() error
+	done    bool
+	// args are those of a tool of the interpreter's own; condensed says that the value is
+	// shortened first.
+	args      builtinArgs
+	condensed bool
+}
+
+// start begins a call that runs beside the others, and decides what a call is answered that is
+// not made at all.
+func (c *toolCall) start(outside *group) {
+	if c.carried.Done {
+		c.settle(replyOf(c.carried.Reply))
+		return
+	}
+	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && !c.carried.Begun
+	if fresh {
+		if c.index >= maxCalls {
+			c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+			return
+		}
+		if c.left == 0 {
+			c.settle(toolReply{text: "max_iterations reached", failed: true, free: true})
+			return
+		}
+		c.left--
+		c.carried.Begun = true
+	}
+	args, problem := arguments(c.call.Arguments)
+	if problem != "" {
+		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
+		return
+	}
+	run := c.handler(args)
+	if run == nil {
+		return
+	}
+	c.outside = true
+	c.wait = outside.start(func(ctx workflow.Context) error {
+		reply, err := run(ctx)
+		if err == nil && !c.condensed {
+			c.settle(reply)
+		}
+		return err
+	})
+}
+
+// handler finds what runs a call outside. It returns nil for the interpreter's own tools, whose
+// effect comes in the order asked, and for a tool that there is not.
+func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolReply, error) {
+	for t := range c.cfg.Tools {
+		tool := &c.cfg.Tools[t]
+		if tool.As != c.call.Name {
+			continue
+		}
+		b := c.bound(tool)
+		return func(ctx workflow.Context) (toolReply, error) {
+			args, note, refused, err := c.confirm(ctx, tool, b, args)
+			if err != nil || refused != nil {
+				return orEmpty(refused), err
+			}
+			switch b.Connection.Kind {
+			case plan.ConnectionAgent:
+				return c.subAgent(ctx, b.Connection.Agent, args)
+			case plan.ConnectionClient:
+				return c.client(ctx, tool, b, args)
+			}
+			return c.tool(ctx, tool, b, args, note)
+		}
+	}
+	if slices.Contains(c.cfg.Builtins, c.call.Name) {
+		return c.builtin(args)
+	}
+	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.offered(), ", "))
+	return nil
+}
+
+func orEmpty(r *toolReply) toolReply {
+	if r == nil {
+		return toolReply{}
+	}
+	return *r
+}
+
+// finish waits for a call, or lets one of the interpreter's own take effect.
+func (c *toolCall) finish() error {
+	switch {
+	case c.done:
+		return nil
+	case c.outside:
+		if err := c.wait(); err != nil || c.done {
+			return err
+		}
+	}
+	c.settle(c.effect())
+	return nil
+}
+
+func (c *toolCall) settle(r toolReply) { c.reply, c.done = r, true }
+
+// refuse answers a call that cannot be made.
+func (c *toolCall) refuse(format string, args ...any) {
+	c.settle(toolReply{text: fmt.Sprintf(format, args...), failed: true})
+}
+
+// carry is what the next run must know of the call.
+func (c *toolCall) carry() contract.CarriedCall {
+	if !c.done {
+		return c.carried
+	}
+	return contract.CarriedCall{Done: true, Reply: &contract.CallReply{
+		Message: c.reply.raw, Text: c.reply.text, Parts: c.reply.parts, Failed: c.reply.failed, Free: c.reply.free}}
+}
+
+func replyOf(r *contract.CallReply) toolReply {
+	out := toolReply{raw: r.Message, text: r.Text, parts: r.Parts, failed: r.Failed, free: r.Free}
+	if out.raw != nil {
+		out.sha = contract.SHA(out.raw)
+	}
+	return out
+}
+
+// id is that of the call's activity of a kind.
+func (c *toolCall) id(kind string) string {
+	return fmt.Sprintf("%s/%s/%d.%d", c.step.id, kind, c.turn, c.index+1)
+}
+
+// attempted makes the call outside, again when an operator has mended what was wrong.
+func (c *toolCall) attempted(ctx workflow.Context, kind string, do func(id string) error) error {
+	var parked contract.Parked
+	if c.carried.Parked != nil {
+		parked = *c.carried.Parked
+	}
+	err := c.attempt(ctx, c.step, c.id(kind), &parked, c.weight(), do)
+	c.carried.Parked = nil
+	if err == errYield {
+		c.carried.Parked = &parked
+	}
+	return err
+}
+
+// weight is what the agent would carry, as far as it is known.
+func (c *toolCall) weight() int {
+	n := c.thread.bytes
+	for _, o := range c.under {
+		n += len(o.reply.raw) + len(o.reply.text) + len(o.carried.Value)
+	}
+	return n
+}
+
+// confirm asks a person where the flow or the worker's rules want it. It gives the arguments
+// with which the call is made, or the reply of one that is refused.
+func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (json.RawMessage, string, *toolReply, error) {
+	need, limit := tool.Confirm, 0
+	for _, rule := range b.Confirm {
+		if rule.Name == tool.Name {
+			need, limit = true, rule.LimitSeconds
+		}
+	}
+	if !need {
+		return args, "", nil, nil
+	}
+	decision := c.carried.Decision
+	if decision == nil {
+		req := contract.Request{
+			ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
+			Text:      fmt.Sprintf("%s wants to call %s%s", c.node.ID, tool.As, inWords(args)),
+			Catalogue: b.Catalogue, LimitSeconds: limit,
+		}
+		c.describeCall(&req, tool, args)
+		reply, err := c.request(ctx, c.step, req, c.weight())
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if decision = reply.Confirm; decision == nil {
+			no := false
+			decision = &contract.ConfirmAnswer{Approve: &no, Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
+		}
+		c.carried.Decision = decision
+	}
+	if !*decision.Approve {
+		text := "a person refused the call of " + tool.As
+		if decision.Reason != "" {
+			text += ": " + decision.Reason
+		}
+		return nil, "", &toolReply{text: text, failed: true, free: true}, nil
+	}
+	if len(decision.Arguments) == 0 {
+		return args, "", nil, nil
+	}
+	edited := compacted(decision.Arguments)
+	if bytes.Equal(edited, compacted(args)) {
+		return args, "", nil, nil
+	}
+	note := "[a person changed the arguments to " + cut(string(edited), 4<<10) + "]\n"
+	if decision.Reason != "" {
+		note = "[a person changed the arguments to " + cut(string(edited), 4<<10) + ": " + cut(decision.Reason, 1<<10) + "]\n"
+	}
+	return edited, note, nil, nil
+}
+
+// describeCall says in a request which call it is about.
+func (c *toolCall) describeCall(req *contract.Request, tool *plan.Tool, args json.RawMessage) {
+	req.Tool, req.Name, req.Connection = tool.As, tool.Name, boundTo(tool)
+	if len(args) <= maxShown {
+		req.Arguments = args
+		return
+	}
+	ref := c.ref(c.sha)
+	req.Call = &ref
+}
+
+// maxShown is how long the arguments are that a request shows itself.
+const maxShown = 16 << 10
+
+// inWords is what a person reads of arguments.
+func inWords(args json.RawMessage) string {
+	if string(args) == "{}" {
+		return ""
+	}
+	return " with " + cut(string(args), 300)
+}
+
+// client has a client of the run execute a tool.
+func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bound, args json.RawMessage) (toolReply, error) {
+	limit := 0
+	for i := range b.Connection.Tools {
+		if b.Connection.Tools[i].Name == tool.Name {
+			limit = b.Connection.Tools[i].LimitSeconds
+		}
+	}
+	req := contract.Request{
+		ID: c.id("client"), Kind: contract.RequestToolResult, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
+		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
+	}
+	c.describeCall(&req, tool, args)
+	reply, err := c.request(ctx, c.step, req, c.weight())
+	switch {
+	case err != nil:
+		return toolReply{}, err
+	case reply.ToolResult == nil:
+		return toolReply{text: fmt.Sprintf("no client ran the tool within %d seconds", limit), failed: true}, nil
+	case reply.ToolResult.Error != "":
+		return toolReply{text: reply.ToolResult.Error, failed: true}, nil
+	}
+	var text string
+	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
+		return toolReply{text: text}, nil
+	}
+	return toolReply{text: string(unescape(reply.ToolResult.Result))}, nil
 }
 
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000
@@ -86,14 +363,6 @@ func (r *toolReply) said() string {
 	return m.Text
 }
 
-func toolError(format string, args ...any) func() (toolReply, error) {
-	return answered(toolReply{text: fmt.Sprintf(format, args...), failed: true})
-}
-
-func answered(r toolReply) func() (toolReply, error) {
-	return func() (toolReply, error) { return r, nil }
-}
-
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 	if reply.raw != nil {
@@ -106,28 +375,6 @@ func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 	}
 	_, err := a.store.write(a.thread, &m)
 	return err
-}
-
-// start begins one tool call and returns how to wait for its reply.
-func (a *agentRun) start(ctx workflow.Context, c *contract.ToolCall, i int, sha string) (func() (toolReply, error), error) {
-	args, problem := arguments(c.Arguments)
-	if problem != "" {
-		return toolError("the arguments of %s are no JSON object: %s; call it again with an object", c.Name, problem), nil
-	}
-	for t := range a.cfg.Tools {
-		if tool := &a.cfg.Tools[t]; tool.As == c.Name {
-			if b := a.bound(tool); b.Connection.Kind == plan.ConnectionAgent {
-				return a.subAgent(ctx, c, b.Connection.Agent, args)
-			}
-			return a.tool(ctx, c, tool, i, args, sha)
-		}
-	}
-	for _, b := range a.cfg.Builtins {
-		if b == c.Name {
-			return a.builtin(ctx, c, i, args, sha)
-		}
-	}
-	return toolError("there is no tool %q; there are: %s", c.Name, strings.Join(a.offered(), ", ")), nil
 }
 
 // offered lists the names of the node's tools.
@@ -153,49 +400,53 @@ func arguments(text string) (json.RawMessage, string) {
 }
 
 // tool calls a tool outside, as an activity.
-func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool, i int, args json.RawMessage, sha string) (func() (toolReply, error), error) {
-	b := a.bound(t)
-	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.ID, As: t.As}
-	if len(args) > maxInline {
+func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, args json.RawMessage, note string) (toolReply, error) {
+	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
+	if len(args) > maxInline && note == "" {
 		// History has them already, in the message that asks for the call.
-		ref := a.ref(sha)
+		ref := c.ref(c.sha)
 		in.Arguments, in.Call = nil, &ref
-	}
-	if err := a.guard.admit(ctx, "the call of "+c.Name, in); err != nil {
-		return nil, err
 	}
 	attempts := int32(0)
 	if b.RetryNever {
 		attempts = 1
 	}
-	actx := a.options(ctx, fmt.Sprintf("%s/tool/%d.%d", a.id, a.turn, i+1),
-		fmt.Sprintf("%s · %s", a.node.ID, c.Name), a.flow.Policy.ToolSeconds, attempts)
-	future := workflow.ExecuteActivity(actx, contract.ActivityTool, in)
-	return func() (toolReply, error) {
-		var out contract.ToolResult
-		if err := future.Get(ctx, &out); err != nil {
-			return a.toolFailed(b, err)
+	var out contract.ToolResult
+	var reply *toolReply
+	err := c.attempted(ctx, "tool", func(id string) error {
+		if err := c.guard.admit(ctx, "the call of "+c.call.Name, in); err != nil {
+			return err
 		}
-		return toolReply{raw: out.Message, sha: out.SHA, failed: out.Error}, nil
-	}, nil
+		actx := c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts)
+		err := workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out)
+		if err == nil {
+			return nil
+		}
+		reply, err = c.toolFailed(b, err)
+		return err
+	})
+	if err != nil || reply != nil {
+		return orEmpty(reply), err
+	}
+	return toolReply{raw: out.Message, sha: out.SHA, failed: out.Error}, nil
 }
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes
-// back to it; what an operator must mend fails the node.
-func (a *agentRun) toolFailed(b *contract.Bound, err error) (toolReply, error) {
+// back to it as a reply; what an operator must mend stays an error.
+func (a *agentRun) toolFailed(b *contract.Bound, err error) (*toolReply, error) {
 	if contract.Cancelled(err) {
-		return toolReply{}, err
+		return nil, err
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return toolReply{text: f.Error(), failed: true}, nil
+		return &toolReply{text: f.Error(), failed: true}, nil
 	}
-	if b.RetryNever && (contract.Retryable(f.Class)) {
-		return toolReply{text: "outcome unknown: " + f.Text +
+	if b.RetryNever && contract.Retryable(f.Class) {
+		return &toolReply{text: "outcome unknown: " + f.Text +
 			"; the call may or may not have taken effect and is not repeated", failed: true}, nil
 	}
-	return toolReply{}, err
+	return nil, err
 }
 
 // cut shortens text for a message.

@@ -23,8 +23,10 @@ type BranchInput struct {
 	Order []int `json:"order"`
 	// Edges holds the index of Plan's edges in the whole flow.
 	Edges []int `json:"edges"`
-	// Agent, if set, is the first execution's state between two turns.
-	Agent *AgentCarry `json:"agent,omitempty"`
+	// Resume, if set, is the state in which the first execution goes on.
+	Resume *Resume `json:"resume,omitempty"`
+	// Inbox are messages for the agents of the chain.
+	Inbox []Inbound `json:"inbox,omitempty"`
 	// Others are the nodes that other live branches can reach: the chain comes back
 	// before it runs one.
 	Others []string `json:"others,omitempty"`
@@ -42,6 +44,10 @@ type Shared struct {
 	Input ContentRef `json:"input"`
 	// MaxEvents is that of [RunInput].
 	MaxEvents int `json:"max_events,omitempty"`
+	// Owner is the workflow id of the run that owns all requests of the tree; OnError is park
+	// or fail, see [RunInput].
+	Owner   string `json:"owner"`
+	OnError string `json:"on_error,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
@@ -60,6 +66,8 @@ type Bound struct {
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
 	// RetryNever: a call whose outcome is unknown is not repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
+	// Confirm are the tools whose calls need a person's yes by the worker's rules.
+	Confirm []ConfirmRule `json:"confirm,omitempty"`
 }
 
 // Count says how often a node ran at a step.
@@ -125,10 +133,12 @@ type BranchResult struct {
 	// on a closed run.
 	View     View              `json:"view"`
 	Messages []json.RawMessage `json:"messages,omitempty"`
-	// Yielded, if set, is an execution that came back between two turns: behind
-	// Executions, it goes on from there.
+	// Yielded, if set, is an execution that came back in its middle: behind Executions, it
+	// goes on from there.
 	Yielded *CarriedExecution `json:"yielded,omitempty"`
-	Usage   Usage             `json:"usage"`
+	// Unread are the messages of the inbox that no model call has had.
+	Unread []Inbound `json:"unread,omitempty"`
+	Usage  Usage     `json:"usage"`
 }
 
 // Execution is one execution of a node, as the trace keeps it.
@@ -165,6 +175,16 @@ type Status struct {
 	// Conflicts are concurrent writes of one key that met at a join.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
+	// Requests are what the run waits for, in the order in which they were opened.
+	Requests []Request `json:"requests,omitempty"`
+	// Answered are the last requests that have their answers.
+	Answered []Answered `json:"answered,omitempty"`
+	// Inbox are messages that no model call has had yet.
+	Inbox []Inbound `json:"inbox,omitempty"`
+	// Rejected counts signals that were no answer to anything; Rejects says why, of the last
+	// ten.
+	Rejected int      `json:"rejected,omitempty"`
+	Rejects  []string `json:"rejects,omitempty"`
 }
 
 // Conflict is two concurrent writes of one key; Kept won. Value is what Dropped wrote, SHA

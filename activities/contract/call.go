@@ -116,6 +116,8 @@ type CatalogueResult struct {
 	Resolved plan.Connection `json:"resolved"`
 	// RetryNever says that the connection's calls must not be repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
+	// Confirm are those of the names whose calls need a person's yes.
+	Confirm []ConfirmRule `json:"confirm,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.
@@ -129,6 +131,8 @@ type ToolSpec struct {
 	Description string `json:"description,omitempty"`
 	// Schema is the JSON Schema of the arguments object.
 	Schema json.RawMessage `json:"schema"`
+	// Result is the JSON Schema of a client-side tool's result, if it declares one.
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
 // ToolInput is the input of the activity Tool: one call of one tool.
@@ -142,6 +146,8 @@ type ToolInput struct {
 	// CallID and As are the model's names for the call and the tool.
 	CallID string `json:"call_id"`
 	As     string `json:"as"`
+	// Note, if set, stands before the tool's answer: what a person changed about the call.
+	Note string `json:"note,omitempty"`
 }
 
 // ToolResult is the result of the activity Tool: the tool's message, encoded. An error
@@ -220,7 +226,7 @@ func (in ModelInput) Weight() int {
 
 // Weight bounds how many bytes the input holds when it is encoded, without encoding it.
 func (in ToolInput) Weight() int {
-	return weighed + 6*(len(in.Name)+len(in.As)+len(in.CallID)+len(in.Arguments)+len(in.Connection.URL)+
+	return weighed + 6*(len(in.Name)+len(in.As)+len(in.CallID)+len(in.Arguments)+len(in.Note)+len(in.Connection.URL)+
 		len(in.Connection.Description)+len(in.Connection.Name)+len(in.Connection.ID))
 }
 

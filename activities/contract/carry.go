@@ -19,6 +19,10 @@ type AgentCarry struct {
 	Errors    int              `json:"errors,omitempty"`
 	Repairs   int              `json:"repairs,omitempty"`
 	Exhausted bool             `json:"exhausted,omitempty"`
+	// Calls are those of the last message where the agent stopped in their middle.
+	Calls []CarriedCall `json:"calls,omitempty"`
+	// Parked is the model call that waits for an operator.
+	Parked *Parked `json:"parked,omitempty"`
 }
 
 // CarriedMessage is a thread's message. Own says that workflow code wrote it.
@@ -52,6 +56,10 @@ type Carry struct {
 	SubAgents []SubAgentCount `json:"sub_agents,omitempty"`
 	// Runs is how often the run has continued as new.
 	Runs int `json:"runs"`
+	// Desk holds requests and answers, at the run that owns them.
+	Desk *DeskCarry `json:"desk,omitempty"`
+	// Entry is set where the edges out of START are still being judged.
+	Entry *RoutingCarry `json:"entry,omitempty"`
 }
 
 // SubAgentCount says how often a child id was used.
@@ -67,7 +75,8 @@ type CarriedExecution struct {
 	Nth      int              `json:"nth,omitempty"`
 	Lineage  string           `json:"lineage,omitempty"`
 	Arrivals []CarriedArrival `json:"arrivals"`
-	Agent    *AgentCarry      `json:"agent,omitempty"`
+	// Resume is set where the execution goes on in its middle.
+	Resume *Resume `json:"resume,omitempty"`
 }
 
 // CarriedArrival is an edge taken into a node.

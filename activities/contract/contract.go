@@ -33,6 +33,7 @@ const (
 	ActivityTool     = "Tool"
 	ActivityJudge    = "Judge"
 	ActivityCondense = "Condense"
+	ActivityCheck    = "CheckAnswer"
 )
 
 // Queries, answered by every run of either workflow type.
@@ -68,6 +69,10 @@ type RunInput struct {
 	DataConnections []DataConnection `json:"data_connections,omitempty"`
 	// MaxSteps, if positive, replaces the plan's limit.
 	MaxSteps int `json:"max_steps,omitempty"`
+	// OnError is what happens when something fails that an operator must mend, an expired
+	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
+	// the run.
+	OnError string `json:"on_error,omitempty"`
 	// Depth is how many runs are above this one; set by the interpreter.
 	Depth int `json:"depth,omitempty"`
 	// MaxEvents, if positive, is the history length from which the run continues as new;
@@ -75,6 +80,9 @@ type RunInput struct {
 	MaxEvents int `json:"max_events,omitempty"`
 	// Carry is what the run before this one carried over; set by the interpreter.
 	Carry *Carry `json:"carry,omitempty"`
+	// Owner is the workflow id of the run that owns the tree's requests; set by the
+	// interpreter.
+	Owner string `json:"owner,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 }
@@ -122,6 +130,10 @@ type RunResult struct {
 	FlowHash string   `json:"flow_hash"`
 	// Model is the model that the run used where a node names none.
 	Model string `json:"model,omitempty"`
+	// Unread are messages to the run that no model call has had.
+	Unread []Inbound `json:"unread,omitempty"`
+	// Yielded is what a sub-agent goes on with in another run; the interpreter alone sees it.
+	Yielded *Carry `json:"yielded,omitempty"`
 }
 
 // ExitOutput is what one execution of an exit node gave.

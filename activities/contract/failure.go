@@ -41,6 +41,12 @@ const (
 	ClassToolErrors          = "tool_errors"
 	ClassConditionUnparsable = "condition_unparsable"
 	ClassOutputSchema        = "OutputSchemaValidationError"
+	// ClassNoAnswer: nobody answered a request within its limit.
+	ClassNoAnswer = "no_answer"
+
+	// Of an answer to a request; the run itself goes on.
+	ClassUnknownRequest  = "unknown_request"
+	ClassAlreadyAnswered = "already_answered"
 
 	// Cancelled marks what was cancelled. Temporal's own type carries it.
 	ClassCancelled = "cancelled"

@@ -22,6 +22,8 @@ type DataConnection struct {
 	Config *DataConnectionConfig `json:"config,omitempty"`
 	URL    string                `json:"url,omitempty"`
 	Agent  string                `json:"agent,omitempty"`
+	// Tools are those that the client itself runs; kind is client then.
+	Tools []plan.ClientTool `json:"tools,omitempty"`
 }
 
 // DataConnectionConfig is the config object of Continuum's data connections.
@@ -33,7 +35,7 @@ type DataConnectionConfig struct {
 // Connection is the connection in the plan's words. It fails where type and kind say
 // nothing that the plan knows.
 func (d *DataConnection) Connection() (plan.Connection, error) {
-	c := plan.Connection{ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent}
+	c := plan.Connection{ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools}
 	if d.Config != nil {
 		if c.URL == "" {
 			c.URL = d.Config.URL
@@ -43,12 +45,16 @@ func (d *DataConnection) Connection() (plan.Connection, error) {
 		}
 	}
 	switch {
+	case d.Type == 0 && c.Kind == plan.ConnectionClient:
+		if len(c.Tools) == 0 {
+			return c, fmt.Errorf("data_connections: %q is of kind client and has no tools", d.ID)
+		}
 	case d.Type == 2 || c.Kind == plan.ConnectionAgent:
 		c.Kind = plan.ConnectionAgent
 	case d.Type == 1 || d.Type == 0 && (c.Kind == "" || c.Kind == plan.ConnectionMCP):
 		c.Kind = plan.ConnectionMCP
 	default:
-		return c, fmt.Errorf("data_connections: %q has type %d and kind %q, want type 1 (MCP) or 2 (sub-agent)", d.ID, d.Type, d.Kind)
+		return c, fmt.Errorf("data_connections: %q has type %d and kind %q, want type 1 (MCP) or 2 (sub-agent), or kind client", d.ID, d.Type, d.Kind)
 	}
 	if c.ID == "" {
 		return c, fmt.Errorf("data_connections: a connection has no id")
@@ -96,6 +102,8 @@ func (in *RunInput) check() error {
 	switch {
 	case sources != 1:
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
+	case in.OnError != "" && in.OnError != OnErrorPark && in.OnError != OnErrorFail:
+		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}

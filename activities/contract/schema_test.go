@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
@@ -30,8 +31,8 @@ var published = []struct {
 	// required replaces the fields without omitempty.
 	required []string
 }{
-	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "script_ref"}, required: []string{"v", "flow"}},
-	{file: "run-result", v: RunResult{}},
+	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "owner", "script_ref"}, required: []string{"v", "flow"}},
+	{file: "run-result", v: RunResult{}, inner: []string{"yielded"}},
 	{file: "failure", v: Failure{}},
 	{file: "status", v: Status{}},
 	{file: "transcript-query", v: TranscriptQuery{}, input: true, required: []string{}},
@@ -39,6 +40,11 @@ var published = []struct {
 	{file: "content-query", v: ContentQuery{}, input: true},
 	{file: "content-page", v: ContentPage{}},
 	{file: "message", v: Message{}},
+	{file: "message-answer", v: MessageAnswer{}, input: true},
+	{file: "tool-result-answer", v: ToolResultAnswer{}, input: true},
+	{file: "confirm-answer", v: ConfirmAnswer{}, input: true},
+	{file: "retry-answer", v: RetryAnswer{}, input: true},
+	{file: "receipt", v: Receipt{}},
 }
 
 // constraints narrow fields beyond their Go types, by Type.Field.
@@ -47,6 +53,8 @@ var constraints = map[string]map[string]any{
 	"RunResult.Status":     {"const": "completed"},
 	"Message.Role":         {"enum": []string{RoleUser, RoleAssistant, RoleTool}},
 	"Status.Status":        {"enum": []string{"running", "completed", "failed", "cancelled"}},
+	"Request.Kind":         {"enum": Requests},
+	"RunInput.OnError":     {"enum": []string{"", OnErrorPark, OnErrorFail}},
 	"RunInput.MaxSteps":    {"minimum": 0},
 	"RunInput.MaxEvents":   {"minimum": 0},
 	"RunInput.Model":       {"pattern": "^$|^script$|^[^/]+/.+$"},
@@ -186,6 +194,9 @@ func (s *schemer) of(t reflect.Type, omitted bool) map[string]any {
 	}
 	if t == reflect.TypeOf(json.RawMessage{}) {
 		return map[string]any{}
+	}
+	if t == reflect.TypeOf(time.Time{}) {
+		return map[string]any{"type": "string", "format": "date-time"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -13,6 +13,7 @@ import (
 const (
 	SettingConnections  = "connections"
 	SettingTools        = "tools"
+	SettingConfirm      = "confirm"
 	SettingAllowPrivate = "allow_private"
 	SettingAllowHosts   = "allow_hosts"
 )
@@ -33,6 +34,9 @@ type Settings struct {
 	// Tools maps the name of a tool that a flow binds to no connection to the id of the
 	// connection that has it.
 	Tools map[string]string
+	// Confirm are the rules that say which tools need a person's yes, by a name of the
+	// operator's.
+	Confirm map[string]ConfirmRule
 	// AllowPrivate lets URLs that a flow or a run supplies lead to private, loopback and
 	// link-local addresses.
 	AllowPrivate bool
@@ -48,6 +52,18 @@ type Settings struct {
 	// BaseEnv is what every command gets of the worker's environment: PATH and HOME and
 	// nothing else. Without PATH it is /usr/local/bin:/usr/bin:/bin.
 	BaseEnv map[string]string
+}
+
+// ConfirmRule says of some tools that every call needs a person's yes, or none of them.
+type ConfirmRule struct {
+	// Tools are patterns of tool names, as in path.Match: "send_*".
+	Tools []string
+	// Connections are patterns of connection ids; empty means all.
+	Connections []string
+	// LimitSeconds, if positive, is how long a call waits; no answer means no.
+	LimitSeconds int
+	// Never exempts the tools from other rules.
+	Never bool
 }
 
 // Connection is one server of the operator's.
@@ -138,6 +154,9 @@ func (s Settings) check() error {
 		if _, ok := s.Connections[id]; !ok {
 			p.add("%s.%s: no connection %q; known: %s", SettingTools, name, id, s.known())
 		}
+	}
+	for name, r := range s.Confirm {
+		r.check(&p, SettingConfirm+"."+name)
 	}
 	for _, h := range s.AllowHosts {
 		if h == "" || strings.ContainsAny(h, "/@ *") {

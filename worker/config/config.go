@@ -72,6 +72,8 @@ type Config struct {
 	Providers   map[string]Provider
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Confirm are rules by a name of the operator's.
+	Confirm map[string]ConfirmRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
@@ -120,6 +122,14 @@ type Provider struct {
 	MaxBodyBytes int
 }
 
+// ConfirmRule says which tools need a person's yes; see [tool.ConfirmRule].
+type ConfirmRule struct {
+	Tools        []string
+	Connections  []string
+	LimitSeconds int
+	Never        bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -151,7 +161,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
+		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -124,6 +124,10 @@ func (c *Config) Tool() (tool.Settings, error) {
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
 	}
+	out.Confirm = map[string]tool.ConfirmRule{}
+	for name, r := range c.Confirm {
+		out.Confirm[name] = tool.ConfirmRule(r)
+	}
 	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
 		at, s := "connections."+id, c.Connections[id]
 		out.Connections[id] = tool.Connection{

@@ -80,5 +80,11 @@ var records = []record{
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
+	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
+		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},
+		{"connections", "ids of the connections that have them; default: all", many(func(r *ConfirmRule) *[]string { return &r.Connections })},
+		{"limit_seconds", "how long a call waits; no answer means no; default: without limit", count(func(r *ConfirmRule) *int { return &r.LimitSeconds })},
+		{"never", "true: these tools need no yes, whatever other rules say", yes(func(r *ConfirmRule) *bool { return &r.Never })},
+	}},
 	tools{},
 }

@@ -95,6 +95,10 @@ func (c *checker) nodes() map[string]bool {
 		switch n.Kind {
 		case KindAgent:
 			c.agent(n)
+		case KindAsk:
+			if n.Ask == nil || n.Ask.Text == "" {
+				c.add("node %q asks nothing: it has no ask.text", n.ID)
+			}
 		default:
 			c.add("node %q has the kind %q, which this build does not know", n.ID, n.Kind)
 		}

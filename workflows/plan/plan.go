@@ -58,6 +58,9 @@ type Kind string
 const (
 	// KindAgent is a model that may call tools until it answers; configured by [Agent].
 	KindAgent Kind = "agent"
+	// KindAsk asks a person and waits for the answer, which is the node's output;
+	// configured by [Ask].
+	KindAsk Kind = "ask"
 )
 
 // Node is one step of a flow. The field named like its kind is set.
@@ -73,6 +76,15 @@ type Node struct {
 	// nothing that lives can still reach it.
 	Deferred bool   `json:"deferred,omitempty"`
 	Agent    *Agent `json:"agent,omitempty"`
+	Ask      *Ask   `json:"ask,omitempty"`
+}
+
+// Ask configures a node of [KindAsk].
+type Ask struct {
+	// Text is the question, shown to whoever answers.
+	Text string `json:"text"`
+	// LimitSeconds, if positive, is how long to wait; then the node fails.
+	LimitSeconds int `json:"limit_seconds,omitempty"`
 }
 
 // Edge is control flow from one node to another.
@@ -138,6 +150,8 @@ type Tool struct {
 	// Connection is the id of the connection that has the tool. Empty: the worker's
 	// configuration maps the tool by its name.
 	Connection string `json:"connection,omitempty"`
+	// Confirm makes every call wait for a person's yes.
+	Confirm bool `json:"confirm,omitempty"`
 }
 
 // Output asks a node's answer to be JSON.
@@ -154,6 +168,8 @@ type Output struct {
 const (
 	ConnectionMCP   = "mcp"
 	ConnectionAgent = "agent"
+	// ConnectionClient marks tools that a client of the run executes.
+	ConnectionClient = "client"
 )
 
 // Connection is where tools come from.
@@ -169,6 +185,21 @@ type Connection struct {
 	URL string `json:"url,omitempty"`
 	// Agent is the id of a flow in [Flow.Agents].
 	Agent string `json:"agent,omitempty"`
+	// Tools are those of a connection of kind client.
+	Tools []ClientTool `json:"tools,omitempty"`
+}
+
+// ClientTool is a tool that a client of the run executes: a call opens a request, and the
+// client's answer is the tool's result.
+type ClientTool struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Schema is the JSON Schema of the arguments object, Result that of the result. Absent:
+	// anything.
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	// LimitSeconds, if positive, is how long a call waits for its result.
+	LimitSeconds int `json:"limit_seconds,omitempty"`
 }
 
 // Limits bound a run. All are at least 1.

@@ -1,0 +1,296 @@
+package contract
+
+import (
+	"encoding/json"
+	"time"
+
+	"weft/workflows/plan"
+)
+
+// The kinds of requests that a run can have open. Updates and signals that answer them have
+// the same names.
+const (
+	// RequestMessage asks a person; answered by a [MessageAnswer].
+	RequestMessage = "message"
+	// RequestToolResult asks a client to run a tool; answered by a [ToolResultAnswer].
+	RequestToolResult = "tool_result"
+	// RequestConfirm asks whether a tool may be called; answered by a [ConfirmAnswer].
+	RequestConfirm = "confirm"
+	// RequestRetry asks an operator to mend something; answered by a [RetryAnswer].
+	RequestRetry = "retry"
+)
+
+// Requests are the kinds, in the order in which they are listed.
+var Requests = []string{RequestMessage, RequestToolResult, RequestConfirm, RequestRetry}
+
+// Signals between the runs of one tree. The run at its root owns all requests: the others
+// announce theirs to it and wait.
+const (
+	// SignalRequest announces a [Request] to the owner; again after every resumption.
+	SignalRequest = "request"
+	// SignalClose tells the owner by a [RequestID] that nobody waits for a request any more.
+	SignalClose = "close"
+	// SignalReply brings a [Reply] from the owner to the run that waits.
+	SignalReply = "reply"
+	// SignalSteer brings an [Inbound] from the owner to a branch.
+	SignalSteer = "steer"
+)
+
+// What a run does when something fails that an operator must mend.
+const (
+	// OnErrorPark opens a request of kind retry and waits.
+	OnErrorPark = "park"
+	// OnErrorFail fails the run.
+	OnErrorFail = "fail"
+)
+
+// Parks says whether a failure of a class is one that an operator mends, so that the call
+// can be made again: nothing is wrong with what was asked.
+func Parks(class string) bool {
+	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection
+}
+
+// RequestID names a request.
+type RequestID struct {
+	ID string `json:"id"`
+}
+
+// Request is something that a run waits for from outside.
+type Request struct {
+	// ID is stable: it names the execution that waits and what is asked, and stays the same
+	// when the run continues as new.
+	ID string `json:"id"`
+	// Kind is message, tool_result, confirm or retry.
+	Kind string `json:"kind"`
+	// Node, Step and Execution say who waits; At is the node's declaration, file:line.
+	Node      string `json:"node,omitempty"`
+	Step      int    `json:"step,omitempty"`
+	Execution string `json:"execution,omitempty"`
+	At        string `json:"at,omitempty"`
+	// Text is what is asked, in words.
+	Text string `json:"text"`
+	// Hash is the SHA-256 of what is asked.
+	Hash string `json:"hash"`
+	// Tool is the tool's name as the model sees it, Name that at its connection.
+	Tool       string `json:"tool,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Connection string `json:"connection,omitempty"`
+	// Arguments are those of the call; absent where they are long: then they stand in the
+	// assistant's message that Call names.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Call      *ContentRef     `json:"call,omitempty"`
+	// Catalogue has the tool's schemas, against which an answer is checked.
+	Catalogue *ContentRef `json:"catalogue,omitempty"`
+	// Failure is what an operator must mend.
+	Failure *Failure `json:"failure,omitempty"`
+	// LimitSeconds, if positive, is how long the request stays open; no answer means no.
+	LimitSeconds int `json:"limit_seconds,omitempty"`
+	// Run is the run that waits: it has the transcript that led here.
+	Run Run `json:"run"`
+	// OpenedAt and DueAt are the owner's times.
+	OpenedAt time.Time  `json:"opened_at"`
+	DueAt    *time.Time `json:"due_at,omitempty"`
+}
+
+// MessageAnswer is what the Update and the signal message take: an answer to a request of
+// that kind, or, without an id, a message to a run that has not asked.
+type MessageAnswer struct {
+	// ID is the request's. Without it the message answers the oldest open request of kind
+	// message, or else steers: it goes to the next model call of Node, or of the first agent.
+	ID   string `json:"id,omitempty"`
+	Text string `json:"text"`
+	Node string `json:"node,omitempty"`
+	// Key is the sender's own name for a message without an id: the same key is the same
+	// message.
+	Key string `json:"key,omitempty"`
+	// By is who sent it, as claimed.
+	By string `json:"by,omitempty"`
+}
+
+// ToolResultAnswer is the result of a tool that a client ran, or its error.
+type ToolResultAnswer struct {
+	ID string `json:"id"`
+	// Result is any JSON, as the tool declares it. Exactly one of Result and Error is set.
+	Result json.RawMessage `json:"result,omitempty"`
+	// Error goes to the model as the tool's error.
+	Error string `json:"error,omitempty"`
+	By    string `json:"by,omitempty"`
+}
+
+// ConfirmAnswer says whether a tool may be called.
+type ConfirmAnswer struct {
+	ID      string `json:"id"`
+	Approve *bool  `json:"approve"`
+	// Reason reaches the model where the call is refused.
+	Reason string `json:"reason,omitempty"`
+	// Arguments, if set, replace those of the call; they are checked against the tool's
+	// schema.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Remember makes the answer hold for every later call of the same tool in this run.
+	Remember bool   `json:"remember,omitempty"`
+	By       string `json:"by,omitempty"`
+}
+
+// RetryAnswer says that an operator has mended what a request names.
+type RetryAnswer struct {
+	ID string `json:"id"`
+	// GiveUp fails the node instead of trying again.
+	GiveUp bool   `json:"give_up,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// Receipt is what an answer's Update returns.
+type Receipt struct {
+	// ID is the request's, or the message's own.
+	ID string `json:"id"`
+	// Status is accepted.
+	Status string `json:"status"`
+}
+
+// Reply brings an answer to the execution that waits: one of the four is set.
+type Reply struct {
+	ID         string            `json:"id"`
+	Message    *MessageAnswer    `json:"message,omitempty"`
+	ToolResult *ToolResultAnswer `json:"tool_result,omitempty"`
+	Confirm    *ConfirmAnswer    `json:"confirm,omitempty"`
+	Retry      *RetryAnswer      `json:"retry,omitempty"`
+	// Expired says instead that nobody answered in time.
+	Expired bool `json:"expired,omitempty"`
+}
+
+// Inbound is a message to a run that has not asked.
+type Inbound struct {
+	// Seq counts the run's messages.
+	Seq  int    `json:"seq"`
+	Text string `json:"text"`
+	Node string `json:"node,omitempty"`
+	By   string `json:"by,omitempty"`
+}
+
+// Answered is a request that has its answer. The last thousand are kept, so that a repeated
+// answer gets the same receipt.
+type Answered struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// Hash is that of the answer.
+	Hash string    `json:"hash"`
+	By   string    `json:"by,omitempty"`
+	At   time.Time `json:"at"`
+	// Reply is kept until the execution that waits has taken it.
+	Reply *Reply `json:"reply,omitempty"`
+}
+
+// Remembered is an answer to a confirm request that holds for a tool.
+type Remembered struct {
+	Connection string `json:"connection"`
+	Name       string `json:"name"`
+	Approve    bool   `json:"approve"`
+	Reason     string `json:"reason,omitempty"`
+	By         string `json:"by,omitempty"`
+}
+
+// ConfirmRule says that calls of a tool need a person's yes.
+type ConfirmRule struct {
+	Name         string `json:"name"`
+	LimitSeconds int    `json:"limit_seconds,omitempty"`
+}
+
+// CheckInput is the input of the activity CheckAnswer: what somebody answered, against the
+// schema that the tool declares for it.
+type CheckInput struct {
+	Catalogue ContentRef `json:"catalogue"`
+	Name      string     `json:"name"`
+	// Arguments are a confirm's, Result is a client-side tool's.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// CheckResult is the result of the activity CheckAnswer. Errors empty: it is good.
+type CheckResult struct {
+	Errors []FieldError `json:"errors,omitempty"`
+}
+
+// DeskCarry is what an owner of requests carries into its next run.
+type DeskCarry struct {
+	Open       []Request    `json:"open,omitempty"`
+	Answered   []Answered   `json:"answered,omitempty"`
+	Remembered []Remembered `json:"remembered,omitempty"`
+	Inbox      []Inbound    `json:"inbox,omitempty"`
+	Seq        int          `json:"seq,omitempty"`
+	Rejected   int          `json:"rejected,omitempty"`
+	Rejects    []string     `json:"rejects,omitempty"`
+}
+
+// Resume is an execution under way when its run stopped between two boundaries.
+type Resume struct {
+	// Agent is set for an agent that has begun.
+	Agent *AgentCarry `json:"agent,omitempty"`
+	// Routing is set where the node is done and its edges are being judged.
+	Routing *RoutingCarry `json:"routing,omitempty"`
+}
+
+// RoutingCarry is an execution whose edges are being judged.
+type RoutingCarry struct {
+	Execution Execution `json:"execution"`
+	// SHA names the node's output; absent at the run's entry.
+	SHA string `json:"sha,omitempty"`
+	// View is what the run's entry knows.
+	View *View `json:"view,omitempty"`
+	// Verdicts are those of the node's edges that were judged, by their place among them.
+	Verdicts []Verdict `json:"verdicts,omitempty"`
+	// Parked are the judges that wait for an operator.
+	Parked []Parked `json:"parked,omitempty"`
+}
+
+// Verdict is the recorded answer to the question of one of a node's edges.
+type Verdict struct {
+	Place  int    `json:"place"`
+	Yes    bool   `json:"yes"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Parked is a call that failed and waits for an operator.
+type Parked struct {
+	// Place tells calls of one execution apart.
+	Place int `json:"place,omitempty"`
+	// Tries is how often the call failed.
+	Tries   int      `json:"tries"`
+	Failure *Failure `json:"failure"`
+}
+
+// CarriedCall is a tool call of an agent's last message, when the agent stopped in its middle.
+type CarriedCall struct {
+	// Done says that Reply is the call's.
+	Done  bool       `json:"done,omitempty"`
+	Reply *CallReply `json:"reply,omitempty"`
+	// Decision is a person's yes that the call has already.
+	Decision *ConfirmAnswer `json:"decision,omitempty"`
+	Parked   *Parked        `json:"parked,omitempty"`
+	// Child is a sub-agent that yielded.
+	Child *Carry `json:"child,omitempty"`
+	// Nth is 2 for the second sub-agent of an execution with the same call id, and so on.
+	Nth int `json:"nth,omitempty"`
+	// Value is a value of set_state_filtered that is shortened already.
+	Value json.RawMessage `json:"value,omitempty"`
+	// Begun says that the call counts against the agent's budget already.
+	Begun bool `json:"begun,omitempty"`
+}
+
+// CallReply is what a tool call gave: a stored message, or text.
+type CallReply struct {
+	Message json.RawMessage `json:"message,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Parts   []Part          `json:"parts,omitempty"`
+	Failed  bool            `json:"failed,omitempty"`
+	Free    bool            `json:"free,omitempty"`
+}
+
+// ClientTool makes the specification of a tool that a client runs.
+func ClientTool(t *plan.ClientTool) ToolSpec {
+	schema := t.Schema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	return ToolSpec{Name: t.Name, Description: t.Description, Schema: schema, Result: t.Result}
+}

@@ -1,0 +1,58 @@
+package tool
+
+import (
+	"path"
+
+	"weft/workflows/plan"
+)
+
+// Confirm says whether calls of a connection's tool need a person's yes by the operator's
+// rules, and for how many seconds one waits; 0 means without limit. A rule with never wins;
+// of several others the shortest limit counts.
+func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
+	for _, r := range t.settings.Confirm {
+		if !r.covers(c.ID, name) {
+			continue
+		}
+		if r.Never {
+			return 0, false
+		}
+		if need = true; r.LimitSeconds > 0 && (limit == 0 || r.LimitSeconds < limit) {
+			limit = r.LimitSeconds
+		}
+	}
+	return limit, need
+}
+
+// covers says whether a rule speaks of a tool.
+func (r ConfirmRule) covers(connection, name string) bool {
+	return matches(r.Tools, name) && (len(r.Connections) == 0 || matches(r.Connections, connection))
+}
+
+func matches(patterns []string, s string) bool {
+	for _, p := range patterns {
+		if ok, err := path.Match(p, s); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (r ConfirmRule) check(p *problems, at string) {
+	if len(r.Tools) == 0 {
+		p.add("%s.tools: is empty; name tools, or \"*\" for all", at)
+	}
+	for field, patterns := range map[string][]string{"tools": r.Tools, "connections": r.Connections} {
+		for _, pattern := range patterns {
+			if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+				p.add("%s.%s: %q is not a pattern; write names, with * for any letters", at, field, pattern)
+			}
+		}
+	}
+	if r.LimitSeconds < 0 {
+		p.add("%s.limit_seconds: is %d, want 0 or more", at, r.LimitSeconds)
+	}
+	if r.Never && r.LimitSeconds > 0 {
+		p.add("%s: never and limit_seconds exclude each other", at)
+	}
+}

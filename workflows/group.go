@@ -1,0 +1,73 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// group is several calls under way beside each other. The first that fails cancels the
+// others, so that none of them waits for somebody in vain.
+type group struct {
+	ctx    workflow.Context
+	cancel workflow.CancelFunc
+	left   int
+	err    error
+	// gaveWay says that a wait of the group gave way.
+	gaveWay bool
+}
+
+func newGroup(ctx workflow.Context) *group {
+	g := &group{}
+	g.ctx, g.cancel = workflow.WithCancel(ctx)
+	return g
+}
+
+// start runs fn beside the others, and returns how to wait until it or the group has ended.
+func (g *group) start(fn func(workflow.Context) error) (wait func() error) {
+	g.left++
+	done := false
+	var err error
+	workflow.Go(g.ctx, func(ctx workflow.Context) {
+		err = fn(ctx)
+		done = true
+		g.left--
+		switch {
+		case err == errYield:
+			g.gaveWay = true
+		case err != nil && g.err == nil:
+			g.err = err
+			g.cancel()
+		}
+	})
+	return func() error {
+		if err := g.await(func() bool { return done || g.err != nil }); err != nil {
+			return err
+		}
+		if !done {
+			return g.err
+		}
+		return err
+	}
+}
+
+// wait waits until all have ended. It returns the first failure, or [errYield].
+func (g *group) wait() error {
+	if err := g.await(func() bool { return g.left == 0 }); err != nil {
+		return err
+	}
+	defer g.cancel()
+	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
+		return g.err
+	}
+	if g.gaveWay {
+		return errYield
+	}
+	return g.err
+}
+
+// await outlives a cancellation: what the group started ends by itself after one.
+func (g *group) await(cond func() bool) error {
+	quiet, _ := workflow.NewDisconnectedContext(g.ctx)
+	return workflow.Await(quiet, cond)
+}

@@ -1,0 +1,30 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// ask runs a node of kind ask: a person is asked, and the answer is the node's output.
+func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
+	reply, err := r.request(ctx, x, contract.Request{
+		ID: x.id + "/ask", Kind: contract.RequestMessage, Text: x.node.Ask.Text,
+		Hash: contract.SHA([]byte(x.node.Ask.Text)), LimitSeconds: x.node.Ask.LimitSeconds,
+	}, 0)
+	switch {
+	case err == errYield:
+		return outcome{resume: &contract.Resume{}}, nil
+	case err != nil:
+		return outcome{}, err
+	case reply.Message == nil:
+		return outcome{}, r.fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
+			"nobody answered within %d seconds", x.node.Ask.LimitSeconds)
+	}
+	t := r.store.open(x.id)
+	if _, err := r.store.write(t, &contract.Message{Role: contract.RoleAssistant, Text: x.node.Ask.Text}); err != nil {
+		return outcome{}, err
+	}
+	ref, err := r.store.write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
+	return outcome{ref: ref, text: reply.Message.Text}, err
+}

@@ -1,0 +1,231 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// An execution that needs an answer from outside opens a request and waits. The run at the
+// root of the tree owns all requests, see desk.go; every other run announces its own to the
+// owner by signal, and gets the answer by signal. A wait may last for weeks, so it gives way
+// where its run wants to continue as new: the execution is carried, and asks again under the
+// same id.
+
+// errYield says that a wait gave way. It never leaves a workflow.
+var errYield = errors.New("the run continues as new")
+
+// requests are what the executions of one run wait for.
+type requests struct {
+	// desk is set at the owner.
+	desk    *desk
+	waiting map[string]*ticket
+	// inbox are messages for this run's agents, given by the owner.
+	inbox          []contract.Inbound
+	replies, steer workflow.ReceiveChannel
+}
+
+// ticket is a request of this run's, until its answer is taken.
+type ticket struct {
+	reply *contract.Reply
+}
+
+func newRequests(ctx workflow.Context) requests {
+	return requests{
+		waiting: map[string]*ticket{},
+		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
+		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),
+	}
+}
+
+// listen takes in what is signalled to the run while everything else waits.
+func (r *run) listen(ctx workflow.Context) {
+	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
+		sel := workflow.NewSelector(ctx)
+		for _, c := range []workflow.ReceiveChannel{r.yield, r.replies, r.steer} {
+			sel.AddReceive(c, func(workflow.ReceiveChannel, bool) { r.hear() })
+		}
+		for {
+			sel.Select(ctx)
+		}
+	})
+}
+
+// hear takes in what has been signalled so far. Only the owner and the parent signal here;
+// what is not of their shape is left out.
+func (r *run) hear() {
+	for r.yield.ReceiveAsync(nil) {
+		r.asked = true
+	}
+	var raw converter.RawValue
+	for r.replies.ReceiveAsync(&raw) {
+		var reply contract.Reply
+		if readPayload(raw, &reply) == nil {
+			r.deliver(&reply)
+		}
+	}
+	for r.steer.ReceiveAsync(&raw) {
+		var m contract.Inbound
+		if readPayload(raw, &m) == nil && m.Text != "" {
+			r.inbox = append(r.inbox, m)
+		}
+	}
+}
+
+// readPayload decodes what came as it came.
+func readPayload(raw converter.RawValue, to any) error {
+	p := raw.Payload()
+	if p == nil {
+		return fmt.Errorf("there is no argument")
+	}
+	if e := string(p.GetMetadata()[converter.MetadataEncoding]); e != converter.MetadataEncodingJSON {
+		return fmt.Errorf("the argument's encoding is %q, want %s", e, converter.MetadataEncodingJSON)
+	}
+	return json.Unmarshal(p.GetData(), to)
+}
+
+// deliver hands an answer to the execution that waits for it.
+func (r *run) deliver(reply *contract.Reply) {
+	if t := r.waiting[reply.ID]; t != nil && t.reply == nil {
+		t.reply = reply
+	}
+}
+
+// request opens a request and waits for its answer. It gives [errYield] where the run wants
+// to stop first; carried is what the execution would carry, in bytes.
+func (r *run) request(ctx workflow.Context, x *step, req contract.Request, carried int) (*contract.Reply, error) {
+	req = r.complete(x, req)
+	t := &ticket{}
+	r.waiting[req.ID] = t
+	defer delete(r.waiting, req.ID)
+	err := r.announce(ctx, &req)
+	if err == nil {
+		err = workflow.Await(ctx, func() bool { return t.reply != nil || r.wants(ctx, carried) })
+	}
+	switch {
+	case err != nil:
+		// Nobody waits any more: the owner must not show the request for ever.
+		r.closeRequest(ctx, req.ID)
+		return nil, err
+	case t.reply == nil:
+		return nil, errYield
+	}
+	r.closeRequest(ctx, req.ID)
+	r.moved = true
+	return t.reply, nil
+}
+
+// complete gives a request its id, and says who waits.
+func (r *run) complete(x *step, req contract.Request) contract.Request {
+	req.Text = cut(req.Text, maxAsked)
+	req.Run = contract.Run{Workflow: r.store.workflow, Run: r.store.run}
+	if x != nil {
+		req.Node, req.Step, req.Execution, req.At = x.node.ID, x.n, x.id, r.source.At(plan.NodePath(x.node.ID))
+	}
+	if path := r.below(); path != "" {
+		req.ID = path + req.ID
+		req.Execution = path + req.Execution
+	}
+	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
+	req.ID = boundID(req.ID) + "-" + req.Hash[:8]
+	return req
+}
+
+// maxAsked bounds the text of a request.
+const maxAsked = 8 << 10
+
+// below is the path from the owner to this sub-agent, or "" in the owner's own flow.
+func (r *run) below() string {
+	if len(r.root) > len(r.shared.Owner)+1 && r.root[:len(r.shared.Owner)] == r.shared.Owner {
+		return r.root[len(r.shared.Owner)+1:] + "/"
+	}
+	return ""
+}
+
+// announce tells the owner of a request. It is told again after every resumption, and shows
+// the request once.
+func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
+	if r.desk != nil {
+		r.desk.open(ctx, req)
+		return nil
+	}
+	err := workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalRequest, req).Get(ctx, nil)
+	if err != nil && !contract.Cancelled(err) {
+		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
+			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", r.shared.Owner, err)}
+	}
+	return err
+}
+
+// closeRequest tells the owner that the answer was taken, or that nobody waits for it.
+func (r *run) closeRequest(ctx workflow.Context, id string) {
+	if r.desk != nil {
+		r.desk.close(ctx, id)
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id})
+}
+
+// attempt makes a call. Where it fails with something that an operator must mend, a request of
+// kind retry is opened, and the call is made again when it is answered. parked is the state of
+// that wait: it is set where the wait gives way, and taken up again after.
+func (r *run) attempt(ctx workflow.Context, x *step, id string, parked *contract.Parked, carried int, call func(id string) error) error {
+	for {
+		if parked.Failure == nil {
+			nth := id
+			if parked.Tries > 0 {
+				nth = fmt.Sprintf("%s~%d", id, parked.Tries+1)
+			}
+			err := call(nth)
+			if err == nil || contract.Cancelled(err) || r.shared.OnError == contract.OnErrorFail {
+				return err
+			}
+			f := contract.FailureOf(err)
+			if !contract.Parks(f.Class) {
+				return err
+			}
+			parked.Tries++
+			parked.Failure = f
+		}
+		reply, err := r.request(ctx, x, contract.Request{
+			ID: fmt.Sprintf("%s~%d", id, parked.Tries), Kind: contract.RequestRetry, Text: parked.Failure.Error(),
+			Hash: contract.SHA([]byte(parked.Failure.Class + parked.Failure.Text)), Failure: parked.Failure,
+		}, carried)
+		if err != nil {
+			return err
+		}
+		f := parked.Failure
+		parked.Failure = nil
+		if a := reply.Retry; a == nil || a.GiveUp {
+			if a != nil && a.Reason != "" {
+				f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, cut(a.Reason, 500))
+			}
+			return f
+		}
+	}
+}
+
+// messages takes the messages that the next model call of a node is to have.
+func (r *run) messages(node string) []contract.Inbound {
+	var out, left []contract.Inbound
+	box := &r.inbox
+	if r.desk != nil {
+		box = &r.desk.inbox
+	}
+	for _, m := range *box {
+		if m.Node == "" || m.Node == node {
+			out = append(out, m)
+		} else {
+			left = append(left, m)
+		}
+	}
+	*box = left
+	return out
+}

@@ -1,0 +1,113 @@
+package workflows
+
+import (
+	"cmp"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Messages that nobody asked for wait at the owner's desk for the next model call. Where
+// agents run as branches, the owner gives each message to one branch; a branch that makes no
+// further model call brings it back.
+
+// dispatch is a message that a branch has.
+type dispatch struct {
+	message contract.Inbound
+	to      *execution
+	// sent is nil where the branch began with the message.
+	sent workflow.Future
+}
+
+// assign gives unread messages to branches that are running. While a branch runs alone, in
+// this run, its agent takes them itself.
+func (f *flowRun) assign(ctx workflow.Context) {
+	if f.sched == nil {
+		return
+	}
+	var left []contract.Inbound
+	for _, m := range f.desk.inbox {
+		x := f.addressee(&m)
+		if x == nil {
+			left = append(left, m)
+			continue
+		}
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		sent := workflow.SignalExternalWorkflow(quiet, f.root+"/"+f.sched.id(x), "", contract.SignalSteer, m)
+		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
+	}
+	f.desk.inbox = left
+}
+
+// addressee is the branch that gets a message: one that can run the node that it names, or
+// the first in the order of declarations.
+func (f *flowRun) addressee(m *contract.Inbound) *execution {
+	var best *execution
+	for _, x := range f.sched.running {
+		if !x.child || !f.mayRead(x, m) {
+			continue
+		}
+		if best == nil || x.node < best.node {
+			best = x
+		}
+	}
+	return best
+}
+
+// mayRead says whether the chain that begins with x can run an agent that a message is for.
+func (f *flowRun) mayRead(x *execution, m *contract.Inbound) bool {
+	nodes, _ := chainPart(f.g, x.node, f.sched.others(x))
+	for i := range f.flow.Nodes {
+		n := &f.flow.Nodes[i]
+		if nodes.has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// dispatchTo takes the messages with which a branch begins.
+func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
+	if f.desk == nil {
+		return nil
+	}
+	x.child = true
+	var out, left []contract.Inbound
+	for _, m := range f.desk.inbox {
+		if f.mayRead(x, &m) {
+			out = append(out, m)
+			f.sent = append(f.sent, dispatch{message: m, to: x})
+		} else {
+			left = append(left, m)
+		}
+	}
+	f.desk.inbox = left
+	return out
+}
+
+// returned takes back what a branch that has ended did not read.
+func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound) {
+	x.child = false
+	var left []dispatch
+	back := false
+	for _, d := range f.sent {
+		if d.to != x {
+			left = append(left, d)
+			continue
+		}
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		lost := d.sent != nil && d.sent.Get(quiet, nil) != nil
+		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
+			f.desk.inbox = append(f.desk.inbox, d.message)
+			back = true
+		}
+	}
+	f.sent = left
+	if back {
+		slices.SortFunc(f.desk.inbox, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		f.assign(ctx)
+	}
+}
