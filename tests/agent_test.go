@@ -36,6 +36,8 @@ type rehearsal struct {
 	// when denied.
 	tools  map[string]func(args string) (text string, failed bool)
 	denied bool
+	// expired, if set, says whether it refuses them now.
+	expired *atomic.Bool
 }
 
 // played is what came of a rehearsal.
@@ -115,7 +117,7 @@ func (r rehearsal) serve(t *testing.T) *tool.Tools {
 	handler := server.NewStreamableHTTPServer(mcpServer)
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, _ := io.ReadAll(q.Body)
-		if r.denied && strings.Contains(string(body), "tools/call") {
+		if (r.denied || r.expired != nil && r.expired.Load()) && strings.Contains(string(body), "tools/call") {
 			http.Error(w, "expired", http.StatusUnauthorized)
 			return
 		}

@@ -117,11 +117,11 @@ func (a *agentRun) restore(c *contract.AgentCarry) {
 }
 
 // askToYield asks all children that have not been asked to come back.
-func (f *flowRun) askToYield(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture) {
+func (f *flowRun) askToYield(ctx workflow.Context, order []*execution) {
 	for _, x := range order {
 		if !x.asked {
 			x.asked = true
-			children[x].SignalChildWorkflow(ctx, contract.SignalYield, nil)
+			x.child.SignalChildWorkflow(ctx, contract.SignalYield, nil)
 		}
 	}
 }

@@ -47,7 +47,8 @@ type desk struct {
 	// changed is called when there is something new to show.
 	changed func(ctx workflow.Context)
 	signals []signal
-	// known says whether the flow has a node.
+	// ready says whether the flow is known yet; known, whether it has a node.
+	ready func() bool
 	known func(node string) bool
 	// steered is called when a message without a request has come.
 	steered func(ctx workflow.Context)
@@ -517,9 +518,21 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		}
 	}
 	d.seq++
-	d.inbox = append(d.inbox, contract.Inbound{Seq: d.seq, Text: m.Text, Node: m.Node, By: m.By})
+	seq := d.seq
+	d.inbox = append(d.inbox, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
 	d.steered(ctx)
 	d.changed(ctx)
+	if m.Node == "" || d.ready() {
+		return &contract.Receipt{ID: id, Status: "accepted"}, nil
+	}
+	// The message came before the flow was known.
+	if err := workflow.Await(ctx, d.ready); err != nil {
+		return nil, err
+	}
+	if err := d.roomFor(m); err != nil {
+		d.inbox = slices.DeleteFunc(d.inbox, func(i contract.Inbound) bool { return i.Seq == seq })
+		return nil, err
+	}
 	return &contract.Receipt{ID: id, Status: "accepted"}, nil
 }
 

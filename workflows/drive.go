@@ -30,7 +30,6 @@ var prepareOptions = workflow.ActivityOptions{
 // others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
-	children := map[*execution]workflow.ChildWorkflowFuture{}
 	var order []*execution
 	var failed error
 	note := func(err error) {
@@ -49,7 +48,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			if len(order) == 0 {
 				return f.continueAsNew(ctx)
 			}
-			f.askToYield(ctx, order, children)
+			f.askToYield(ctx, order)
 		} else if failed == nil {
 			ready = append(ready, f.sched.ready()...)
 		}
@@ -64,20 +63,19 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		free := min(len(ready), maxChildren-len(order))
 		ready, queued = ready[:free], ready[free:]
 		for _, x := range ready {
-			future, err := f.startChild(ctx, x)
+			err := f.startChild(ctx, x)
 			if note(err); err != nil {
 				f.sched.done(x)
 				continue
 			}
-			children[x] = future
 			order = append(order, x)
 		}
 		if len(order) == 0 {
 			return f.stopped(failed)
 		}
-		if x := f.first(ctx, order, children, failed == nil); x != nil {
+		if x := f.first(ctx, order, failed == nil); x != nil {
 			order = slices.DeleteFunc(order, func(o *execution) bool { return o == x })
-			note(f.finishChild(ctx, x, children[x]))
+			note(f.finishChild(ctx, x))
 		}
 	}
 }
@@ -97,13 +95,13 @@ func (f *flowRun) stopped(failed error) error {
 
 // first waits until one of the children has ended. It returns nil where the run wants to
 // continue as new and has not asked them yet.
-func (f *flowRun) first(ctx workflow.Context, order []*execution, children map[*execution]workflow.ChildWorkflowFuture, mayAsk bool) *execution {
+func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *execution {
 	unasked := mayAsk && slices.ContainsFunc(order, func(x *execution) bool { return !x.asked })
 	var ended *execution
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
-		i := slices.IndexFunc(order, func(x *execution) bool { return children[x].IsReady() })
+		i := slices.IndexFunc(order, func(x *execution) bool { return x.child.IsReady() })
 		if i >= 0 {
 			ended = order[i]
 		}
@@ -177,10 +175,10 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 }
 
 // startChild starts the chain that begins with x as a child.
-func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.ChildWorkflowFuture, error) {
+func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	if err := f.bounded(x, &view); err != nil {
-		return nil, err
+		return err
 	}
 	x.arrivals = []arrival{{view: view}}
 	in := branchInput(f.run, f.sched, x, &view)
@@ -188,18 +186,19 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution) (workflow.Child
 	id := f.sched.id(x)
 	node := &f.flow.Nodes[x.node]
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.failed(&step{node: node, id: id, n: x.step}, err)
+		return f.failed(&step{node: node, id: id, n: x.step}, err)
 	}
 	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
-	return workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in), nil
+	x.child = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in)
+	return nil
 }
 
 // finishChild takes over what a chain came back with.
-func (f *flowRun) finishChild(ctx workflow.Context, x *execution, future workflow.ChildWorkflowFuture) error {
+func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	var out contract.BranchResult
 	// The child has ended; a cancellation must not hide how.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := future.Get(quiet, &out)
+	err := x.child.Get(quiet, &out)
 	f.sched.done(x)
 	f.returned(ctx, x, out.Unread)
 	if err != nil {
@@ -300,6 +299,9 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	}
 	if last == nil {
 		return nil, f.noExit(exits)
+	}
+	if f.desk != nil {
+		out.Unread = f.desk.inbox
 	}
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {

@@ -95,7 +95,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Owner = f.store.workflow
 	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.show, steered: f.assign,
-		known: func(node string) bool { return f.flow == nil || f.flow.Node(node) != nil }}
+		ready: func() bool { return f.g != nil || f.status != "running" }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)
 	}
@@ -329,6 +329,9 @@ func (f *flowRun) report() contract.Status {
 	}
 	if f.desk != nil {
 		f.desk.status(&s)
+		if f.status != "running" {
+			s.Requests = nil // nobody waits any more
+		}
 	}
 	return s
 }

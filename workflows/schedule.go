@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/workflow"
+
 	"weft/activities/contract"
 )
 
@@ -39,10 +41,11 @@ type execution struct {
 	arrivals        []arrival
 	// resume is set where the execution goes on in its middle.
 	resume *contract.Resume
-	// child says that a child runs it. asked says that the child that runs it was asked to yield; tries counts its starts
+	// child is set while a child runs it. asked says that the child that runs it was asked to yield; tries counts its starts
 	// that failed because its id was taken.
-	child, asked bool
-	tries        int
+	child workflow.ChildWorkflowFuture
+	asked bool
+	tries int
 }
 
 // arrival is an edge taken into a node, with what its branch knows.

@@ -36,7 +36,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 			continue
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		sent := workflow.SignalExternalWorkflow(quiet, f.root+"/"+f.sched.id(x), "", contract.SignalSteer, m)
+		sent := x.child.SignalChildWorkflow(quiet, contract.SignalSteer, m)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
 	f.desk.inbox = left
@@ -47,7 +47,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 func (f *flowRun) addressee(m *contract.Inbound) *execution {
 	var best *execution
 	for _, x := range f.sched.running {
-		if !x.child || !f.mayRead(x, m) {
+		if x.child == nil || !f.mayRead(x, m) {
 			continue
 		}
 		if best == nil || x.node < best.node {
@@ -74,7 +74,6 @@ func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
 	if f.desk == nil {
 		return nil
 	}
-	x.child = true
 	var out, left []contract.Inbound
 	for _, m := range f.desk.inbox {
 		if f.mayRead(x, &m) {
@@ -90,14 +89,19 @@ func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
 
 // returned takes back what a branch that has ended did not read.
 func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound) {
-	x.child = false
-	var left []dispatch
-	back := false
+	x.child = nil
+	var left, mine []dispatch
 	for _, d := range f.sent {
-		if d.to != x {
+		if d.to == x {
+			mine = append(mine, d)
+		} else {
 			left = append(left, d)
-			continue
 		}
+	}
+	// Before anything blocks: other messages may be given out meanwhile.
+	f.sent = left
+	back := false
+	for _, d := range mine {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := d.sent != nil && d.sent.Get(quiet, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
@@ -105,7 +109,6 @@ func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract
 			back = true
 		}
 	}
-	f.sent = left
 	if back {
 		slices.SortFunc(f.desk.inbox, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
 		f.assign(ctx)
