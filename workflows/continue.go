@@ -164,10 +164,10 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 
 // handOver decides what becomes of a run that stopped where it did not end.
 func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
-	if err == errYield && f.rest == nil && f.entry != nil && f.entry.View != nil && f.sched != nil {
+	if errors.Is(err, errYield) && f.rest == nil && f.entry != nil && f.entry.View != nil && f.sched != nil {
 		err = f.continueAsNew(ctx)
 	}
-	if err != errYield {
+	if !errors.Is(err, errYield) {
 		return nil, err
 	}
 	if f.rest == nil {

@@ -3,6 +3,7 @@ package workflows
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -138,7 +139,7 @@ func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawVal
 func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
 	if err := readPayload(raw, &req); err != nil || req.ID == "" {
-		d.reject(ctx, name, fmt.Errorf("no request: %v", err))
+		d.reject(ctx, name, fmt.Errorf("it names no request (%w)", orMissing(err)))
 		return
 	}
 	if name == contract.SignalClose {
@@ -375,49 +376,12 @@ type sent struct {
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	a := &sent{hash: contract.SHA(compacted(raw))}
-	decode := func(to any) error {
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields()
-		err := dec.Decode(to)
-		if err == nil {
-			if _, more := dec.Token(); more != io.EOF {
-				err = fmt.Errorf("there is text behind the object")
-			}
-		}
-		return err
-	}
-	var err error
-	switch kind {
-	case contract.RequestMessage:
-		var m contract.MessageAnswer
-		if err = decode(&m); err == nil && m.Text == "" {
-			err = fmt.Errorf("text is empty")
-		}
-		a.id, a.by, a.message, a.reply.Message = m.ID, m.By, &m, &m
-	case contract.RequestToolResult:
-		var t contract.ToolResultAnswer
-		if err = decode(&t); err == nil && (len(t.Result) > 0) == (t.Error != "") {
-			err = fmt.Errorf("want exactly one of result and error")
-		}
-		a.id, a.by, a.reply.ToolResult, a.check.Result = t.ID, t.By, &t, t.Result
-	case contract.RequestConfirm:
-		var c contract.ConfirmAnswer
-		if err = decode(&c); err == nil && c.Approve == nil {
-			err = fmt.Errorf("approve is missing, want true or false")
-		}
-		if err == nil && len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")) {
-			err = fmt.Errorf("arguments is no object: %s", cut(string(c.Arguments), 100))
-		}
-		a.id, a.by, a.reply.Confirm, a.check.Arguments = c.ID, c.By, &c, c.Arguments
-	case contract.RequestRetry:
-		var t contract.RetryAnswer
-		err = decode(&t)
-		a.id, a.by, a.reply.Retry = t.ID, t.By, &t
-	}
-	if err == nil && a.id == "" && kind != contract.RequestMessage {
-		err = fmt.Errorf("id is missing")
-	}
-	if err == nil && (contract.Depth(raw) > maxDepth || len(a.by) > 500) {
+	err := a.read(kind, raw)
+	switch {
+	case err != nil:
+	case a.id == "" && kind != contract.RequestMessage:
+		err = errors.New("id is missing")
+	case contract.Depth(raw) > maxDepth || len(a.by) > 500:
 		err = fmt.Errorf("it nests more than %d deep, or by is longer than 500 bytes", maxDepth)
 	}
 	if err != nil {
@@ -426,6 +390,57 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	}
 	a.reply.ID = a.id
 	return a, nil
+}
+
+// read decodes an answer of a kind, and says what is wrong with it by itself.
+func (a *sent) read(kind string, raw json.RawMessage) error {
+	switch kind {
+	case contract.RequestMessage:
+		var m contract.MessageAnswer
+		err := strictly(raw, &m)
+		a.id, a.by, a.message, a.reply.Message = m.ID, m.By, &m, &m
+		if err == nil && m.Text == "" {
+			err = errors.New("text is empty")
+		}
+		return err
+	case contract.RequestToolResult:
+		var t contract.ToolResultAnswer
+		err := strictly(raw, &t)
+		a.id, a.by, a.reply.ToolResult, a.check.Result = t.ID, t.By, &t, t.Result
+		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
+			err = errors.New("want exactly one of result and error")
+		}
+		return err
+	case contract.RequestConfirm:
+		var c contract.ConfirmAnswer
+		err := strictly(raw, &c)
+		a.id, a.by, a.reply.Confirm, a.check.Arguments = c.ID, c.By, &c, c.Arguments
+		switch {
+		case err != nil:
+		case c.Approve == nil:
+			err = errors.New("approve is missing, want true or false")
+		case len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")):
+			err = fmt.Errorf("arguments is no object: %s", cut(string(c.Arguments), 100))
+		}
+		return err
+	}
+	var t contract.RetryAnswer
+	err := strictly(raw, &t)
+	a.id, a.by, a.reply.Retry = t.ID, t.By, &t
+	return err
+}
+
+// strictly decodes one JSON object and refuses fields that there are not.
+func strictly(raw json.RawMessage, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is text behind the object")
+	}
+	return nil
 }
 
 // compacted is JSON without what does not count, so that the same answer has the same hash.
@@ -586,4 +601,11 @@ func paste(q *contract.Request) string {
 		body = `{"id": %q, "text": "…"}`
 	}
 	return strings.TrimSpace(fmt.Sprintf(body, q.ID))
+}
+
+func orMissing(err error) error {
+	if err == nil {
+		return errors.New("the id is missing")
+	}
+	return err
 }

@@ -62,14 +62,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 		free := min(len(ready), maxChildren-len(order))
 		ready, queued = ready[:free], ready[free:]
-		for _, x := range ready {
-			err := f.startChild(ctx, x)
-			if note(err); err != nil {
-				f.sched.done(x)
-				continue
-			}
-			order = append(order, x)
-		}
+		started, err := f.startChildren(ctx, ready)
+		note(err)
+		order = append(order, started...)
 		if len(order) == 0 {
 			return f.stopped(failed)
 		}
@@ -172,6 +167,22 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 		f.ended = append(f.ended, arrival{edge: len(f.ended), view: *view})
 	}
 	return f.arrive(taken, n, lineage, view)
+}
+
+// startChildren starts chains, those behind one that cannot start included: it has failed the
+// run, but not them.
+func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (started []*execution, failed error) {
+	for _, x := range ready {
+		if err := f.startChild(ctx, x); err != nil {
+			f.sched.done(x)
+			if failed == nil {
+				failed = err
+			}
+			continue
+		}
+		started = append(started, x)
+	}
+	return started, failed
 }
 
 // startChild starts the chain that begins with x as a child.

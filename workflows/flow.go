@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -268,7 +269,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
 	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
 	if err != nil {
-		if contract.Cancelled(err) || err == errYield {
+		if contract.Cancelled(err) || errors.Is(err, errYield) {
 			return err
 		}
 		fail := contract.FailureOf(err)

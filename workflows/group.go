@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -33,7 +34,7 @@ func (g *group) start(fn func(workflow.Context) error) (wait func() error) {
 		done = true
 		g.left--
 		switch {
-		case err == errYield:
+		case errors.Is(err, errYield):
 			g.gaveWay = true
 		case err != nil && g.err == nil:
 			g.err = err

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -52,7 +53,7 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 		}
 		r.judge(judges, from, i, edge.ID, in, carry, verdicts)
 	}
-	if err = judges.wait(); err == errYield {
+	if err = judges.wait(); errors.Is(err, errYield) {
 		carry.Verdicts = nil
 		for _, v := range verdicts {
 			if v != nil {
@@ -89,7 +90,7 @@ func (r *run) judge(judges *group, from source, i int, edge string, in contract.
 			return workflow.ExecuteActivity(actx, contract.ActivityJudge, in).Get(ctx, &out)
 		})
 		switch {
-		case err == errYield:
+		case errors.Is(err, errYield):
 			carry.Parked = append(carry.Parked, parked)
 		case err == nil:
 			r.usage.Add(out.Usage)
@@ -155,7 +156,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	taken, answers, err := r.route(ctx, source{
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x,
 	}, edges, routing)
-	if err == errYield {
+	if errors.Is(err, errYield) {
 		routing.Execution = done.Execution
 		done.resume = &contract.Resume{Routing: routing}
 		return done, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -77,7 +78,7 @@ type agentRun struct {
 
 // stopped is what an agent gives that failed, or gave way in its middle.
 func (a *agentRun) stopped(err error) (outcome, error) {
-	if err == errYield {
+	if errors.Is(err, errYield) {
 		return outcome{resume: a.carry()}, nil
 	}
 	return outcome{}, err

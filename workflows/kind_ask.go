@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -13,7 +14,7 @@ func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
 		Hash: contract.SHA([]byte(x.node.Ask.Text)), LimitSeconds: x.node.Ask.LimitSeconds,
 	}, 0)
 	switch {
-	case err == errYield:
+	case errors.Is(err, errYield):
 		return outcome{resume: &contract.Resume{}}, nil
 	case err != nil:
 		return outcome{}, err

@@ -3,6 +3,7 @@ package workflows
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,25 +32,24 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string,
 	}
 	var failed error
 	for _, c := range calls {
-		if failed == nil || c.outside {
-			if err := c.finish(); err != nil && (failed == nil || failed == errYield) {
-				failed = err
-			}
+		// What comes behind a call that gave way takes its effect when that has its answer.
+		if failed = c.finish(); failed != nil {
+			break
 		}
 	}
-	if err := outside.wait(); err != nil && (failed == nil || err != errYield) {
+	if err := outside.wait(); err != nil {
 		failed = err
 	}
-	if failed == errYield {
+	if failed == nil {
+		return a.noteAll(calls)
+	}
+	if errors.Is(failed, errYield) {
 		a.halfway = nil
 		for _, c := range calls {
 			a.halfway = append(a.halfway, c.carry())
 		}
 	}
-	if failed != nil {
-		return failed
-	}
-	return a.noteAll(calls)
+	return failed
 }
 
 // noteAll appends the replies of a message's calls to the thread.
@@ -219,7 +219,7 @@ func (c *toolCall) attempted(ctx workflow.Context, kind string, do func(id strin
 	}
 	err := c.attempt(ctx, c.step, c.id(kind), &parked, c.weight(), do)
 	c.carried.Parked = nil
-	if err == errYield {
+	if errors.Is(err, errYield) {
 		c.carried.Parked = &parked
 	}
 	return err

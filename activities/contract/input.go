@@ -102,7 +102,7 @@ func (in *RunInput) check() error {
 	switch {
 	case sources != 1:
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
-	case in.OnError != "" && in.OnError != OnErrorPark && in.OnError != OnErrorFail:
+	case !validOnError(in.OnError):
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
@@ -114,3 +114,5 @@ func (in *RunInput) check() error {
 	}
 	return nil
 }
+
+func validOnError(s string) bool { return s == "" || s == OnErrorPark || s == OnErrorFail }
