@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
+
 	"weft/activities/contract"
 	"weft/activities/tool"
 )
@@ -32,7 +34,8 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.CatalogueResult{Resolved: resolved, RetryNever: a.deps.Tools.RetryNever(resolved)}
+	out := &contract.CatalogueResult{Resolved: resolved, RetryNever: a.deps.Tools.RetryNever(resolved),
+		RetryNeverTools: a.deps.Tools.RetryNeverOf(resolved, in.Names)}
 	var c contract.Catalogue
 	for _, s := range specs {
 		if slices.Contains(in.Names, s.Name) {
@@ -72,7 +75,9 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		}
 		in.Arguments = args
 	}
-	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell})
+	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,8 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		return nil, fail
 	}
 	ref := f.store.keep(out.Catalogue)
-	w.bound.Catalogue, w.bound.Connection, w.bound.RetryNever = &ref, out.Resolved, out.RetryNever
+	w.bound.Catalogue, w.bound.Connection = &ref, out.Resolved
+	w.bound.RetryNever, w.bound.RetryNeverTools = out.RetryNever, out.RetryNeverTools
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",

@@ -165,7 +165,7 @@ func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool
 		return nil, err
 	}
 	attempts := int32(0)
-	if b.RetryNever {
+	if b.Never(t.Name) {
 		attempts = 1
 	}
 	actx := a.options(ctx, fmt.Sprintf("%s/tool/%d.%d", a.id, a.turn, i+1),
@@ -174,7 +174,7 @@ func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool
 	return func() (toolReply, error) {
 		var out contract.ToolResult
 		if err := future.Get(ctx, &out); err != nil {
-			return a.toolFailed(b, err)
+			return a.toolFailed(b.Never(t.Name), err)
 		}
 		return toolReply{raw: out.Message, sha: out.SHA, failed: out.Error}, nil
 	}, nil
@@ -182,7 +182,7 @@ func (a *agentRun) tool(ctx workflow.Context, c *contract.ToolCall, t *plan.Tool
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes
 // back to it; what an operator must mend fails the node.
-func (a *agentRun) toolFailed(b *contract.Bound, err error) (toolReply, error) {
+func (a *agentRun) toolFailed(never bool, err error) (toolReply, error) {
 	if contract.Cancelled(err) {
 		return toolReply{}, err
 	}
@@ -191,7 +191,7 @@ func (a *agentRun) toolFailed(b *contract.Bound, err error) (toolReply, error) {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
 		return toolReply{text: f.Error(), failed: true}, nil
 	}
-	if b.RetryNever && (contract.Retryable(f.Class)) {
+	if never && contract.Retryable(f.Class) {
 		return toolReply{text: "outcome unknown: " + f.Text +
 			"; the call may or may not have taken effect and is not repeated", failed: true}, nil
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"slices"
 
 	"weft/workflows/plan"
 )
@@ -60,6 +61,13 @@ type Bound struct {
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
 	// RetryNever: a call whose outcome is unknown is not repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
+	// RetryNeverTools are the tools for which alone the same holds.
+	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+}
+
+// Never says whether a call of a tool whose outcome is unknown is not repeated.
+func (b *Bound) Never(tool string) bool {
+	return b.RetryNever || slices.Contains(b.RetryNeverTools, tool)
 }
 
 // Count says how often a node ran at a step.

@@ -116,6 +116,8 @@ type CatalogueResult struct {
 	Resolved plan.Connection `json:"resolved"`
 	// RetryNever says that the connection's calls must not be repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
+	// RetryNeverTools are those of Names whose calls must not be repeated.
+	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.

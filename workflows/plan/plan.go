@@ -154,6 +154,9 @@ type Output struct {
 const (
 	ConnectionMCP   = "mcp"
 	ConnectionAgent = "agent"
+	// ConnectionLocal is what a worker resolves a connection to where its own functions are
+	// the tools; no document declares one.
+	ConnectionLocal = "local"
 )
 
 // Connection is where tools come from.

@@ -1,0 +1,80 @@
+package tool
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// derive gives the JSON Schema of a function's arguments.
+func derive[In any]() (json.RawMessage, error) {
+	t := reflect.TypeFor[In]()
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return json.RawMessage(`{"type":"object"}`), nil
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if k := t.Kind(); k != reflect.Struct && k != reflect.Map {
+		return nil, fmt.Errorf("%v is no struct and no map", reflect.TypeFor[In]())
+	}
+	own := map[reflect.Type]*jsonschema.Schema{}
+	encoded(t, own, map[reflect.Type]bool{})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: own})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+var (
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// anyType is every type by name: of a pointer to a type whose schema names none, the library
+// makes one that takes null alone.
+var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
+
+// encoded finds the types in t whose JSON is not what their kind says, which the library
+// does not look for: those that read their JSON or their text themselves, and some of the
+// standard library's.
+func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
+	if seen[t] {
+		return
+	}
+	seen[t] = true
+	p := reflect.PointerTo(t)
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		into[t] = &jsonschema.Schema{Type: "string", Format: "date-time"}
+		return
+	case t == reflect.TypeFor[json.Number]():
+		into[t] = &jsonschema.Schema{Type: "number"}
+		return
+	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
+	case p.Implements(jsonUnmarshaler) && !p.Implements(textUnmarshaler):
+		into[t] = &jsonschema.Schema{Types: anyType} // only the type itself knows
+		return
+	case p.Implements(jsonUnmarshaler), p.Implements(textUnmarshaler):
+		into[t] = &jsonschema.Schema{Type: "string"}
+		return
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		into[t] = &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		encoded(t.Elem(), into, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() || f.Anonymous {
+				encoded(f.Type, into, seen)
+			}
+		}
+	}
+}
