@@ -41,30 +41,14 @@ var (
 var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
 
 // encoded finds the types in t whose JSON is not what their kind says, which the library
-// does not look for: those that read their JSON or their text themselves, and some of the
-// standard library's.
+// does not look for.
 func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
 		return
 	}
 	seen[t] = true
-	p := reflect.PointerTo(t)
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-		into[t] = &jsonschema.Schema{Type: "string", Format: "date-time"}
-		return
-	case t == reflect.TypeFor[json.Number]():
-		into[t] = &jsonschema.Schema{Type: "number"}
-		return
-	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
-	case p.Implements(jsonUnmarshaler) && !p.Implements(textUnmarshaler):
-		into[t] = &jsonschema.Schema{Types: anyType} // only the type itself knows
-		return
-	case p.Implements(jsonUnmarshaler), p.Implements(textUnmarshaler):
-		into[t] = &jsonschema.Schema{Type: "string"}
-		return
-	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		into[t] = &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+	if s := ownSchema(t); s != nil {
+		into[t] = s
 		return
 	}
 	switch t.Kind() {
@@ -77,4 +61,25 @@ func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[
 			}
 		}
 	}
+}
+
+// ownSchema is the schema of a type that reads its JSON or its text itself, and of some of the
+// standard library's; nil: its kind says it.
+func ownSchema(t reflect.Type) *jsonschema.Schema {
+	p := reflect.PointerTo(t)
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case t == reflect.TypeFor[json.Number]():
+		return &jsonschema.Schema{Type: "number"}
+	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
+		return nil
+	case p.Implements(jsonUnmarshaler) && !p.Implements(textUnmarshaler):
+		return &jsonschema.Schema{Types: anyType} // only the type itself knows
+	case p.Implements(jsonUnmarshaler), p.Implements(textUnmarshaler):
+		return &jsonschema.Schema{Type: "string"}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+	}
+	return nil
 }

@@ -110,7 +110,7 @@ func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error
 		return reply{text: o.problem, isError: true}, nil
 	}
 	if run.Err() != nil {
-		if context.Cause(run) == errSlow {
+		if errors.Is(context.Cause(run), errSlow) {
 			return reply{}, l.at.failure(contract.ClassTimeout, fmt.Sprintf("function %q: no result within %s", f.spec.Name, f.timeout.Round(time.Millisecond)),
 				"raise its tool.Timeout if it needs longer")
 		}

@@ -135,8 +135,8 @@ type Tool struct {
 	As string `json:"as"`
 	// Description is the author's; empty means the connection's own.
 	Description string `json:"description,omitempty"`
-	// Connection is the id of the connection that has the tool. Empty: the worker's
-	// configuration maps the tool by its name.
+	// Connection is the id of the connection that has the tool. Empty: the worker knows the
+	// tool by its name, from its configuration or as a function of its own.
 	Connection string `json:"connection,omitempty"`
 }
 
