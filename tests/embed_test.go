@@ -159,6 +159,83 @@ func TestEmbedIsAWorker(t *testing.T) {
 	}
 }
 
+// TestReadmeProgramBuilds builds the program that worker/README.md shows.
+func TestReadmeProgramBuilds(t *testing.T) {
+	_, rest, ok := strings.Cut(read(t, "../worker/README.md"), "```go\n")
+	program, _, ok2 := strings.Cut(rest, "```")
+	root, err := filepath.Abs("..")
+	if !ok || !ok2 || err != nil || !strings.HasPrefix(program, "package main") {
+		t.Fatalf("worker/README.md shows no program: %q, %v", program, err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"main.go": program, "go.sum": read(t, "examples/embed/go.sum"),
+		"go.mod": strings.Replace(read(t, "examples/embed/go.mod"), "=> ../../..", "=> "+root, 1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "vet", ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the program in worker/README.md: %v\n%s", err, out)
+	}
+}
+
+// TestEndToEndFunctionsLive: a slow function is alive, whatever it does, and is told when its
+// run is cancelled.
+func TestEndToEndFunctionsLive(t *testing.T) {
+	entered, told := make(chan string, 9), make(chan error, 9)
+	functions := []tool.Function{
+		tool.Func("slow", "", func(context.Context, struct{}) (string, error) {
+			entered <- "slow"
+			time.Sleep(2500 * time.Millisecond)
+			return "slept", nil
+		}),
+		tool.Func("forever", "", func(ctx context.Context, _ struct{}) (string, error) {
+			entered <- "forever"
+			<-ctx.Done()
+			told <- ctx.Err()
+			return "", ctx.Err()
+		}),
+	}
+	tools, err := tool.Open(tool.Settings{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	h := &hand{client: dial(t, temporalAddress(t)), queue: fmt.Sprintf("functions-%d", time.Now().UnixNano())}
+	t.Cleanup(work(t, h.client, h.queue, 0, tools).Stop)
+	run := func(name string) client.WorkflowRun {
+		compiled, err := compileWith(functions...)(contract.FlowRef{Text: oneNode(`,"tools":[{"name":"` + name + `"}]`), Name: "one.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.Plan.Policy.HeartbeatSeconds = 1
+		return h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: compiled.Plan}, Script: script(t, "rules: [{turn: 1, call: [{tool: "+name+"}]}, {after: slow, contains: slept, say: done}]")})
+	}
+	out, err := resultOf(t, run("slow"))
+	if err != nil || *out.ResultText != "done" || len(entered) != 1 {
+		t.Errorf("the slow tool was called %d times: %+v, %v", len(entered), out, err)
+	}
+	cancelled := run("forever")
+	for name := ""; name != "forever"; name = <-entered {
+	}
+	if err := h.client.CancelWorkflow(context.Background(), cancelled.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resultOf(t, cancelled); !contract.Cancelled(err) {
+		t.Errorf("the cancelled run ends with %v", err)
+	}
+	select {
+	case err := <-told:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the function was told %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the function was not told that its run is cancelled")
+	}
+}
+
 // TestEndToEndEmbed runs the flow in examples/embed on the worker there, started as anybody
 // would.
 func TestEndToEndEmbed(t *testing.T) {

@@ -152,9 +152,12 @@ func (f *Function) fits(args json.RawMessage) (problem string) {
 		return "arguments: they are not JSON"
 	}
 	err := f.schema.Validate(value)
-	var invalid *jsonschema.ValidationError
-	if err == nil || !errors.As(err, &invalid) {
+	if err == nil {
 		return ""
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return fmt.Sprintf("arguments: they cannot be checked: %v", err)
 	}
 	var all []string
 	var walk func(e *jsonschema.ValidationError)

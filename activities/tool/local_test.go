@@ -342,6 +342,7 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 			Func("channel", "", func(context.Context, struct{ C chan int }) (string, error) { return "", nil }),
 			Func("broken", "", good, Schema(`{`)), Func("list", "", good, Schema(`{"type":"array"}`)),
 			Func("wrong", "", good, Schema(`{"type":"object","required":7}`)), Func("far", "", good, Schema(`{"type":"object","$ref":"https://x.example/s"}`)),
+			Func("loop", "", good, Schema(`{"type":"object","allOf":[{"$ref":"#"}]}`)),
 			{},
 		}})
 	f := fails(t, err, contract.ClassConnection,
@@ -350,9 +351,9 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or give it with tool.Schema`,
 		`function "scalar": its arguments have no JSON Schema: int is no struct and no map`, `function "channel": its arguments have no JSON Schema`,
 		`function "broken": its schema is no JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
-		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" leaves the schema`,
+		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" leaves the schema`, `function "loop": its schema cannot be used`,
 		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
-	if len(f.Diagnostics) != 14 {
+	if len(f.Diagnostics) != 15 {
 		t.Errorf("%d diagnostics:\n%s", len(f.Diagnostics), strings.Join(f.Diagnostics, "\n"))
 	}
 }
