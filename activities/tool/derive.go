@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -23,7 +25,9 @@ func derive[In any]() (json.RawMessage, error) {
 		return nil, fmt.Errorf("%v is no struct and no map", reflect.TypeFor[In]())
 	}
 	own := map[reflect.Type]*jsonschema.Schema{}
-	encoded(t, own, map[reflect.Type]bool{})
+	if err := encoded(t, own, map[reflect.Type]bool{}); err != nil {
+		return nil, err
+	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: own})
 	if err != nil {
 		return nil, err
@@ -41,26 +45,34 @@ var (
 var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
 
 // encoded finds the types in t whose JSON is not what their kind says, which the library
-// does not look for.
-func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
+// does not look for. It refuses the tag option string, for the same reason.
+func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
-		return
+		return nil
 	}
 	seen[t] = true
 	if s := ownSchema(t); s != nil {
 		into[t] = s
-		return
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		encoded(t.Elem(), into, seen)
+		return encoded(t.Elem(), into, seen)
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() || f.Anonymous {
-				encoded(f.Type, into, seen)
+			f := t.Field(i)
+			if !f.IsExported() && !f.Anonymous {
+				continue
+			}
+			if _, options, _ := strings.Cut(f.Tag.Get("json"), ","); slices.Contains(strings.Split(options, ","), "string") {
+				return fmt.Errorf("the tag of field %s of %v has the option string", f.Name, t)
+			}
+			if err := encoded(f.Type, into, seen); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // ownSchema is the schema of a type that reads its JSON or its text itself, and of some of the

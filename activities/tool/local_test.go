@@ -340,6 +340,13 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 			Func("cycle", "", func(context.Context, node) (string, error) { return "", nil }),
 			Func("scalar", "", func(context.Context, int) (string, error) { return "", nil }),
 			Func("channel", "", func(context.Context, struct{ C chan int }) (string, error) { return "", nil }),
+			Func("quoted", "", func(context.Context, struct {
+				In []struct {
+					N int `json:"n,string"`
+				}
+			}) (string, error) {
+				return "", nil
+			}),
 			Func("broken", "", good, Schema(`{`)), Func("list", "", good, Schema(`{"type":"array"}`)),
 			Func("wrong", "", good, Schema(`{"type":"object","required":7}`)), Func("far", "", good, Schema(`{"type":"object","$ref":"https://x.example/s"}`)),
 			Func("loop", "", good, Schema(`{"type":"object","allOf":[{"$ref":"#"}]}`)),
@@ -350,10 +357,11 @@ func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
 		`function "slow": its timeout is -1s, want more than 0`, `function "none": it is nil`,
 		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or give it with tool.Schema`,
 		`function "scalar": its arguments have no JSON Schema: int is no struct and no map`, `function "channel": its arguments have no JSON Schema`,
+		`function "quoted": its arguments have no JSON Schema: the tag of field N of struct { N int "json:\"n,string\"" } has the option string`,
 		`function "broken": its schema is no JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
 		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" leaves the schema`, `function "loop": its schema cannot be used`,
 		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
-	if len(f.Diagnostics) != 15 {
+	if len(f.Diagnostics) != 16 {
 		t.Errorf("%d diagnostics:\n%s", len(f.Diagnostics), strings.Join(f.Diagnostics, "\n"))
 	}
 }
