@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
+
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/workflows/plan"
@@ -38,6 +40,7 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	default:
 		if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err == nil {
 			out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
+			out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
 			specs, err = a.deps.Tools.List(ctx, out.Resolved)
 		}
 	}
@@ -154,7 +157,9 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		}
 		in.Arguments = args
 	}
-	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell})
+	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ type Options struct {
 	// [plan.DefaultLimits] or [plan.DefaultPolicy].
 	Limits plan.Limits
 	Policy plan.Policy
-	// UnboundTools are the tools that the host maps by name to a configured connection.
+	// UnboundTools are the tools that the host maps by name to a configured connection, or has
+	// itself.
 	UnboundTools map[string]bool
 	// Connections are the ids of the connections in the host's configuration.
 	Connections map[string]bool

@@ -17,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
 	"weft/activities/contract"
@@ -38,6 +39,10 @@ type rehearsal struct {
 	denied bool
 	// expired, if set, says whether it refuses them now.
 	expired *atomic.Bool
+	// functions are tools of the worker itself.
+	functions []tool.Function
+	// wrap, if set, stands between the activities and the worker.
+	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
 }
 
 // played is what came of a rehearsal.
@@ -68,7 +73,11 @@ func (r rehearsal) play(t *testing.T) played {
 	if r.set != nil {
 		r.set(&in)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileText, Source: knownOf(t, &in)}).Register(env)
+	var registry worker.ActivityRegistry = env
+	if r.wrap != nil {
+		registry = r.wrap(env)
+	}
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Source: knownOf(t, &in)}).Register(registry)
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}
 	if !env.IsWorkflowCompleted() {
@@ -125,7 +134,7 @@ func (r rehearsal) serve(t *testing.T) *tool.Tools {
 		handler.ServeHTTP(w, q)
 	}))
 	t.Cleanup(web.Close)
-	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL}}, MaxResultBytes: 10_000})
+	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL}}, Functions: r.functions, MaxResultBytes: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,17 +183,26 @@ func knownOf(t *testing.T, in *contract.RunInput) known {
 	return k
 }
 
-func compileText(f contract.FlowRef) (*contract.PrepareResult, error) {
-	res, diags := specadapter.Load(f.Name, []byte(f.Text), specadapter.Options{Dialect: f.Dialect, Profile: f.Profile})
-	if res == nil {
-		fail := &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the document has errors"}
-		for _, d := range diags {
-			fail.Diagnostics = append(fail.Diagnostics, d.String())
+func compileText(f contract.FlowRef) (*contract.PrepareResult, error) { return compileWith()(f) }
+
+// compileWith compiles documents for a worker with functions.
+func compileWith(functions ...tool.Function) func(contract.FlowRef) (*contract.PrepareResult, error) {
+	return func(f contract.FlowRef) (*contract.PrepareResult, error) {
+		o := specadapter.Options{Dialect: f.Dialect, Profile: f.Profile, UnboundTools: map[string]bool{}}
+		for _, fn := range functions {
+			o.UnboundTools[fn.Name()] = true
 		}
-		return nil, fail
+		res, diags := specadapter.Load(f.Name, []byte(f.Text), o)
+		if res == nil {
+			fail := &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the document has errors"}
+			for _, d := range diags {
+				fail.Diagnostics = append(fail.Diagnostics, d.String())
+			}
+			return nil, fail
+		}
+		hash, err := res.Flow.Hash()
+		return &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 	}
-	hash, err := res.Flow.Hash()
-	return &contract.PrepareResult{Plan: res.Flow, Source: res.Source, Hash: hash}, err
 }
 
 // messages reads a thread of the root run.

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
-	"weft/specadapter"
+	"weft/activities/tool"
 )
 
 // exampleTools are the tools of the connection web that examples may bind.
@@ -19,6 +20,26 @@ var exampleTools = map[string]func(string) (string, bool){
 	"search": func(string) (string, bool) {
 		return "durable-execution.md: a run's event history lets any worker go on", false
 	},
+}
+
+// exampleFunctions are the tools that examples bind to no connection, as the worker in
+// examples/embed has them.
+var exampleFunctions = []tool.Function{
+	tool.Func("weather", "", func(_ context.Context, in struct {
+		City string `json:"city"`
+		Day  int    `json:"day,omitempty"`
+	}) (map[string]any, error) {
+		if in.City != "Oslo" {
+			return nil, fmt.Errorf("there is no forecast for %q, only for Oslo", in.City)
+		}
+		return map[string]any{"sky": "clear", "degrees": 21 + in.Day}, nil
+	}),
+	tool.Func("reserve", "", func(_ context.Context, in struct {
+		Park   string `json:"park"`
+		People int    `json:"people"`
+	}) (string, error) {
+		return fmt.Sprintf("a table for %d in %s", in.People, in.Park), nil
+	}, tool.RetryNever()),
 }
 
 // TestExamples runs every example with its script. NAME.want holds what must come out;
@@ -45,10 +66,10 @@ func TestExamples(t *testing.T) {
 func runExample(t *testing.T, file string) {
 	base := strings.TrimSuffix(file, filepath.Ext(file))
 	doc := read(t, file)
-	if res, diags := specadapter.Load(filepath.Base(file), []byte(doc), specadapter.Options{}); res == nil {
-		t.Fatalf("the example does not load: %v", diags)
+	if _, err := compileWith(exampleFunctions...)(contract.FlowRef{Text: doc, Name: filepath.Base(file)}); err != nil {
+		t.Fatalf("the example does not load: %v", contract.FailureOf(err).Diagnostics)
 	}
-	r := rehearsal{doc: doc, script: read(t, base+".script"), tools: exampleTools}
+	r := rehearsal{doc: doc, script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weft/worker/host"
 )
 
 // alone keeps a developer's own settings away.
@@ -38,16 +40,16 @@ func TestExitCodes(t *testing.T) {
 		want string
 	}{
 		"help":                 {args: []string{"-h"}, code: 0, want: "usage: worker [flags]"},
-		"an unknown flag":      {args: []string{"-nope"}, code: exitBadInput, want: "flag provided but not defined: -nope"},
-		"an argument":          {args: []string{"x"}, code: exitBadInput, want: `worker: "x" is no flag`},
-		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: exitBadInput, want: "worker: bad.yaml:1:1: there is no setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
-		"settings not there":   {args: []string{"-config", "none.yaml"}, code: exitBadInput, want: "open none.yaml: no such file or directory"},
-		"no Temporal to serve": {code: exitNoTemporal, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
+		"an unknown flag":      {args: []string{"-nope"}, code: 2, want: "flag provided but not defined: -nope"},
+		"an argument":          {args: []string{"x"}, code: 2, want: `worker: "x" is no flag`},
+		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: there is no setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
+		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
+		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr bytes.Buffer
-			if code := run(context.Background(), tc.args, io.Discard, &stderr); code != tc.code {
+			if code := host.Command(context.Background(), tc.args, io.Discard, &stderr); code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
 			if !strings.Contains(stderr.String(), tc.want) {
@@ -74,7 +76,7 @@ tools: {search: web}
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), []string{"config", "-task-queue", "mine"}, &stdout, &stderr); code != 0 {
+	if code := host.Command(context.Background(), []string{"config", "-task-queue", "mine"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	got := regexp.MustCompile(`  +`).ReplaceAllString(stdout.String(), " | ")
@@ -111,7 +113,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 		t.Fatal("README.md has no place for the reference")
 	}
 	var stdout bytes.Buffer
-	run(context.Background(), []string{"config", "-reference"}, &stdout, io.Discard)
+	host.Command(context.Background(), []string{"config", "-reference"}, &stdout, io.Discard)
 	switch {
 	case old == stdout.String():
 	case os.Getenv("UPDATE") != "":
@@ -151,7 +153,7 @@ func TestEndToEndStartAndStop(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
-	if code := run(ctx, nil, io.Discard, &stderr); code != 0 {
+	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	want := "worker: temporal " + ready.Address + ", namespace default, task queue weft\nworker: settings none\n"

@@ -102,7 +102,8 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		fail.At = w.at[0]
 		return nil, fail
 	}
-	w.bound.Connection, w.bound.RetryNever, w.bound.Confirm = out.Resolved, out.RetryNever, out.Confirm
+	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
+	w.bound.RetryNever, w.bound.RetryNeverTools = out.RetryNever, out.RetryNeverTools
 	if out.SHA != "" {
 		ref := f.store.keep(out.Catalogue)
 		w.bound.Catalogue = &ref

@@ -408,7 +408,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		in.Arguments, in.Call = nil, &ref
 	}
 	attempts := int32(0)
-	if b.RetryNever {
+	if b.Never(t.Name) {
 		attempts = 1
 	}
 	var out contract.ToolResult
@@ -422,7 +422,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		if err == nil {
 			return nil
 		}
-		reply, err = c.toolFailed(b, err)
+		reply, err = c.toolFailed(b.Never(t.Name), err)
 		return err
 	})
 	if err != nil || reply != nil {
@@ -433,7 +433,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes
 // back to it as a reply; what an operator must mend stays an error.
-func (a *agentRun) toolFailed(b *contract.Bound, err error) (*toolReply, error) {
+func (a *agentRun) toolFailed(never bool, err error) (*toolReply, error) {
 	if contract.Cancelled(err) {
 		return nil, err
 	}
@@ -442,7 +442,7 @@ func (a *agentRun) toolFailed(b *contract.Bound, err error) (*toolReply, error) 
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
 		return &toolReply{text: f.Error(), failed: true}, nil
 	}
-	if b.RetryNever && contract.Retryable(f.Class) {
+	if never && contract.Retryable(f.Class) {
 		return &toolReply{text: "outcome unknown: " + f.Text +
 			"; the call may or may not have taken effect and is not repeated", failed: true}, nil
 	}

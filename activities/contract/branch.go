@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"slices"
 
 	"weft/workflows/plan"
 )
@@ -68,6 +69,13 @@ type Bound struct {
 	RetryNever bool `json:"retry_never,omitempty"`
 	// Confirm are the tools whose calls need a person's yes by the worker's rules.
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
+	// RetryNeverTools are the tools for which alone the same holds.
+	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+}
+
+// Never says whether a call of a tool whose outcome is unknown is not repeated.
+func (b *Bound) Never(tool string) bool {
+	return b.RetryNever || slices.Contains(b.RetryNeverTools, tool)
 }
 
 // Count says how often a node ran at a step.

@@ -118,6 +118,8 @@ type CatalogueResult struct {
 	RetryNever bool `json:"retry_never,omitempty"`
 	// Confirm are those of the names whose calls need a person's yes.
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
+	// RetryNeverTools are those of Names whose calls must not be repeated.
+	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.

@@ -20,7 +20,8 @@ type Kind struct {
 
 // Kinds are the kinds of connection by [plan.Connection.Kind]. An empty kind is mcp.
 var Kinds = map[string]Kind{
-	plan.ConnectionMCP: {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
+	plan.ConnectionMCP:   {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
+	plan.ConnectionLocal: {Says: "Go functions of the worker itself", dial: dialLocal},
 }
 
 func kindNames() string {
@@ -51,9 +52,9 @@ type reply struct {
 // errForgotten: the server no longer knows the session, and executed nothing.
 var errForgotten = errors.New("the server has forgotten the session")
 
-// dial begins a session. All connections are MCP's so far.
+// dial begins a session.
 func dial(ctx context.Context, at *target) (remote, error) {
-	s, err := Kinds[plan.ConnectionMCP].dial(ctx, at)
+	s, err := Kinds[at.conn.kind()].dial(ctx, at)
 	if err == nil {
 		return s, nil
 	}

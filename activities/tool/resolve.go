@@ -10,9 +10,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// target is a server, ready to be dialled.
+// target is a server, or the worker's functions, ready to be dialled.
 type target struct {
-	// id is the connection's, or the URL of one that has none.
+	// id is the connection's, or the URL of one that has none. Functions that are bound by
+	// their name alone have none.
 	id   string
 	conn Connection
 	// restricted: the URL is a flow's or a run's, and subject to the policy.
@@ -24,8 +25,9 @@ type target struct {
 
 // Resolve says which connection a tool is called at: the URL that the flow or the run
 // supplies, under the policy; else the worker's own connection of that id; else, for a
-// tool bound to no connection, the one that the setting tools.<name> names. The result
-// has the id or the URL to call, never a credential.
+// tool bound to no connection, the one that the setting tools.<name> names; else the
+// worker's function of that name. The result has the id or the URL to call, never a
+// credential.
 //
 // A URL that a flow supplies never gets the credentials of the worker's connection of
 // the same id, unless it is that connection's own URL.
@@ -38,7 +40,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		}
 	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
-		return plan.Connection{ID: c.ID, Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}, nil
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description}, nil
 	}
 	if c.URL != "" {
 		if err := t.checkSupplied(c); err != nil {
@@ -51,10 +53,17 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return c, refusal(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
 			fmt.Sprintf("set %s.%s in weft.yaml, or give the connection a url", SettingConnections, c.ID))
 	}
-	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
-		return plan.Connection{ID: id, Kind: plan.ConnectionMCP}, nil
+	if c.Kind == plan.ConnectionLocal {
+		return c, nil // resolved before, perhaps by another worker
 	}
-	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s", toolName, t.settings.known()),
+	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
+		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
+	}
+	if t.settings.function(toolName) != nil {
+		return plan.Connection{Kind: plan.ConnectionLocal}, nil
+	}
+	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
+		toolName, t.settings.known(), t.settings.functions()),
 		fmt.Sprintf("set %s.%s in weft.yaml to the id of the connection that has it (%s.<id>)", SettingTools, orName(toolName), SettingConnections))
 }
 
@@ -90,9 +99,12 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		return nil, err
 	}
 	at := &target{id: c.ID, settings: &t.settings}
-	if c.URL == "" {
+	switch {
+	case c.Kind == plan.ConnectionLocal && c.ID == "":
+		at.conn = Connection{Transport: TransportLocal}.withDefaults()
+	case c.URL == "":
 		at.conn = t.settings.Connections[c.ID]
-	} else {
+	default:
 		at.conn = Connection{Transport: TransportHTTP, URL: c.URL}.withDefaults()
 		at.restricted = !t.listed(c.URL)
 		if at.id == "" {
@@ -110,7 +122,7 @@ func (t *target) identity() (string, error) {
 	conn := t.conn
 	conn.TimeoutSeconds, conn.Retry = 0, ""
 	id := ""
-	if conn.Transport == TransportStdio {
+	if conn.Transport == TransportStdio || conn.Transport == TransportLocal {
 		id = t.id
 	}
 	b, err := json.Marshal([]any{id, t.restricted, conn})
@@ -123,6 +135,9 @@ func (t *target) identity() (string, error) {
 
 // name is how messages call the target.
 func (t *target) name() string {
+	if t.id == "" {
+		return "functions of the worker"
+	}
 	if t.conn.URL == "" || t.id == shown(t.conn.URL) {
 		return fmt.Sprintf("connection %q", t.id)
 	}
@@ -132,6 +147,14 @@ func (t *target) name() string {
 // failure makes a failure of this target, without its secrets.
 func (t *target) failure(class, text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.secrets.text(text)), Remedy: t.secrets.text(remedy)}
+}
+
+// kind is the kind that a connection's transport belongs to, a key of [Kinds].
+func (c Connection) kind() string {
+	if c.Transport == TransportLocal {
+		return plan.ConnectionLocal
+	}
+	return plan.ConnectionMCP
 }
 
 func refusal(text, remedy string) *contract.Failure {

@@ -23,11 +23,14 @@ const (
 	TransportHTTP  = "http"
 	TransportSSE   = "sse"
 	TransportStdio = "stdio"
+	// TransportLocal has the worker's own functions.
+	TransportLocal = "local"
 )
 
 const retryNever = "never"
 
-// Settings say which tools a worker can reach. Plain data; package worker/config fills it.
+// Settings say which tools a worker can reach. Plain data, but for Functions; package
+// worker/config fills it.
 type Settings struct {
 	// Connections are the operator's servers, by the id that flows use.
 	Connections map[string]Connection
@@ -37,6 +40,8 @@ type Settings struct {
 	// Confirm are the rules that say which tools need a person's yes, by a name of the
 	// operator's.
 	Confirm map[string]ConfirmRule
+	// Functions are tools that the worker itself has. The worker's program brings them.
+	Functions []Function
 	// AllowPrivate lets URLs that a flow or a run supplies lead to private, loopback and
 	// link-local addresses.
 	AllowPrivate bool
@@ -68,8 +73,8 @@ type ConfirmRule struct {
 
 // Connection is one server of the operator's.
 type Connection struct {
-	// Transport is http (streamable HTTP; the default with URL), sse or stdio (the default
-	// with Command).
+	// Transport is http (streamable HTTP; the default with URL), sse, stdio (the default
+	// with Command) or local, the worker's own functions.
 	Transport string
 	// URL is the server's, for http and sse. It is not subject to the policy.
 	URL string
@@ -158,6 +163,7 @@ func (s Settings) check() error {
 	for name, r := range s.Confirm {
 		r.check(&p, SettingConfirm+"."+name)
 	}
+	s.checkFunctions(&p)
 	for _, h := range s.AllowHosts {
 		if h == "" || strings.ContainsAny(h, "/@ *") {
 			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
@@ -186,8 +192,10 @@ func (c Connection) check(p *problems, at string) {
 		c.checkURL(p, at)
 	case TransportStdio:
 		c.checkCommand(p, at)
+	case TransportLocal:
+		c.checkLocal(p, at)
 	default:
-		p.add("%s.transport: %q is not a transport; use http, sse or stdio", at, c.Transport)
+		p.add("%s.transport: %q is not a transport; use http, sse, stdio or local", at, c.Transport)
 	}
 	if c.Retry != "" && c.Retry != retryNever {
 		p.add("%s.retry: is %q, want \"never\" or nothing", at, c.Retry)

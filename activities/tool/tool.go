@@ -1,6 +1,6 @@
 // Package tool calls tools: it lists what a connection offers and runs one call.
 //
-// Tools live at MCP servers, reached over streamable HTTP, SSE or a command's
+// Tools are Go functions of the worker itself, made by [Func], or live at MCP servers, reached over streamable HTTP, SSE or a command's
 // standard input and output. Which servers there are, with which credentials, is the
 // worker's configuration; a flow names them, or brings a URL that the policy in
 // policy.go checks whenever a connection is dialled. One session per server and
@@ -12,6 +12,7 @@
 // or a key into an error text.
 //
 // Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds].
+// Whoever builds a worker with functions of their own starts at [Func].
 package tool
 
 import (
@@ -40,6 +41,8 @@ type Meta struct {
 	// the call runs. Texts are dropped while it blocks; it is never called after Call
 	// has returned.
 	Progress func(text string)
+	// Panicked, if set, is told of a function of the worker's that panicked.
+	Panicked func(value any, stack []byte)
 }
 
 // Open checks the settings, all of them at once, and returns access to their tools. It
@@ -159,6 +162,18 @@ func (t *Tools) RetryNever(c plan.Connection) bool {
 		return false
 	}
 	return t.settings.Connections[c.ID].Retry == retryNever
+}
+
+// RetryNeverOf lists those of some tools of a connection that forbid a second attempt
+// themselves: functions with that option. The connection is as [Tools.Resolve] gave it.
+func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
+	var never []string
+	for _, name := range names {
+		if f := t.settings.function(name); c.Kind == plan.ConnectionLocal && f != nil && f.never {
+			never = append(never, name)
+		}
+	}
+	return never
 }
 
 // arguments returns a call's arguments as a JSON object, or what is wrong with them, in

@@ -171,7 +171,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 		AllowHosts: []string{"http://x"},
 	})
 	f := fails(t, err, contract.ClassConnection,
-		`connections.a.transport: "pigeon" is not a transport; use http, sse or stdio`,
+		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio or local`,
 		"connections.b.command: is empty", "connections.b: url, headers",
 		`connections.c.url: "ftp://x" has scheme "ftp"`, `connections.c.retry: is "always"`, "connections.c.timeout_seconds: is -1",
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,7 +62,7 @@ func (g *graph) bind(o, node *object, name, connection string) bool {
 		return false
 	case connection == "":
 		if !g.host.UnboundTools[name] {
-			g.errorf(o.pos("data_connection_id"), "V10", unboundHelp(g.conns.help, name),
+			g.errorf(o.pos("data_connection_id"), "V10", g.unboundHelp(name),
 				"the tool %s of %s has no data_connection_id", source.Quote(name), node.what)
 		}
 		return g.host.UnboundTools[name]
@@ -150,11 +151,20 @@ func safeName(s string) string {
 	}, s)
 }
 
-// unboundHelp says how a tool gets a connection: by its id, or by the worker's settings.
-func unboundHelp(known, name string) string {
-	byName := fmt.Sprintf("map the tool in weft.yaml (tools: {%s: CONNECTION}), for the starter and the worker", source.Quote(name))
-	if known == "none" {
-		return "write the id of the connection that has the tool, or " + byName
+// unboundHelp says how a tool gets a connection: by its id, or by the worker's settings; and
+// which tools need none.
+func (g *graph) unboundHelp(name string) string {
+	help := "write the id of the connection that has the tool"
+	if g.conns.help != "none" {
+		help += " (" + g.conns.help + ")"
 	}
-	return "write the id of the connection that has the tool (" + known + "), or " + byName
+	help += fmt.Sprintf(", or map the tool in weft.yaml (tools: {%s: CONNECTION}), for the starter and the worker", source.Quote(name))
+	names := slices.Sorted(maps.Keys(g.host.UnboundTools))
+	if near := source.NewSuggester(names).Nearest(name); near != "" {
+		return fmt.Sprintf("did you mean %s? Else ", source.Quote(near)) + help
+	}
+	if len(names) > 0 {
+		help += "; tools that need no connection here: " + listed(names)
+	}
+	return help
 }

@@ -65,7 +65,7 @@ var records = []record{
 		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
 	}},
 	section[Connection]{"connections", func(c *Config) map[string]Connection { return c.Connections }, []field[Connection]{
-		{"transport", "http, sse or stdio", one(func(c *Connection) *string { return &c.Transport })},
+		{"transport", "http, sse, stdio, or local: Go functions of the worker", one(func(c *Connection) *string { return &c.Transport })},
 		{"url", "URL of an MCP server", link(func(c *Connection) *string { return &c.URL })},
 		{"headers", "headers of every call; ${NAME} is a variable", named(func(c *Connection) *map[string]string { return &c.Headers })},
 		{"command", "program of a stdio server", one(func(c *Connection) *string { return &c.Command })},

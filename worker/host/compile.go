@@ -10,15 +10,20 @@ import (
 )
 
 // Compiler is how a worker's activities compile a document: as the starter does, with the
-// worker's configuration. A reference with a name alone is a flow of the worker's own
+// worker's configuration. Tools that a flow binds to no connection may be functions of the
+// worker. A reference with a name alone is a flow of the worker's own
 // folder. Its error is a [contract.Failure] of class invalid_flow.
-func Compiler(cfg *config.Config) func(contract.FlowRef) (*contract.PrepareResult, error) {
+func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.PrepareResult, error) {
 	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
 		name, text, err := document(cfg.Flows, ref)
 		if err != nil {
 			return nil, err
 		}
-		res, diags := specadapter.Load(name, []byte(text), cfg.Reading(ref.Dialect, ref.Profile))
+		reading := cfg.Reading(ref.Dialect, ref.Profile)
+		for _, f := range functions {
+			reading.UnboundTools[f] = true
+		}
+		res, diags := specadapter.Load(name, []byte(text), reading)
 		if res == nil {
 			return nil, invalid(diags)
 		}

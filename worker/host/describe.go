@@ -28,6 +28,9 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	}
 	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
 	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
+	if len(h.functions) > 0 {
+		line("functions: %s", strings.Join(h.functions, ", "))
+	}
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}

@@ -1,16 +1,17 @@
 // Package host assembles a worker: configuration and client in, a process's worker out.
 //
 // It is the only place that registers workflows and activities, and the only one that
-// joins dialects to activities: compiling a document is handed to them as a function. It
-// reads no environment and makes no client.
+// joins dialects to activities: compiling a document is handed to them as a function.
 //
-// Start at [New].
+// Start at [New]. Whoever builds a worker with Go functions as tools starts at [Main], the
+// worker command as a function; nothing else here reads the environment or makes a client.
 package host
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -31,15 +32,16 @@ type Host struct {
 	Model     string
 	ModelNote string
 
-	worker worker.Worker
-	tools  *tool.Tools
+	worker    worker.Worker
+	tools     *tool.Tools
+	functions []string
 }
 
-// New makes a worker for the configured task queue. It asks a local Ollama for its models
+// New makes a worker for the configured task queue, with functions as tools. It asks a local Ollama for its models
 // where that decides the default; besides, it uses no network. The error lists all that is
 // wrong with the settings.
-func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error) {
-	h := &Host{}
+func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
+	h := &Host{functions: names(functions)}
 	var problems config.Problems
 	note := func(err error) { problems = append(problems, listed(err)...) }
 	note(checkFlows(cfg.Flows))
@@ -51,6 +53,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error
 	note(err)
 	settings, err := cfg.Tool()
 	note(err)
+	settings.Functions = functions
 	if err == nil {
 		h.tools, err = tool.Open(settings)
 		note(err)
@@ -65,9 +68,19 @@ func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
 	workflows.Register(h.worker)
 	activities.New(activities.Deps{
-		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg),
+		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 	}).Register(h.worker)
 	return h, nil
+}
+
+// names lists the names of functions, sorted.
+func names(functions []tool.Function) []string {
+	var out []string
+	for _, f := range functions {
+		out = append(out, f.Name())
+	}
+	slices.Sort(out)
+	return out
 }
 
 // listed are the problems that an error holds, one each.

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -133,6 +134,32 @@ func TestNewRefusesWrongSettings(t *testing.T) {
 				t.Errorf("New() error is %v, want %q in it", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	look := tool.Func("look", "", func(context.Context, struct{}) (string, error) { return "", nil })
+	book := tool.Func("book", "", func(context.Context, struct{}) (string, error) { return "", nil })
+	cfg := load(t, "connections: {here: {transport: local, retry: never}}\ntools: {see: here}\n", fakeEnv{})
+	h, err := New(context.Background(), lazy(t), cfg, look, book)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Describe("a", "n", cfg); !strings.Contains(got, "worker: functions: book, look\n") {
+		t.Errorf("Describe() = %s", got)
+	}
+	unbound := strings.Replace(echo, `"prompt": "Repeat`, `"tools": [{"name": "look"}], "prompt": "Repeat`, 1)
+	if _, err := Compiler(cfg, h.functions...)(contract.FlowRef{Text: unbound, Name: "x.json"}); err != nil {
+		t.Errorf("a tool that is a function: %v", err)
+	}
+	if _, err := Compiler(cfg)(contract.FlowRef{Text: unbound, Name: "x.json"}); err == nil {
+		t.Error("without the function the tool compiles too")
+	}
+	_, err = New(context.Background(), lazy(t), load(t, "connections: {here: {transport: local, url: 'http://x'}}", fakeEnv{}), look, look)
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) != 2 || !strings.Contains(err.Error(), `function "look": there are two of this name`) ||
+		!strings.Contains(err.Error(), "connections.here: transport local") {
+		t.Errorf("New() error is %v", err)
 	}
 }
 

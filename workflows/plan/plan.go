@@ -147,8 +147,8 @@ type Tool struct {
 	As string `json:"as"`
 	// Description is the author's; empty means the connection's own.
 	Description string `json:"description,omitempty"`
-	// Connection is the id of the connection that has the tool. Empty: the worker's
-	// configuration maps the tool by its name.
+	// Connection is the id of the connection that has the tool. Empty: the worker knows the
+	// tool by its name, from its configuration or as a function of its own.
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
@@ -170,6 +170,9 @@ const (
 	ConnectionAgent = "agent"
 	// ConnectionClient marks tools that a client of the run executes.
 	ConnectionClient = "client"
+	// ConnectionLocal is what a worker resolves a connection to where its own functions are
+	// the tools; no document declares one.
+	ConnectionLocal = "local"
 )
 
 // Connection is where tools come from.

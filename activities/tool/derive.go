@@ -1,0 +1,97 @@
+package tool
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// derive gives the JSON Schema of a function's arguments.
+func derive[In any]() (json.RawMessage, error) {
+	t := reflect.TypeFor[In]()
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return json.RawMessage(`{"type":"object"}`), nil
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if k := t.Kind(); k != reflect.Struct && k != reflect.Map {
+		return nil, fmt.Errorf("%v is no struct and no map", reflect.TypeFor[In]())
+	}
+	own := map[reflect.Type]*jsonschema.Schema{}
+	if err := encoded(t, own, map[reflect.Type]bool{}); err != nil {
+		return nil, err
+	}
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: own})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(s)
+}
+
+var (
+	jsonUnmarshaler = reflect.TypeFor[json.Unmarshaler]()
+	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// anyType is every type by name: of a pointer to a type whose schema names none, the library
+// makes one that takes null alone.
+var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
+
+// encoded finds the types in t whose JSON is not what their kind says, which the library
+// does not look for. It refuses the tag option string, for the same reason.
+func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	if s := ownSchema(t); s != nil {
+		into[t] = s
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return encoded(t.Elem(), into, seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() && !f.Anonymous {
+				continue
+			}
+			if _, options, _ := strings.Cut(f.Tag.Get("json"), ","); slices.Contains(strings.Split(options, ","), "string") {
+				return fmt.Errorf("the tag of field %s of %v has the option string", f.Name, t)
+			}
+			if err := encoded(f.Type, into, seen); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ownSchema is the schema of a type that reads its JSON or its text itself, and of some of the
+// standard library's; nil: its kind says it.
+func ownSchema(t reflect.Type) *jsonschema.Schema {
+	p := reflect.PointerTo(t)
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+	case t == reflect.TypeFor[json.Number]():
+		return &jsonschema.Schema{Type: "number"}
+	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
+		return nil
+	case p.Implements(jsonUnmarshaler) && !p.Implements(textUnmarshaler):
+		return &jsonschema.Schema{Types: anyType} // only the type itself knows
+	case p.Implements(jsonUnmarshaler), p.Implements(textUnmarshaler):
+		return &jsonschema.Schema{Type: "string"}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package tool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+)
+
+// local offers the worker's own functions.
+type local struct {
+	at *target
+	// life ends when the worker stops.
+	life context.Context
+	end  context.CancelFunc
+}
+
+func dialLocal(ctx context.Context, at *target) (remote, error) {
+	l := &local{at: at}
+	// ctx bounds the beginning, not the session.
+	l.life, l.end = context.WithCancel(context.WithoutCancel(ctx))
+	return l, nil
+}
+
+func (l *local) usable(bool) bool { return true }
+
+func (l *local) close() { l.end() }
+
+func (l *local) list(context.Context) ([]contract.ToolSpec, error) {
+	var specs []contract.ToolSpec
+	for _, f := range l.at.settings.Functions {
+		specs = append(specs, f.spec)
+	}
+	slices.SortFunc(specs, func(a, b contract.ToolSpec) int { return strings.Compare(a.Name, b.Name) })
+	return specs, nil
+}
+
+// outcome is what came of a call of a function. A problem is one of its arguments.
+type outcome struct {
+	text, problem string
+	err           error
+}
+
+var errSlow = errors.New("the function's own timeout")
+
+func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+	f := l.at.settings.function(in.Name)
+	if f == nil {
+		// The catalogue had it: another worker of the task queue has, or this one soon will.
+		return reply{}, l.at.failure(contract.ClassUnavailable,
+			fmt.Sprintf("this worker has no function %q; it has: %s", in.Name, l.at.settings.functions()),
+			"roll the same build out to all workers of the task queue")
+	}
+	if problem := f.fits(in.Arguments); problem != "" {
+		return reply{text: problem, isError: true}, nil
+	}
+	run, cancel := context.WithCancelCause(context.WithValue(ctx, keyOfCall{}, m.IdempotencyKey))
+	defer cancel(nil)
+	stop := context.AfterFunc(l.life, func() { cancel(errStopping) })
+	defer stop()
+	if f.timeout > 0 {
+		var end context.CancelFunc
+		run, end = context.WithTimeoutCause(run, f.timeout, errSlow)
+		defer end()
+	}
+	done := make(chan outcome, 1)
+	go func() { f.guarded(run, in, m, done) }()
+	var o outcome
+	select {
+	case o = <-done:
+	case <-run.Done():
+		select {
+		case o = <-done: // it ended just then
+		default:
+			o.err = run.Err()
+		}
+	}
+	return l.reply(run, f, o)
+}
+
+// guarded calls the function in a goroutine of its own, so that neither a panic nor one that
+// does not look at its ctx takes the call along.
+func (f *Function) guarded(ctx context.Context, in contract.ToolInput, m Meta, done chan<- outcome) {
+	o := outcome{err: errors.New("the tool ended without a result")} // runtime.Goexit
+	defer func() {
+		if v := recover(); v != nil {
+			o = outcome{err: fmt.Errorf("the tool panicked: %s", short(fmt.Sprint(v)))}
+			if m.Panicked != nil {
+				m.Panicked(v, debug.Stack())
+			}
+		}
+		done <- o
+	}()
+	text, problem, err := f.invoke(ctx, in.Arguments)
+	o = outcome{text: text, problem: problem, err: err}
+}
+
+// reply judges an outcome: what the function says belongs to the model, unless the call was
+// over or the function classifies its failure itself.
+func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error) {
+	if o.err == nil && o.problem == "" {
+		return reply{text: o.text}, nil
+	}
+	if o.problem != "" {
+		return reply{text: o.problem, isError: true}, nil
+	}
+	if run.Err() != nil {
+		if errors.Is(context.Cause(run), errSlow) {
+			return reply{}, l.at.failure(contract.ClassTimeout, fmt.Sprintf("function %q: no result within %s", f.spec.Name, f.timeout.Round(time.Millisecond)),
+				"raise its tool.Timeout if it needs longer")
+		}
+		return reply{}, context.Cause(run)
+	}
+	var failure *contract.Failure
+	if errors.As(o.err, &failure) {
+		return reply{}, failure
+	}
+	text := o.err.Error()
+	if text == "" {
+		text = "the tool failed"
+	}
+	return reply{text: text, isError: true}, nil
+}
+
+// function finds a function by its name; nil: there is none.
+func (s *Settings) function(name string) *Function {
+	i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.spec.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Functions[i]
+}
+
+// functions lists the names of the functions, for messages.
+func (s *Settings) functions() string {
+	if len(s.Functions) == 0 {
+		return "none"
+	}
+	var names []string
+	for _, f := range s.Functions {
+		names = append(names, f.spec.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// checkFunctions says what is wrong with the functions.
+func (s *Settings) checkFunctions(p *problems) {
+	seen := map[string]bool{}
+	for _, f := range s.Functions {
+		if f.invoke == nil {
+			p.add("function %q: it was not made by tool.Func", f.spec.Name)
+			continue
+		}
+		for _, problem := range f.problems {
+			p.add("function %q: %s", f.spec.Name, problem)
+		}
+		if seen[f.spec.Name] {
+			p.add("function %q: there are two of this name; rename one", f.spec.Name)
+		}
+		seen[f.spec.Name] = true
+	}
+}
+
+// checkLocal checks a connection of transport local.
+func (c Connection) checkLocal(p *problems, at string) {
+	if c.URL != "" || len(c.Headers) > 0 || c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" ||
+		c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
+		p.add("%s: transport local is the worker's own functions; of the other settings only timeout_seconds and retry belong to it", at)
+	}
+}

@@ -1,0 +1,368 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+type place struct {
+	City string `json:"city" jsonschema:"where"`
+	Days int    `json:"days,omitempty"`
+}
+
+type forecast struct {
+	Text string  `json:"text"`
+	ID   int64   `json:"id"`
+	Days []int   `json:"days"`
+	At   float64 `json:"at"`
+}
+
+// functions opens tools that are functions and nothing else.
+func functions(t *testing.T, all ...Function) *Tools {
+	t.Helper()
+	tools, err := Open(Settings{Functions: all, MaxResultBytes: 10_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	return tools
+}
+
+// byName is a call of a tool that the flow binds to no connection, as it is after the run's
+// start.
+func byName(name, args string) contract.ToolInput {
+	return contract.ToolInput{Connection: plan.Connection{Kind: plan.ConnectionLocal}, Name: name, Arguments: json.RawMessage(args)}
+}
+
+// returns is a function that gives a value.
+func returns[Out any](v Out) Function {
+	return Func("f", "", func(context.Context, struct{}) (Out, error) { return v, nil })
+}
+
+// fallible is a function that takes a place and may fail.
+func fallible(f func(ctx context.Context, in place) (string, error), o ...FunctionOption) Function {
+	return Func("f", "", f, o...)
+}
+
+func TestFunctionsAreListed(t *testing.T) {
+	tools := functions(t,
+		Func("weather", "Tells the weather.", func(context.Context, place) (string, error) { return "", nil }),
+		Func("now", "", func(context.Context, struct{}) (time.Time, error) { return time.Time{}, nil }),
+	)
+	at, err := tools.Resolve(plan.Connection{Kind: plan.ConnectionMCP}, "weather")
+	if err != nil || !reflect.DeepEqual(at, plan.Connection{Kind: plan.ConnectionLocal}) {
+		t.Fatalf("resolved to %+v, %v", at, err)
+	}
+	specs, err := tools.List(soon(t, 5*time.Second), at)
+	if err != nil || len(specs) != 2 || specs[0].Name != "now" || specs[1].Description != "Tells the weather." {
+		t.Fatalf("listed %+v, %v", specs, err)
+	}
+	if got, want := string(specs[1].Schema), `{"type":"object","properties":{"city":{"type":"string","description":"where"},"days":{"type":"integer"}},"required":["city"],"additionalProperties":false}`; got != want {
+		t.Errorf("schema %s, want %s", got, want)
+	}
+	if got, want := string(specs[0].Schema), `{"type":"object","additionalProperties":false}`; got != want {
+		t.Errorf("schema %s, want %s", got, want)
+	}
+}
+
+// Word is a type that reads its own JSON.
+type Word struct{ s string }
+
+// UnmarshalJSON takes a text or a number.
+func (w *Word) UnmarshalJSON(raw []byte) error { w.s = string(raw); return nil }
+
+type odd struct {
+	When  time.Time        `json:"when"`
+	Addr  netip.Addr       `json:"addr"`
+	Raw   *json.RawMessage `json:"raw"`
+	Bytes []byte           `json:"bytes"`
+	Exact json.Number      `json:"exact"`
+	Word  []Word           `json:"word"`
+	More  map[string]any   `json:"more,omitempty"`
+}
+
+// What the schema allows, the type takes: of types whose JSON is not what their kind says.
+func TestSchemasOfOddTypes(t *testing.T) {
+	tools := functions(t, Func("f", "", func(_ context.Context, in *odd) (string, error) {
+		return fmt.Sprintf("%d %s %s %s %s %s %v", in.When.Year(), in.Addr, *in.Raw, in.Bytes, in.Exact, in.Word[0].s, in.More["x"]), nil
+	}))
+	args := `{"when":"2024-05-06T07:08:09Z","addr":"10.0.0.1","raw":[1,{"a":2}],"bytes":"aGV5","exact":12345678901234567890.5,"word":[true],"more":{"x":"y"}}`
+	text, failed, err := tools.Call(soon(t, 5*time.Second), byName("f", args), Meta{})
+	if want := `2024 10.0.0.1 [1,{"a":2}] hey 12345678901234567890.5 true y`; err != nil || failed || text != want {
+		t.Errorf("got %q, %v, %v; want %q", text, failed, err, want)
+	}
+	text, failed, err = tools.Call(soon(t, 5*time.Second), byName("f", strings.Replace(args, "2024-05-06T07", "tomorrow", 1)), Meta{})
+	if err != nil || !failed || !strings.Contains(text, "$.when: ") || strings.Contains(text, "$.addr") {
+		t.Errorf("got %q, %v, %v", text, failed, err)
+	}
+}
+
+func TestArgumentsAreStrict(t *testing.T) {
+	called := false
+	tools := functions(t,
+		fallible(func(_ context.Context, in place) (string, error) { called = true; return in.City, nil }),
+		Func("own", "", func(_ context.Context, in map[string]any) (string, error) {
+			called = true
+			return fmt.Sprint(in["unit"]), nil
+		},
+			Schema(`{"type": "object", "properties": {"unit": {"enum": ["C", "F"]}, "sub": {"$ref": "#"}}, "required": ["unit"]}`)),
+	)
+	tests := map[string]struct {
+		tool, args string
+		text       string // of the result, or a part of the error
+		failed     bool
+	}{
+		"as they should be":               {args: `{"city":"Oslo","days":3}`, text: "Oslo"},
+		"without the optional":            {args: `{"city":"Oslo"}`, text: "Oslo"},
+		"a missing field":                 {args: `{"days":3}`, text: `$: missing properties: 'city'`, failed: true},
+		"nothing":                         {text: `$: missing properties: 'city'`, failed: true},
+		"an unknown field":                {args: `{"city":"Oslo","town":"x"}`, text: `'town' not allowed`, failed: true},
+		"a field in another case":         {args: `{"city":"Oslo","CITY":"Rome"}`, text: `'CITY' not allowed`, failed: true},
+		"another type":                    {args: `{"city":7}`, text: "$.city: expected string, but got number", failed: true},
+		"all at once":                     {args: `{"city":7,"days":"x"}`, text: "got number; $.days: expected integer", failed: true},
+		"null":                            {args: `{"city":null}`, text: "$.city: expected string, but got null", failed: true},
+		"a broken number":                 {args: `{"city":"Oslo","days":1.5}`, text: "expected integer", failed: true},
+		"a number out of range":           {args: `{"city":"Oslo","days":99999999999999999999}`, text: "cannot unmarshal number", failed: true},
+		"no object":                       {args: `[1]`, text: "arguments are not a JSON object", failed: true},
+		"no JSON":                         {args: `{"city":`, text: "arguments are not a JSON object", failed: true},
+		"too deep":                        {args: `{"city":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, text: "nest 5001 deep, at most 64", failed: true},
+		"by a schema of one's own, right": {tool: "own", args: `{"unit":"C","sub":{"unit":"F"}}`, text: "C"},
+		"by a schema of one's own, wrong": {tool: "own", args: `{"unit":"K","sub":{"unit":1}}`, text: `$.sub.unit: value must be one of "C", "F"; $.unit: value must`, failed: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			called = false
+			if tc.tool == "" {
+				tc.tool = "f"
+			}
+			text, failed, err := tools.Call(soon(t, 5*time.Second), byName(tc.tool, tc.args), Meta{})
+			if err != nil || failed != tc.failed || called == failed || !strings.Contains(text, tc.text) || !failed && text != tc.text {
+				t.Errorf("got %q, failed %v, %v, called %v", text, failed, err, called)
+			}
+		})
+	}
+}
+
+func TestResultsOfFunctions(t *testing.T) {
+	tests := map[string]struct {
+		f      Function
+		text   string
+		failed bool
+	}{
+		"a text":               {f: returns("a <b> & \"c\""), text: `a <b> & "c"`},
+		"a struct":             {f: returns(forecast{Text: "<sun> & rain", ID: 9007199254740993, At: 0.1}), text: `{"text":"<sun> & rain","id":9007199254740993,"days":null,"at":0.1}`},
+		"raw JSON":             {f: returns(json.RawMessage(`{"n": 12345678901234567890.10}`)), text: `{"n":12345678901234567890.10}`},
+		"no raw JSON":          {f: returns(json.RawMessage(nil)), text: "null"},
+		"raw, but not JSON":    {f: returns(json.RawMessage(`{`)), text: "the result is no JSON: {", failed: true},
+		"nothing":              {f: returns(struct{}{}), text: "{}"},
+		"nil":                  {f: returns[*forecast](nil), text: "null"},
+		"a number":             {f: returns(7), text: "7"},
+		"no JSON can say it":   {f: returns(func() {}), text: "the result cannot be written as JSON: unsupported type: func()", failed: true},
+		"an error":             {f: fails1(errors.New("no such city")), text: "no such city", failed: true},
+		"an error that wraps":  {f: fails1(fmt.Errorf("ask: %w", errors.New("no"))), text: "ask: no", failed: true},
+		"an error of no words": {f: fails1(errors.New("")), text: "the tool failed", failed: true},
+		"its own deadline":     {f: fails1(context.DeadlineExceeded), text: "context deadline exceeded", failed: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			text, failed, err := functions(t, tc.f).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+			if err != nil || text != tc.text || failed != tc.failed {
+				t.Errorf("got %q, failed %v, %v", text, failed, err)
+			}
+		})
+	}
+}
+
+// fails1 is a function that fails.
+func fails1(err error) Function {
+	return Func("f", "", func(context.Context, struct{}) (string, error) { return "unseen", err })
+}
+
+func TestFailuresOfFunctions(t *testing.T) {
+	classified := &contract.Failure{Class: contract.ClassRateLimited, Text: "busy", After: time.Second}
+	_, _, err := functions(t, fails1(fmt.Errorf("ask: %w", classified))).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+	if f := fails(t, err, contract.ClassRateLimited, "busy"); f.After != time.Second {
+		t.Errorf("the wish to wait is lost: %+v", f)
+	}
+	_, _, err = functions(t, returns(strings.Repeat("x", 10_001))).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+	fails(t, err, contract.ClassTooLarge, `"f" of functions of the worker has 10001 bytes`)
+
+	// A worker that was not rolled out yet: another one may have it.
+	_, _, err = functions(t, returns(1)).Call(soon(t, 5*time.Second), byName("weather", `{}`), Meta{})
+	fails(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "roll the same build out")
+	_, _, err = functions(t).Call(soon(t, 5*time.Second), byName("weather", `{}`), Meta{})
+	fails(t, err, contract.ClassUnavailable, "it has: none")
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	var stack string
+	note := Meta{Panicked: func(v any, s []byte) { stack = fmt.Sprint(v) + "\n" + string(s) }}
+	var none map[string]int
+	tools := functions(t, fallible(func(_ context.Context, in place) (string, error) {
+		if in.City == "exit" {
+			runtime.Goexit()
+		}
+		none[in.City] = 1
+		return "", nil
+	}))
+	text, failed, err := tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"x"}`), note)
+	if err != nil || !failed || text != "the tool panicked: assignment to entry in nil map" {
+		t.Errorf("got %q, %v, %v", text, failed, err)
+	}
+	if !strings.Contains(stack, "nil map") || !strings.Contains(stack, "local_test.go") {
+		t.Errorf("the log has no stack: %s", stack)
+	}
+	text, failed, err = tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"exit"}`), note)
+	if err != nil || !failed || text != "the tool ended without a result" {
+		t.Errorf("got %q, %v, %v", text, failed, err)
+	}
+}
+
+func TestContextOfFunctions(t *testing.T) {
+	tools := functions(t, fallible(func(ctx context.Context, _ place) (string, error) {
+		_, has := ctx.Deadline()
+		return fmt.Sprint(IdempotencyKey(ctx), " ", has), nil
+	}))
+	text, _, err := tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"})
+	if err != nil || text != "run/1 true" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if key := IdempotencyKey(context.Background()); key != "" {
+		t.Errorf("there is a key outside a call: %q", key)
+	}
+}
+
+func TestCallsOfFunctionsEnd(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	var told atomic.Int32
+	stubborn := func(context.Context, place) (string, error) { <-release; return "late", nil }
+	polite := func(ctx context.Context, _ place) (string, error) {
+		<-ctx.Done()
+		told.Add(1)
+		return "", ctx.Err()
+	}
+	for name, f := range map[string]func(context.Context, place) (string, error){"stubborn": stubborn, "polite": polite} {
+		t.Run(name, func(t *testing.T) {
+			in := byName("f", `{"city":"x"}`)
+			_, _, err := functions(t, fallible(f, Timeout(30*time.Millisecond))).Call(soon(t, 5*time.Second), in, Meta{})
+			fails(t, err, contract.ClassTimeout, `function "f": no result within 30ms`, "tool.Timeout")
+
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+			defer cancel()
+			if _, _, err := functions(t, fallible(f)).Call(ctx, in, Meta{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the attempt's deadline gives %v", err)
+			}
+			ctx, cancel = context.WithCancel(context.Background())
+			time.AfterFunc(30*time.Millisecond, cancel)
+			if _, _, err := functions(t, fallible(f)).Call(ctx, in, Meta{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("a cancelled call gives %v", err)
+			}
+			closing := functions(t, fallible(f))
+			time.AfterFunc(30*time.Millisecond, closing.Close)
+			_, _, err = closing.Call(soon(t, 5*time.Second), in, Meta{})
+			fails(t, err, contract.ClassUnavailable, "the worker is stopping")
+		})
+	}
+	for end := time.Now().Add(5 * time.Second); told.Load() < 4; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of 4 calls were told that they are over", told.Load())
+		}
+	}
+}
+
+func TestFunctionsThroughAConnection(t *testing.T) {
+	open := func(tools map[string]string) *Tools {
+		out, err := Open(Settings{Functions: []Function{returns("by name"), Func("charge", "", func(ctx context.Context, _ struct{}) (string, error) {
+			<-ctx.Done()
+			return "", ctx.Err()
+		}, RetryNever())}, Tools: tools,
+			Connections: map[string]Connection{"here": {Transport: TransportLocal, TimeoutSeconds: 1}, "never": {Transport: TransportLocal, Retry: "never"}, "web": {URL: "http://127.0.0.1:1"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(out.Close)
+		return out
+	}
+	tools := open(nil)
+	at, err := tools.Resolve(plan.Connection{ID: "here", Kind: plan.ConnectionMCP}, "f")
+	if err != nil || !reflect.DeepEqual(at, plan.Connection{ID: "here", Kind: plan.ConnectionLocal}) {
+		t.Fatalf("resolved to %+v, %v", at, err)
+	}
+	if specs, err := tools.List(soon(t, 5*time.Second), at); err != nil || len(specs) != 2 {
+		t.Errorf("listed %+v, %v", specs, err)
+	}
+	text, _, err := tools.Call(soon(t, 5*time.Second), contract.ToolInput{Connection: at, Name: "f"}, Meta{})
+	if err != nil || text != "by name" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	_, _, err = tools.Call(soon(t, 5*time.Second), contract.ToolInput{Connection: at, Name: "charge"}, Meta{})
+	fails(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
+	if never := tools.RetryNeverOf(at, []string{"f", "charge", "nope"}); len(never) != 1 || never[0] != "charge" || tools.RetryNever(at) {
+		t.Errorf("never repeated: %v, all: %v", never, tools.RetryNever(at))
+	}
+	if !tools.RetryNever(plan.Connection{ID: "never"}) || len(tools.RetryNeverOf(plan.Connection{ID: "web", Kind: plan.ConnectionMCP}, []string{"charge"})) != 0 {
+		t.Error("retry: never does not follow the connection")
+	}
+	// The operator's word goes first.
+	if at, err = open(map[string]string{"f": "web"}).Resolve(plan.Connection{}, "f"); err != nil || at.ID != "web" || at.Kind != plan.ConnectionMCP {
+		t.Errorf("resolved to %+v, %v", at, err)
+	}
+	if at, err = open(map[string]string{"f": "here"}).Resolve(plan.Connection{}, "f"); err != nil || at.ID != "here" || at.Kind != plan.ConnectionLocal {
+		t.Errorf("resolved to %+v, %v", at, err)
+	}
+	_, err = tools.Resolve(plan.Connection{}, "wether")
+	fails(t, err, contract.ClassConnection, `tool "wether" is bound to no connection; known connections: here, never, web; functions of the worker: charge, f`)
+}
+
+type node struct {
+	Next *node `json:"next"`
+}
+
+func TestOpenNamesWhatIsWrongWithFunctions(t *testing.T) {
+	good := func(context.Context, place) (string, error) { return "", nil }
+	_, err := Open(Settings{
+		Connections: map[string]Connection{"here": {Transport: TransportLocal, URL: "http://x", Retry: "never"}},
+		Functions: []Function{
+			Func("twice", "", good), Func("twice", "", good), Func("", "", good), Func("set_state", "", good),
+			Func("slow", "", good, Timeout(-time.Second)), Func[place, string]("none", "", nil),
+			Func("cycle", "", func(context.Context, node) (string, error) { return "", nil }),
+			Func("scalar", "", func(context.Context, int) (string, error) { return "", nil }),
+			Func("channel", "", func(context.Context, struct{ C chan int }) (string, error) { return "", nil }),
+			Func("quoted", "", func(context.Context, struct {
+				In []struct {
+					N int `json:"n,string"`
+				}
+			}) (string, error) {
+				return "", nil
+			}),
+			Func("broken", "", good, Schema(`{`)), Func("list", "", good, Schema(`{"type":"array"}`)),
+			Func("wrong", "", good, Schema(`{"type":"object","required":7}`)), Func("far", "", good, Schema(`{"type":"object","$ref":"https://x.example/s"}`)),
+			Func("loop", "", good, Schema(`{"type":"object","allOf":[{"$ref":"#"}]}`)),
+			{},
+		}})
+	f := fails(t, err, contract.ClassConnection,
+		`function "twice": there are two of this name`, `function "": it has no name`, `function "set_state": the name is that of a system tool`,
+		`function "slow": its timeout is -1s, want more than 0`, `function "none": it is nil`,
+		`function "cycle": its arguments have no JSON Schema: ForType(tool.node): cycle detected for type tool.node; change their type, or give it with tool.Schema`,
+		`function "scalar": its arguments have no JSON Schema: int is no struct and no map`, `function "channel": its arguments have no JSON Schema`,
+		`function "quoted": its arguments have no JSON Schema: the tag of field N of struct { N int "json:\"n,string\"" } has the option string`,
+		`function "broken": its schema is no JSON`, `function "list": its schema is {"type":"array"}, want one with type object`,
+		`function "wrong": its schema cannot be used`, `function "far": its schema cannot be used`, `the reference "https://x.example/s" leaves the schema`, `function "loop": its schema cannot be used`,
+		`function "": it was not made by tool.Func`, `connections.here: transport local is the worker's own functions`)
+	if len(f.Diagnostics) != 16 {
+		t.Errorf("%d diagnostics:\n%s", len(f.Diagnostics), strings.Join(f.Diagnostics, "\n"))
+	}
+}

@@ -1,0 +1,152 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"go.temporal.io/sdk/log"
+
+	"weft/activities/tool"
+	"weft/worker/config"
+)
+
+// Exit codes, the same as the starter's.
+const (
+	exitFailed     = 1
+	exitBadInput   = 2
+	exitNoTemporal = 3
+)
+
+// Main is the worker command, with the arguments, the environment and the settings of
+// bin/worker, and with functions as tools besides: the whole main of a worker of one's own.
+// It does not return; the process ends with the command's exit code.
+func Main(functions ...tool.Function) {
+	// The signals are caught here so that running activities can end.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := Command(ctx, os.Args[1:], os.Stdout, os.Stderr, functions...)
+	stop()
+	os.Exit(code)
+}
+
+// Command is [Main] for programs that catch signals themselves: the worker stops when ctx is
+// done. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments, settings or
+// functions, 3 where there is no Temporal. What is wrong is written to stderr.
+func Command(ctx context.Context, args []string, stdout, stderr io.Writer, functions ...tool.Function) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	switch {
+	case err != nil:
+	case o.reference:
+		fmt.Fprint(stdout, config.Reference())
+	case o.show:
+		err = show(o.Options, stdout, stderr)
+	default:
+		err = work(ctx, o.Options, stderr, functions)
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "worker: %v\n", err)
+	var none *config.Unreachable
+	var problems config.Problems
+	switch {
+	case errors.As(err, &none):
+		return exitNoTemporal
+	case errors.As(err, &problems):
+		return exitBadInput
+	}
+	return exitFailed
+}
+
+// flags are the flags, and whether the settings are shown instead of used.
+type flags struct {
+	config.Options
+	show, reference bool
+}
+
+func parse(args []string, stderr io.Writer) (flags, error) {
+	var o flags
+	if o.show = len(args) > 0 && args[0] == "config"; o.show {
+		args = args[1:]
+	}
+	fs := flag.NewFlagSet("worker", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	queue := fs.String("task-queue", "", "task queue to poll (default: weft)")
+	model := fs.String("model", "", "`provider/model` of flows that name none")
+	if o.show {
+		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
+	}
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n\n"+
+			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
+			"config prints every setting in force and where it comes from, secrets masked.\n\nFlags:")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, config.Problems{err.Error()}
+	}
+	if fs.NArg() > 0 {
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, first", fs.Arg(0))}
+	}
+	o.Flags = map[string]string{}
+	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {
+		if value != "" {
+			o.Flags[key] = value
+		}
+	}
+	return o, nil
+}
+
+// show prints the settings in force.
+func show(o config.Options, stdout, stderr io.Writer) error {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	list, err := cfg.Shown()
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		fmt.Fprintf(stderr, "worker: warning: %s\n", w)
+	}
+	config.Print(stdout, list)
+	return nil
+}
+
+// work runs a worker until ctx is done.
+func work(ctx context.Context, o config.Options, stderr io.Writer, functions []tool.Function) error {
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	temporal, err := cfg.Client(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	h, err := New(ctx, temporal.Client, cfg, functions...)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	if err := h.Run(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "worker: stopped")
+	return nil
+}
