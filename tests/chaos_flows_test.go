@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"weft/activities/contract"
 )
 
 // chaosFlow is a sample flow with the model that answers it. What the model says depends on
@@ -16,6 +18,9 @@ type chaosFlow struct {
 	maxEvents int
 	// say is the model, by the mark in a node's prompt; "judge" answers conditions.
 	say map[string]func(talk) says
+	// answer is what somebody says to a request; he says it again and again, by signal and by
+	// Update, to requests that are long answered too.
+	answer func(contract.Request) any
 	// unknown is the result where a call that must not be repeated was cut off.
 	unknown string
 }
@@ -173,6 +178,53 @@ var chaosFlows = []chaosFlow{
 		}},
 		unknown: "perhaps it was sent",
 	},
+	{name: "a person is asked", doc: paying, input: "pay", say: payingSays, answer: payingAnswer},
+	{name: "a person is asked, continued as new", doc: paying, input: "pay on", maxEvents: 1, say: payingSays, answer: payingAnswer},
+}
+
+// paying is a fork: in one branch an agent pays twice, in the other its sub-agent does. Every
+// payment needs a yes.
+const paying = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+"agents":[{"id":"main","name":"Main",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","tools":[{"name":"pay","data_connection_id":"web"}]},
+{"id":"b","name":"B","prompt":"[b]","tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]},
+{"id":"j","name":"J","prompt":"[j]","defer":true,"is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
+{"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]},
+{"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"pay","data_connection_id":"web"}]}],` + oneExit + `}]}`
+
+var payingSays = map[string]func(talk) says{
+	"[a]": func(t talk) says {
+		if t.turn == 1 {
+			return calls(asks{"pay", `{"n":1}`}, asks{"set_state", `{"key":"k","value":1}`}, asks{"pay", `{"n":2}`})
+		}
+		return digest(t)
+	},
+	"[b]": func(t talk) says {
+		if t.turn == 1 {
+			return calls(asks{"call_sub_agent", `{"user_question":"how much?"}`})
+		}
+		return digest(t)
+	},
+	"[s]": func(t talk) says {
+		if t.turn == 1 {
+			return calls(asks{"pay", `{"n":3}`})
+		}
+		return digest(t)
+	},
+	"[j]": reads,
+}
+
+// payingAnswer allows the first payment, refuses the second and changes the third.
+func payingAnswer(q contract.Request) any {
+	switch string(q.Arguments) {
+	case `{"n":1}`:
+		return map[string]any{"id": q.ID, "approve": true, "by": "kim"}
+	case `{"n":2}`:
+		return map[string]any{"id": q.ID, "approve": false, "reason": "too much"}
+	}
+	return map[string]any{"id": q.ID, "approve": true, "arguments": map[string]any{"n": 30}}
 }
 
 var laps = regexp.MustCompile(`lap (\d+)`)

@@ -87,7 +87,7 @@ type outside struct {
 
 func newOutside(t testing.TB) *outside {
 	s := server.NewMCPServer("chaos", "1", server.WithToolCapabilities(false))
-	for _, name := range []string{"search", "send"} {
+	for _, name := range []string{"search", "send", "pay"} {
 		s.AddTool(mcp.NewTool(name, mcp.WithNumber("n")), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			time.Sleep(10 * time.Millisecond)
 			return mcp.NewToolResultText(fmt.Sprintf("%s found %d", name, req.GetInt("n", -1))), nil

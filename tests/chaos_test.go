@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -261,7 +262,7 @@ func (l *lane) revive() error {
 	defer l.mu.Unlock()
 	l.generation++
 	base := fmt.Sprintf("%s/%d", l.outside.url, l.generation)
-	settings := fmt.Sprintf("timeouts: {heartbeat: 2s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\n",
+	settings := fmt.Sprintf("timeouts: {heartbeat: 2s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\nconfirm:\n  money: {tools: [pay]}\n",
 		base+"/web", base+"/mail")
 	if err := os.WriteFile(filepath.Join(l.dir, "weft.yaml"), []byte(settings), 0o600); err != nil {
 		return err
@@ -328,6 +329,7 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 		return p
 	}
 	first := p.run.GetRunID()
+	go l.answer(ctx, f, p.run.GetID())
 	if b != nil && b.kind == atEvent {
 		w := &eventWatch{client: l.client, blow: b}
 		go w.follow(ctx, p.run.GetID(), first)
@@ -373,10 +375,52 @@ func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
 		return p
 	}
 	first := p.run.GetRunID()
+	go l.answer(ctx, f, p.run.GetID())
 	<-l.await(ctx, p)
 	p.recovery = enough.since()
 	l.settle(ctx, p, first)
 	return p
+}
+
+// answer answers a run's requests: the newest first, each of them twice by signal and once by
+// Update, every time that it looks, besides answers to nothing.
+func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
+	if f.answer == nil {
+		return
+	}
+	var known []contract.Request
+	for ctx.Err() == nil {
+		asked, stop := context.WithTimeout(ctx, 5*time.Second)
+		v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryStatus)
+		stop()
+		var s contract.Status
+		if err == nil && v.Get(&s) == nil {
+			if s.Status != "running" {
+				return
+			}
+			for _, q := range s.Requests {
+				if !slices.ContainsFunc(known, func(k contract.Request) bool { return k.ID == q.ID }) {
+					known = append(known, q)
+				}
+			}
+		}
+		for _, q := range slices.Backward(known) {
+			// Whether one of them comes through does not matter: the next round says it again.
+			a := f.answer(q)
+			_ = l.client.SignalWorkflow(ctx, id, "", q.Kind, a)
+			update, stop := context.WithTimeout(ctx, time.Second)
+			if u, err := l.client.UpdateWorkflow(update, client.UpdateWorkflowOptions{
+				WorkflowID: id, UpdateName: q.Kind, Args: []any{a}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
+				_ = u.Get(update, nil)
+			}
+			stop()
+			_ = l.client.SignalWorkflow(ctx, id, "", q.Kind, a)
+		}
+		if len(known) > 0 {
+			_ = l.client.SignalWorkflow(ctx, id, "", contract.RequestConfirm, map[string]any{"id": "nobody", "approve": false})
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 // await reads the run's result.
