@@ -34,7 +34,7 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}).Wire()
 	}
-	f := flowRun{run: newRun(ctx), status: "running"}
+	f := flowRun{run: newRun(ctx), status: contract.StatusRunning}
 	f.root = f.store.workflow
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
@@ -42,12 +42,12 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 	out, err := f.play(ctx, in)
 	switch {
 	case err == nil:
-		f.status = "completed"
+		f.publish(ctx, contract.StatusCompleted)
 	case workflow.IsContinueAsNewError(err):
 	case contract.Cancelled(err):
-		f.status = "cancelled"
+		f.publish(ctx, contract.StatusCancelled)
 	default:
-		f.status = "failed"
+		f.publish(ctx, contract.StatusFailed)
 	}
 	return out, wire(err)
 }
@@ -55,9 +55,12 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 // flowRun is a run of a whole flow.
 type flowRun struct {
 	*run
-	sched  *scheduler
-	hash   string
+	sched *scheduler
+	hash  string
+	// status is one of the contract's; it is changed by publish alone. public is absent in a
+	// run that publishes nothing.
 	status string
+	public *contract.Publish
 	trace  []contract.Execution
 	// answers are those at the run's entry.
 	answers   []contract.Answer
@@ -81,6 +84,7 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	if err := f.prepare(ctx, in); err != nil {
 		return nil, err
 	}
+	f.introduce(ctx)
 	first, err := f.accept(in)
 	if err != nil {
 		return nil, err
@@ -114,6 +118,9 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if f.flow != nil {
 			request.Flow = contract.FlowRef{}
 		}
+		if in.Depth == 0 {
+			request.Root = startFacts(ctx)
+		}
 		if err := f.guard.admit(ctx, "the document", request); err != nil {
 			return err
 		}
@@ -123,7 +130,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if f.flow == nil {
 			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		}
-		f.shared.Model = out.Model
+		f.shared.Model, f.public = out.Model, out.Publish
 	}
 	return f.check(ctx)
 }
@@ -133,14 +140,14 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 func (f *flowRun) check(ctx workflow.Context) error {
 	var problems []string
 	if f.hash == "" {
-		verdict := workflow.SideEffect(ctx, func(workflow.Context) any {
-			if f.flow == nil {
-				return []string{"there is no plan"}
-			}
-			return f.flow.Check()
-		})
-		if err := verdict.Get(&problems); err != nil {
+		var v verdict
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
+		if err := recorded.Get(&v); err != nil {
 			return err
+		}
+		problems = v.Problems
+		if f.public == nil {
+			f.public = v.Publish
 		}
 	}
 	if len(problems) > 0 {
@@ -162,6 +169,18 @@ func (f *flowRun) check(ctx workflow.Context) error {
 	f.flow, f.g = &own, newGraph(&own)
 	f.sched = newScheduler(f.g)
 	return nil
+}
+
+// judgePlan gives what is recorded of the plan.
+func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
+	if f.flow == nil {
+		return verdict{Problems: []string{"there is no plan"}}
+	}
+	v := verdict{Problems: f.flow.Check()}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
+		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	}
+	return v
 }
 
 // maxInline is the size up to which something that history has already is sent again, so

@@ -46,7 +46,7 @@ var constraints = map[string]map[string]any{
 	"RunInput.V":           {"const": Version},
 	"RunResult.Status":     {"const": "completed"},
 	"Message.Role":         {"enum": []string{RoleUser, RoleAssistant, RoleTool}},
-	"Status.Status":        {"enum": []string{"running", "completed", "failed", "cancelled"}},
+	"Status.Status":        {"enum": []string{StatusRunning, StatusWaiting, StatusCompleted, StatusFailed, StatusCancelled}},
 	"RunInput.MaxSteps":    {"minimum": 0},
 	"RunInput.MaxEvents":   {"minimum": 0},
 	"RunInput.Model":       {"pattern": "^$|^script$|^[^/]+/.+$"},

@@ -31,15 +31,16 @@ type Host struct {
 	Model     string
 	ModelNote string
 
-	worker worker.Worker
-	tools  *tool.Tools
+	worker     worker.Worker
+	tools      *tool.Tools
+	attributes *activities.Attributes
 }
 
 // New makes a worker for the configured task queue. It asks a local Ollama for its models
 // where that decides the default; besides, it uses no network. The error lists all that is
 // wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error) {
-	h := &Host{}
+	h := &Host{attributes: activities.NewAttributes(c)}
 	var problems config.Problems
 	note := func(err error) { problems = append(problems, listed(err)...) }
 	note(checkFlows(cfg.Flows))
@@ -66,6 +67,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config) (*Host, error
 	workflows.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg),
+		Attributes: h.attributes,
 	}).Register(h.worker)
 	return h, nil
 }
