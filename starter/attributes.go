@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -11,7 +12,11 @@ import (
 	"weft/activities"
 	"weft/activities/contract"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
+
+// maxDescription leaves room in the 20,000 bytes that Temporal takes as a run's details.
+const maxDescription = 10_000
 
 // launch starts a run with the memo and with those search attributes that the namespace has.
 // What the server takes with the start request, the run keeps up to date.
@@ -22,6 +27,7 @@ func launch(ctx context.Context, t *config.Temporal, o client.StartWorkflowOptio
 		return nil, bad("%v", err)
 	}
 	o.Memo = map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)
 	values := map[string]string{
 		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributeHash: hash, contract.AttributeStatus: contract.StatusRunning,
@@ -49,6 +55,15 @@ func withAttributes(ctx context.Context, c client.Client, o client.StartWorkflow
 		o.TypedSearchAttributes = temporal.NewSearchAttributes(updates...)
 	}
 	return c.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
+}
+
+// details is what the Web UI shows of the flow for as long as the run is kept, as Markdown.
+func details(flow *plan.Flow, hash string) string {
+	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
+	if flow.Description != "" {
+		text = cut(flow.Description, maxDescription) + "\n\n" + text
+	}
+	return text
 }
 
 // refused says that the server did not like the request itself.

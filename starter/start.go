@@ -48,7 +48,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		id = newID(name)
 	}
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, StaticSummary: cut(name, 200),
+		ID: id, TaskQueue: cfg.TaskQueue,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, in)
