@@ -63,7 +63,7 @@ func open(t *testing.T) *site {
 	tab, end := chromedp.NewContext(browser)
 	t.Cleanup(end)
 	s.tab = tab
-	if err := chromedp.Do(s.tab, chromedp.EmulateViewport(1280, 680)); err != nil {
+	if err := chromedp.Do(s.tab, chromedp.EmulateViewport(1400, 760)); err != nil {
 		t.Fatalf("start %s: %v", program, err)
 	}
 	return s
