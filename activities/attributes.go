@@ -56,9 +56,12 @@ func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, 
 	if a.namespace == namespace && time.Now().Before(a.until) {
 		return a.state, a.err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attributesTimeout)
+	asking, cancel := context.WithTimeout(ctx, attributesTimeout)
 	defer cancel()
-	all, err := a.client.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	all, err := a.client.OperatorService().ListSearchAttributes(asking, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if ctx.Err() != nil {
+		return AttributeState{}, ctx.Err() // the caller's own end says nothing to the next one
+	}
 	a.namespace, a.until, a.state, a.err = namespace, time.Now().Add(attributesFor), AttributeState{}, nil
 	if err != nil {
 		a.err = fmt.Errorf("ask for the search attributes of namespace %q: %w", namespace, err)

@@ -61,6 +61,13 @@ func TestAttributesOfANamespace(t *testing.T) {
 	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.asked) != 3 {
 		t.Errorf("an answer that is old was used again: %v, %v", o.asked, err)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	a.until = time.Now()
+	if _, err := a.Of(ended, "two"); !errors.Is(err, context.Canceled) || a.until.After(time.Now()) {
+		t.Errorf("a caller that has ended gets %v, and what it got is kept until %v", err, a.until)
+	}
+	o.asked = o.asked[:3]
 	a.until, o.err = time.Now(), errors.New("not for you")
 	for range 2 {
 		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `ask for the search attributes of namespace "two": not for you` {
