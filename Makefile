@@ -27,7 +27,7 @@ CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record chaos demo dev bench fuzz
+.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench fuzz
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -55,7 +55,7 @@ check: lint test ## Everything a change must pass without a server
 	cd tests/examples/embed && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server
-	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 15m -run EndToEnd ./tests ./starter ./worker
+	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 15m -run EndToEnd ./tests ./tests/browser ./starter ./worker
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories
@@ -66,6 +66,9 @@ golden: ## Rewrite golden files; review the diff before committing
 
 record: build ## Record the histories that replay checks and that are not there yet
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests
+
+picture: build ## Draw README's picture of the Web UI anew, with a headless browser
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURE=$(CURDIR)/tests/browser/webui.png go test -count=1 -v -run EndToEndWebUI/user-metadata ./tests/browser
 
 chaos: build ## Kill worker and server at every step of the sample flows
 	$(CLEAN_ENV) $(PROGRAMS) CHAOS=full go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \

@@ -31,6 +31,8 @@ type Deps struct {
 	Source Source
 	// Compile turns a document into a plan. Its error is a [contract.Failure].
 	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
+	Attributes *Attributes
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
 }
@@ -65,8 +67,8 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 	}
 }
 
-// Prepare compiles a document, sent or named, if there is one, and chooses the model, if
-// none is named.
+// Prepare compiles a document, sent or named, if there is one, chooses the model, if none is
+// named, and settles what a root run publishes.
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
@@ -85,6 +87,9 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 			return nil, leave(ctx, err)
 		}
 		out.Model = model
+	}
+	if in.Root != nil {
+		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
 	}
 	return out, leave(ctx, bounded("the compiled flow", out))
 }

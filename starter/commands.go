@@ -27,7 +27,7 @@ var (
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	startFlags  = append(slices.Clone(readFlags), "flow", "input", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
-	listFlags   = append(slices.Clone(outputFlags), "all", "limit")
+	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status")
 	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )
 

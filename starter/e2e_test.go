@@ -21,6 +21,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
 	address := devserver(t, path)
+	namespaces(t, address)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/e2e",
 		UpdateScripts:       os.Getenv("UPDATE") == "1",
@@ -33,7 +34,7 @@ func TestEndToEnd(t *testing.T) {
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen},
 	})
 }
 

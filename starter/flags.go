@@ -17,6 +17,7 @@ type flags struct {
 	dialect, profile           string
 	id, taskQueue, config      string
 	output, reason             string
+	name, status               string
 	maxSteps, limit            int
 	detach, all, dev, help     bool
 	hasInput                   bool
@@ -53,6 +54,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
+	fs.StringVar(&f.name, "name", "", "list runs of the flow with this `NAME` alone")
+	fs.StringVar(&f.status, "status", "", "list runs with this `STATUS` alone: "+strings.Join(statusNames(), ", "))
 	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
@@ -87,6 +90,8 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 	switch {
 	case !slices.Contains(outputs, f.output):
 		return nil, nil, bad("-output is %q, want text, json or jsonl", f.output)
+	case f.status != "" && !slices.Contains(statusNames(), f.status):
+		return nil, nil, bad("-status is %q, want one of %s", f.status, strings.Join(statusNames(), ", "))
 	case f.limit < 0:
 		return nil, nil, bad("-limit is %d, want 0 or more", f.limit)
 	case f.maxSteps < 0:

@@ -61,9 +61,14 @@ starter validate -profile strict triage.json`,
 	"list": {
 		about: `The columns are the run's id, the flow's name, the status, the start and how long the
 run took so far. Sub-agents' runs are not listed. The flow's name is there for runs
-that were started by starter, or with the memo "flow".`,
+that have the search attribute FlowName or the memo "flow": starter sets both, and a
+worker does for runs that bring a document. -status waiting finds runs that wait for
+somebody, which needs the search attribute FlowStatus. Without search attributes all
+else works.`,
 		examples: `# open runs
 starter list
+# what failed of one flow
+starter list -name Shorten -status failed
 # the last 200 runs, whatever became of them, for a program
 starter list -all -limit 200 -output jsonl`,
 	},

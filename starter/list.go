@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -16,17 +17,15 @@ import (
 	"weft/worker/config"
 )
 
-// memoFlow is the memo under which a run keeps its flow's name, for lists.
-const memoFlow = "flow"
-
 // pageRuns is how many runs are asked for at a time.
 const pageRuns = 200
 
 // listed is a run in a list.
 type listed struct {
 	ID string `json:"id"`
-	// Flow is empty for a run that was started without the memo.
-	Flow    string     `json:"flow,omitempty"`
+	// Flow is empty for a run that has neither the search attribute nor the memo.
+	Flow string `json:"flow,omitempty"`
+	// Status is one of those of statuses.
 	Status  string     `json:"status"`
 	Started time.Time  `json:"started"`
 	Closed  *time.Time `json:"closed,omitempty"`
@@ -41,7 +40,11 @@ func (a *app) list(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	runs, more, err := findRuns(ctx, temporal, a.flags.all, a.flags.limit)
+	wanted, err := a.filter(ctx, temporal)
+	if err != nil {
+		return err
+	}
+	runs, more, err := findRuns(ctx, temporal, wanted)
 	if err != nil {
 		return err
 	}
@@ -61,15 +64,10 @@ func (a *app) list(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// findRuns gives at most limit runs, and whether there are more. Limit 0 is all.
-func findRuns(ctx context.Context, t *config.Temporal, all bool, limit int) (runs []listed, more bool, err error) {
-	// What is under another run is a sub-agent; what continued as new goes on under its id.
-	query := fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND ExecutionStatus `, contract.WorkflowFlow)
-	if all {
-		query += `!= "ContinuedAsNew"`
-	} else {
-		query += `= "Running"`
-	}
+// findRuns gives the runs that are wanted, at most as many, and whether there are more.
+func findRuns(ctx context.Context, t *config.Temporal, wanted *filter) (runs []listed, more bool, err error) {
+	// What is under another run is a sub-agent.
+	query := fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, wanted.query)
 	runs = []listed{}
 	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: t.Namespace, PageSize: pageRuns, Query: query}
 	for {
@@ -78,10 +76,14 @@ func findRuns(ctx context.Context, t *config.Temporal, all bool, limit int) (run
 			return nil, false, err
 		}
 		for _, info := range page.GetExecutions() {
-			if limit > 0 && len(runs) == limit {
+			r := runOf(info, time.Now())
+			if !wanted.keep(&r) {
+				continue
+			}
+			if wanted.limit > 0 && len(runs) == wanted.limit {
 				return runs, true, nil
 			}
-			runs = append(runs, runOf(info, time.Now()))
+			runs = append(runs, r)
 		}
 		if request.NextPageToken = page.GetNextPageToken(); len(request.NextPageToken) == 0 {
 			return runs, false, nil
@@ -101,8 +103,12 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
 	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime()}
-	if p := info.GetMemo().GetFields()[memoFlow]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, &r.Flow) != nil {
-		r.Flow = ""
+	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeName]); r.Flow == "" {
+		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])
+	}
+	// For Temporal a run that waits is running; once it has ended, Temporal knows best.
+	if r.Status == contract.StatusRunning && text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeStatus]) == contract.StatusWaiting {
+		r.Status = contract.StatusWaiting
 	}
 	end := now
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {
@@ -113,12 +119,24 @@ func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
 	return r
 }
 
+// text reads a payload that should hold a string; anything else is "".
+func text(p *commonpb.Payload) string {
+	var s string
+	if p == nil || converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // table prints runs as columns.
 func (a *app) table(runs []listed) {
 	if len(runs) == 0 {
 		what := "open runs; -all lists those that have ended too"
-		if a.flags.all {
+		if a.flags.all || a.flags.status != "" {
 			what = "runs"
+		}
+		if a.flags.name != "" || a.flags.status != "" {
+			what = "such " + what
 		}
 		a.say("there are no %s", what)
 		return

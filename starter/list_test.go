@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weft/activities/contract"
 	"weft/worker/config"
 )
 
@@ -30,7 +31,7 @@ func storedRuns(t *testing.T) *mocks.Client {
 		}
 		return &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: id}, Status: status,
 			StartTime: timestamppb.New(begin), CloseTime: timestamppb.New(begin.Add(90 * time.Second)),
-			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{memoFlow: p}}}
+			Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoFlow: p}}}
 	}
 	c := &mocks.Client{}
 	page := func(token, next string, runs ...*workflowpb.WorkflowExecutionInfo) {
@@ -57,7 +58,7 @@ func TestListsArePaged(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			runs, more, err := findRuns(context.Background(), &config.Temporal{Client: storedRuns(t)}, true, tc.limit)
+			runs, more, err := findRuns(context.Background(), &config.Temporal{Client: storedRuns(t)}, &filter{query: `ExecutionStatus != "ContinuedAsNew"`, limit: tc.limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +74,7 @@ func TestListsArePaged(t *testing.T) {
 }
 
 func TestListAsTable(t *testing.T) {
-	runs, _, err := findRuns(context.Background(), &config.Temporal{Client: storedRuns(t)}, true, 0)
+	runs, _, err := findRuns(context.Background(), &config.Temporal{Client: storedRuns(t)}, &filter{query: `ExecutionStatus != "ContinuedAsNew"`})
 	if err != nil {
 		t.Fatal(err)
 	}

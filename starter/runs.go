@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/log"
 
+	"weft/activities/contract"
 	"weft/worker/config"
 )
 
@@ -133,5 +134,13 @@ func (a *app) find(ctx context.Context, id string) (*config.Temporal, about, err
 	return temporal, found, nil
 }
 
-// statusName is Temporal's status in lower case.
-func statusName(s enumspb.WorkflowExecutionStatus) string { return strings.ToLower(s.String()) }
+// statusName is Temporal's status in the words that the starter uses everywhere.
+func statusName(s enumspb.WorkflowExecutionStatus) string {
+	switch s {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return contract.StatusCancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return listTimedOut
+	}
+	return strings.ToLower(s.String())
+}

@@ -47,11 +47,11 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if id == "" {
 		id = newID(name)
 	}
-	run, err := temporal.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, StaticSummary: cut(name, 200), Memo: map[string]any{memoFlow: cut(name, 200)},
+	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
+		ID: id, TaskQueue: cfg.TaskQueue,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-	}, contract.WorkflowFlow, in)
+	}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
 		return bad("a run with the id %q is open already; follow it with: starter follow %s, or choose another -id", id, quoted(id))

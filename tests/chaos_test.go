@@ -395,7 +395,7 @@ func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
 		stop()
 		var s contract.Status
 		if err == nil && v.Get(&s) == nil {
-			if s.Status != "running" {
+			if s.Status != contract.StatusRunning && s.Status != contract.StatusWaiting {
 				return
 			}
 			for _, q := range s.Requests {

@@ -84,6 +84,7 @@ var recordings = map[string]struct{ doc, script, input string }{
 	"sub-agent-inline": {doc: oneNode(""), script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
 - {say: done}`},
+	"published":    {doc: oneNode(""), script: `rules: [{say: done}]`},
 	"branch-fails": {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 

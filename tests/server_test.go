@@ -179,7 +179,8 @@ func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *to
 		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	workflows.Register(w)
-	activities.New(activities.Deps{Models: models, Tools: tools, Source: activities.NewClientSource(c), Compile: compileText, CacheBytes: cacheBytes}).Register(w)
+	activities.New(activities.Deps{Models: models, Tools: tools, Source: activities.NewClientSource(c), Compile: compileText,
+		Attributes: activities.NewAttributes(c), CacheBytes: cacheBytes}).Register(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

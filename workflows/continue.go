@@ -180,7 +180,7 @@ func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult
 func (f *flowRun) carryOver() *contract.Carry {
 	c := &contract.Carry{
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Conflicts: f.conflicts,
-		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1,
+		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
 		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))), Entry: f.entry,
 	}
@@ -270,6 +270,10 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
 	f.flow, f.source, f.hash, f.shared, f.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
+	f.public = c.Publish
+	if c.Status != "" {
+		f.status = c.Status
+	}
 	f.g = newGraph(f.flow)
 	f.sched = newScheduler(f.g)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry

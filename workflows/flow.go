@@ -36,7 +36,7 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}).Wire()
 	}
-	f := flowRun{run: newRun(ctx), status: "running"}
+	f := flowRun{run: newRun(ctx), status: contract.StatusRunning}
 	f.root = f.store.workflow
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
@@ -46,18 +46,19 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 	}
 	out, err := f.play(ctx, in)
 	if f.desk != nil {
+		f.ending = true // an answer must not wait for a flow that does not come
 		if waited := f.desk.quiet(ctx); err == nil {
 			err = waited
 		}
 	}
 	switch {
 	case err == nil:
-		f.status = "completed"
+		f.publish(ctx, contract.StatusCompleted)
 	case workflow.IsContinueAsNewError(err):
 	case contract.Cancelled(err):
-		f.status = "cancelled"
+		f.publish(ctx, contract.StatusCancelled)
 	default:
-		f.status = "failed"
+		f.publish(ctx, contract.StatusFailed)
 	}
 	return out, wire(err)
 }
@@ -65,9 +66,13 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 // flowRun is a run of a whole flow.
 type flowRun struct {
 	*run
-	sched  *scheduler
-	hash   string
+	sched *scheduler
+	hash  string
+	// status is one of the contract's; it is changed by publish alone. public is absent in a
+	// run that publishes nothing.
 	status string
+	ending bool
+	public *contract.Publish
 	trace  []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.RoutingCarry
@@ -95,8 +100,8 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.shared.Owner = f.store.workflow
-	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.show, steered: f.assign,
-		ready: func() bool { return f.g != nil || f.status != "running" }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
+	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign,
+		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)
 	}
@@ -126,6 +131,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
+	f.introduce(ctx)
 	first, err := f.accept(in)
 	if err != nil {
 		return err
@@ -151,6 +157,9 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if f.flow != nil {
 			request.Flow = contract.FlowRef{}
 		}
+		if in.Depth == 0 {
+			request.Root = startFacts(ctx)
+		}
 		if err := f.guard.admit(ctx, "the document", request); err != nil {
 			return err
 		}
@@ -160,7 +169,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if f.flow == nil {
 			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		}
-		f.shared.Model = out.Model
+		f.shared.Model, f.public = out.Model, out.Publish
 	}
 	return f.check(ctx)
 }
@@ -170,14 +179,14 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 func (f *flowRun) check(ctx workflow.Context) error {
 	var problems []string
 	if f.hash == "" {
-		verdict := workflow.SideEffect(ctx, func(workflow.Context) any {
-			if f.flow == nil {
-				return []string{"there is no plan"}
-			}
-			return f.flow.Check()
-		})
-		if err := verdict.Get(&problems); err != nil {
+		var v verdict
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
+		if err := recorded.Get(&v); err != nil {
 			return err
+		}
+		problems = v.Problems
+		if f.public == nil {
+			f.public = v.Publish
 		}
 	}
 	if len(problems) > 0 {
@@ -199,6 +208,18 @@ func (f *flowRun) check(ctx workflow.Context) error {
 	f.flow, f.g = &own, newGraph(&own)
 	f.sched = newScheduler(f.g)
 	return nil
+}
+
+// judgePlan gives what is recorded of the plan.
+func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
+	if f.flow == nil {
+		return verdict{Problems: []string{"there is no plan"}}
+	}
+	v := verdict{Problems: f.flow.Check()}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
+		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	}
+	return v
 }
 
 // maxInline is the size up to which something that history has already is sent again, so
@@ -321,6 +342,23 @@ func (f *flowRun) known() contract.View {
 	return v
 }
 
+// alive says whether the run has not ended.
+func (f *flowRun) alive() bool {
+	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting
+}
+
+// turned shows that requests have come or gone.
+func (f *flowRun) turned(ctx workflow.Context) {
+	switch {
+	case !f.alive():
+	case len(f.desk.requests) > 0:
+		f.publish(ctx, contract.StatusWaiting)
+	default:
+		f.publish(ctx, contract.StatusRunning)
+	}
+	f.show(ctx)
+}
+
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
 	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage}
@@ -330,7 +368,7 @@ func (f *flowRun) report() contract.Status {
 	}
 	if f.desk != nil {
 		f.desk.status(&s)
-		if f.status != "running" {
+		if !f.alive() {
 			s.Requests = nil // nobody waits any more
 		}
 	}

@@ -54,6 +54,9 @@ type Carry struct {
 	Usage     Usage      `json:"usage"`
 	// SubAgents counts sub-agent calls by child id.
 	SubAgents []SubAgentCount `json:"sub_agents,omitempty"`
+	// Publish and Status are what the run publishes and published last.
+	Publish *Publish `json:"publish,omitempty"`
+	Status  string   `json:"status,omitempty"`
 	// Runs is how often the run has continued as new.
 	Runs int `json:"runs"`
 	// Desk holds requests and answers, at the run that owns them.

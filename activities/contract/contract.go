@@ -174,6 +174,8 @@ func (u *Usage) Add(o Usage) {
 type PrepareInput struct {
 	Flow  FlowRef `json:"flow"`
 	Model string  `json:"model,omitempty"`
+	// Root is set by root runs, which publish what they are.
+	Root *StartFacts `json:"root,omitempty"`
 }
 
 // PrepareResult pins the plan and the model in history.
@@ -184,6 +186,8 @@ type PrepareResult struct {
 	Hash   string      `json:"hash"`
 	// Model is provider/model.
 	Model string `json:"model"`
+	// Publish is absent where the input's Root was.
+	Publish *Publish `json:"publish,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 }

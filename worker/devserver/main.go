@@ -115,6 +115,9 @@ func serve(ctx context.Context, o *options) error {
 		return err
 	}
 	defer srv.stop()
+	if err := addAttributes(ctx, srv.address); err != nil {
+		return err
+	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	working := make(chan error, 1)
@@ -195,7 +198,7 @@ func startWorker(ctx context.Context, address string, cfg *config.Config) (chan 
 		c.Close()
 		return nil, err
 	}
-	fmt.Fprint(os.Stderr, h.Describe(address, namespace, cfg))
+	fmt.Fprint(os.Stderr, h.Describe(address, namespace, cfg), h.Attributes(ctx, namespace))
 	ended := make(chan error, 1)
 	go func() {
 		defer c.Close()

@@ -58,9 +58,10 @@ func createDatabase(db string) error {
 	return nil
 }
 
-// makeNamespace makes the namespace unless the database has it.
+// makeNamespace makes the namespace, with the search attributes of runs, unless the database
+// has it.
 func makeNamespace(store *config.SQL) error {
-	ns, err := sqliteschema.NewNamespaceConfig(clusterName, namespace, false, nil)
+	ns, err := sqliteschema.NewNamespaceConfig(clusterName, namespace, false, keywords())
 	if err != nil {
 		return fmt.Errorf("describe namespace %q: %w", namespace, err)
 	}

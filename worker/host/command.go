@@ -143,7 +143,7 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	fmt.Fprint(stderr, h.Describe(temporal.Address, temporal.Namespace, cfg), h.Attributes(ctx, temporal.Namespace))
 	if err := h.Run(ctx); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"weft/activities"
 	"weft/worker/config"
 )
 
@@ -33,6 +35,25 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	}
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
+	}
+	return b.String()
+}
+
+// Attributes says, a line each, what the namespace lacks for finding runs by their search
+// attributes, and how to add it. It is empty where nothing is missing. Runs need none of it.
+func (h *Host) Attributes(ctx context.Context, namespace string) string {
+	var b strings.Builder
+	state, err := h.attributes.Of(ctx, namespace)
+	if err != nil {
+		fmt.Fprintf(&b, "worker: search attributes unknown: %v; runs publish those alone that their start request sets\n", err)
+	}
+	if len(state.Missing) > 0 {
+		fmt.Fprintf(&b, "worker: search attributes missing: %s; runs go on without; add them with: %s\n",
+			strings.Join(state.Missing, ", "), activities.RegisterCommand(namespace, state.Missing...))
+	}
+	if len(state.Wrong) > 0 {
+		fmt.Fprintf(&b, "worker: search attributes of another type than Keyword: %s; runs go on without; remove them and add them again\n",
+			strings.Join(state.Wrong, ", "))
 	}
 	return b.String()
 }

@@ -32,16 +32,17 @@ type Host struct {
 	Model     string
 	ModelNote string
 
-	worker    worker.Worker
-	tools     *tool.Tools
-	functions []string
+	worker     worker.Worker
+	tools      *tool.Tools
+	functions  []string
+	attributes *activities.Attributes
 }
 
 // New makes a worker for the configured task queue, with functions as tools. It asks a local Ollama for its models
 // where that decides the default; besides, it uses no network. The error lists all that is
 // wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
-	h := &Host{functions: names(functions)}
+	h := &Host{functions: names(functions), attributes: activities.NewAttributes(c)}
 	var problems config.Problems
 	note := func(err error) { problems = append(problems, listed(err)...) }
 	note(checkFlows(cfg.Flows))
@@ -69,6 +70,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	workflows.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
+		Attributes: h.attributes,
 	}).Register(h.worker)
 	return h, nil
 }

@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc"
+
+	"weft/activities/contract"
+)
+
+// fakeOperator answers for the search attributes of a namespace.
+type fakeOperator struct {
+	client.Client
+	operatorservice.OperatorServiceClient
+	kinds map[string]enumspb.IndexedValueType
+	err   error
+	asked []string
+}
+
+func (o *fakeOperator) OperatorService() operatorservice.OperatorServiceClient { return o }
+
+func (o *fakeOperator) ListSearchAttributes(_ context.Context, in *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
+	o.asked = append(o.asked, in.GetNamespace())
+	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
+}
+
+func keywords(names ...string) map[string]enumspb.IndexedValueType {
+	out := map[string]enumspb.IndexedValueType{}
+	for _, n := range names {
+		out[n] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	return out
+}
+
+func TestAttributesOfANamespace(t *testing.T) {
+	o := &fakeOperator{kinds: keywords("FlowName", "Other")}
+	o.kinds["FlowStatus"] = enumspb.INDEXED_VALUE_TYPE_INT
+	a := NewAttributes(o)
+	want := AttributeState{Registered: []string{"FlowName"}, Missing: []string{"FlowDialect", "FlowHash"}, Wrong: []string{"FlowStatus (Int)"}}
+	for _, namespace := range []string{"one", "one", "two"} {
+		got, err := a.Of(t.Context(), namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Of(%s) (-want +got):\n%s", namespace, diff)
+		}
+	}
+	if got := strings.Join(o.asked, " "); got != "one two" {
+		t.Errorf("the server was asked for %q, want one two: an answer is used again, for its own namespace", got)
+	}
+	a.until = time.Now()
+	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.asked) != 3 {
+		t.Errorf("an answer that is old was used again: %v, %v", o.asked, err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	a.until = time.Now()
+	if _, err := a.Of(ended, "two"); !errors.Is(err, context.Canceled) || a.until.After(time.Now()) {
+		t.Errorf("a caller that has ended gets %v, and what it got is kept until %v", err, a.until)
+	}
+	o.asked = o.asked[:3]
+	a.until, o.err = time.Now(), errors.New("not for you")
+	for range 2 {
+		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `ask for the search attributes of namespace "two": not for you` {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if len(o.asked) != 4 {
+		t.Errorf("the server was asked %d times, want 4: a refusal is remembered too", len(o.asked))
+	}
+}
+
+func TestPrepareSettlesWhatIsPublished(t *testing.T) {
+	all := contract.Attributes
+	tests := map[string]struct {
+		kinds map[string]enumspb.IndexedValueType
+		err   error
+		root  *contract.StartFacts
+		want  *contract.Publish
+		asked int
+	}{
+		"no root run": {kinds: keywords(all...)},
+		"all are there": {kinds: keywords(all...), root: &contract.StartFacts{}, asked: 1,
+			want: &contract.Publish{Attributes: all, Unset: all, Memo: true}},
+		"none is there": {root: &contract.StartFacts{}, asked: 1, want: &contract.Publish{Memo: true}},
+		"the start request set all": {root: &contract.StartFacts{Attributes: all, Memo: true},
+			want: &contract.Publish{Attributes: all}},
+		"the start request set one": {kinds: keywords("FlowName", "FlowStatus"), root: &contract.StartFacts{Attributes: []string{"FlowName"}}, asked: 1,
+			want: &contract.Publish{Attributes: []string{"FlowName", "FlowStatus"}, Unset: []string{"FlowStatus"}, Memo: true}},
+		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"FlowName"}, Memo: true}, asked: 1,
+			want: &contract.Publish{Attributes: []string{"FlowName"}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := &fakeOperator{kinds: tc.kinds, err: tc.err}
+			_, env := bench(t, Deps{Attributes: NewAttributes(o)})
+			out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, contract.PrepareInput{Root: tc.root})
+			if f != nil {
+				t.Fatal(f)
+			}
+			if diff := cmp.Diff(tc.want, out.Publish); diff != "" || len(o.asked) != tc.asked {
+				t.Errorf("asked %d times, publish (-want +got):\n%s", len(o.asked), diff)
+			}
+		})
+	}
+	t.Run("nobody to ask", func(t *testing.T) {
+		_, env := bench(t, Deps{})
+		out, f := perform[contract.PrepareResult](t, env, contract.ActivityPrepare, contract.PrepareInput{Root: &contract.StartFacts{}})
+		if f != nil || !cmp.Equal(out.Publish, &contract.Publish{Memo: true}) {
+			t.Errorf("publish is %+v, failure %v", out, f)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package contract
+
+import "strings"
+
+// Search attributes of root runs, all of type Keyword. A namespace need not have them: a run
+// writes those alone that its namespace had when it began.
+const (
+	// AttributeName is the flow's name.
+	AttributeName = "FlowName"
+	// AttributeDialect is the dialect that the flow was written in.
+	AttributeDialect = "FlowDialect"
+	// AttributeHash is the plan's hash.
+	AttributeHash = "FlowHash"
+	// AttributeStatus is one of the Status constants. It is written when it changes.
+	AttributeStatus = "FlowStatus"
+)
+
+// Attributes are all of them, in the order in which they are named to people.
+var Attributes = []string{AttributeName, AttributeDialect, AttributeHash, AttributeStatus}
+
+// What AttributeStatus says of a run. One that was terminated says what it said before.
+const (
+	StatusRunning = "running"
+	// StatusWaiting says that nothing runs and somebody is asked for something.
+	StatusWaiting   = "waiting"
+	StatusCompleted = "completed"
+	StatusFailed    = "failed"
+	StatusCancelled = "cancelled"
+)
+
+// Memo fields of root runs: for lists, in any namespace.
+const (
+	MemoFlow = "flow"
+	MemoHash = "flow_hash"
+)
+
+// maxKeyword is the most that Temporal keeps of a Keyword, in characters.
+const maxKeyword = 255
+
+// Keyword cuts a text to what a search attribute holds.
+func Keyword(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxKeyword {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n > maxKeyword {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// StartFacts are what a root run's start request has set of what a run publishes.
+type StartFacts struct {
+	Attributes []string `json:"attributes,omitempty"`
+	// Memo says that the memo has the flow's name and hash.
+	Memo bool `json:"memo,omitempty"`
+}
+
+// Publish says what a run writes of itself for lists. It is settled and recorded once, at the
+// run's start: an attribute that the namespace does not have would keep the run from going on.
+type Publish struct {
+	// Attributes are those of [Attributes] that the namespace has.
+	Attributes []string `json:"attributes,omitempty"`
+	// Unset are those of them that the start request did not set.
+	Unset []string `json:"unset,omitempty"`
+	// Memo says that the run writes its memo.
+	Memo bool `json:"memo,omitempty"`
+}

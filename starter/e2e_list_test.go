@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"weft/activities/contract"
+)
+
+// namespaces makes a namespace without search attributes and one that has them, and waits
+// until the server knows both.
+func namespaces(t *testing.T, address string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for name, wanted := range map[string]int{"bare": 0, "full": len(contract.Attributes)} {
+		c, err := client.Dial(client.Options{HostPort: address, Namespace: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+			Namespace: name, WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keywords := map[string]enumspb.IndexedValueType{}
+		for _, a := range contract.Attributes[:wanted] {
+			keywords[a] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+		}
+		query := ""
+		if wanted > 0 {
+			query = contract.AttributeStatus + ` = "x"`
+		}
+		for added := wanted == 0; ; time.Sleep(100 * time.Millisecond) {
+			if !added {
+				_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: name, SearchAttributes: keywords})
+				added = err == nil
+			}
+			if added {
+				if _, err = c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: query}); err == nil {
+					break
+				}
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("namespace %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// ofScript connects to the namespace that a script has chosen.
+func ofScript(ts *testscript.TestScript) client.Client {
+	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Namespace: ts.Getenv("TEMPORAL_NAMESPACE")})
+	ts.Check(err)
+	ts.Defer(c.Close)
+	return c
+}
+
+// asks starts a run that says of itself that it waits for somebody: asks ID NAME.
+func asks(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: asks ID NAME")
+	}
+	_, err := ofScript(ts).ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: args[0], TaskQueue: "nobody",
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributeName).ValueSet(args[1]),
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributeStatus).ValueSet(contract.StatusWaiting))},
+		contract.WorkflowFlow, contract.RunInput{V: contract.Version})
+	ts.Check(err)
+}
+
+// seen waits until lists show as many open runs: seen N.
+func seen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: seen N")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	c, got := ofScript(ts), 0
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		page, err := c.ListWorkflow(context.Background(), &workflowservice.ListWorkflowExecutionsRequest{Query: `ExecutionStatus = "Running"`})
+		ts.Check(err)
+		if got = len(page.GetExecutions()); got == want {
+			return
+		}
+	}
+	ts.Fatalf("%d open runs are listed, want %d", got, want)
+}

@@ -1,0 +1,143 @@
+// Package browser opens a run's pages in the Web UI as a person does, in a headless browser.
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"go.temporal.io/sdk/client"
+)
+
+// browsers are the programs that will do, the first one that is found.
+var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+
+// patience is how long a page may take to show what it should.
+const patience = 20 * time.Second
+
+// site is an embedded server with its Web UI and a worker, and a browser.
+type site struct {
+	ui, address string
+	client      client.Client
+	// programs is the folder of the server and the starter.
+	programs string
+	// tab is the context of the browser's one tab.
+	tab context.Context
+}
+
+// open starts the server and the browser, or skips where one of them is not there.
+func open(t *testing.T) *site {
+	t.Helper()
+	server := os.Getenv("WEFT_DEVSERVER")
+	if server == "" {
+		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the programs and runs this")
+	}
+	program := ""
+	for _, name := range browsers {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		t.Skipf("no browser is installed (%s), so the Web UI was not looked at; on Debian: apt-get install chromium fonts-dejavu-core", strings.Join(browsers, ", "))
+	}
+	s := &site{programs: filepath.Dir(server)}
+	s.serve(t, server)
+	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	options = append(options, chromedp.ExecPath(program))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own wish where it runs as root
+	}
+	browser, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	tab, end := chromedp.NewContext(browser)
+	t.Cleanup(end)
+	s.tab = tab
+	if err := chromedp.Do(s.tab, chromedp.EmulateViewport(1400, 760)); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return s
+}
+
+// serve starts the server with a worker that has no model but the scripted one.
+func (s *site) serve(t *testing.T, program string) {
+	t.Helper()
+	cmd := exec.Command(program, "-db", ":memory:", "-port", "0", "-ui-port", "-1")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "WEFT_MODEL=script"}
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("no ready line: %v", err)
+	}
+	var ready struct{ Address, UI string }
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
+		t.Fatal(err)
+	}
+	s.ui, s.address = ready.UI, ready.Address
+	if s.client, err = client.Dial(client.Options{HostPort: ready.Address}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.client.Close)
+}
+
+// shown is the text of a page and of the frames in it: the Web UI puts what an author wrote
+// into frames.
+const shown = `[document, ...Array.from(document.querySelectorAll('iframe'), f => f.contentDocument)]
+  .map(d => d && d.body ? d.body.innerText : '').join('\n')`
+
+// look opens a page of a run and waits until its text holds all that is wanted, in any order.
+func (s *site) look(t *testing.T, id, page string, want ...string) {
+	t.Helper()
+	d, err := s.client.DescribeWorkflowExecution(context.Background(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := d.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	address := fmt.Sprintf("%s/namespaces/default/workflows/%s/%s/%s", s.ui, url.PathEscape(id), run, page)
+	ctx, cancel := context.WithTimeout(s.tab, 2*patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
+		t.Fatalf("open %s: %v", address, err)
+	}
+	var text string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		var err error
+		if text, err = chromedp.Run(ctx, chromedp.Evaluate[string](shown)); err != nil {
+			t.Fatalf("read %s: %v", address, err)
+		}
+		if missing(text, want) == nil {
+			return
+		}
+	}
+	t.Errorf("the page %s does not show %q within %v; it shows:\n%s", page, missing(text, want), patience, text)
+}
+
+// missing are the wanted texts that a page does not show. Spaces count as one.
+func missing(text string, want []string) []string {
+	var out []string
+	text = strings.Join(strings.Fields(text), " ")
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}

@@ -1,0 +1,106 @@
+package browser
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// example is the flow that is looked at: a fork, branches of unequal length, a deferred join.
+const example = "../examples/continuum/briefing"
+
+// held keeps the legal review from ending while somebody looks.
+const held = `rules:
+- {node: demand, turn: 1, call: [{tool: set_state, arguments: {key: demand, value: 12}}]}
+- {node: prices, delay: 200ms, say: Prices fall by 4 %.}
+- {node: rules, delay: 400ms, say: The subsidy ends in June.}
+- {node: counsel, delay: 10m, say: late}
+- {say: done}`
+
+// run is the id that the starter could have chosen.
+const run = "market-briefing-k3v9x0aa"
+
+// pages are what a person finds on the pages of a run in the middle: the nodes and what they
+// wait for, what each call is, where a branch is, and by what lists find the run.
+var pages = []struct {
+	id, page string
+	want     []string
+	// picture says that the page is README's picture.
+	picture bool
+}{
+	{id: run, page: "user-metadata", picture: true, want: []string{
+		"Market Briefing · model script · ",
+		"execution node state",
+		"rules#2 Regulation Desk running",
+		"editor#3 Editor armed, waits until nothing can reach it",
+		"prices#2 Price Desk done",
+		"demand#2 Demand Desk done",
+		"outline#1 Outline done",
+		"Three desks look into a question at the same time",
+	}},
+	{id: run, page: "timeline", want: []string{"outline · script", "branch · demand", "branch · prices", "branch · rules"}},
+	{id: run, page: "relationships", want: []string{run + "/rules#2", run + "/demand#2", run + "/prices#2"}},
+	{id: run, page: "search-attributes", want: []string{"FlowName", "Market Briefing", "FlowDialect", "continuum", "FlowStatus", "running", "FlowHash"}},
+	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
+	{id: run + "/rules#2", page: "history", want: []string{"rules · script", "counsel · script"}},
+}
+
+// TestEndToEndWebUI looks at a run that the starter has started.
+func TestEndToEndWebUI(t *testing.T) {
+	s := open(t)
+	s.start(t)
+	for _, p := range pages {
+		t.Run(p.page, func(t *testing.T) {
+			s.look(t, p.id, p.page, p.want...)
+			if p.picture && !t.Failed() {
+				s.picture(t)
+			}
+		})
+	}
+}
+
+// start starts the example and waits until the legal review is under way.
+func (s *site) start(t *testing.T) {
+	t.Helper()
+	script := filepath.Join(t.TempDir(), "held.script")
+	if err := os.WriteFile(script, []byte(held), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(s.programs, "starter"), "-flow", example+".json", "-input", "@"+example+".input.txt",
+		"-model", "script", "-script", script, "-id", run, "-detach")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TEMPORAL_ADDRESS=" + s.address}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("start the example: %v\n%s", err, out)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		d, err := s.client.DescribeWorkflowExecution(context.Background(), run+"/rules#2", "")
+		if err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetActivityId() == "counsel#3/model/1" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the legal review does not begin: %v, %v", d.GetPendingActivities(), err)
+		}
+	}
+}
+
+// picture writes what the browser shows to the file that make picture names.
+func (s *site) picture(t *testing.T) {
+	t.Helper()
+	file := os.Getenv("WEFT_PICTURE")
+	if file == "" {
+		return
+	}
+	time.Sleep(time.Second) // what moves comes to rest
+	png, err := chromedp.Run(s.tab, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc"
+
+	"weft/activities"
+	"weft/activities/contract"
+)
+
+// operator answers for the search attributes of a namespace.
+type operator struct {
+	client.Client
+	operatorservice.OperatorServiceClient
+	kinds map[string]enumspb.IndexedValueType
+	err   error
+}
+
+func (o *operator) OperatorService() operatorservice.OperatorServiceClient { return o }
+
+func (o *operator) ListSearchAttributes(context.Context, *operatorservice.ListSearchAttributesRequest, ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
+	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
+}
+
+func TestAttributesSaysWhatIsMissing(t *testing.T) {
+	kinds := func(kind enumspb.IndexedValueType, names ...string) map[string]enumspb.IndexedValueType {
+		out := map[string]enumspb.IndexedValueType{}
+		for _, n := range names {
+			out[n] = kind
+		}
+		return out
+	}
+	const keyword = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	tests := map[string]struct {
+		o    operator
+		want string
+	}{
+		"nothing": {o: operator{kinds: kinds(keyword, contract.Attributes...)}},
+		"two": {o: operator{kinds: kinds(keyword, "FlowName", "FlowStatus")},
+			want: "worker: search attributes missing: FlowDialect, FlowHash; runs go on without; add them with: " +
+				"temporal operator search-attribute create --namespace prod --name FlowDialect --type Keyword --name FlowHash --type Keyword\n"},
+		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
+			want: "worker: search attributes of another type than Keyword: FlowName (Text), FlowDialect (Text), FlowHash (Text), FlowStatus (Text); runs go on without; remove them and add them again\n"},
+		"no answer": {o: operator{err: errors.New("not for you")},
+			want: `worker: search attributes unknown: ask for the search attributes of namespace "prod": not for you; runs publish those alone that their start request sets` + "\n"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &Host{attributes: activities.NewAttributes(&tc.o)}
+			if got := h.Attributes(t.Context(), "prod"); got != tc.want || strings.Count(got, "\n") > 1 {
+				t.Errorf("Attributes() = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// writes runs a function of a root run and gives what it writes for lists.
+func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, f *flowRun)) []string {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	var got []string
+	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
+		set, ok := args[0].(temporal.SearchAttributes)
+		if !ok {
+			t.Fatalf("search attributes are %T", args[0])
+		}
+		var pairs []string
+		for _, name := range contract.Attributes {
+			if v, ok := set.GetKeyword(temporal.NewSearchAttributeKeyKeyword(name)); ok {
+				pairs = append(pairs, name+"="+v)
+			}
+		}
+		got = append(got, strings.Join(pairs, " "))
+	}).Return(nil).Maybe()
+	env.OnUpsertMemo(mock.Anything).Run(func(args mock.Arguments) {
+		got = append(got, fmt.Sprint(args[0]))
+	}).Return(nil).Maybe()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		f := &flowRun{run: newRun(ctx), status: contract.StatusRunning, public: public, hash: "h"}
+		f.flow = &plan.Flow{Name: "N", Dialect: "d"}
+		do(ctx, f)
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestPublish(t *testing.T) {
+	change := func(ctx workflow.Context, f *flowRun) {
+		for _, s := range []string{"running", "waiting", "waiting", "running", "completed"} {
+			f.publish(ctx, s)
+			if f.report().Status != s {
+				t.Errorf("the status is %s, want %s", f.report().Status, s)
+			}
+		}
+	}
+	introduce := func(ctx workflow.Context, f *flowRun) { f.introduce(ctx) }
+	status := []string{contract.AttributeStatus}
+	tests := map[string]struct {
+		public *contract.Publish
+		do     func(ctx workflow.Context, f *flowRun)
+		want   []string
+	}{
+		"the status on change alone": {&contract.Publish{Attributes: status}, change, []string{"FlowStatus=waiting", "FlowStatus=running", "FlowStatus=completed"}},
+		"no attribute for it":        {&contract.Publish{Attributes: []string{contract.AttributeName}}, change, nil},
+		"nothing is published":       {nil, change, nil},
+		"all that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: contract.Attributes, Memo: true}, introduce,
+			[]string{"FlowName=N FlowDialect=d FlowHash=h FlowStatus=running", "map[flow:N flow_hash:h]"}},
+		"one that is not set": {&contract.Publish{Attributes: contract.Attributes, Unset: status}, introduce, []string{"FlowStatus=running"}},
+		"all is set":          {&contract.Publish{Attributes: contract.Attributes}, introduce, nil},
+		"nothing at all":      {nil, introduce, nil},
+		"a run without a plan": {&contract.Publish{Attributes: status}, func(ctx workflow.Context, f *flowRun) {
+			f.flow = nil
+			f.publish(ctx, contract.StatusFailed)
+		}, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, writes(t, tc.public, tc.do)); diff != "" {
+				t.Errorf("the run writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVerdictsOfEarlierBuilds(t *testing.T) {
+	tests := map[string]verdict{
+		`null`:            {},
+		`["a","b"]`:       {Problems: []string{"a", "b"}},
+		`{}`:              {},
+		`{"problems":[]}`: {Problems: []string{}},
+		`{"problems":["a"],"publish":{"attributes":["FlowName"]}}`: {Problems: []string{"a"}, Publish: &contract.Publish{Attributes: []string{"FlowName"}}},
+	}
+	for raw, want := range tests {
+		var got verdict
+		if err := json.Unmarshal([]byte(raw), &got); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", raw, diff)
+		}
+	}
+}
