@@ -32,6 +32,10 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	if err != nil {
 		return nil, err
 	}
+	if in.Base.Run == "" {
+		own := activity.GetInfo(ctx).WorkflowExecution
+		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
+	}
 	messages, err := a.transcript(ctx, in, homesOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
 	if err != nil {
 		return nil, err
@@ -81,12 +85,13 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 	if err != nil {
 		return err
 	}
-	out.Message, out.SHA = raw, contract.SHA(raw)
+	out.Message = raw
 	if err := bounded("the model's answer", out); err != nil {
 		return err
 	}
-	a.cache.keep(out.SHA, raw)
-	a.cache.link(a.relink(in), out.SHA)
+	sha := contract.SHA(raw)
+	a.cache.keep(sha, raw)
+	a.cache.link(a.relink(in), sha)
 	return nil
 }
 

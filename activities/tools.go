@@ -168,11 +168,11 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.ToolResult{Message: raw, SHA: contract.SHA(raw), Error: failed}
+	out := &contract.ToolResult{Message: raw, Error: failed}
 	if err := bounded("the result of "+in.As, out); err != nil {
 		return nil, err
 	}
-	a.cache.keep(out.SHA, raw)
+	a.cache.keep(contract.SHA(raw), raw)
 	return out, nil
 }
 

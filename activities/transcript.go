@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.temporal.io/sdk/activity"
+
 	"weft/activities/contract"
 )
 
@@ -209,10 +211,15 @@ func homesOf(home, own contract.Run) []contract.Run {
 	return []contract.Run{home, own}
 }
 
-// content gives the bytes that a reference names: from the cache, or from the run.
+// content gives the bytes that a reference names: from the cache, or from the run; without a
+// run, from the call's own.
 func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	if raw, ok := a.cache.content(ref.SHA); ok {
 		return raw, nil
+	}
+	if ref.Run == "" && activity.IsActivity(ctx) {
+		own := activity.GetInfo(ctx).WorkflowExecution
+		ref.Workflow, ref.Run = own.ID, own.RunID
 	}
 	free, err := a.locks.take(ctx, ref.Workflow+"\x00"+ref.Run)
 	if err != nil {

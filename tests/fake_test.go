@@ -50,7 +50,7 @@ func answerAs(ctx context.Context, _ contract.ModelInput) (*contract.ModelResult
 	node, _, _ := strings.Cut(activity.GetInfo(ctx).ActivityID, "#")
 	m := contract.Message{Role: contract.RoleAssistant, Text: node + " done"}
 	raw, err := m.Encode()
-	return &contract.ModelResult{Message: raw, SHA: contract.SHA(raw), Usage: contract.Usage{Calls: 1}}, err
+	return &contract.ModelResult{Message: raw, Usage: contract.Usage{Calls: 1}}, err
 }
 
 // nodeOf names the node of a model call, as far as the call says it itself.

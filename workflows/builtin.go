@@ -140,10 +140,9 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 
 // condense has a model shorten a long value to what the node needs.
 func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
-	call := c.ref(c.sha)
 	in := contract.CondenseInput{
 		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
-		Key: *c.args.Key, Call: call, CallID: c.call.ID,
+		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
 	var out contract.CondenseResult
 	err := c.attempted(ctx, "condense", func(id string) error {

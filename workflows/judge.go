@@ -149,10 +149,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
 		routing.SHA = out.ref.SHA
 	}
-	output := r.ref(routing.SHA)
-	if !r.store.has(routing.SHA) {
-		output = contract.ContentRef{SHA: routing.SHA} // it was given before the run went on here
-	}
+	output := contract.ContentRef{SHA: routing.SHA}
 	taken, answers, err := r.route(ctx, source{
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x,
 	}, edges, routing)

@@ -31,12 +31,12 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
 		}
-		res, msg, err := a.model(ctx)
+		res, msg, sha, err := a.model(ctx)
 		if err != nil {
 			return a.stopped(err)
 		}
 		if len(msg.Calls) > 0 && !a.exhausted {
-			if err := a.call(ctx, msg, res.SHA, nil); err != nil {
+			if err := a.call(ctx, msg, sha, nil); err != nil {
 				return a.stopped(err)
 			}
 			continue
@@ -48,7 +48,7 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if again {
 			continue
 		}
-		out := outcome{ref: a.ref(res.SHA), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
+		out := outcome{ref: a.ref(sha), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
 		if res.Checked != nil {
 			out.data = res.Checked.Data
 		}
@@ -163,7 +163,7 @@ func (a *agentRun) describe() error {
 		return fmt.Errorf("encode call profile: %w", err)
 	}
 	fresh := !a.store.has(contract.SHA(raw))
-	a.profile = contract.ProfileRef{ContentRef: a.store.keep(raw)}
+	a.profile = contract.ProfileRef{ContentRef: contract.ContentRef{SHA: a.store.keep(raw).SHA}}
 	if fresh {
 		a.profile.Body = raw
 	}
@@ -189,16 +189,17 @@ func boundTo(t *plan.Tool) string {
 	return t.Connection
 }
 
-// model calls the model once.
-func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, error) {
+// model calls the model once. It gives the answer's message with its hash.
+func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, string, error) {
 	if a.parked.Failure == nil {
 		a.turn++
 		if err := a.steered(); err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 	}
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
+	in.Base.Workflow, in.Base.Run = "", ""
 	var res contract.ModelResult
 	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
@@ -208,7 +209,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	a.parked = contract.Parked{}
 	a.profile.Body = nil
@@ -216,11 +217,11 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	a.usage.Add(res.Usage)
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	a.store.record(a.thread, res.Message, res.SHA)
+	sha := a.store.record(a.thread, res.Message)
 	a.thread.mark()
-	return &res, msg, nil
+	return &res, msg, sha, nil
 }
 
 // steered puts what people have written to the run since into the conversation.

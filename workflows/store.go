@@ -105,11 +105,12 @@ func (s *store) write(t *thread, m *contract.Message) (contract.ContentRef, erro
 	return ref, nil
 }
 
-// record appends a message that an activity made.
-func (s *store) record(t *thread, raw json.RawMessage, sha string) contract.ContentRef {
+// record appends a message that an activity made, and gives its hash.
+func (s *store) record(t *thread, raw json.RawMessage) string {
+	sha := contract.SHA(raw)
 	s.content[sha] = raw
 	t.add(threadEntry{sha: sha, raw: raw})
-	return contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: sha}
+	return sha
 }
 
 func (t *thread) add(e threadEntry) {

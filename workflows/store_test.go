@@ -21,7 +21,7 @@ func filled(sizes ...int) *store {
 	t := s.open("t")
 	for i, n := range sizes {
 		raw := json.RawMessage(fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", n-3)))
-		s.record(t, raw, contract.SHA(raw))
+		s.record(t, raw)
 	}
 	return s
 }
@@ -139,13 +139,13 @@ func TestCallsAreToldWhatIsNew(t *testing.T) {
 		t.Fatalf("before the first call: %+v, %+v", head, tail)
 	}
 	answer := json.RawMessage(`{"role":"assistant"}`)
-	s.record(th, answer, contract.SHA(answer))
+	s.record(th, answer)
 	th.mark()
 	if _, tail := th.pending(); len(tail) != 0 {
 		t.Errorf("right after a call: %+v", tail)
 	}
 	tool := json.RawMessage(`{"role":"tool"}`)
-	s.record(th, tool, contract.SHA(tool))
+	s.record(th, tool)
 	if _, err := s.write(th, &first); err != nil {
 		t.Fatal(err)
 	}

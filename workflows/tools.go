@@ -199,11 +199,7 @@ func (c *toolCall) carry() contract.CarriedCall {
 }
 
 func replyOf(r *contract.CallReply) toolReply {
-	out := toolReply{raw: r.Message, text: r.Text, parts: r.Parts, failed: r.Failed, free: r.Free}
-	if out.raw != nil {
-		out.sha = contract.SHA(out.raw)
-	}
-	return out
+	return toolReply{raw: r.Message, text: r.Text, parts: r.Parts, failed: r.Failed, free: r.Free}
 }
 
 // id is that of the call's activity of a kind.
@@ -343,7 +339,6 @@ const maxCalls = 500
 // toolReply is what a tool call gives: a message that an activity made, or text.
 type toolReply struct {
 	raw  json.RawMessage
-	sha  string
 	text string
 	// parts, if set, are the text instead.
 	parts []contract.Part
@@ -366,7 +361,7 @@ func (r *toolReply) said() string {
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 	if reply.raw != nil {
-		a.store.record(a.thread, reply.raw, reply.sha)
+		a.store.record(a.thread, reply.raw)
 		return nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.text, Parts: reply.parts, CallID: c.ID, Name: c.Name, Error: reply.failed}
@@ -404,8 +399,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	in := contract.ToolInput{Connection: b.Connection, Name: t.Name, Arguments: args, CallID: c.call.ID, As: t.As, Note: note}
 	if len(args) > maxInline && note == "" {
 		// History has them already, in the message that asks for the call.
-		ref := c.ref(c.sha)
-		in.Arguments, in.Call = nil, &ref
+		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
 	attempts := int32(0)
 	if b.Never(t.Name) {
@@ -428,7 +422,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	if err != nil || reply != nil {
 		return orEmpty(reply), err
 	}
-	return toolReply{raw: out.Message, sha: out.SHA, failed: out.Error}, nil
+	return toolReply{raw: out.Message, failed: out.Error}, nil
 }
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes

@@ -68,9 +68,8 @@ type ModelInput struct {
 
 // ModelResult is the result of the activity Model.
 type ModelResult struct {
-	// Message is the assistant's, encoded; SHA is its hash.
+	// Message is the assistant's, encoded. These very bytes are hashed and kept.
 	Message json.RawMessage `json:"message"`
-	SHA     string          `json:"sha"`
 	Model   string          `json:"model,omitempty"`
 	// Stop is the provider's reason: stop, length, tool_calls, content_filter.
 	Stop string `json:"stop,omitempty"`
@@ -156,7 +155,6 @@ type ToolInput struct {
 // that the tool itself reports is a message too, with Error set.
 type ToolResult struct {
 	Message json.RawMessage `json:"message"`
-	SHA     string          `json:"sha"`
 	Error   bool            `json:"error,omitempty"`
 }
 

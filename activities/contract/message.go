@@ -82,8 +82,9 @@ type ContentRef struct {
 // Head names the first Len messages of a thread. Hash chains their hashes, see [Chain].
 // A head of length 0 has no hash.
 type Head struct {
-	Workflow string `json:"wf"`
-	Run      string `json:"run"`
+	// Workflow and Run are left out where the thread is the call's own run's.
+	Workflow string `json:"wf,omitempty"`
+	Run      string `json:"run,omitempty"`
 	Thread   string `json:"thread"`
 	Len      int    `json:"len"`
 	Hash     string `json:"hash,omitempty"`

@@ -129,8 +129,8 @@ func options(cfg *config.Config) worker.Options {
 		ActivityTaskPollerBehavior:             pollers,
 		StickyScheduleToStartTimeout:           2 * time.Second,
 		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       time.Second,
-		MaxHeartbeatThrottleInterval:           time.Second,
+		DefaultHeartbeatThrottleInterval:       500 * time.Millisecond,
+		MaxHeartbeatThrottleInterval:           500 * time.Millisecond,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
 }

@@ -236,7 +236,7 @@ type Policy struct {
 }
 
 // DefaultPolicy is the policy of a flow that sets none.
-var DefaultPolicy = Policy{ModelSeconds: 600, ToolSeconds: 300, HeartbeatSeconds: 5, RetrySeconds: 3600, FirstRetryMillis: 500}
+var DefaultPolicy = Policy{ModelSeconds: 600, ToolSeconds: 300, HeartbeatSeconds: 2, RetrySeconds: 3600, FirstRetryMillis: 500}
 
 // Hash identifies the flow: the SHA-256 of its canonical JSON, in hexadecimal. Two
 // documents that mean the same have the same hash; source positions are not part of it.
