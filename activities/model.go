@@ -82,7 +82,7 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 		return err
 	}
 	out.Message, out.SHA = raw, contract.SHA(raw)
-	if err := bounded("the model's answer", out); err != nil {
+	if err := a.bounded("the model's answer", out); err != nil {
 		return err
 	}
 	a.cache.keep(out.SHA, raw)

@@ -53,7 +53,7 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	}
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
-	return out, bounded("the tool catalogue", out)
+	return out, a.bounded("the tool catalogue", out)
 }
 
 // Tool calls one tool. What the tool itself reports as an error is a result, for the model.
@@ -82,7 +82,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		return nil, err
 	}
 	out := &contract.ToolResult{Message: raw, SHA: contract.SHA(raw), Error: failed}
-	if err := bounded("the result of "+in.As, out); err != nil {
+	if err := a.bounded("the result of "+in.As, out); err != nil {
 		return nil, err
 	}
 	a.cache.keep(out.SHA, raw)

@@ -12,9 +12,20 @@ import (
 	"weft/workflows/plan"
 )
 
+// Settings are what a worker says to the runs that start on it. Each run records them, so
+// that it goes on with them on any worker.
+type Settings struct {
+	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
+	// there is none.
+	MaxPayload int
+}
+
+// Register makes a worker without a store run both workflow types.
+func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
+
 // Register makes a worker run both workflow types.
-func Register(w worker.WorkflowRegistry) {
-	w.RegisterWorkflowWithOptions(Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
+func (s Settings) Register(w worker.WorkflowRegistry) {
+	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
 }
 
@@ -25,7 +36,7 @@ func Register(w worker.WorkflowRegistry) {
 //
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
-func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
+func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
 	in, err := contract.ReadInput(raw)
 	if err != nil {
 		return nil, wire(err)
@@ -34,7 +45,7 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}).Wire()
 	}
-	f := flowRun{run: newRun(ctx), status: "running"}
+	f := flowRun{run: newRun(ctx), settings: s, status: "running"}
 	f.root = f.store.workflow
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
@@ -55,10 +66,12 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 // flowRun is a run of a whole flow.
 type flowRun struct {
 	*run
-	sched  *scheduler
-	hash   string
-	status string
-	trace  []contract.Execution
+	// settings are for [workflow.SideEffect] alone.
+	settings Settings
+	sched    *scheduler
+	hash     string
+	status   string
+	trace    []contract.Execution
 	// answers are those at the run's entry.
 	answers   []contract.Answer
 	conflicts []contract.Conflict
@@ -124,24 +137,48 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		}
 		f.shared.Model = out.Model
+		f.allow(out.MaxPayload)
 	}
-	return f.check(ctx)
+	return f.check(ctx, in.MaxPayload)
+}
+
+// verdict is what a run that was started with a plan records when it starts.
+type verdict struct {
+	Problems   []string `json:"problems,omitempty"`
+	MaxPayload int      `json:"max_payload,omitempty"`
+}
+
+// UnmarshalJSON reads an earlier build's too: the problems alone.
+func (v *verdict) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '{' {
+		return json.Unmarshal(raw, &v.Problems)
+	}
+	type plain verdict
+	return json.Unmarshal(raw, (*plain)(v))
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
-// stricter check in a later build cannot fail a run that has started.
-func (f *flowRun) check(ctx workflow.Context) error {
+// stricter check in a later build cannot fail a run that has started. So is the worker's
+// store, unless the run above has settled it (most).
+func (f *flowRun) check(ctx workflow.Context, most int) error {
 	var problems []string
 	if f.hash == "" {
-		verdict := workflow.SideEffect(ctx, func(workflow.Context) any {
-			if f.flow == nil {
-				return []string{"there is no plan"}
+		var found verdict
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any {
+			v := verdict{Problems: []string{"there is no plan"}, MaxPayload: f.settings.MaxPayload}
+			if f.flow != nil {
+				v.Problems = f.flow.Check()
 			}
-			return f.flow.Check()
+			return v
 		})
-		if err := verdict.Get(&problems); err != nil {
+		if err := recorded.Get(&found); err != nil {
 			return err
 		}
+		problems = found.Problems
+		f.allow(found.MaxPayload)
+	}
+	if most > 0 {
+		f.allow(most)
 	}
 	if len(problems) > 0 {
 		class := contract.ClassInvalidFlow

@@ -47,7 +47,7 @@ func (a *agentRun) child(ctx workflow.Context, c *contract.ToolCall, question st
 	}
 	in := contract.RunInput{
 		V: contract.Version, Flow: flow, Input: question, Model: a.shared.Model,
-		Depth: a.shared.Depth + 1, ScriptRef: a.shared.Script,
+		Depth: a.shared.Depth + 1, ScriptRef: a.shared.Script, MaxPayload: a.shared.MaxPayload,
 	}
 	if flow.Text != "" {
 		for _, c := range a.flow.Connections {
@@ -83,7 +83,7 @@ func subAgentFailed(err error) (toolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited:
+	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited, contract.ClassPayloadLost:
 		return toolReply{}, err
 	}
 	text := "the sub-agent failed: " + f.Error()

@@ -42,6 +42,9 @@ type Shared struct {
 	Input ContentRef `json:"input"`
 	// MaxEvents is that of [RunInput].
 	MaxEvents int `json:"max_events,omitempty"`
+	// MaxPayload is the largest payload in bytes that the store takes, found out once when
+	// the run started; 0 means that the run has no store.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`

@@ -75,6 +75,8 @@ type RunInput struct {
 	MaxEvents int `json:"max_events,omitempty"`
 	// Carry is what the run before this one carried over; set by the interpreter.
 	Carry *Carry `json:"carry,omitempty"`
+	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 }
@@ -172,6 +174,8 @@ type PrepareResult struct {
 	Hash   string      `json:"hash"`
 	// Model is provider/model.
 	Model string `json:"model"`
+	// MaxPayload is that of [Shared], as the worker has it.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 }
