@@ -160,6 +160,9 @@ func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage,
 	page := contract.TranscriptPage{Messages: []json.RawMessage{}, Total: len(t.entries)}
 	size := 0
 	for _, e := range t.entries[q.From:upto] {
+		if size += len(e.raw); size > contract.PageBytes && len(page.Messages) > 0 {
+			break
+		}
 		raw := e.raw
 		if len(raw) > maxPayload-envelope {
 			var err error
@@ -167,9 +170,6 @@ func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage,
 				return page, err
 			}
 			page.Long = append(page.Long, contract.LongMessage{Index: len(page.Messages), SHA: e.sha, Bytes: len(e.raw)})
-		}
-		if size += len(raw); size > contract.PageBytes && len(page.Messages) > 0 {
-			break
 		}
 		page.Messages = append(page.Messages, raw)
 	}
