@@ -15,6 +15,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/worker/store"
+	"weft/workflows/plan"
 )
 
 // retried waits until a call of a run is made again, and gives what it says.
@@ -113,4 +114,42 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 			t.Errorf("the call was made %d times", started.GetAttempt())
 		}
 	})
+}
+
+// TestEndToEndStoreReadBefore removes a payload that the run has read already: a worker that
+// rebuilds the run says what is missing, and not that the code has changed; the run goes on
+// when the file is back.
+func TestEndToEndStoreReadBefore(t *testing.T) {
+	v := newVault(t)
+	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
+	c := v.dial(t)
+	flows, calls := v.work(t, true, false), v.work(t, false, true)
+	chain := graphPlan("two", []graphNode{{ID: "b1"}, {ID: "join", Exit: true}},
+		[]graphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: "join"}, {Source: "join", Target: plan.End}})
+	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: chain}, Model: "large/m"})
+	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if list := events(t, c, run.GetID(), run.GetRunID()); list[len(list)-1].GetEventType() == enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED {
+			break // the second call is under way
+		}
+	}
+	flows.Stop()
+	file := v.files(t)[0]
+	if err := os.Rename(file, file+".bak"); err != nil {
+		t.Fatal(err)
+	}
+	again := v.work(t, true, false)
+	failed := v.until(t, dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
+	if !strings.Contains(failed.GetMessage(), "is not in directory "+v.settings.Dir) || strings.Contains(failed.GetMessage(), "TMPRL1100") {
+		t.Errorf("the task failed with %v", failed)
+	}
+	again.Stop()
+	if err := os.Rename(file+".bak", file); err != nil {
+		t.Fatal(err)
+	}
+	v.work(t, true, false)
+	if out, err := resultOf(t, run); err != nil || *out.ResultText != "1 answers" {
+		t.Errorf("%+v, %v", out, err)
+	}
+	calls.Stop()
 }

@@ -33,8 +33,6 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	}
 	if cfg.Store.Dir != "" {
 		line("large payloads in %s, at most %d bytes each", cfg.Store.Dir, cfg.Store.MaxPayload)
-	} else {
-		line("large payloads: no store; set store.dir in %s for payloads beyond 1.9 MiB", config.DefaultFile)
 	}
 	return b.String()
 }
