@@ -25,7 +25,7 @@ const closedTimeout = 3 * time.Second
 func (a *app) connect(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
 	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
-		t.Client = t.Store.Reader(t.Client)
+		t.Client = t.Store.Reader(t.Client, func(err error) { a.say("warning: not all of the history can be read: %v", err) })
 	}
 	return t, err
 }

@@ -55,7 +55,7 @@ func (v *vault) dial(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return s.Reader(c)
+	return s.Reader(c, func(err error) { t.Log(err) })
 }
 
 // work starts a worker for workflows, activities or both.

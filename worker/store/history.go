@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sync"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -14,28 +15,28 @@ import (
 )
 
 // Reader is a client whose histories hold the payloads themselves: Temporal's own gives
-// claims there. What cannot be fetched stays a claim. No worker can be made of it.
-func (s *Store) Reader(c client.Client) client.Client {
-	if s.driver.place == nil {
-		return c
-	}
-	return &reader{Client: c, driver: s.driver}
+// claims there. What cannot be fetched stays a claim; the first time, note is told why. No
+// worker can be made of it.
+func (s *Store) Reader(c client.Client, note func(error)) client.Client {
+	return &reader{Client: c, driver: s.driver, note: note}
 }
 
 type reader struct {
 	client.Client
 	driver *driver
+	note   func(error)
+	once   sync.Once
 }
 
 // GetWorkflowHistory reads a history and fetches what its events claim.
 func (r *reader) GetWorkflowHistory(ctx context.Context, id, run string, wait bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
-	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, driver: r.driver}
+	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, reader: r}
 }
 
 type events struct {
 	client.HistoryEventIterator
 	ctx    context.Context
-	driver *driver
+	reader *reader
 }
 
 // Next gives the next event.
@@ -66,8 +67,12 @@ func (e *events) opened(p *commonpb.Payload) *commonpb.Payload {
 	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
 		return p
 	}
-	own, err := e.driver.fetch(e.ctx, ref.GetClaimData())
+	own, err := e.reader.driver.fetch(e.ctx, ref.GetClaimData())
+	if err == nil {
+		err = new(payloads).gone(own)
+	}
 	if err != nil {
+		e.reader.once.Do(func() { e.reader.note(err) })
 		return p
 	}
 	return own

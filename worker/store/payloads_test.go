@@ -168,7 +168,9 @@ func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
 	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimPlace: "other"}}, driverName)
 	in := list{{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
 		Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{own, payload("inline"), foreign, other}}}}}}
-	it := &events{HistoryEventIterator: &in, ctx: t.Context(), driver: s.driver}
+	var notes []string
+	r := s.Reader(nil, func(err error) { notes = append(notes, err.Error()) }).(*reader)
+	it := &events{HistoryEventIterator: &in, ctx: t.Context(), reader: r}
 	e, err := it.Next()
 	if err != nil || it.HasNext() {
 		t.Fatal(err)
@@ -177,7 +179,7 @@ func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
 	if len(got) != 4 || string(got[0].GetData()) != "stored" || string(got[1].GetData()) != "inline" || got[2].String() != foreign.String() || got[3].String() != other.String() {
 		t.Errorf("payloads are %v", got)
 	}
-	if c := (&Store{driver: &driver{}}).Reader(nil); c != nil {
-		t.Error("without a store the client is another one")
+	if len(notes) != 1 || !strings.Contains(notes[0], `is in the store "other"`) {
+		t.Errorf("notes are %q", notes)
 	}
 }
