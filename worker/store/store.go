@@ -31,10 +31,12 @@ type Settings struct {
 const (
 	DefaultThreshold  = 128 << 10
 	DefaultMaxPayload = 64 << 20
-	// Inline is the size from which every payload is kept outside. The server refuses one of
-	// 2 MiB.
+	// Inline is the size from which every payload is kept outside.
 	Inline = 1_900<<10 + 64<<10
 )
+
+// refused is the size that no payload in Temporal may have.
+const refused = 2 << 20
 
 // place keeps bytes by key. Implementations are safe for several processes at once.
 type place interface {
@@ -105,7 +107,7 @@ func (s *Store) String() string {
 // one.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
-		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: Inline,
+		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
 	}
 	inner := o.DataConverter
 	if inner == nil {
