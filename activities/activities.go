@@ -35,6 +35,9 @@ type Deps struct {
 	Attributes *Attributes
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
+	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
+	// there is none.
+	MaxPayload int
 }
 
 // Activities are the activities of one worker.
@@ -72,14 +75,14 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
-	out := &contract.PrepareResult{Model: in.Model}
+	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload}
 	if in.Flow.Text != "" || in.Flow.Name != "" {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
 		*out = *compiled
-		out.Model = in.Model
+		out.Model, out.MaxPayload = in.Model, a.deps.MaxPayload
 	}
 	if out.Model == "" {
 		model, err := a.deps.Models.Default()
@@ -91,22 +94,29 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
 	}
-	return out, leave(ctx, bounded("the compiled flow", out))
+	return out, leave(ctx, a.bounded("the compiled flow", out))
 }
 
-// maxResult is the most that an activity returns; the server's limit is 2 MiB. What is
-// larger would be refused there, and the call made again and again.
+// maxResult is the most that an activity returns without a store; the server's limit is
+// 2 MiB. What is larger would be refused there, and the call made again and again.
 const maxResult = 1_900 << 10
 
+// envelope is what a payload holds beside its data, with room.
+const envelope = 4 << 10
+
 // bounded refuses a result that would not fit.
-func bounded(what string, v any) error {
+func (a *Activities) bounded(what string, v any) error {
+	limit, through := maxResult, "be sent through Temporal"
+	if a.deps.MaxPayload > 0 {
+		limit, through = max(limit, a.deps.MaxPayload-envelope), "go into the store"
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", what, err)
 	}
-	if len(b) > maxResult {
+	if len(b) > limit {
 		return &contract.Failure{Class: contract.ClassTooLarge,
-			Text:   fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, len(b), maxResult),
+			Text:   fmt.Sprintf("%s is %d bytes, at most %d can %s", what, len(b), limit, through),
 			Remedy: "ask for less: a narrower query, a page, a shorter answer"}
 	}
 	return nil

@@ -136,15 +136,24 @@ func TestLeave(t *testing.T) {
 
 func TestBounded(t *testing.T) {
 	fits := strings.Repeat("x", maxResult-2) // two quotes make it full
-	if err := bounded("it", fits); err != nil {
+	a := New(Deps{})
+	if err := a.bounded("it", fits); err != nil {
 		t.Errorf("what fits is refused: %v", err)
 	}
-	f := contract.FailureOf(bounded("the answer", fits+"x"))
+	f := contract.FailureOf(a.bounded("the answer", fits+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || f.Remedy == "" {
 		t.Errorf("failure is %+v", f)
 	}
-	if err := bounded("it", func() {}); err == nil {
+	if err := a.bounded("it", func() {}); err == nil {
 		t.Error("what cannot be encoded is accepted")
+	}
+	stored := New(Deps{MaxPayload: 4 << 20})
+	if err := stored.bounded("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
+		t.Errorf("what fits into the store is refused: %v", err)
+	}
+	f = contract.FailureOf(stored.bounded("the answer", strings.Repeat("x", 4<<20)))
+	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 4194306 bytes, at most 4190208 can go into the store") {
+		t.Errorf("failure is %+v", f)
 	}
 }
 

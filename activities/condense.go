@@ -45,7 +45,7 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, t
 			return nil, err
 		}
 	}
-	return out, bounded("the condensed value", out)
+	return out, a.bounded("the condensed value", out)
 }
 
 // valueOf finds the value in the message that asked to store it.

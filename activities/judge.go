@@ -27,7 +27,7 @@ func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contra
 	defer stop()
 	out, err := a.judge(ctx, &in)
 	if err == nil {
-		err = bounded("the judge's answer", out)
+		err = a.bounded("the judge's answer", out)
 	}
 	return out, leave(ctx, err)
 }

@@ -86,7 +86,7 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 		return err
 	}
 	out.Message = raw
-	if err := bounded("the model's answer", out); err != nil {
+	if err := a.bounded("the model's answer", out); err != nil {
 		return err
 	}
 	sha := contract.SHA(raw)

@@ -68,7 +68,7 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	}
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
-	return out, bounded("the tool catalogue", out)
+	return out, a.bounded("the tool catalogue", out)
 }
 
 // confirm lists those of a connection's tools whose calls need a person's yes.
@@ -169,7 +169,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		return nil, err
 	}
 	out := &contract.ToolResult{Message: raw, Error: failed}
-	if err := bounded("the result of "+in.As, out); err != nil {
+	if err := a.bounded("the result of "+in.As, out); err != nil {
 		return nil, err
 	}
 	a.cache.keep(contract.SHA(raw), raw)

@@ -141,6 +141,16 @@ func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage
 		if n := len(page.Messages); n == 0 || from+len(out)+n > upto {
 			return nil, damaged(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
 		}
+		for _, l := range page.Long {
+			if l.Index < 0 || l.Index >= len(page.Messages) {
+				return nil, damaged(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
+			}
+			raw, err := t.pull(ctx, contract.ContentRef{Workflow: head.Workflow, Run: head.Run, SHA: l.SHA})
+			if err != nil {
+				return nil, err
+			}
+			page.Messages[l.Index] = raw
+		}
 		out = append(out, page.Messages...)
 	}
 	return out, nil
@@ -229,6 +239,11 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 	if raw, ok := a.cache.content(ref.SHA); ok {
 		return raw, nil
 	}
+	return a.pull(ctx, ref)
+}
+
+// pull asks a run for stored bytes, whoever else may be asking.
+func (a *Activities) pull(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	var raw []byte
 	for {
 		page, err := a.deps.Source.Content(ctx, ref.Workflow, ref.Run, contract.ContentQuery{SHA: ref.SHA, Offset: len(raw)})

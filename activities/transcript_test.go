@@ -205,6 +205,25 @@ func know(a *Activities, thread []json.RawMessage, n int) {
 	}
 }
 
+// TestLongMessagesComeByPieces has a thread with a message that no answer can hold.
+func TestLongMessagesComeByPieces(t *testing.T) {
+	r := newFakeRun()
+	want := r.say(t, "t", 5)
+	r.spoil = func(p *contract.TranscriptPage) {
+		sha := contract.SHA(p.Messages[2])
+		r.content[sha] = p.Messages[2]
+		p.Long = []contract.LongMessage{{Index: 2, SHA: sha, Bytes: len(p.Messages[2])}}
+		p.Messages[2] = json.RawMessage(`{"role":"user","parts":[{"ref":{"sha":"` + sha + `"}}]}`)
+	}
+	got, err := New(Deps{Source: r}).transcript(t.Context(), r.call("t", 4, 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, texts(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestSmallCacheIsSlowNotWrong(t *testing.T) {
 	r := newFakeRun()
 	r.perPage = 3
@@ -264,6 +283,9 @@ func TestDamagedTranscripts(t *testing.T) {
 				p.Messages[5] = json.RawMessage(`{"role":"user","text":"forged"}`)
 			},
 			names: `message 6 of thread "t"`},
+		"a long message that is not on the page": {
+			spoil: func(p *contract.TranscriptPage) { p.Long = []contract.LongMessage{{Index: len(p.Messages)}} },
+			names: `thread "t" of run run`},
 		"an empty page":                      {spoil: func(p *contract.TranscriptPage) { p.Messages = nil }, names: `thread "t" of run run`},
 		"a page with more than was asked of": {spoil: func(p *contract.TranscriptPage) { p.Messages = append(p.Messages, p.Messages...) }, names: `thread "t" of run run`},
 		"another hash of the base":           {set: func(in *contract.ModelInput) { in.Base.Hash = contract.SHA(nil) }, names: `thread "t" of run run`},

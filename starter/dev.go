@@ -75,7 +75,8 @@ func (a *app) joinDev(ctx context.Context) (leave func(), err error) {
 		return nothing, err
 	}
 	a.env = overlay{a.env, map[string]string{"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": "default", "TEMPORAL_API_KEY": "",
-		"TEMPORAL_TLS": "false", "TEMPORAL_PROFILE": "", "TEMPORAL_CONFIG_FILE": filepath.Join(dir, "no-temporal.toml")}}
+		"WEFT_STORE_DIR": readReady(filepath.Join(dir, "ready.json")).Store,
+		"TEMPORAL_TLS":   "false", "TEMPORAL_PROFILE": "", "TEMPORAL_CONFIG_FILE": filepath.Join(dir, "no-temporal.toml")}}
 	return leave, nil
 }
 
@@ -206,16 +207,26 @@ func (a *app) startDev(dir, path, ready, log string) (ended chan struct{}, err e
 	return ended, nil
 }
 
+// readyDev is what the embedded server says of itself: where it is, and where its worker
+// keeps large payloads.
+type readyDev struct {
+	Address string `json:"address"`
+	Store   string `json:"store"`
+}
+
+// readReady reads a ready file; one that is not there or cannot be read says nothing.
+func readReady(file string) (ready readyDev) {
+	raw, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(raw, &ready) != nil {
+		return readyDev{}
+	}
+	return ready
+}
+
 // answering is the address in a ready file, if something listens there.
 func answering(file string) string {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	var ready struct {
-		Address string `json:"address"`
-	}
-	if json.Unmarshal(raw, &ready) != nil || ready.Address == "" {
+	ready := readReady(file)
+	if ready.Address == "" {
 		return ""
 	}
 	c, err := net.DialTimeout("tcp", ready.Address, time.Second)

@@ -24,7 +24,11 @@ const closedTimeout = 3 * time.Second
 
 // connect makes a client that says nothing by itself.
 func (a *app) connect(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
-	return cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	if err == nil {
+		t.Client = t.Store.Reader(t.Client, func(err error) { a.say("warning: not all of the history can be read: %v", err) })
+	}
+	return t, err
 }
 
 // remote connects to Temporal for a command about one run.

@@ -44,6 +44,12 @@ func TestExitCodes(t *testing.T) {
 		"an argument":          {args: []string{"x"}, code: 2, want: `worker: "x" is no flag`},
 		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: there is no setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
 		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
+		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR)"},
+		"a sweep of all":       {args: []string{"store", "sweep"}, code: 2, want: "-older-than is 0s, want at least 1h0m0s"},
+		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
+		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `"x" is no flag`},
+		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "usage: worker store sweep -older-than AGE"},
+		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 	}
 	for name, tc := range tests {
@@ -56,6 +62,31 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("stderr is %q, want %q in it", stderr.String(), tc.want)
 			}
 		})
+	}
+}
+
+func TestStoreSweep(t *testing.T) {
+	alone(t, "127.0.0.1:1")
+	t.Setenv("WEFT_STORE_DIR", "payloads")
+	key := strings.Repeat("ab", 32)
+	if err := os.MkdirAll("payloads/ab", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	then := time.Now().Add(-48 * time.Hour)
+	for _, name := range []string{key, "ac" + key[2:]} {
+		if err := os.WriteFile("payloads/ab/"+name, []byte("1234"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes("payloads/ab/"+key, then, then); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := host.Command(context.Background(), []string{"store", "sweep", "-older-than", "47h"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if want := "/payloads: removed 1 payloads, 4 bytes; 1 payloads, 4 bytes are left\n"; !strings.HasSuffix(stdout.String(), want) {
+		t.Errorf("it said %q, want %q at its end", stdout.String(), want)
 	}
 }
 

@@ -77,6 +77,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = newGraph(in.Plan)
 	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox
+	r.allow(in.Shared.MaxPayload)
 	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
 	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
 	for i := range in.Plan.Nodes {
@@ -209,7 +210,7 @@ func (b *branch) full() bool {
 	for _, sha := range contents(&own) {
 		n += len(b.store.content[sha])
 	}
-	return n+stateBytes(&own) > maxPayload/2
+	return n+stateBytes(&own) > b.guard.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -239,7 +240,7 @@ func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution
 			out.Messages = append(out.Messages, raw)
 		}
 	}
-	if err := fits("what node "+x.node.ID+" brings back", out); err != nil {
+	if err := b.guard.fits("what node "+x.node.ID+" brings back", out); err != nil {
 		return nil, b.failed(x, err)
 	}
 	return out, nil

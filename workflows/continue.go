@@ -36,7 +36,12 @@ type pace struct {
 	// put and putBytes are the history length and size up to which the question was put
 	// off, because what would be carried is too large.
 	put, putBytes int
+	// most is how much can be carried with a store; 0 means that there is none.
+	most int
 }
+
+// room is how much can be carried into a new run.
+func (p *pace) room() int { return max(p.most, maxPayload) }
 
 func newPace(ctx workflow.Context) pace {
 	return pace{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
@@ -68,12 +73,12 @@ func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 		return false, nil
 	}
 	wanted := p.asked || p.limit > 0 && length >= p.limit || p.limit == 0 && info.GetContinueAsNewSuggested()
-	if wanted && carried <= maxPayload*3/4 {
+	if wanted && carried <= p.room()/4*3 {
 		return true, nil
 	}
 	if full {
 		return false, &contract.Failure{Class: contract.ClassStateTooLarge,
-			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, maxPayload),
+			Text:   fmt.Sprintf("history holds %d events and what must be carried into a new run is at least %d bytes, at most %d fit", length, carried, p.room()),
 			Remedy: "lower max_iterations, let the node store long results with set_state_filtered, or split it"}
 	}
 	return false, nil
@@ -137,7 +142,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 		}
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
-	err := fits("what the run carries into a new one", in)
+	err := f.guard.fits("what the run carries into a new one", in)
 	var large *contract.Failure
 	if !errors.As(err, &large) {
 		if err != nil {
@@ -274,6 +279,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	if c.Status != "" {
 		f.status = c.Status
 	}
+	f.allow(c.Shared.MaxPayload)
 	f.g = newGraph(f.flow)
 	f.sched = newScheduler(f.g)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry

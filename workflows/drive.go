@@ -319,13 +319,14 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		out.ResultText = last.Text
 	}
 	if fits("", out) != nil {
-		// The result itself matters more than that it stands among the exits' outputs too.
+		// The result itself matters more than that it stands among the exits' outputs too; and
+		// that every client can read it, more than that a store could take all of it.
 		for i := range out.ExitOutputs {
 			o := &out.ExitOutputs[i]
 			o.Text, o.Data, o.Left = "", nil, len(o.Text)+len(o.Data)
 		}
 	}
-	if err := fits("the result of node "+last.Node, out); err != nil {
+	if err := f.guard.fits("the result of node "+last.Node, out); err != nil {
 		large := contract.FailureOf(err)
 		large.Node, large.Step, large.At = last.Node, last.Step, f.source.At(plan.NodePath(last.Node))
 		return nil, large

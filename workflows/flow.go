@@ -13,9 +13,20 @@ import (
 	"weft/workflows/plan"
 )
 
+// Settings are what a worker says to the runs that start on it. Each run records them, so
+// that it goes on with them on any worker.
+type Settings struct {
+	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
+	// there is none.
+	MaxPayload int
+}
+
+// Register makes a worker without a store run both workflow types.
+func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
+
 // Register makes a worker run both workflow types.
-func Register(w worker.WorkflowRegistry) {
-	w.RegisterWorkflowWithOptions(Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
+func (s Settings) Register(w worker.WorkflowRegistry) {
+	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
 }
 
@@ -26,7 +37,7 @@ func Register(w worker.WorkflowRegistry) {
 //
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
-func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
+func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
 	in, err := contract.ReadInput(raw)
 	if err != nil {
 		return nil, wire(err)
@@ -36,7 +47,7 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
 			Remedy: "leave carry to the interpreter"}).Wire()
 	}
-	f := flowRun{run: newRun(ctx), status: contract.StatusRunning}
+	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning}
 	f.root = f.store.workflow
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
@@ -66,8 +77,10 @@ func Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error
 // flowRun is a run of a whole flow.
 type flowRun struct {
 	*run
-	sched *scheduler
-	hash  string
+	// settings are for [workflow.SideEffect] alone.
+	settings Settings
+	sched    *scheduler
+	hash     string
 	// status is one of the contract's; it is changed by publish alone. public is absent in a
 	// run that publishes nothing.
 	status string
@@ -170,13 +183,15 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		}
 		f.shared.Model, f.public = out.Model, out.Publish
+		f.allow(out.MaxPayload)
 	}
-	return f.check(ctx)
+	return f.check(ctx, in.MaxPayload)
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
-// stricter check in a later build cannot fail a run that has started.
-func (f *flowRun) check(ctx workflow.Context) error {
+// stricter check in a later build cannot fail a run that has started. So is the worker's
+// store, unless the run above has settled it (most).
+func (f *flowRun) check(ctx workflow.Context, most int) error {
 	var problems []string
 	if f.hash == "" {
 		var v verdict
@@ -185,9 +200,13 @@ func (f *flowRun) check(ctx workflow.Context) error {
 			return err
 		}
 		problems = v.Problems
+		f.allow(v.MaxPayload)
 		if f.public == nil {
 			f.public = v.Publish
 		}
+	}
+	if most > 0 {
+		f.allow(most)
 	}
 	if len(problems) > 0 {
 		class := contract.ClassInvalidFlow
@@ -215,7 +234,7 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	if f.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check()}
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload}
 	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
 		v.Publish = &contract.Publish{Attributes: start.Attributes}
 	}

@@ -13,18 +13,38 @@ import (
 // What Temporal refuses is measured before it is sent: a refused command would make the
 // server fail the workflow task again and again.
 const (
-	// maxPayload is the most that one call's arguments, or one result, may hold. The
-	// server's limit is 2 MiB.
+	// maxPayload is the most that one call's arguments, or one result, may hold without a
+	// store. The server's limit is 2 MiB.
 	maxPayload = 1_900 << 10
 	// maxTask is the most that the commands of one workflow task hold together. The
 	// server's limit is 4 MiB.
 	maxTask = 3 << 20
+	// envelope is what a payload holds beside its data, with room.
+	envelope = 4 << 10
+	// claim is more than the claim of a payload in the store holds.
+	claim = 1 << 10
 )
+
+// allow settles how much one payload of the run may hold: most bytes in the store that the
+// run was given when it started, or, if most is 0, what Temporal takes.
+func (r *run) allow(most int) {
+	r.shared.MaxPayload = most
+	r.guard.most, r.pace.most = 0, 0
+	if most > 0 {
+		r.guard.most = max(maxPayload, most-envelope)
+		r.pace.most = r.guard.most
+	}
+}
 
 // guard counts what the commands of the current workflow task hold.
 type guard struct {
 	task, bytes int
+	// most is what one payload may hold; 0 means that there is no store.
+	most int
 }
+
+// limit is what one payload may hold.
+func (g *guard) limit() int { return max(g.most, maxPayload) }
 
 // admit measures the arguments of a call that is about to be scheduled. Arguments that
 // do not fit give a failure; a task that is full makes the run wait for the next one.
@@ -33,8 +53,11 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 	if err != nil {
 		return err
 	}
+	if n > g.limit() {
+		return g.tooLarge(what, n)
+	}
 	if n > maxPayload {
-		return tooLarge(what, n)
+		n = claim // the payload itself goes to the store
 	}
 	if task := workflow.GetInfo(ctx).GetCurrentHistoryLength(); task != g.task {
 		g.task, g.bytes = task, 0
@@ -49,14 +72,17 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 	return nil
 }
 
+// fits measures what must stay readable for clients without the store.
+func fits(what string, v any) error { return new(guard).fits(what, v) }
+
 // fits measures what is about to be returned.
-func fits(what string, v any) error {
+func (g *guard) fits(what string, v any) error {
 	n, err := size(v)
 	if err != nil {
 		return err
 	}
-	if n > maxPayload {
-		return tooLarge(what, n)
+	if n > g.limit() {
+		return g.tooLarge(what, n)
 	}
 	return nil
 }
@@ -83,11 +109,17 @@ func size(v any) (int, error) {
 	return len(b), nil
 }
 
-func tooLarge(what string, n int) *contract.Failure {
-	return &contract.Failure{
+func (g *guard) tooLarge(what string, n int) *contract.Failure {
+	f := &contract.Failure{
 		Class: contract.ClassTooLarge,
 		Text:  fmt.Sprintf("%s is %d bytes, at most %d can be sent through Temporal", what, n, maxPayload),
 		Remedy: "make the node write less to the state or answer shorter, " +
-			"or have a tool keep the data and pass a reference to it",
+			"have a tool keep the data and pass a reference to it, or give the workers a store (store.dir) before the run starts",
 	}
+	if g.most > 0 {
+		f.Text = fmt.Sprintf("%s is %d bytes, at most %d go into the run's store", what, n, g.most)
+		f.Remedy = "make the node write less to the state or answer shorter, " +
+			"have a tool keep the data and pass a reference to it, or raise store.max_payload before the run starts"
+	}
+	return f
 }

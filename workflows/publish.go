@@ -82,6 +82,8 @@ func startFacts(ctx workflow.Context) *contract.StartFacts {
 type verdict struct {
 	Problems []string          `json:"problems,omitempty"`
 	Publish  *contract.Publish `json:"publish,omitempty"`
+	// MaxPayload is what the worker's store takes; see [Settings].
+	MaxPayload int `json:"max_payload,omitempty"`
 }
 
 // UnmarshalJSON also reads the problems alone, which earlier builds recorded.

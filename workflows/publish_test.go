@@ -91,10 +91,11 @@ func TestPublish(t *testing.T) {
 
 func TestVerdictsOfEarlierBuilds(t *testing.T) {
 	tests := map[string]verdict{
-		`null`:            {},
-		`["a","b"]`:       {Problems: []string{"a", "b"}},
-		`{}`:              {},
-		`{"problems":[]}`: {Problems: []string{}},
+		`null`:               {},
+		`["a","b"]`:          {Problems: []string{"a", "b"}},
+		`{}`:                 {},
+		`{"problems":[]}`:    {Problems: []string{}},
+		`{"max_payload":42}`: {MaxPayload: 42},
 		`{"problems":["a"],"publish":{"attributes":["FlowName"]}}`: {Problems: []string{"a"}, Publish: &contract.Publish{Attributes: []string{"FlowName"}}},
 	}
 	for raw, want := range tests {

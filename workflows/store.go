@@ -164,9 +164,29 @@ func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage,
 		if size += len(e.raw); size > contract.PageBytes && len(page.Messages) > 0 {
 			break
 		}
-		page.Messages = append(page.Messages, e.raw)
+		raw := e.raw
+		if len(raw) > maxPayload-envelope {
+			var err error
+			if raw, err = s.outline(e); err != nil {
+				return page, err
+			}
+			page.Long = append(page.Long, contract.LongMessage{Index: len(page.Messages), SHA: e.sha, Bytes: len(e.raw)})
+		}
+		page.Messages = append(page.Messages, raw)
 	}
 	return page, nil
+}
+
+// outline stands for a message that is too long for an answer: its text is by reference, to
+// itself.
+func (s *store) outline(e threadEntry) (json.RawMessage, error) {
+	m, err := contract.DecodeMessage(e.raw)
+	if err != nil {
+		return nil, err
+	}
+	ref := contract.ContentRef{Workflow: s.workflow, Run: s.run, SHA: e.sha}
+	short := contract.Message{Role: m.Role, CallID: m.CallID, Name: m.Name, Error: m.Error, Parts: []contract.Part{{Ref: &ref}}}
+	return short.Encode()
 }
 
 // piece answers the query content.

@@ -48,6 +48,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, flow contract.Fl
 	in := contract.RunInput{
 		V: contract.Version, Flow: flow, Input: question, Model: c.shared.Model, OnError: c.shared.OnError,
 		Depth: c.shared.Depth + 1, ScriptRef: c.shared.Script, Owner: c.shared.Owner, MaxEvents: c.shared.MaxEvents,
+		MaxPayload: c.shared.MaxPayload,
 	}
 	if flow.Text != "" {
 		for _, d := range c.flow.Connections {
@@ -114,7 +115,7 @@ func subAgentFailed(err error) (toolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited:
+	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited, contract.ClassPayloadLost:
 		return toolReply{}, err
 	}
 	text := "the sub-agent failed: " + f.Error()

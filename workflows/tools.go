@@ -365,8 +365,8 @@ func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
 		return nil
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: reply.text, Parts: reply.parts, CallID: c.ID, Name: c.Name, Error: reply.failed}
-	if n, err := size(m); err != nil || n > maxPayload/2 {
-		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, maxPayload/2), nil, true
+	if n, err := size(m); err != nil || n > a.guard.limit()/2 {
+		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.guard.limit()/2), nil, true
 	}
 	_, err := a.store.write(a.thread, &m)
 	return err

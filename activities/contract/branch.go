@@ -49,6 +49,9 @@ type Shared struct {
 	// or fail, see [RunInput].
 	Owner   string `json:"owner"`
 	OnError string `json:"on_error,omitempty"`
+	// MaxPayload is the largest payload in bytes that the store takes, found out once when
+	// the run started; 0 means that the run has no store.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`

@@ -83,6 +83,8 @@ type RunInput struct {
 	// Owner is the workflow id of the run that owns the tree's requests; set by the
 	// interpreter.
 	Owner string `json:"owner,omitempty"`
+	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 }
@@ -188,6 +190,8 @@ type PrepareResult struct {
 	Model string `json:"model"`
 	// Publish is absent where the input's Root was.
 	Publish *Publish `json:"publish,omitempty"`
+	// MaxPayload is that of [Shared], as the worker has it.
+	MaxPayload int `json:"max_payload,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 }

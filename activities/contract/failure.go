@@ -27,6 +27,8 @@ const (
 	ClassPlanVersion   = "plan_version"
 	// ClassTranscriptLost: a run or a message that a reference names is gone.
 	ClassTranscriptLost = "transcript_lost"
+	// ClassPayloadLost: a payload is gone from the store, or damaged there.
+	ClassPayloadLost = "payload_lost"
 
 	// For an operator to mend; not retried.
 	ClassDenied     = "denied"

@@ -113,8 +113,20 @@ type TranscriptQuery struct {
 type TranscriptPage struct {
 	Messages []json.RawMessage `json:"messages"`
 	Total    int               `json:"total"`
+	// Long lists messages that no answer can hold: Messages has them without their text,
+	// which is a part that refers to the message itself.
+	Long []LongMessage `json:"long,omitempty"`
 	// Threads lists all threads of the run when the query names none.
 	Threads []ThreadInfo `json:"threads,omitempty"`
+}
+
+// LongMessage is a message that the query content gives in pieces.
+type LongMessage struct {
+	// Index is its place among the page's messages.
+	Index int    `json:"index"`
+	SHA   string `json:"sha"`
+	// Bytes is how many they are.
+	Bytes int `json:"bytes"`
 }
 
 // ThreadInfo describes one thread of a run.

@@ -23,6 +23,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"weft/specadapter/source"
+	"weft/worker/store"
 	"weft/workflows/plan"
 )
 
@@ -65,6 +66,8 @@ type Config struct {
 	Policy plan.Policy
 	Worker Worker
 	Flows  Flows
+	// Store says where payloads go that are too large for Temporal.
+	Store store.Settings
 	// AllowPrivate and AllowHosts say which addresses a flow's own URLs may lead to.
 	AllowPrivate bool
 	AllowHosts   []string

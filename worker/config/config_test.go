@@ -100,6 +100,25 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+func TestStore(t *testing.T) {
+	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.Most() != 0 || s.Threshold != 128<<10 {
+		t.Errorf("without a setting the store is %+v", s)
+	}
+	s := load(t, "store: {dir: /srv/a, threshold: 4096, max_payload: 2097152}\n", fakeEnv{"WEFT_STORE_DIR": "/srv/b"}).Store
+	if s.Dir != "/srv/b" || s.Threshold != 4096 || s.Most() != 2<<20 {
+		t.Errorf("store is %+v", s)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := load(t, "", fakeEnv{"WEFT_STORE_DIR": file})
+	_, err := cfg.Client(t.Context(), nil)
+	if problems, ok := err.(Problems); !ok || len(problems) != 1 || !strings.Contains(problems[0], `store.dir "`+file+`" cannot be made`) {
+		t.Errorf("a folder that is a file: %T %v", err, err)
+	}
+}
+
 // Names of the author's keep their case and their dots.
 func TestRecords(t *testing.T) {
 	cfg := load(t, `
@@ -180,7 +199,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_hosts, flows, limits, timeouts, worker, providers, connections, confirm, tools`,
+				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_hosts, flows, store, limits, timeouts, worker, providers, connections, confirm, tools`,
 			},
 		},
 		"values of the wrong kind": {
@@ -196,17 +215,19 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 			},
 		},
 		"values out of range, wherever they come from": {
-			file:  "limits: {max_steps: 0}\ntimeouts: {model: 1500ms, tool: soon}\nallow_private: maybe\n",
+			file:  "store: {threshold: 0, max_payload: 1000}\nlimits: {max_steps: 0}\ntimeouts: {model: 1500ms, tool: soon}\nallow_private: maybe\n",
 			env:   fakeEnv{"WEFT_WORKER_ACTIVITIES": "many", "WEFT_CONNECTIONS_C_TIMEOUT_SECONDS": "x", "WEFT_PROVIDERS_A_COLOUR": "red"},
 			flags: map[string]string{"limits.max_depth": "1000"},
 			want: []string{
 				`WEFT_CONNECTIONS_C_TIMEOUT_SECONDS: connections.c.timeout_seconds is "x", want a whole number from 0 to 2147483647`,
 				`WEFT_PROVIDERS_A_COLOUR: there is no such setting in providers`,
-				`weft.yaml:3:16: allow_private is "maybe", want true or false`,
-				`weft.yaml:1:21: limits.max_steps is "0", want a whole number from 1 to 1000000`,
+				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
+				`weft.yaml:1:20: store.threshold is "0", want a whole number from 1024 to 2011136`,
+				`weft.yaml:1:36: store.max_payload is "1000", want a whole number from 2097152 to 1073741824`,
+				`weft.yaml:2:21: limits.max_steps is "0", want a whole number from 1 to 1000000`,
 				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
-				`weft.yaml:2:19: timeouts.model is "1500ms", want a multiple of 1s`,
-				`weft.yaml:2:33: timeouts.tool is "soon", want a duration from 1s to 24h0m0s, such as 90s or 10m`,
+				`weft.yaml:3:19: timeouts.model is "1500ms", want a multiple of 1s`,
+				`weft.yaml:3:33: timeouts.tool is "soon", want a duration from 1s to 24h0m0s, such as 90s or 10m`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},
 		},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/worker/store"
 	"weft/workflows/plan"
 )
 
@@ -33,6 +34,10 @@ var settings = []setting{
 
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
+
+	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
+	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
+	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},
 
 	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
 	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},

@@ -12,11 +12,15 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
+
+	"weft/worker/store"
 )
 
 // Temporal is a connected client and where it is connected to.
 type Temporal struct {
 	Client client.Client
+	// Store is where the client keeps payloads that are too large.
+	Store *store.Store
 	// Address is host:port; Namespace is the namespace of all calls.
 	Address, Namespace string
 }
@@ -43,7 +47,7 @@ const dialTimeout = 8 * time.Second
 
 // Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
 // TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
-// [Problems] for settings that are wrong and [*Unreachable] where nothing answers or the
+// [Problems] for settings that are wrong (or a store that cannot be used) and [*Unreachable] where nothing answers or the
 // namespace is not there.
 func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, error) {
 	options, from, err := c.temporal()
@@ -51,6 +55,10 @@ func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, erro
 		return nil, err
 	}
 	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace}
+	if t.Store, err = store.Open(c.Store); err != nil {
+		return nil, Problems{err.Error()}
+	}
+	t.Store.Apply(&options)
 	options.Logger = logger
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

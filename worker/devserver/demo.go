@@ -44,6 +44,9 @@ func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+s.address, "TEMPORAL_NAMESPACE="+namespace, "TEMPORAL_TLS=false", "TEMPORAL_API_KEY=")
+	if cfg.Store.Dir != "" {
+		cmd.Env = append(cmd.Env, "WEFT_STORE_DIR="+cfg.Store.Dir)
+	}
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

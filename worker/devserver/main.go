@@ -27,6 +27,7 @@ import (
 
 	"weft/worker/config"
 	"weft/worker/host"
+	"weft/worker/store"
 )
 
 // options are the flags.
@@ -107,6 +108,9 @@ func serve(ctx context.Context, o *options) error {
 	if held != nil {
 		defer held.Close()
 	}
+	if err := o.chooseStore(cfg); err != nil {
+		return err
+	}
 	if err := o.choosePorts(); err != nil {
 		return err
 	}
@@ -126,7 +130,7 @@ func serve(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	if err := o.announce(srv); err != nil {
+	if err := o.announce(srv, cfg); err != nil {
 		return err
 	}
 	if o.demo.flow != "" {
@@ -160,6 +164,21 @@ func (o *options) claim() (*os.File, error) {
 	return nil, err
 }
 
+// chooseStore keeps large payloads beside the database, unless the settings name a folder. A
+// database in memory has nothing beside it.
+func (o *options) chooseStore(cfg *config.Config) (err error) {
+	switch {
+	case cfg.Store.Dir != "":
+		cfg.Store.Dir, err = filepath.Abs(cfg.Store.Dir)
+	case o.db != inMemory:
+		cfg.Store.Dir, err = filepath.Abs(o.db + ".store")
+	}
+	if err != nil {
+		return fmt.Errorf("find the folder for large payloads: %w", err)
+	}
+	return nil
+}
+
 // choosePorts settles both ports. A demonstration takes free ones where the usual ones are
 // taken, and says so.
 func (o *options) choosePorts() error {
@@ -189,7 +208,13 @@ func (o *options) choosePorts() error {
 // startWorker runs a worker in this process. The channel gives what its end was, once.
 func startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
 	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: namespace, Logger: logger})
+	payloads, err := store.Open(cfg.Store)
+	if err != nil {
+		return nil, err
+	}
+	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger}
+	payloads.Apply(&options)
+	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect the worker: %w", err)
 	}
@@ -213,11 +238,13 @@ type ready struct {
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"`
 	DB        string `json:"db"`
+	// Store is the folder of large payloads, for clients; empty where there is none.
+	Store string `json:"store,omitempty"`
 }
 
 // announce says where everything is, for people on stderr and for programs on stdout.
-func (o *options) announce(s *server) error {
-	raw, err := json.Marshal(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db})
+func (o *options) announce(s *server, cfg *config.Config) error {
+	raw, err := json.Marshal(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db, Store: cfg.Store.Dir})
 	if err != nil {
 		return fmt.Errorf("encode the ready line: %w", err)
 	}

@@ -105,6 +105,9 @@ func TestRunsSurviveKill(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the run is gone: %v", err)
 	}
+	if info, err := os.Stat(db + ".store"); err == nil || second.ready.Store != db+".store" {
+		t.Errorf("large payloads are said to be in %q; without a worker there is %v", second.ready.Store, info)
+	}
 	if s := d.GetWorkflowExecutionInfo().GetStatus().String(); s != "Running" {
 		t.Errorf("the run is %s, want Running", s)
 	}
@@ -124,7 +127,7 @@ func TestMemoryUIAndReadyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got ready
-	if err := json.Unmarshal(raw, &got); err != nil || got != p.ready || got.DB != inMemory || got.Namespace != "default" {
+	if err := json.Unmarshal(raw, &got); err != nil || got != p.ready || got.DB != inMemory || got.Store != "" || got.Namespace != "default" {
 		t.Errorf("ready file has %s (%v), ready line %+v", raw, err, p.ready)
 	}
 	c, err := net.DialTimeout("tcp", strings.TrimPrefix(got.UI, "http://"), time.Second)
@@ -134,6 +137,18 @@ func TestMemoryUIAndReadyFile(t *testing.T) {
 	_ = c.Close()
 	if !strings.Contains(p.log.String(), "worker: temporal "+got.Address) {
 		t.Errorf("no worker in %s", p.log)
+	}
+}
+
+// TestLargePayloadsBesideTheDatabase runs a worker with the store that it chooses.
+func TestLargePayloadsBesideTheDatabase(t *testing.T) {
+	dir := t.TempDir()
+	p := begin(t, "-db", filepath.Join(dir, "t.db"), "-port", "0", "-ui-port", "0")
+	if want := filepath.Join(dir, "t.db.store"); p.ready.Store != want {
+		t.Errorf("the store is %q, want %q", p.ready.Store, want)
+	}
+	if _, err := os.Stat(filepath.Join(p.ready.Store, "store.id")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,20 +39,8 @@ func Main(functions ...tool.Function) {
 // done. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments, settings or
 // functions, 3 where there is no Temporal. What is wrong is written to stderr.
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer, functions ...tool.Function) int {
-	o, err := parse(args, stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	switch {
-	case err != nil:
-	case o.reference:
-		fmt.Fprint(stdout, config.Reference())
-	case o.show:
-		err = show(o.Options, stdout, stderr)
-	default:
-		err = work(ctx, o.Options, stderr, functions)
-	}
-	if err == nil {
+	err := command(ctx, args, stdout, stderr, functions)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
 	fmt.Fprintf(stderr, "worker: %v\n", err)
@@ -65,6 +53,24 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 		return exitBadInput
 	}
 	return exitFailed
+}
+
+// command does what the arguments ask for.
+func command(ctx context.Context, args []string, stdout, stderr io.Writer, functions []tool.Function) error {
+	if len(args) > 0 && args[0] == "store" {
+		return sweep(ctx, args[1:], stdout, stderr)
+	}
+	o, err := parse(args, stderr)
+	switch {
+	case err != nil:
+		return err
+	case o.reference:
+		fmt.Fprint(stdout, config.Reference())
+		return nil
+	case o.show:
+		return show(o.Options, stdout, stderr)
+	}
+	return work(ctx, o.Options, stderr, functions)
 }
 
 // flags are the flags, and whether the settings are shown instead of used.
@@ -87,9 +93,10 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
 	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n\n"+
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
-			"config prints every setting in force and where it comes from, secrets masked.\n\nFlags:")
+			"config prints every setting in force and where it comes from, secrets masked.\n"+
+			"store sweep removes old payloads from store.dir.\n\nFlags:")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -99,7 +106,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, first", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config or store, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {

@@ -36,6 +36,9 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
+	if cfg.Store.Dir != "" {
+		line("large payloads in %s, at most %d bytes each", cfg.Store.Dir, cfg.Store.MaxPayload)
+	}
 	return b.String()
 }
 

@@ -67,10 +67,10 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	}
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
-	workflows.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
-		Attributes: h.attributes,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(),
 	}).Register(h.worker)
 	return h, nil
 }

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// directory keeps each payload in a file, DIR/ab/abcd…, written under another name first.
+// Nothing but the file system is shared, so that workers on several machines can use one.
+type directory struct {
+	dir, name string
+}
+
+// nameFile holds the store's name: another folder is another store, although it may be
+// mounted at the same path.
+const nameFile = "store.id"
+
+// Names that are no payload's.
+const (
+	tempPrefix  = ".new-"
+	sweptSuffix = ".swept"
+)
+
+// openDirectory makes the folder, if it is not there, and names it.
+func openDirectory(s Settings) (place, error) {
+	dir, err := filepath.Abs(s.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("store.dir %q: %w", s.Dir, err)
+	}
+	d := &directory{dir: dir}
+	// Payloads are conversations: nobody else on the machine reads them.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store.dir %q cannot be made: %w; name a folder that the worker can write", s.Dir, err)
+	}
+	if err := d.identify(); err != nil {
+		return nil, fmt.Errorf("store.dir %q cannot be used: %w; name a folder that the worker can read and write", s.Dir, err)
+	}
+	return d, nil
+}
+
+// identify reads the store's name, or gives it one. Of several who do so at once one wins.
+func (d *directory) identify() error {
+	file := filepath.Join(d.dir, nameFile)
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		temp, err := d.temp(d.dir, []byte(strings.ToLower(rand.Text())+"\n"))
+		if err != nil {
+			return err
+		}
+		defer os.Remove(temp)
+		// A link does not replace what is there.
+		if err := os.Link(temp, file); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := syncDir(d.dir); err != nil {
+			return err
+		}
+		raw, err = os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		d.name = strings.TrimSpace(string(raw))
+		return nil
+	}
+	if d.name = strings.TrimSpace(string(raw)); err == nil && d.name == "" {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return err
+}
+
+func (d *directory) id() string { return d.name }
+
+// String is the folder, for messages.
+func (d *directory) String() string { return "directory " + d.dir }
+
+func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2], key) }
+
+// put writes a file and makes it last before it returns. A file that is there already, and
+// whole, is only marked as new, so that a sweep leaves it.
+func (d *directory) put(_ context.Context, key string, data []byte) error {
+	file := d.file(key)
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+		now := time.Now()
+		if err := os.Chtimes(file, now, now); err == nil {
+			return nil
+		}
+		// A sweep was quicker.
+	}
+	folder := filepath.Dir(file)
+	if err := os.Mkdir(folder, 0o700); err == nil {
+		err = syncDir(d.dir)
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	temp, err := d.temp(folder, data)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(temp, file); err != nil {
+		os.Remove(temp)
+		return err
+	}
+	return syncDir(folder)
+}
+
+// temp writes a file of another name and makes its bytes last.
+func (d *directory) temp(folder string, data []byte) (name string, err error) {
+	f, err := os.CreateTemp(folder, tempPrefix+"*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(data); err != nil {
+		return "", err
+	}
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	return f.Name(), f.Close()
+}
+
+// syncDir makes a new name in a folder last.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// get reads a file. A folder that is not there, or is another store by now, is no proof
+// that the file is gone: it may not be mounted.
+func (d *directory) get(_ context.Context, key string) ([]byte, error) {
+	file := d.file(key)
+	var err error
+	// A sweep may have it in its hands, and may put it back.
+	for _, name := range []string{file, file + sweptSuffix, file} {
+		var data []byte
+		if data, err = os.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
+			return data, err
+		}
+	}
+	raw, idErr := os.ReadFile(filepath.Join(d.dir, nameFile))
+	switch {
+	case errors.Is(idErr, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s has no %s: is it mounted?", d.dir, nameFile)
+	case idErr != nil:
+		return nil, idErr
+	case strings.TrimSpace(string(raw)) != d.name:
+		return nil, fmt.Errorf("%s was the store %s when this worker started and is another now", d.dir, d.name)
+	}
+	return nil, err
+}

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/proxy"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// Reader is a client whose histories hold the payloads themselves: Temporal's own gives
+// claims there. What cannot be fetched stays a claim; the first time, note is told why. No
+// worker can be made of it.
+func (s *Store) Reader(c client.Client, note func(error)) client.Client {
+	return &reader{Client: c, driver: s.driver, note: note}
+}
+
+type reader struct {
+	client.Client
+	driver *driver
+	note   func(error)
+	once   sync.Once
+}
+
+// GetWorkflowHistory reads a history and fetches what its events claim.
+func (r *reader) GetWorkflowHistory(ctx context.Context, id, run string, wait bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, reader: r}
+}
+
+type events struct {
+	client.HistoryEventIterator
+	ctx    context.Context
+	reader *reader
+}
+
+// Next gives the next event.
+func (e *events) Next() (*historypb.HistoryEvent, error) {
+	event, err := e.HistoryEventIterator.Next()
+	if err != nil {
+		return nil, err
+	}
+	return event, proxy.VisitPayloads(e.ctx, &historypb.History{Events: []*historypb.HistoryEvent{event}}, proxy.VisitPayloadsOptions{
+		SkipSearchAttributes: true,
+		Visitor: func(_ *proxy.VisitPayloadsContext, list []*commonpb.Payload) ([]*commonpb.Payload, error) {
+			out := make([]*commonpb.Payload, len(list))
+			for i, p := range list {
+				out[i] = e.opened(p)
+			}
+			return out, nil
+		},
+	})
+}
+
+// opened is the payload that a claim names, or the payload itself.
+func (e *events) opened(p *commonpb.Payload) *commonpb.Payload {
+	var ref sdkpb.ExternalStorageReference
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingProtoJSON ||
+		string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {
+		return p
+	}
+	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
+		return p
+	}
+	own, err := e.reader.driver.fetch(e.ctx, ref.GetClaimData())
+	if err == nil {
+		err = new(payloads).gone(own)
+	}
+	if err != nil {
+		e.reader.once.Do(func() { e.reader.note(err) })
+		return p
+	}
+	return own
+}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+
+	commonpb "go.temporal.io/api/common/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+const (
+	// encodingLost marks a payload that stands for one that is gone. It never leaves the
+	// process.
+	encodingLost = "weft/lost"
+	// metadataInternal marks what only workers read.
+	metadataInternal = "weft-internal"
+)
+
+// internal is the table of what only workers read, which is kept outside from the threshold
+// on. All else (a run's input and result, failures, answers of queries and updates) a client
+// in any language must be able to read: it stays inline for as long as the server takes it.
+var internal = typesOf(
+	contract.PrepareInput{}, contract.PrepareResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
+	contract.ModelInput{}, contract.ModelResult{}, contract.ToolInput{}, contract.ToolResult{},
+	contract.JudgeInput{}, contract.JudgeResult{}, contract.CondenseInput{}, contract.CondenseResult{},
+	contract.BranchInput{}, contract.BranchResult{},
+)
+
+func typesOf(values ...any) map[reflect.Type]bool {
+	out := map[reflect.Type]bool{}
+	for _, v := range values {
+		out[reflect.TypeOf(v)] = true
+	}
+	return out
+}
+
+// isInternal says whether only workers read a value.
+func isInternal(value any) bool {
+	t := reflect.TypeOf(value)
+	if t != nil && t.Kind() == reflect.Pointer {
+		if reflect.ValueOf(value).IsNil() {
+			return false
+		}
+		return isInternal(reflect.ValueOf(value).Elem().Interface())
+	}
+	if in, ok := value.(contract.RunInput); ok {
+		// The interpreter starts sub-agents, and runs that continue.
+		return in.Carry != nil || in.Depth > 0
+	}
+	return internal[t]
+}
+
+// selector sends to the store what only workers read, and what is too large for Temporal.
+type selector struct{ driver *driver }
+
+// SelectDriver is asked for payloads from the threshold on.
+func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
+	if p.Size() < Inline && len(p.GetMetadata()[metadataInternal]) == 0 {
+		return nil, nil
+	}
+	return s.driver, nil
+}
+
+// payloads is the data converter: another one, which also marks what only workers read and
+// knows what is lost.
+type payloads struct {
+	converter.DataConverter
+	mark bool
+	ctx  workflow.Context
+}
+
+var _ converter.ContextAware = (*payloads)(nil)
+
+// ToPayload converts a value.
+func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
+	p, err := c.DataConverter.ToPayload(value)
+	if err == nil && p != nil && c.mark && isInternal(value) {
+		p.Metadata[metadataInternal] = []byte("1")
+	}
+	return p, err
+}
+
+// ToPayloads converts values.
+func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	out, err := c.DataConverter.ToPayloads(values...)
+	for i, p := range out.GetPayloads() {
+		if c.mark && p.Metadata != nil && isInternal(values[i]) {
+			p.Metadata[metadataInternal] = []byte("1")
+		}
+	}
+	return out, err
+}
+
+// FromPayload converts a payload; its error is a [contract.Failure] where that is lost.
+func (c *payloads) FromPayload(p *commonpb.Payload, value any) error {
+	if f := c.gone(p); f != nil {
+		return f
+	}
+	return c.DataConverter.FromPayload(p, value)
+}
+
+// FromPayloads converts payloads; its error is a [contract.Failure] where one is lost.
+func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
+	for i, p := range list.GetPayloads() {
+		if i == len(values) {
+			break
+		}
+		if f := c.gone(p); f != nil {
+			return f
+		}
+	}
+	return c.DataConverter.FromPayloads(list, values...)
+}
+
+// gone is the failure that a payload stands for, or nil.
+func (c *payloads) gone(p *commonpb.Payload) error {
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingLost {
+		return nil
+	}
+	f := &contract.Failure{}
+	if err := json.Unmarshal(p.GetData(), f); err != nil {
+		return err
+	}
+	if c.ctx != nil && workflow.IsReplaying(c.ctx) {
+		// The run may have read it when it was there and gone on: it must not take another
+		// way now. The panic fails the workflow task, with this text, until the file is back.
+		panic(f.Error())
+	}
+	return f
+}
+
+// WithWorkflowContext is the converter for one run.
+func (c *payloads) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
+	return &payloads{DataConverter: c.DataConverter, mark: c.mark, ctx: ctx}
+}
+
+// WithContext is the converter itself.
+func (c *payloads) WithContext(context.Context) converter.DataConverter { return c }
+
+// failures is the failure converter: Temporal's own, which also gives a [contract.Failure]
+// that the SDK has wrapped the class under which it must travel.
+type failures struct{ converter.FailureConverter }
+
+func newFailures(c converter.DataConverter) failures {
+	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c})}
+}
+
+// ErrorToFailure converts an error.
+func (c failures) ErrorToFailure(err error) *failurepb.Failure {
+	var f *contract.Failure
+	if errors.As(err, &f) {
+		err = f.Wire()
+	}
+	return c.FailureConverter.ErrorToFailure(err)
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// applied is what a client gets of a store.
+func applied(t *testing.T, s *Store) client.Options {
+	t.Helper()
+	var o client.Options
+	s.Apply(&o)
+	return o
+}
+
+func TestWhatGoesToTheStore(t *testing.T) {
+	long, huge := strings.Repeat("x", 200<<10), strings.Repeat("x", Inline)
+	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
+	tests := map[string]struct {
+		value  any
+		stored bool
+	}{
+		"a short answer of a model":          {&contract.ModelResult{Message: text("x")}, false},
+		"a long one":                         {&contract.ModelResult{Message: text(long)}, true},
+		"what a call is told":                {contract.ModelInput{Profile: contract.ProfileRef{Body: text(long)}}, true},
+		"what a branch brings back":          {&contract.BranchResult{Messages: []json.RawMessage{text(long)}}, true},
+		"a client's input":                   {contract.RunInput{V: 1, Input: long}, false},
+		"one that Temporal does not take":    {contract.RunInput{V: 1, Input: huge}, true},
+		"the input of a run that goes on":    {contract.RunInput{V: 1, Carry: &contract.Carry{Plan: &plan.Flow{Description: long}}}, true},
+		"that of a sub-agent":                {contract.RunInput{V: 1, Depth: 1, Input: long}, true},
+		"a result":                           {&contract.RunResult{ResultText: &long}, false},
+		"a result that Temporal refuses":     {&contract.RunResult{ResultText: &huge}, true},
+		"a failure":                          {contract.Failure{Text: long}, false},
+		"an answer about a transcript":       {contract.TranscriptPage{Messages: []json.RawMessage{text(long)}}, false},
+		"an answer about content":            {contract.ContentPage{Data: []byte(long)}, false},
+		"an answer about the plan":           {&plan.Flow{Description: long}, false},
+		"nothing":                            {nil, false},
+		"nothing of a kind that is internal": {(*contract.ModelResult)(nil), false},
+	}
+	o := applied(t, open(t, t.TempDir()))
+	none := applied(t, &Store{driver: &driver{}})
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			one, err := o.DataConverter.ToPayload(tc.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := o.DataConverter.ToPayloads("before", tc.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range []*commonpb.Payload{one, list.Payloads[1]} {
+				d, err := o.ExternalStorage.DriverSelector.SelectDriver(converter.StorageDriverSelectContext{}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if stored := d != nil && p.Size() >= o.ExternalStorage.PayloadSizeThreshold; stored != tc.stored {
+					t.Errorf("stored: %v, want %v", stored, tc.stored)
+				}
+			}
+			// Without a store, payloads are Temporal's own to the byte.
+			want, err := converter.GetDefaultDataConverter().ToPayload(tc.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := none.DataConverter.ToPayload(tc.value); err != nil || got.String() != want.String() {
+				t.Errorf("without a store: %.100s, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestConvertersAreTemporalsOtherwise(t *testing.T) {
+	c := applied(t, open(t, t.TempDir())).DataConverter
+	list, err := c.ToPayloads("a", contract.ModelResult{Stop: "s"}, converter.NewRawValue(payload(`"raw"`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	var out contract.ModelResult
+	var raw converter.RawValue
+	if err := c.FromPayloads(list, &text, &out, &raw); err != nil || text != "a" || out.Stop != "s" || string(raw.Payload().GetData()) != `"raw"` {
+		t.Errorf("%q, %+v, %v, %v", text, out, raw, err)
+	}
+	if err := c.FromPayload(list.Payloads[0], &out); err == nil {
+		t.Error("a text was read as a result")
+	}
+	gone, err := lost("payload %s is away", "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.Payloads[1] = gone
+	if f := contract.FailureOf(c.FromPayloads(list, &text, &out)); f == nil || f.Class != contract.ClassPayloadLost {
+		t.Errorf("failure is %+v", f)
+	}
+	if err := c.FromPayloads(list, &text); err != nil {
+		t.Errorf("what is not read fails: %v", err)
+	}
+}
+
+func TestFailuresKeepTheirClass(t *testing.T) {
+	c := applied(t, open(t, t.TempDir())).FailureConverter
+	away := &contract.Failure{Class: contract.ClassUnavailable, Text: "the folder is away", Remedy: "mount it"}
+	gone := &contract.Failure{Class: contract.ClassPayloadLost, Text: "it is gone"}
+	tests := map[string]struct {
+		err   error
+		class string
+		final bool
+	}{
+		"as the SDK wraps it":        {fmt.Errorf("storage driver %q retrieve failed: %w", "weft", away), contract.ClassUnavailable, false},
+		"one that cannot be decoded": {fmt.Errorf("unable to decode: %w", fmt.Errorf("payload item 0: %w", gone)), contract.ClassPayloadLost, true},
+		"as it leaves an activity":   {gone.Wire(), contract.ClassPayloadLost, true},
+		"another application's":      {temporal.NewApplicationError("x", "own"), "own", false},
+		"any other":                  {fmt.Errorf("x: %w", errors.New("y")), "wrapError", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := c.ErrorToFailure(tc.err)
+			info := got.GetApplicationFailureInfo()
+			if info.GetType() != tc.class || info.GetNonRetryable() != tc.final {
+				t.Errorf("failure is %v", got)
+			}
+			if f := contract.FailureOf(c.FailureToError(got)); f.Class != tc.class {
+				t.Errorf("it comes back as %+v", f)
+			}
+		})
+	}
+	if got := c.ErrorToFailure(temporal.NewCanceledError()); got.GetCanceledFailureInfo() == nil {
+		t.Errorf("a cancellation became %v", got)
+	}
+}
+
+// list is a history that has been read.
+type list []*historypb.HistoryEvent
+
+func (l *list) HasNext() bool { return len(*l) > 0 }
+
+func (l *list) Next() (*historypb.HistoryEvent, error) {
+	e := (*l)[0]
+	*l = (*l)[1:]
+	return e, nil
+}
+
+func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
+	s := open(t, t.TempDir())
+	claim := func(c converter.StorageDriverClaim, driver string) *commonpb.Payload {
+		raw, err := json.Marshal(map[string]any{"driverName": driver, "claimData": c.ClaimData})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &commonpb.Payload{Data: raw, Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingProtoJSON),
+			converter.MetadataMessageType: []byte("temporal.api.sdk.v1.ExternalStorageReference")}}
+	}
+	own := claim(keep(t, s, "stored")[0], driverName)
+	foreign := claim(converter.StorageDriverClaim{ClaimData: map[string]string{"x": "y"}}, "s3")
+	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimPlace: "other"}}, driverName)
+	in := list{{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
+		Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{own, payload("inline"), foreign, other}}}}}}
+	var notes []string
+	r := s.Reader(nil, func(err error) { notes = append(notes, err.Error()) }).(*reader)
+	it := &events{HistoryEventIterator: &in, ctx: t.Context(), reader: r}
+	e, err := it.Next()
+	if err != nil || it.HasNext() {
+		t.Fatal(err)
+	}
+	got := e.GetActivityTaskCompletedEventAttributes().GetResult().GetPayloads()
+	if len(got) != 4 || string(got[0].GetData()) != "stored" || string(got[1].GetData()) != "inline" || got[2].String() != foreign.String() || got[3].String() != other.String() {
+		t.Errorf("payloads are %v", got)
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], `is in the store "other"`) {
+		t.Errorf("notes are %q", notes)
+	}
+}

@@ -1,0 +1,121 @@
+// Package store keeps payloads that are too large for Temporal, or too large for a run's
+// history, outside: what goes to the server is a claim. Worker, starter and embedded server
+// give it to their client with [Store.Apply].
+//
+// A payload is named by the SHA-256 of its bytes, so that the same one is kept once and
+// nothing that was damaged is ever taken for what it was. It never decides what a run may
+// hold: workflow code measures, by a bound that each run records.
+//
+// Start at [Open], then [kinds]: a new kind of place is a file and one row there.
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+)
+
+// Settings say where payloads go. The zero value is no store.
+type Settings struct {
+	// Dir is a folder that all workers and starters share.
+	Dir string
+	// Threshold is the size in bytes from which what only workers read is kept outside.
+	Threshold int
+	// MaxPayload is the largest payload in bytes.
+	MaxPayload int
+}
+
+// Bounds and defaults of [Settings].
+const (
+	DefaultThreshold  = 128 << 10
+	DefaultMaxPayload = 64 << 20
+	// Inline is the size from which every payload is kept outside.
+	Inline = 1_900<<10 + 64<<10
+)
+
+// refused is the size that no payload in Temporal may have.
+const refused = 2 << 20
+
+// place keeps bytes by key. Implementations are safe for several processes at once.
+type place interface {
+	// put keeps bytes, and marks them as new where they are there already.
+	put(ctx context.Context, key string, data []byte) error
+	// get returns the bytes of a key; fs.ErrNotExist where there are none, and only then.
+	get(ctx context.Context, key string) ([]byte, error)
+	// id names the place, the same for all who use it.
+	id() string
+	// String says where it is, for messages.
+	fmt.Stringer
+}
+
+// kind is a kind of places.
+type kind struct {
+	name  string
+	given func(Settings) bool
+	open  func(Settings) (place, error)
+}
+
+// kinds is the table of all kinds. The first whose settings are given is used.
+var kinds = []kind{
+	{"directory", func(s Settings) bool { return s.Dir != "" }, openDirectory},
+}
+
+// Most is the largest payload that the store takes in bytes, 0 where there is no store.
+func (s Settings) Most() int {
+	for _, k := range kinds {
+		if k.given(s) {
+			return s.MaxPayload
+		}
+	}
+	return 0
+}
+
+// Store is a place for payloads, or says that there is none.
+type Store struct {
+	settings Settings
+	driver   *driver
+}
+
+// Open makes a store ready, or its absence. It tries the place, so that a wrong setting is
+// known before there is a run.
+func Open(s Settings) (*Store, error) {
+	for _, k := range kinds {
+		if !k.given(s) {
+			continue
+		}
+		p, err := k.open(s)
+		if err != nil {
+			return nil, err
+		}
+		return &Store{settings: s, driver: &driver{place: p, most: s.MaxPayload}}, nil
+	}
+	return &Store{driver: &driver{}}, nil
+}
+
+// String says where the store is; empty where there is none.
+func (s *Store) String() string {
+	if s.driver.place == nil {
+		return ""
+	}
+	return s.driver.place.String()
+}
+
+// Apply makes a client, and the workers that use it, keep payloads in the store and take
+// them from there. Without a store the client says what is missing where a payload needs
+// one.
+func (s *Store) Apply(o *client.Options) {
+	o.ExternalStorage = converter.ExternalStorage{
+		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
+	}
+	inner := o.DataConverter
+	if inner == nil {
+		inner = converter.GetDefaultDataConverter()
+	}
+	if s.driver.place != nil {
+		o.ExternalStorage.PayloadSizeThreshold = min(s.settings.Threshold, Inline)
+	}
+	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
+	o.DataConverter, o.FailureConverter = own, newFailures(own)
+}

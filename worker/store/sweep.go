@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Swept is what a sweep did.
+type Swept struct {
+	// Removed and Kept count payloads, Freed and Held their bytes.
+	Removed, Kept int
+	Freed, Held   int64
+}
+
+// staleTemp is the age from which a file that somebody began to write is given up.
+const staleTemp = time.Hour
+
+// Sweep removes payloads that nobody has stored for age. A payload is read for as long as
+// Temporal keeps a run that names it: age must be longer than the longest run takes plus the
+// namespace's retention. It may run beside workers, and twice at once. It goes on behind a
+// file that it cannot remove; the error is the first such.
+func (s *Store) Sweep(ctx context.Context, age time.Duration) (Swept, error) {
+	d, ok := s.driver.place.(*directory)
+	if !ok {
+		return Swept{}, errors.New("there is no store.dir to sweep; " + noStore)
+	}
+	w := sweep{before: time.Now().Add(-age)}
+	folders, err := os.ReadDir(d.dir)
+	if err != nil {
+		return w.Swept, fmt.Errorf("sweep %s: %w", d, err)
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() || len(folder.Name()) != 2 {
+			continue
+		}
+		if err := w.folder(ctx, filepath.Join(d.dir, folder.Name())); err != nil {
+			return w.Swept, fmt.Errorf("sweep %s: %w", d, err)
+		}
+	}
+	if w.failed != nil {
+		w.failed = fmt.Errorf("sweep %s: %w", d, w.failed)
+	}
+	return w.Swept, w.failed
+}
+
+type sweep struct {
+	Swept
+	before time.Time
+	failed error
+}
+
+// folder sweeps one folder. Its error is that of a folder that cannot be read, or ctx's.
+func (w *sweep) folder(ctx context.Context, dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := w.entry(filepath.Join(dir, e.Name()), e); err != nil && !errors.Is(err, fs.ErrNotExist) && w.failed == nil {
+			w.failed = err
+		}
+	}
+	return nil
+}
+
+func (w *sweep) entry(file string, e fs.DirEntry) error {
+	info, err := e.Info()
+	if err != nil {
+		return err
+	}
+	switch name, swept := strings.CutSuffix(e.Name(), sweptSuffix); {
+	case strings.HasPrefix(e.Name(), tempPrefix):
+		if time.Since(info.ModTime()) > staleTemp {
+			return os.Remove(file)
+		}
+		return nil
+	case swept:
+		// Another sweep is at it, or ended here.
+		return w.settle(filepath.Join(filepath.Dir(file), name))
+	case !hexKey.MatchString(e.Name()):
+		return nil
+	case info.ModTime().After(w.before):
+		w.Kept++
+		w.Held += info.Size()
+		return nil
+	}
+	// Somebody may store the payload at this moment. Once it has another name nobody can mark
+	// it as new any more: then its age counts.
+	if err := os.Rename(file, file+sweptSuffix); err != nil {
+		return err
+	}
+	return w.settle(file)
+}
+
+// settle removes a file that was set aside, or puts it back if it has become new meanwhile.
+func (w *sweep) settle(file string) error {
+	info, err := os.Stat(file + sweptSuffix)
+	if err != nil {
+		return err
+	}
+	if info.ModTime().After(w.before) {
+		w.Kept++
+		w.Held += info.Size()
+		return os.Rename(file+sweptSuffix, file)
+	}
+	w.Removed++
+	w.Freed += info.Size()
+	return os.Remove(file + sweptSuffix)
+}

@@ -1,0 +1,232 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// lone is a run of a flow with one exit node, which has said n bytes.
+func lone(ctx workflow.Context, most, n int) *flowRun {
+	f := sketch("START>a a>END")
+	f.Nodes[0].Exit = true
+	r := newRun(ctx)
+	r.flow, r.g = f, newGraph(f)
+	r.allow(most)
+	said := strings.Repeat("x", n)
+	return &flowRun{run: r, sched: newScheduler(r.g), trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
+}
+
+// TestEveryGuard sends through each guard what is too large for Temporal and what is too
+// large for the run's store.
+func TestEveryGuard(t *testing.T) {
+	const most = 8 << 20
+	guards := map[string]struct {
+		send  func(ctx workflow.Context, most, n int) error
+		class string
+	}{
+		"the arguments of a call": {func(ctx workflow.Context, most, n int) error {
+			return lone(ctx, most, 0).guard.admit(ctx, "the call", strings.Repeat("x", n))
+		}, contract.ClassTooLarge},
+		"the result of a run": {func(ctx workflow.Context, most, n int) error {
+			_, err := lone(ctx, most, n).result()
+			return err
+		}, contract.ClassTooLarge},
+		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
+			f := lone(ctx, most, 0)
+			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
+			set(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
+			_, err := b.result(&step{node: &f.flow.Nodes[0], n: 1}, nil, nil)
+			return err
+		}, contract.ClassTooLarge},
+		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {
+			err := lone(ctx, most, n).continueAsNew(ctx)
+			if workflow.IsContinueAsNewError(err) {
+				return nil
+			}
+			return err
+		}, contract.ClassStateTooLarge},
+		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
+			a := &agentRun{run: lone(ctx, most, 0).run}
+			a.thread = a.store.open("t")
+			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{text: strings.Repeat("x", n/2)}); err != nil {
+				return err
+			}
+			m, err := contract.DecodeMessage(a.thread.entries[0].raw)
+			if err == nil && m.Error { // the model is told
+				return &contract.Failure{Class: contract.ClassTooLarge, Text: m.Text, Remedy: "ask for less", Node: "a"}
+			}
+			return err
+		}, contract.ClassTooLarge},
+	}
+	for name, tc := range guards {
+		t.Run(name, func(t *testing.T) {
+			for _, size := range []struct {
+				most, n int
+				fails   bool
+			}{
+				{0, maxPayload - 10_000, false},
+				{0, maxPayload + 10_000, true},
+				{most, maxPayload + 10_000, false},
+				{most, most - 20_000, false},
+				{most, most + 20_000, true},
+			} {
+				var suite testsuite.WorkflowTestSuite
+				suite.SetLogger(quiet{})
+				env := suite.NewTestWorkflowEnvironment()
+				env.SetCurrentHistoryLength(lastEvents + 1)
+				var err error
+				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
+				if env.GetWorkflowError() != nil {
+					t.Fatal(env.GetWorkflowError())
+				}
+				if !size.fails {
+					if err != nil {
+						t.Errorf("%d bytes with a store of %d: %v", size.n, size.most, err)
+					}
+					continue
+				}
+				var f *contract.Failure
+				if !errors.As(err, &f) || f.Class != tc.class || f.Remedy == "" || !strings.Contains(f.Text, "bytes, at most") {
+					t.Errorf("%d bytes with a store of %d: %+v", size.n, size.most, err)
+				}
+			}
+		})
+	}
+}
+
+// TestResultStaysReadable leaves exits' outputs out before a result goes to the store, where
+// only clients with the store can read it.
+func TestResultStaysReadable(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		out, err := lone(ctx, 64<<20, maxPayload*2/3).result()
+		if err != nil || len(*out.ResultText) != maxPayload*2/3 || len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left != maxPayload*2/3 {
+			t.Errorf("%.100v, %v", out, err)
+		}
+		if n, _ := size(out); n > maxPayload {
+			t.Errorf("the result is %d bytes", n)
+		}
+	})
+}
+
+// TestStoredArgumentsTakeNoRoom lets calls whose arguments go to the store into one task.
+func TestStoredArgumentsTakeNoRoom(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		g := guard{most: 8 << 20}
+		before := workflow.Now(ctx)
+		for range 20 {
+			if err := g.admit(ctx, "the call", strings.Repeat("x", 4<<20)); err != nil {
+				t.Error(err)
+			}
+		}
+		if workflow.Now(ctx) != before {
+			t.Error("it waited for the next task")
+		}
+	})
+}
+
+// TestAnswersOfQueriesFit asks for what is longer than an answer may be.
+func TestAnswersOfQueriesFit(t *testing.T) {
+	s := emptyStore()
+	th := s.open("t")
+	for _, n := range []int{10, maxPayload - envelope - 100, maxPayload + 1, 10} {
+		if _, err := s.write(th, &contract.Message{Role: contract.RoleUser, Text: strings.Repeat("x", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []json.RawMessage
+	long := 0
+	for total := 1; len(got) < total; {
+		page, err := s.transcript(contract.TranscriptQuery{Thread: "t", From: len(got)})
+		if err != nil || len(page.Messages) == 0 {
+			t.Fatal(err)
+		}
+		if n, _ := size(page); n > maxPayload {
+			t.Errorf("a page is %d bytes", n)
+		}
+		for _, l := range page.Long {
+			long++
+			entry := s.threads["t"].entries[len(got)+l.Index]
+			m, err := contract.DecodeMessage(page.Messages[l.Index])
+			if err != nil || l.SHA != entry.sha || l.Bytes != len(entry.raw) || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != l.SHA || m.Parts[0].Ref.Run != "run" {
+				t.Errorf("%+v stands for %s: %v", l, page.Messages[l.Index], err)
+			}
+		}
+		got, total = append(got, page.Messages...), page.Total
+	}
+	if len(got) != 4 || long != 1 {
+		t.Errorf("%d messages, %d of them long", len(got), long)
+	}
+}
+
+func TestStateAnswerFits(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := newRun(ctx)
+		var v contract.View
+		for _, key := range []string{"a", "b", "c"} {
+			write(&v, "s", 1, key, strings.Repeat(key, maxPayload/2-100))
+		}
+		return r.answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
+	})
+	answer, err := env.QueryWorkflow(contract.QueryState)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state map[string]string
+	if err := answer.Get(&state); err != nil || len(state) != 3 || state["c"] != "(972702 bytes, not shown here)" || len(state["a"]) != maxPayload/2-100 {
+		t.Errorf("%d keys, c is %.50q, %v", len(state), state["c"], err)
+	}
+	if n, _ := size(state); n > maxPayload {
+		t.Errorf("the answer is %d bytes", n)
+	}
+}
+
+// TestStoreIsAFactOfTheRun: the worker on which a run starts decides, for all of its runs.
+func TestStoreIsAFactOfTheRun(t *testing.T) {
+	const most = 5 << 20
+	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: sketch("START>a START>b a>END b>END")}}
+	below := in
+	below.Depth, below.MaxPayload = 1, 3<<20
+	tests := map[string]struct {
+		worker Settings
+		in     contract.RunInput
+		want   int
+	}{
+		"a worker with a store":                 {Settings{MaxPayload: most}, in, most},
+		"a worker without one":                  {Settings{}, in, 0},
+		"a sub-agent has that of the run above": {Settings{MaxPayload: most}, below, 3 << 20},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			suite.SetLogger(quiet{})
+			env := suite.NewTestWorkflowEnvironment()
+			tc.worker.Register(env)
+			var got []int
+			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
+				got = append(got, in.Shared.MaxPayload)
+				return &contract.BranchResult{Executions: []contract.Execution{{Node: in.Node, Step: in.Step}}}, nil
+			})
+			env.ExecuteWorkflow(contract.WorkflowFlow, tc.in)
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != 2 || got[0] != tc.want || got[1] != tc.want {
+				t.Errorf("branches have %v, want %d", got, tc.want)
+			}
+		})
+	}
+	if _, err := contract.ReadInput([]byte(`{"v":1,"flow":{"text":"x"},"max_payload":9}`)); err == nil || !strings.Contains(err.Error(), "max_payload is 9, want it left out") {
+		t.Errorf("a client's max_payload: %v", err)
+	}
+}
