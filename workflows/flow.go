@@ -81,6 +81,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	if err := f.prepare(ctx, in); err != nil {
 		return nil, err
 	}
+	if err := f.inputs(in); err != nil {
+		return nil, err
+	}
 	first, err := f.accept(in)
 	if err != nil {
 		return nil, err
@@ -162,6 +165,16 @@ func (f *flowRun) check(ctx workflow.Context) error {
 	f.flow, f.g = &own, newGraph(&own)
 	f.sched = newScheduler(f.g)
 	return nil
+}
+
+// inputs refuses params that the flow does not declare.
+func (f *flowRun) inputs(in *contract.RunInput) error {
+	if p := string(in.Params); p == "" || p == "null" {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest,
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
 // maxInline is the size up to which something that history has already is sent again, so

@@ -18,7 +18,14 @@ func Compiler(cfg *config.Config) func(contract.FlowRef) (*contract.PrepareResul
 		if err != nil {
 			return nil, err
 		}
-		res, diags := specadapter.Load(name, []byte(text), cfg.Reading(ref.Dialect, ref.Profile))
+		o := cfg.Reading(ref.Dialect, ref.Profile)
+		for _, d := range ref.Components {
+			o.Components = append(o.Components, source.Component(d))
+		}
+		for _, c := range ref.ComponentIDs {
+			o.ComponentIDs = append(o.ComponentIDs, source.ComponentID(c))
+		}
+		res, diags := specadapter.Load(name, []byte(text), o)
 		if res == nil {
 			return nil, invalid(diags)
 		}
