@@ -23,10 +23,10 @@ type command struct {
 
 // Sets of flags.
 var (
-	readFlags   = []string{"dialect", "profile", "config"}
+	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit")
 	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )

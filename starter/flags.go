@@ -14,6 +14,9 @@ import (
 // flags are those of all commands; each command says which it understands.
 type flags struct {
 	flow, input, script, model string
+	inputJSON, params, state   string
+	param                      manyTexts
+	components, component      manyTexts
 	dialect, profile           string
 	id, taskQueue, config      string
 	output, reason             string
@@ -41,6 +44,12 @@ func (f *flags) set() *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&f.flow, "flow", "", "the flow's `FILE`, - for standard input")
 	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
+	fs.StringVar(&f.inputJSON, "input-json", "", "the run's input as JSON: `JSON`, @FILE, or - for standard input")
+	fs.Var(&f.param, "param", "an input that the flow declares: `KEY=TEXT` or KEY:=JSON; may be repeated")
+	fs.StringVar(&f.params, "params", "", "an object with inputs that the flow declares: `JSON`, @FILE, or -")
+	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")
+	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
+	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
 	fs.StringVar(&f.model, "model", "", "`provider/model` for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")

@@ -63,7 +63,11 @@ func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, err
 	if file == "-" {
 		name = "stdin"
 	}
-	res, diags := specadapter.Load(name, data, cfg.Reading(a.flags.dialect, a.flags.profile))
+	o := cfg.Reading(a.flags.dialect, a.flags.profile)
+	if err := a.readComponents(&o); err != nil {
+		return nil, err
+	}
+	res, diags := specadapter.Load(name, data, o)
 	for _, d := range diags {
 		a.say("%s", d)
 	}
@@ -77,9 +81,6 @@ func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, err
 func (a *app) readInput() (string, error) {
 	text := a.flags.input
 	if name, ok := strings.CutPrefix(text, "@"); ok || text == "-" {
-		if text == "-" && a.flags.flow == "-" {
-			return "", bad("-flow and -input are both standard input; name a file for one of them")
-		}
 		if ok && name == "" {
 			return "", bad("-input is @ without a file; write @FILE")
 		}
