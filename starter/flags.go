@@ -30,10 +30,17 @@ const (
 	outputText  = "text"
 	outputJSON  = "json"
 	outputLines = "jsonl"
+	outputSARIF = "sarif"
 )
 
-// outputs are all of them.
-var outputs = []string{outputText, outputJSON, outputLines}
+// outputs are those of most commands; ownOutputs, by its label, those of a command that has
+// others.
+var (
+	outputs    = []string{outputText, outputJSON, outputLines}
+	ownOutputs = map[string][]string{
+		"validate": {outputText, outputJSON, outputSARIF},
+	}
+)
 
 // asJSON says that programs read standard output.
 func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
@@ -59,7 +66,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
-	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too")
+	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too; of validate: sarif")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
 	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
@@ -94,8 +101,6 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 	})
 	switch {
-	case !slices.Contains(outputs, f.output):
-		return nil, nil, bad("-output is %q, want text, json or jsonl", f.output)
 	case f.limit < 0:
 		return nil, nil, bad("-limit is %d, want 0 or more", f.limit)
 	case f.maxSteps < 0:

@@ -48,9 +48,16 @@ starter result ticket-17 -output json`,
 	},
 	"validate": {
 		about: `Every diagnostic of every file is printed, as file:line:column. The exit code is 2 if
-one of them is an error. - is standard input. No server is needed.`,
-		examples: `# check all flows of a folder as authors write them
+one of them is an error. - is standard input. Of a folder and all below it, files that
+end in .json, .yaml or .yml are read; those that no dialect recognises are named and
+skipped, hidden ones left out. No server is needed.
+
+-output json prints one object: "files", each with its diagnostics, and how many are
+"wrong". -output sarif prints SARIF 2.1.0, which editors and code hosts read.`,
+		examples: `# check two flows as authors write them
 starter validate flows/triage.json flows/refund.json
+# check all flows of a folder, for a code host
+starter validate flows -output sarif > flows.sarif
 # hold a flow to its dialect's specification
 starter validate -profile strict triage.json`,
 	},

@@ -83,6 +83,7 @@ func TestBashCompletes(t *testing.T) {
 		"a command's own flags":      {"starter terminate -r", "-reason"},
 		"no other command's flags":   {"starter terminate -flo", ""},
 		"values of -output":          {"starter result x -output j", "json jsonl"},
+		"a command's own values":     {"starter validate x -output s", "sarif"},
 		"also with two dashes":       {"starter result x --output t", "text"},
 		"files where one is wanted":  {"starter -flow ./completion.b", "./completion.bash"},
 		"files of validate":          {"starter validate ./completion.z", "./completion.zsh"},
