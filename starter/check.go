@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"weft/specadapter"
+	"weft/specadapter/drawing"
 )
 
 // graph draws one flow.
@@ -19,7 +19,7 @@ func (a *app) graph(_ context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(a.stdout, specadapter.Mermaid(res.Flow))
+	fmt.Fprint(a.stdout, drawing.Mermaid(res.Flow, nil))
 	return nil
 }
 
