@@ -5,23 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
-
-	"weft/specadapter/drawing"
 )
-
-// graph draws one flow.
-func (a *app) graph(_ context.Context, files []string) error {
-	cfg, err := a.load()
-	if err != nil {
-		return err
-	}
-	res, err := a.compile(cfg, files[0])
-	if err != nil {
-		return err
-	}
-	fmt.Fprint(a.stdout, drawing.Mermaid(res.Flow, nil))
-	return nil
-}
 
 // version prints what the build knows about itself.
 func (a *app) version(context.Context, []string) error {

@@ -25,6 +25,7 @@ type command struct {
 var (
 	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
 	checkFlags  = append(slices.Clone(readFlags), "output")
+	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
@@ -37,7 +38,7 @@ func commands() []command {
 	return []command{
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
 		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
-		{"graph", "FILE", "draw a flow as a Mermaid flowchart", 1, 1, readFlags, (*app).graph},
+		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
 		{"list", "", "list open runs, or all", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
 		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},

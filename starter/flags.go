@@ -21,7 +21,8 @@ type flags struct {
 	id, taskQueue, config      string
 	output, reason             string
 	maxSteps, limit            int
-	detach, all, dev, help     bool
+	detach, all, dev, svg      bool
+	help                       bool
 	hasInput                   bool
 }
 
@@ -70,6 +71,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
 	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
+	fs.BoolVar(&f.svg, "svg", false, "draw an SVG picture instead of Mermaid")
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")

@@ -62,8 +62,17 @@ starter validate flows -output sarif > flows.sarif
 starter validate -profile strict triage.json`,
 	},
 	"graph": {
-		about:    "The drawing goes to standard output, as Mermaid, which many Markdown viewers show.",
-		examples: "# draw a flow\nstarter graph triage.json",
+		about: `The drawing goes to standard output: as Mermaid, which many Markdown viewers show, or
+with -svg as a picture. With -id it is the flow of a run, and each node says how far
+the run has come with it: running, waiting, done, failed, stopped, not reached. Of a
+branch under way, its first node is the one that runs. A worker answers; where none
+does, the history of a run that has ended.`,
+		examples: `# draw a flow
+starter graph triage.json
+# as a picture
+starter graph triage.json -svg > triage.svg
+# how far has a run come?
+starter graph -id triage-k3v9x0aa -svg > run.svg`,
 	},
 	"list": {
 		about: `The columns are the run's id, the flow's name, the status, the start and how long the

@@ -91,7 +91,7 @@ func (c *checked) Write(p []byte) (int, error) {
 
 func (a *app) command(ctx context.Context, args []string) int {
 	cmd, rest, err := a.parse(args)
-	if err == nil && a.flags.dev && cmd != nil {
+	if err == nil && a.flags.dev && cmd != nil && a.needsTemporal(cmd) {
 		leave, devErr := a.joinDev(ctx)
 		defer leave()
 		err = devErr
@@ -101,6 +101,9 @@ func (a *app) command(ctx context.Context, args []string) int {
 	}
 	return a.exit(err)
 }
+
+// needsTemporal says whether a command that can do so works with a run this time.
+func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
 
 // exit prints an error, unless that is done, and gives its code.
 func (a *app) exit(err error) int {

@@ -21,6 +21,8 @@ const (
 	Waiting State = "waiting"
 	Done    State = "done"
 	Failed  State = "failed"
+	// Stopped is the state of a node that was under way when its run ended.
+	Stopped State = "stopped"
 )
 
 // unreached is the state of a node that has none.
@@ -54,6 +56,7 @@ var looks = []look{
 	{Waiting, "waiting", "#d6e4ff", "#1d39c4"},
 	{Done, "done", "#d9f7be", "#237804"},
 	{Failed, "failed", "#ffccc7", "#a8071a"},
+	{Stopped, "stopped", "#ffe7ba", "#873800"},
 	{unreached, "unreached", "#f5f5f5", "#8c8c8c"},
 }
 
