@@ -61,7 +61,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote} {
 		want = append(want, "`"+e+"`")
 	}
-	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDetached} {
+	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDefect, exitDetached} {
 		want = append(want, fmt.Sprintf("| %d |", code))
 	}
 	for _, w := range want {

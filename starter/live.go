@@ -76,6 +76,7 @@ func newLive(a *app) *live {
 }
 
 func (l *live) keepDrawing() {
+	defer l.app.caught()
 	defer close(l.stopped)
 	ticker := time.NewTicker(drawEvery)
 	defer ticker.Stop()

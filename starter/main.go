@@ -31,12 +31,15 @@ const (
 	exitNoTemporal = 3
 	// exitCancelled: the run was cancelled or terminated.
 	exitCancelled = 4
+	// exitDefect: starter itself is wrong; what to report has been printed.
+	exitDefect = 70
 	// exitDetached: Ctrl-C; the run goes on.
 	exitDetached = 130
 )
 
 func main() {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit}
+	defer a.caught()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
@@ -46,6 +49,9 @@ type app struct {
 	stdout, stderr io.Writer
 	env            config.Env
 	flags          flags
+	// args are the command line's, for the report of a defect; quit ends the process.
+	args []string
+	quit func(code int)
 }
 
 // badInput is an error of what the caller gave.
@@ -64,6 +70,7 @@ func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.args = args
 	out := &checked{Writer: a.stdout}
 	a.stdout = out
 	code := a.command(ctx, args)

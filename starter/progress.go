@@ -25,6 +25,8 @@ type track struct {
 	children map[int64]*track
 	changed  time.Time
 	done     chan struct{}
+	// broken is why the last workflow task failed that did, and remedy what to do.
+	broken, remedy string
 }
 
 func newTrack(id, run, label string) *track {
@@ -73,6 +75,7 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		s := e.GetWorkflowTaskFailedEventAttributes()
+		t.broken, t.remedy = failureText(s.GetFailure()), brokenRemedy(s.GetCause(), s.GetFailure().GetMessage())
 		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", failureText(s.GetFailure()))
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if t.id == f.id {
