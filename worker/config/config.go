@@ -35,6 +35,13 @@ const (
 	prefix       = "WEFT_"
 )
 
+// keyLoopback is the setting that is another for a worker of its own user; originAuthor is
+// where it came from then.
+const (
+	keyLoopback  = "allow_loopback"
+	originAuthor = "default of weft-devserver"
+)
+
 // Env is the environment; [OS] is the process's own.
 type Env = envconfig.EnvLookup
 
@@ -50,6 +57,9 @@ type Options struct {
 	Env Env
 	// Flags hold settings that were given as flags, by key, such as "task_queue".
 	Flags map[string]string
+	// Author says that the worker serves nobody but its own user, on this machine: what
+	// only flows of others could misuse is allowed unless it is set otherwise.
+	Author bool
 }
 
 // Config holds all settings, checked and with defaults filled in.
@@ -65,9 +75,11 @@ type Config struct {
 	Policy plan.Policy
 	Worker Worker
 	Flows  Flows
-	// AllowPrivate and AllowHosts say which addresses a flow's own URLs may lead to.
-	AllowPrivate bool
-	AllowHosts   []string
+	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may
+	// lead to.
+	AllowPrivate  bool
+	AllowLoopback bool
+	AllowHosts    []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
 	Providers   map[string]Provider
 	Connections map[string]Connection
@@ -157,6 +169,9 @@ func Load(o Options) (*Config, error) {
 	l.cfg.origin = l.origin
 	l.readFile(o.File)
 	l.readEnvironment()
+	if o.Author && l.origin[keyLoopback] == "" {
+		l.give(keyLoopback, "true", originAuthor)
+	}
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
 		l.give(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
 	}

@@ -62,7 +62,7 @@ func main() {
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{}
+	o := &options{config: config.Options{Author: true}}
 	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
