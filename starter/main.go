@@ -51,6 +51,8 @@ type app struct {
 	flags          flags
 	// args are the command line's, for the report of a defect; quit ends the process.
 	args []string
+	// dev is what -dev has joined, or nil.
+	dev  *dev
 	quit func(code int)
 }
 
@@ -141,13 +143,18 @@ func (a *app) exit(err error) int {
 // say prints a line for people.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 
-// load reads the configuration with the flags that override it.
-func (a *app) load() (*config.Config, error) {
+// settings says where settings come from.
+func (a *app) settings() config.Options {
 	o := config.Options{File: a.flags.config, Env: a.env, Flags: map[string]string{}}
 	if a.flags.taskQueue != "" {
 		o.Flags["task_queue"] = a.flags.taskQueue
 	}
-	cfg, err := config.Load(o)
+	return o
+}
+
+// load reads the configuration with the flags that override it.
+func (a *app) load() (*config.Config, error) {
+	cfg, err := config.Load(a.settings())
 	if err != nil {
 		return nil, err
 	}

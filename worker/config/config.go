@@ -60,6 +60,8 @@ type Options struct {
 	// Author says that the worker serves nobody but its own user, on this machine: what
 	// only flows of others could misuse is allowed unless it is set otherwise.
 	Author bool
+	// Identity is the client's name at Temporal; empty leaves it to the SDK.
+	Identity string
 }
 
 // Config holds all settings, checked and with defaults filled in.
@@ -87,7 +89,8 @@ type Config struct {
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
-	env Env
+	env      Env
+	identity string
 	// origin says where a value of each key came from; no entry means the default.
 	origin map[string]string
 }
@@ -163,7 +166,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
