@@ -28,8 +28,15 @@ per event.
 
 Ctrl-C detaches: the run goes on.
 
--dev needs no Temporal: it runs weft-devserver, which is beside starter or in PATH, with
-a worker, for as long as any command with -dev uses it. The data stay in
+-input is text. -input-json is JSON: a flow that declares inputs takes an object, any
+other flow the string as its text, or other JSON in its compact form. -param KEY=TEXT,
+-param KEY:=JSON and -params @FILE give single inputs that the flow declares. -state
+gives values that the nodes share from the start.
+
+-dev needs no Temporal of one's own. Where one answers on this machine, as make dev
+leaves it, it is used, and a worker is started if none polls. Else weft-devserver is
+run, with a worker: it is beside starter or in PATH, or is built where starter is in a
+checkout. Both live for as long as any command with -dev uses them. The data stay in
 $XDG_STATE_HOME/weft (~/.local/state/weft). When the last such command ends, also by
 Ctrl-C, open runs are paused; starter -dev follow ID goes on with one.
 
@@ -38,6 +45,8 @@ text and remedy of the failure. -output jsonl prints an object per event before 
 events have the field "event", the last object has "status".`,
 		examples: `# start a run, with the input from a file
 starter -flow triage.json -input @ticket.txt
+# typed input, and a value for the nodes
+starter -flow triage.json -input-json @ticket.json -state @customer.json
 # without a model: the answers come from a script
 starter -flow triage.json -input hello -model script -script triage.script
 # without a Temporal of one's own

@@ -54,6 +54,10 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		f.begin = at
 	}
 	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		if t.id == f.id {
+			f.begun(e.GetWorkflowExecutionStartedEventAttributes())
+		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		f.scheduled(t, e.GetEventId(), at, e.GetActivityTaskScheduledEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -152,8 +156,11 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 	switch c.kind {
 	case contract.ActivityPrepare:
 		var out contract.PrepareResult
-		if decode(result, &out) && out.Model != "" && t.id == f.id {
-			f.model(out.Model)
+		if decode(result, &out) && t.id == f.id {
+			f.plan(out.Plan)
+			if out.Model != "" {
+				f.model(out.Model)
+			}
 		}
 		for _, w := range out.Warnings {
 			f.tell(notice{Event: eventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
