@@ -167,13 +167,10 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if !decode(s.GetInput(), &in) {
 		return nil
 	}
-	if c.root && in.Flow.Plan != nil {
-		c.flow = in.Flow.Plan
+	if c.root {
+		c.flow = planOf(&in)
 	}
 	if in.Carry != nil {
-		if c.root {
-			c.flow = in.Carry.Plan
-		}
 		for _, m := range in.Carry.Content {
 			c.keep(m)
 		}
@@ -196,6 +193,14 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 		}
 	}
 	return nil
+}
+
+// planOf is the plan that a run was started with or went on with, or nil.
+func planOf(in *contract.RunInput) *plan.Flow {
+	if in.Carry != nil {
+		return in.Carry.Plan
+	}
+	return in.Flow.Plan
 }
 
 // wrote is a thread that the workflow makes of its input: one message.

@@ -50,13 +50,13 @@ func TestPanicInAGoroutine(t *testing.T) {
 	a := &app{stderr: &stderr, args: []string{"follow", "x"}, quit: func(c int) { code <- c }}
 	go func() {
 		defer a.caught()
-		var none map[string]int
-		none["x"] = 1
+		var none []int
+		none[len(none)] = 1
 	}()
 	if got := <-code; got != exitDefect {
 		t.Errorf("exit code %d, want %d", got, exitDefect)
 	}
-	want := `^starter: this is a defect of starter, not of your flow: assignment to entry in nil map
+	want := `^starter: this is a defect of starter, not of your flow: runtime error: index out of range \[0\] with length 0
   version: weft \S.*
   system:  \w+/\w+, go.*
   command: starter follow …

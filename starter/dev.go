@@ -83,7 +83,7 @@ func (a *app) joinDev(ctx context.Context) (leave func(), err error) {
 		return leave, err
 	}
 	if t == nil {
-		if t, err = d.serve(ctx, cfg); err != nil {
+		if t, err = d.serve(ctx); err != nil {
 			return leave, err
 		}
 	}
@@ -120,7 +120,7 @@ func (d *dev) running(ctx context.Context, cfg *config.Config) (*config.Temporal
 }
 
 // serve joins the embedded server, which is started if it does not run.
-func (d *dev) serve(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
+func (d *dev) serve(ctx context.Context) (*config.Temporal, error) {
 	a := d.app
 	held, err := shareLock(ctx, filepath.Join(d.dir, "users"))
 	if err != nil {
@@ -133,7 +133,8 @@ func (d *dev) serve(ctx context.Context, cfg *config.Config) (*config.Temporal, 
 	}
 	a.env = overlay{a.env, map[string]string{"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": "default", "TEMPORAL_API_KEY": "",
 		"TEMPORAL_TLS": "false", "TEMPORAL_PROFILE": "", "TEMPORAL_CONFIG_FILE": filepath.Join(d.dir, "no-temporal.toml")}}
-	if cfg, err = config.Load(a.settings()); err != nil {
+	cfg, err := config.Load(a.settings())
+	if err != nil {
 		return nil, err
 	}
 	return a.connect(ctx, cfg)

@@ -53,11 +53,8 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 	if f.begin.IsZero() {
 		f.begin = at
 	}
+	f.begun(t, e.GetWorkflowExecutionStartedEventAttributes())
 	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-		if t.id == f.id {
-			f.begun(e.GetWorkflowExecutionStartedEventAttributes())
-		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		f.scheduled(t, e.GetEventId(), at, e.GetActivityTaskScheduledEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -78,9 +75,7 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		s := e.GetWorkflowTaskFailedEventAttributes()
-		t.broken, t.remedy = failureText(s.GetFailure()), brokenRemedy(s.GetCause(), s.GetFailure().GetMessage())
-		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", failureText(s.GetFailure()))
+		f.broke(t, at, e.GetWorkflowTaskFailedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if t.id == f.id {
 			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
@@ -89,6 +84,12 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
 		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
 	}
+}
+
+// broke says that a worker could not go on, and notes why in case it goes on so.
+func (f *follower) broke(t *track, at time.Time, s *historypb.WorkflowTaskFailedEventAttributes) {
+	t.broken, t.remedy = failureText(s.GetFailure()), brokenRemedy(s.GetCause(), s.GetFailure().GetMessage())
+	f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
 }
 
 // tell reports something with its text. The caller holds f.mu.

@@ -57,17 +57,13 @@ func (f *follower) plan(p *plan.Flow) {
 	}
 }
 
-// begun takes the plan with which a run was started, if it was.
-func (f *follower) begun(s *historypb.WorkflowExecutionStartedEventAttributes) {
+// begun takes the plan with which a run was started, if it was. Of its children, none is
+// asked: the caller holds f.mu.
+func (f *follower) begun(t *track, s *historypb.WorkflowExecutionStartedEventAttributes) {
 	var in contract.RunInput
-	if s.GetWorkflowType().GetName() != contract.WorkflowFlow || !decode(s.GetInput(), &in) {
-		return
+	if t.id == f.id && s.GetWorkflowType().GetName() == contract.WorkflowFlow && decode(s.GetInput(), &in) {
+		f.plan(planOf(&in))
 	}
-	if in.Carry != nil {
-		f.plan(in.Carry.Plan)
-		return
-	}
-	f.plan(in.Flow.Plan)
 }
 
 // barWidth is how many characters a full bar has.

@@ -109,6 +109,11 @@ func (in *RunInput) check() error {
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
 	}
+	return in.checkHistory()
+}
+
+// checkHistory refuses messages in a role that nobody has.
+func (in *RunInput) checkHistory() error {
 	for i, m := range in.History {
 		if m.Role != RoleUser && m.Role != RoleAssistant && m.Role != "system" && m.Role != RoleTool {
 			return fmt.Errorf("history[%d].role is %q, want user, assistant, system or tool", i, m.Role)
@@ -133,6 +138,11 @@ func (in *RunInput) checkComponents() error {
 	if in.Flow.Plan != nil {
 		return fmt.Errorf("components: a plan is compiled already and refers to none")
 	}
+	return checkDocuments(docs, ids)
+}
+
+// checkDocuments refuses documents that cannot be told apart, and ids of none of them.
+func checkDocuments(docs []Document, ids []ComponentID) error {
 	names := map[string]bool{}
 	for i, d := range docs {
 		if d.Name == "" || d.Text == "" {
