@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,8 +45,14 @@ func (d *dev) address(ctx context.Context) (string, error) {
 		return "", err
 	}
 	log := filepath.Join(dir, "devserver.log")
-	address, err := d.start(ctx, path, "the embedded Temporal", ready, log, nil,
-		"-db", filepath.Join(dir, "temporal.db"), "-port", "0", "-ui-port", "-1", "-users", filepath.Join(dir, "users"))
+	var address string
+	for range 3 {
+		address, err = d.start(ctx, path, "the embedded Temporal", ready, log, nil,
+			"-db", filepath.Join(dir, "temporal.db"), "-port", "0", "-ui-port", "-1", "-users", filepath.Join(dir, "users"))
+		if err == nil || !portTaken(log) {
+			break
+		}
+	}
 	if err == nil {
 		d.app.say("dev: started an embedded Temporal at %s with a worker; data and log in %s", address, dir)
 	}
@@ -142,6 +149,12 @@ func answering(file string) string {
 	}
 	c.Close()
 	return ready.Address
+}
+
+// portTaken says whether a program ended because another took a port that it had found free.
+func portTaken(log string) bool {
+	raw, err := os.ReadFile(log)
+	return err == nil && bytes.Contains(raw, []byte("address already in use"))
 }
 
 // lastLine is the end of a log, for a message.
