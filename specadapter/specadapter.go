@@ -28,6 +28,32 @@ type Adapter interface {
 	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)
 }
 
+// Traits are what documents of a dialect may have beyond a graph. An adapter that has a
+// method Traits says so; the others have none of them.
+type Traits struct {
+	// Inputs: flows declare inputs by name and type, and runs of them take params.
+	Inputs bool
+	// Components: documents refer to components that stand in other documents.
+	Components bool
+}
+
+// TraitsOf gives the traits of a dialect by its name.
+func TraitsOf(dialect string) Traits {
+	for _, a := range Dialects {
+		if a.Name() == dialect {
+			return traits(a)
+		}
+	}
+	return Traits{}
+}
+
+func traits(a Adapter) Traits {
+	if t, ok := a.(interface{ Traits() Traits }); ok {
+		return t.Traits()
+	}
+	return Traits{}
+}
+
 // Dialects are all dialects, in the order in which they are tried.
 var Dialects = []Adapter{
 	continuum.Adapter{},
@@ -49,6 +75,10 @@ type Options struct {
 	UnboundTools map[string]bool
 	// Connections are the ids of the connections in the host's configuration.
 	Connections map[string]bool
+	// Components are documents with components that the document may refer to; ComponentIDs
+	// name single ones of them. A dialect that takes none makes a diagnostic of them.
+	Components   []source.Component
+	ComponentIDs []source.ComponentID
 }
 
 // Result is a document's plan and where its parts were written.
@@ -59,9 +89,11 @@ type Result struct {
 
 // Codes of the diagnostics that Load itself makes.
 const (
-	CodeDialect = "unknown-dialect"
-	CodeProfile = "unknown-profile"
-	CodePlan    = "invalid-plan"
+	CodeDialect    = "unknown-dialect"
+	CodeAmbiguous  = "ambiguous-dialect"
+	CodeProfile    = "unknown-profile"
+	CodeComponents = "no-components"
+	CodePlan       = "invalid-plan"
 )
 
 // Load reads a document. The name gives the format by its extension and stands in
@@ -83,7 +115,11 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	if d := checkProfile(doc, a, profile); d != nil {
 		return nil, append(diags, *d)
 	}
-	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections})
+	if d := o.checkComponents(doc, a); d != nil {
+		return nil, append(diags, *d)
+	}
+	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections,
+		Components: o.Components, ComponentIDs: o.ComponentIDs})
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)
@@ -97,29 +133,56 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	return &Result{Flow: f, Source: src}, diags
 }
 
-// choose finds the adapter by name, or else the first that recognises the document.
+// choose finds the adapter by name, or else the one that recognises the document.
 func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) {
 	var names, looked []string
+	var found []Adapter
 	for _, a := range Dialects {
 		names = append(names, a.Name())
-		if dialect == "" {
+		switch {
+		case a.Name() == dialect:
+			return a, nil
+		case dialect == "":
 			ok, what := a.Detect(doc)
 			if ok {
-				return a, nil
+				found = append(found, a)
 			}
-			looked = append(looked, fmt.Sprintf("%s wants %s", a.Name(), what))
-		} else if a.Name() == dialect {
-			return a, nil
+			looked = append(looked, fmt.Sprintf("%s looks for %s", a.Name(), what))
 		}
 	}
-	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
-	if dialect != "" {
-		d.Text, d.Help = fmt.Sprintf("there is no dialect %q", dialect), "name one of: "+strings.Join(names, ", ")
-		return nil, d
+	if len(found) == 1 {
+		return found[0], nil
 	}
-	d.Text = fmt.Sprintf("the document, %s, is in no dialect that is known", doc.Root.Kind)
-	d.Help = strings.Join(looked, "; ")
+	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
+	switch {
+	case dialect != "":
+		d.Text, d.Help = fmt.Sprintf("there is no dialect %s", source.Quote(dialect)), "name one of: "+strings.Join(names, ", ")
+	case len(found) > 1:
+		var several []string
+		for _, a := range found {
+			several = append(several, a.Name())
+		}
+		d.Code = CodeAmbiguous
+		d.Text = fmt.Sprintf("the document, %s, may be in several dialects: %s", doc.Root.Kind, strings.Join(several, ", "))
+		d.Help = fmt.Sprintf("name one with -dialect; %s", strings.Join(looked, "; "))
+	default:
+		d.Text = fmt.Sprintf("the document, %s, is in no dialect that is known", doc.Root.Kind)
+		d.Help = strings.Join(looked, "; ")
+	}
 	return nil, d
+}
+
+// checkComponents refuses components that the dialect would pass over in silence.
+func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagnostic {
+	if len(o.Components) == 0 && len(o.ComponentIDs) == 0 || traits(a).Components {
+		return nil
+	}
+	given := "an id"
+	if len(o.Components) > 0 {
+		given = source.Quote(o.Components[0].Name)
+	}
+	return &source.Diagnostic{File: doc.Name, Code: CodeComponents, Help: "leave the components out, or name another dialect",
+		Text: fmt.Sprintf("the dialect %s takes no components, but %s is given", a.Name(), given)}
 }
 
 func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weft/specadapter"
+	"weft/specadapter/drawing"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -145,7 +146,7 @@ func TestMermaid(t *testing.T) {
     id_2 --> join
     id_4 --> END
 `
-	if got := specadapter.Mermaid(f); got != want {
+	if got := drawing.Mermaid(f, nil); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -160,7 +161,7 @@ func TestMermaidReadsBack(t *testing.T) {
 	if err := json.Unmarshal(grid(40), &doc); err != nil {
 		t.Fatal(err)
 	}
-	drawn := specadapter.Mermaid(r.Flow)
+	drawn := drawing.Mermaid(r.Flow, nil)
 	drawn = strings.NewReplacer("    n3 -->", "    id_3 -->", " n3\n", " id_3\n", `n3{{"Node 3`, `id_3{{"Something<br/>n3`).Replace(drawn)
 	if strings.Count(drawn, "id_3") < 7 {
 		t.Fatalf("n3 is not drawn as expected:\n%s", drawn)
@@ -264,7 +265,7 @@ func FuzzLoad(f *testing.F) {
 		if _, err := plan.Decode(raw); err != nil {
 			t.Fatal(err)
 		}
-		if m := specadapter.Mermaid(r.Flow); strings.Count(m, "\n") != 3+len(r.Flow.Nodes)+len(r.Flow.Edges) {
+		if m := drawing.Mermaid(r.Flow, nil); strings.Count(m, "\n") != 3+len(r.Flow.Nodes)+len(r.Flow.Edges) {
 			t.Fatalf("the drawing has other lines than nodes and edges:\n%s", m)
 		}
 	})

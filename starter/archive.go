@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // archive is what the histories of a run hold, of its children and of the runs that it
@@ -28,6 +29,8 @@ type archive struct {
 	usage   contract.Usage
 	model   string
 	result  *contract.RunResult
+	// flow is what ran; nil where history does not say.
+	flow *plan.Flow
 	// gone says what could not be read.
 	gone []string
 }
@@ -164,6 +167,9 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if !decode(s.GetInput(), &in) {
 		return nil
 	}
+	if c.root {
+		c.flow = planOf(&in)
+	}
 	if in.Carry != nil {
 		for _, m := range in.Carry.Content {
 			c.keep(m)
@@ -187,6 +193,14 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 		}
 	}
 	return nil
+}
+
+// planOf is the plan that a run was started with or went on with, or nil.
+func planOf(in *contract.RunInput) *plan.Flow {
+	if in.Carry != nil {
+		return in.Carry.Plan
+	}
+	return in.Flow.Plan
 }
 
 // wrote is a thread that the workflow makes of its input: one message.
@@ -247,6 +261,9 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		var out contract.PrepareResult
 		if decode(s.GetResult(), &out) && c.root {
 			c.model = out.Model
+			if out.Plan != nil {
+				c.flow = out.Plan
+			}
 		}
 	case contract.ActivityModel:
 		var out contract.ModelResult

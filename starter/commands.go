@@ -23,10 +23,12 @@ type command struct {
 
 // Sets of flags.
 var (
-	readFlags   = []string{"dialect", "profile", "config"}
+	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
+	checkFlags  = append(slices.Clone(readFlags), "output")
+	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status")
 	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )
@@ -35,8 +37,8 @@ var (
 func commands() []command {
 	return []command{
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
-		{"validate", "FILE...", "say what is wrong with flows", 1, -1, readFlags, (*app).validate},
-		{"graph", "FILE", "draw a flow as a Mermaid flowchart", 1, 1, readFlags, (*app).graph},
+		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
+		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
 		{"list", "", "list open runs, or all", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
 		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
@@ -84,7 +86,10 @@ func (a *app) parse(args []string) (*command, []string, error) {
 	var names []string
 	for i := range table {
 		if table[i].name == name {
-			return &table[i], rest, table[i].check(given, rest)
+			if err := table[i].check(given, rest); err != nil {
+				return nil, nil, err
+			}
+			return &table[i], rest, table[i].checkOutput(a.flags.output)
 		}
 		names = append(names, table[i].name)
 	}
@@ -92,6 +97,23 @@ func (a *app) parse(args []string) (*command, []string, error) {
 		return nil, nil, bad("there is no command %q; did you mean %s?", name, near)
 	}
 	return nil, nil, bad("there is no command %q; to run a flow, write -flow %s; commands: %s", name, name, strings.Join(names[1:], ", "))
+}
+
+// outputs are what -output may be.
+func (c *command) outputs() []string {
+	if own := ownOutputs[c.label()]; own != nil {
+		return own
+	}
+	return outputs
+}
+
+// checkOutput refuses an output that the command does not have.
+func (c *command) checkOutput(given string) error {
+	if all := c.outputs(); !slices.Contains(all, given) {
+		last := len(all) - 1
+		return bad("-output is %q, want %s or %s", given, strings.Join(all[:last], ", "), all[last])
+	}
+	return nil
 }
 
 // check refuses flags and arguments that a command does not take.

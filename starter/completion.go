@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -95,6 +96,15 @@ func startWords() string {
 
 func choices(words string) string { return strings.ReplaceAll(words, " ", "|") }
 
+// ownOutputLines sets a shell's variable for each command that has outputs of its own.
+func ownOutputLines(variable string) string {
+	var b strings.Builder
+	for _, label := range slices.Sorted(maps.Keys(ownOutputs)) {
+		fmt.Fprintf(&b, "      %s) %s='%s' ;;\n", label, variable, strings.Join(ownOutputs[label], " "))
+	}
+	return b.String()
+}
+
 // fill puts the table into a script.
 func fill(script, format string) string {
 	all := allFlags()
@@ -103,6 +113,8 @@ func fill(script, format string) string {
 		"@FIRST@", commandNames()+" "+startWords(),
 		"@START@", startWords(),
 		"@OUTPUTS@", strings.Join(outputs, " "),
+		"@OWN@", ownOutputLines("words"),
+		"@OWNZSH@", ownOutputLines("kinds"),
 		"@FILES@", choices(names(all, completable.isFile)),
 		"@VALUES@", choices(names(all, func(c completable) bool { return c.kind != "" && !c.isFile() && c.name != "output" })),
 		"@CASES@", byCommand(format),
@@ -151,7 +163,7 @@ func fishCompletion() string {
 			case f.isFile():
 				value = " -r -F"
 			case f.name == "output":
-				value = " -x -a '" + strings.Join(outputs, " ") + "'"
+				value = " -x -a '" + strings.Join(c.outputs(), " ") + "'"
 			case f.kind != "":
 				value = " -x"
 			}

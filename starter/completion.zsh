@@ -4,14 +4,19 @@ _starter() {
   local before=${words[CURRENT-1]/#--/-} word command=
   local -a typed
   typed=("${words[@]:1:$((CURRENT-2))}")
-  case $before in
-    -output) compadd @OUTPUTS@; return ;;
-    @FILES@) _files; return ;;
-    @VALUES@) return ;;
-  esac
   for word in $typed; do
     case " @COMMANDS@ " in *" $word "*) command=$word; break ;; esac
   done
+  local kinds
+  case $before in
+    -output)
+      kinds='@OUTPUTS@'
+      case $command in
+@OWNZSH@      esac
+      compadd -- ${=kinds}; return ;;
+    @FILES@) _files; return ;;
+    @VALUES@) return ;;
+  esac
   local -a offers
   case $command in
     '') offers=(@START@); (( CURRENT == 2 )) && offers=(@FIRST@) ;;

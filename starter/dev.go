@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,7 +36,8 @@ func (o overlay) LookupEnv(name string) (string, bool) {
 func (o overlay) Environ() []string {
 	var out []string
 	for _, pair := range o.Env.Environ() {
-		if name, _, _ := strings.Cut(pair, "="); o.over[name] == "" {
+		name, _, _ := strings.Cut(pair, "=")
+		if _, over := o.over[name]; !over {
 			out = append(out, pair)
 		}
 	}
@@ -51,33 +49,96 @@ func (o overlay) Environ() []string {
 	return out
 }
 
-// joinDev makes sure that an embedded server with a worker runs, and lets this command use
-// it. The server ends by itself when the last command that uses it has left, however that
+// dev is what a command with -dev uses: an embedded Temporal with a worker, or the Temporal
+// that runs on this machine already, with a worker if none polls there.
+type dev struct {
+	app *app
+	// dir is where everything is kept; program is weft-devserver, once it is needed.
+	dir, program string
+	// held are the locks that keep what is used alive.
+	held []*os.File
+	// embedded says that the Temporal is ours; helped, that a worker of ours is.
+	embedded, helped bool
+}
+
+// joinDev makes sure that there are a Temporal and a worker, and lets this command use them.
+// What was started ends by itself when the last command that uses it has left, however that
 // ends: each holds a shared lock on one file for as long as it lives.
 func (a *app) joinDev(ctx context.Context) (leave func(), err error) {
-	nothing := func() {}
-	dir, err := a.stateDir()
-	if err != nil {
-		return nothing, err
+	d := &dev{app: a}
+	leave = func() {
+		for _, f := range d.held {
+			f.Close()
+		}
 	}
-	path, err := findDevServer(a.env)
-	if err != nil {
-		return nothing, err
+	if d.dir, err = a.stateDir(); err != nil {
+		return leave, err
 	}
-	held, err := shareLock(ctx, filepath.Join(dir, "users"))
+	cfg, err := config.Load(a.settings())
 	if err != nil {
-		return nothing, err
+		return leave, err
 	}
-	leave = func() { held.Close() }
-	address, err := a.devAddress(ctx, dir, path)
+	t, err := d.running(ctx, cfg)
 	if err != nil {
-		leave()
-		return nothing, err
+		return leave, err
+	}
+	if t == nil {
+		if t, err = d.serve(ctx); err != nil {
+			return leave, err
+		}
+	}
+	defer t.Client.Close()
+	a.dev = d
+	return leave, d.ensureWorker(ctx, t, cfg.TaskQueue)
+}
+
+// dialPatience is how long a Temporal that runs already has to answer.
+const dialPatience = 3 * time.Second
+
+// running connects to the Temporal that Temporal's own settings name, if it answers and is
+// on this machine. A worker for another one would be a laptop that runs the flows of others.
+func (d *dev) running(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
+	address, err := cfg.TemporalAddress()
+	if err != nil {
+		return nil, err
+	}
+	if !config.Loopback(address) {
+		d.app.say("dev: the Temporal at %s is not on this machine; using an embedded one", clean(address, 200))
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialPatience)
+	defer cancel()
+	t, err := d.app.connect(ctx, cfg)
+	var none *config.Unreachable
+	switch {
+	case errors.As(err, &none):
+		return nil, nil
+	case err == nil:
+		d.app.say("dev: using the Temporal at %s, namespace %s", t.Address, t.Namespace)
+	}
+	return t, err
+}
+
+// serve joins the embedded server, which is started if it does not run.
+func (d *dev) serve(ctx context.Context) (*config.Temporal, error) {
+	a := d.app
+	held, err := shareLock(ctx, filepath.Join(d.dir, "users"))
+	if err != nil {
+		return nil, err
+	}
+	d.held, d.embedded = append(d.held, held), true
+	address, err := d.address(ctx)
+	if err != nil {
+		return nil, err
 	}
 	a.env = overlay{a.env, map[string]string{"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": "default", "TEMPORAL_API_KEY": "",
-		"WEFT_STORE_DIR": readReady(filepath.Join(dir, "ready.json")).Store,
-		"TEMPORAL_TLS":   "false", "TEMPORAL_PROFILE": "", "TEMPORAL_CONFIG_FILE": filepath.Join(dir, "no-temporal.toml")}}
-	return leave, nil
+		"WEFT_STORE_DIR": readReady(filepath.Join(d.dir, "ready.json")).Store,
+		"TEMPORAL_TLS":   "false", "TEMPORAL_PROFILE": "", "TEMPORAL_CONFIG_FILE": filepath.Join(d.dir, "no-temporal.toml")}}
+	cfg, err := config.Load(a.settings())
+	if err != nil {
+		return nil, err
+	}
+	return a.connect(ctx, cfg)
 }
 
 // stateDir is where the embedded server keeps its data.
@@ -98,186 +159,17 @@ func (a *app) stateDir() (string, error) {
 	return dir, nil
 }
 
-// findDevServer looks beside this program and then in PATH.
-func findDevServer(env config.Env) (string, error) {
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), devServer)
-		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			return path, nil
-		}
-	}
-	dirs, _ := env.LookupEnv("PATH")
-	for _, dir := range filepath.SplitList(dirs) {
-		path := filepath.Join(dir, devServer)
-		if info, err := os.Stat(path); err == nil && filepath.IsAbs(dir) && info.Mode()&0o111 != 0 && !info.IsDir() {
-			return path, nil
-		}
-	}
-	return "", bad("-dev runs %s, which is neither beside starter nor in PATH; build it with: make build", devServer)
-}
-
-// devAddress is where the embedded server is; it is started if it is not there.
-func (a *app) devAddress(ctx context.Context, dir, path string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, devPatience)
-	defer cancel()
-	ready := filepath.Join(dir, "ready.json")
-	// Two commands may get here at once: one starts the server, the other finds it then.
-	starting, err := ownLock(ctx, filepath.Join(dir, "starting"))
-	if err != nil {
-		return "", err
-	}
-	defer starting.Close()
-	switch address, err := runningDev(ctx, dir, ready); {
-	case err != nil:
-		return "", err
-	case address != "":
-		a.say("dev: using the embedded Temporal at %s", address)
-		return address, nil
-	}
-	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("prepare the embedded Temporal: %w", err)
-	}
-	log := filepath.Join(dir, "devserver.log")
-	ended, err := a.startDev(dir, path, ready, log)
-	if err != nil {
-		return "", err
-	}
-	for {
-		if address := answering(ready); address != "" {
-			a.say("dev: started an embedded Temporal at %s with a worker; data and log in %s", address, dir)
-			return address, nil
-		}
-		select {
-		case <-ended:
-			return "", fmt.Errorf("the embedded Temporal ended before it was ready: %s; all of it is in %s", lastLine(log), log)
-		case <-ctx.Done():
-			return "", fmt.Errorf("the embedded Temporal did not answer within %v; its log is %s", devPatience, log)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// runningDev is the address of a server that runs, or "" where none does. The file alone
-// does not tell: a server that was killed leaves it.
-func runningDev(ctx context.Context, dir, ready string) (string, error) {
-	free, err := lock(filepath.Join(dir, "temporal.db.lock"), true)
-	if err == nil {
-		free.Close()
-		return "", nil
-	}
-	for errors.Is(err, errLocked) {
-		if address := answering(ready); address != "" {
-			return address, nil
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("another weft-devserver has the data in %s but does not answer; stop it", dir)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return "", err
-}
-
-// startDev starts the server in a session of its own, so that Ctrl-C does not reach it.
-func (a *app) startDev(dir, path, ready, log string) (ended chan struct{}, err error) {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("write the log of the embedded Temporal: %w", err)
-	}
-	defer out.Close()
-	args := []string{"-db", filepath.Join(dir, "temporal.db"), "-port", "0", "-ui-port", "-1", "-ready-file", ready, "-users", filepath.Join(dir, "users")}
-	if a.flags.config != "" {
-		args = append(args, "-config", a.flags.config)
-	}
-	cmd := exec.Command(path, args...)
-	cmd.Env = a.env.Environ()
-	if a.flags.taskQueue != "" {
-		cmd.Env = append(cmd.Env, "WEFT_TASK_QUEUE="+a.flags.taskQueue)
-	}
-	cmd.Stdout, cmd.Stderr = out, out
-	aside(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the embedded Temporal: %w", err)
-	}
-	ended = make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(ended)
-	}()
-	return ended, nil
-}
-
-// readyDev is what the embedded server says of itself: where it is, and where its worker
-// keeps large payloads.
-type readyDev struct {
-	Address string `json:"address"`
-	Store   string `json:"store"`
-}
-
-// readReady reads a ready file; one that is not there or cannot be read says nothing.
-func readReady(file string) (ready readyDev) {
-	raw, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(raw, &ready) != nil {
-		return readyDev{}
-	}
-	return ready
-}
-
-// answering is the address in a ready file, if something listens there.
-func answering(file string) string {
-	ready := readReady(file)
-	if ready.Address == "" {
-		return ""
-	}
-	c, err := net.DialTimeout("tcp", ready.Address, time.Second)
-	if err != nil {
-		return ""
-	}
-	c.Close()
-	return ready.Address
-}
-
-// lastLine is the end of a log, for a message.
-func lastLine(file string) string {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return "it left no log"
-	}
-	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	return clean(lines[len(lines)-1], 500)
-}
-
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
-	if a.flags.dev {
-		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; go on with: starter -dev follow " + quoted(id)
+	again := "starter -dev follow " + quoted(id)
+	if a.flags.config != "" {
+		again = fmt.Sprintf("starter -dev -config %s follow %s", quoted(a.flags.config), quoted(id))
+	}
+	switch {
+	case a.dev != nil && a.dev.embedded:
+		return "detached; the embedded Temporal ends with the last command that uses it: then the run is paused; go on with: " + again
+	case a.dev != nil && a.dev.helped:
+		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; go on with: " + again
 	}
 	return "detached; the run goes on; follow it with: starter follow " + quoted(id)
-}
-
-// errLocked is what a lock says that another process has.
-var errLocked = errors.New("locked by another process")
-
-// await tries to lock until it can.
-func await(ctx context.Context, lock func() (*os.File, error)) (*os.File, error) {
-	for {
-		f, err := lock()
-		if !errors.Is(err, errLocked) {
-			return f, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// shareLock waits while a server that is about to end has the file.
-func shareLock(ctx context.Context, file string) (*os.File, error) {
-	return await(ctx, func() (*os.File, error) { return lock(file, false) })
-}
-
-func ownLock(ctx context.Context, file string) (*os.File, error) {
-	return await(ctx, func() (*os.File, error) { return lock(file, true) })
 }

@@ -53,9 +53,9 @@ func freed(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // devserver starts a server with a worker that has no model but the scripted one.
-func devserver(t *testing.T, path string) string {
+func devserver(t *testing.T, path string, flags ...string) string {
 	t.Helper()
-	cmd := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0")
+	cmd := exec.Command(path, append([]string{"-db", ":memory:", "-port", "0", "-ui-port", "0"}, flags...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()

@@ -78,14 +78,14 @@ func (a *app) filter(ctx context.Context, t *config.Temporal) (*filter, error) {
 		return nil, bad("-status waiting needs the search attribute %s, which namespace %q does not have; add it with: %s",
 			contract.AttributeStatus, t.Namespace, activities.RegisterCommand(t.Namespace, contract.AttributeStatus))
 	}
-	if f.name != "" && plainWord(f.name) && slices.Contains(state.Registered, contract.AttributeName) {
+	if f.name != "" && isWord(f.name) && slices.Contains(state.Registered, contract.AttributeName) {
 		f.query += ` AND (` + contract.AttributeName + ` = "` + f.name + `" OR ` + contract.AttributeName + ` IS NULL)`
 	}
 	return f, nil
 }
 
-// plainWord says that a query can hold the text: Temporal's query language has escapes, but
+// isWord says that a query can hold the text: Temporal's query language has escapes, but
 // the server takes what is escaped for another text.
-func plainWord(s string) bool {
+func isWord(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '"' || r == '\'' || r == '\\' })
 }

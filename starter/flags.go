@@ -14,12 +14,16 @@ import (
 // flags are those of all commands; each command says which it understands.
 type flags struct {
 	flow, input, script, model string
+	inputJSON, params, state   string
+	param                      manyTexts
+	components, component      manyTexts
 	dialect, profile           string
 	id, taskQueue, config      string
 	output, reason             string
 	name, status               string
 	maxSteps, limit            int
-	detach, all, dev, help     bool
+	detach, all, dev, svg      bool
+	help                       bool
 	hasInput                   bool
 }
 
@@ -28,10 +32,17 @@ const (
 	outputText  = "text"
 	outputJSON  = "json"
 	outputLines = "jsonl"
+	outputSARIF = "sarif"
 )
 
-// outputs are all of them.
-var outputs = []string{outputText, outputJSON, outputLines}
+// outputs are those of most commands; ownOutputs, by its label, those of a command that has
+// others.
+var (
+	outputs    = []string{outputText, outputJSON, outputLines}
+	ownOutputs = map[string][]string{
+		"validate": {outputText, outputJSON, outputSARIF},
+	}
+)
 
 // asJSON says that programs read standard output.
 func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
@@ -42,6 +53,12 @@ func (f *flags) set() *flag.FlagSet {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&f.flow, "flow", "", "the flow's `FILE`, - for standard input")
 	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
+	fs.StringVar(&f.inputJSON, "input-json", "", "the run's input as JSON: `JSON`, @FILE, or - for standard input")
+	fs.Var(&f.param, "param", "an input that the flow declares: `KEY=TEXT` or KEY:=JSON; may be repeated")
+	fs.StringVar(&f.params, "params", "", "an object with inputs that the flow declares: `JSON`, @FILE, or -")
+	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")
+	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
+	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
 	fs.StringVar(&f.model, "model", "", "`provider/model` for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
@@ -51,12 +68,13 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
-	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too")
+	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too; of validate: sarif")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
 	fs.StringVar(&f.name, "name", "", "list runs of the flow with this `NAME` alone")
 	fs.StringVar(&f.status, "status", "", "list runs with this `STATUS` alone: "+strings.Join(statusNames(), ", "))
 	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
+	fs.BoolVar(&f.svg, "svg", false, "draw an SVG picture instead of Mermaid")
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
@@ -88,8 +106,6 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 	})
 	switch {
-	case !slices.Contains(outputs, f.output):
-		return nil, nil, bad("-output is %q, want text, json or jsonl", f.output)
 	case f.status != "" && !slices.Contains(statusNames(), f.status):
 		return nil, nil, bad("-status is %q, want one of %s", f.status, strings.Join(statusNames(), ", "))
 	case f.limit < 0:

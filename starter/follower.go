@@ -67,7 +67,10 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	defer stop()
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go f.watch(watching)
+	go func() {
+		defer f.app.caught()
+		f.watch(watching)
+	}()
 	root := newTrack(f.id, f.run, "")
 	err := f.read(ctx, root)
 	unwatch()
@@ -139,6 +142,7 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 		f.mu.Lock()
 		delete(f.shown, "away")
 		delete(f.shown, "no worker")
+		delete(f.shown, "stuck "+t.id)
 		t.changed = time.Now()
 		f.event(t, event)
 		f.mu.Unlock()
@@ -151,8 +155,11 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryEvent) {
 	if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
 		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), childLabel(t.label, s))
+		f.mu.Lock()
 		t.children[s.GetInitiatedEventId()] = child
+		f.mu.Unlock()
 		go func() {
+			defer f.app.caught()
 			defer close(child.done)
 			if err := f.read(ctx, child); err != nil && ctx.Err() == nil {
 				f.once("lost "+child.id, "%s cannot be followed: %v", clean(child.id, 200), err)

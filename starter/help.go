@@ -28,8 +28,15 @@ per event.
 
 Ctrl-C detaches: the run goes on.
 
--dev needs no Temporal: it runs weft-devserver, which is beside starter or in PATH, with
-a worker, for as long as any command with -dev uses it. The data stay in
+-input is text. -input-json is JSON: a flow that declares inputs takes an object, any
+other flow the string as its text, or other JSON in its compact form. -param KEY=TEXT,
+-param KEY:=JSON and -params @FILE give single inputs that the flow declares. -state
+gives values that the nodes share from the start.
+
+-dev needs no Temporal of one's own. Where one answers on this machine, as make dev
+leaves it, it is used, and a worker is started if none polls. Else weft-devserver is
+run, with a worker: it is beside starter or in PATH, or is built where starter is in a
+checkout. Both live for as long as any command with -dev uses them. The data stay in
 $XDG_STATE_HOME/weft (~/.local/state/weft). When the last such command ends, also by
 Ctrl-C, open runs are paused; starter -dev follow ID goes on with one.
 
@@ -38,6 +45,8 @@ text and remedy of the failure. -output jsonl prints an object per event before 
 events have the field "event", the last object has "status".`,
 		examples: `# start a run, with the input from a file
 starter -flow triage.json -input @ticket.txt
+# typed input, and a value for the nodes
+starter -flow triage.json -input-json @ticket.json -state @customer.json
 # without a model: the answers come from a script
 starter -flow triage.json -input hello -model script -script triage.script
 # without a Temporal of one's own
@@ -48,15 +57,31 @@ starter result ticket-17 -output json`,
 	},
 	"validate": {
 		about: `Every diagnostic of every file is printed, as file:line:column. The exit code is 2 if
-one of them is an error. - is standard input. No server is needed.`,
-		examples: `# check all flows of a folder as authors write them
+one of them is an error. - is standard input. Of a folder and all below it, files that
+end in .json, .yaml or .yml are read; those that no dialect recognises are named and
+skipped, hidden ones left out. No server is needed.
+
+-output json prints one object: "files", each with its diagnostics, and how many are
+"wrong". -output sarif prints SARIF 2.1.0, which editors and code hosts read.`,
+		examples: `# check two flows as authors write them
 starter validate flows/triage.json flows/refund.json
+# check all flows of a folder, for a code host
+starter validate flows -output sarif > flows.sarif
 # hold a flow to its dialect's specification
 starter validate -profile strict triage.json`,
 	},
 	"graph": {
-		about:    "The drawing goes to standard output, as Mermaid, which many Markdown viewers show.",
-		examples: "# draw a flow\nstarter graph triage.json",
+		about: `The drawing goes to standard output: as Mermaid, which many Markdown viewers show, or
+with -svg as a picture. With -id it is the flow of a run, and each node says how far
+the run has come with it: running, waiting, done, failed, stopped, not reached. Of a
+branch under way, its first node is the one that runs. A worker answers; where none
+does, the history of a run that has ended.`,
+		examples: `# draw a flow
+starter graph triage.json
+# as a picture
+starter graph triage.json -svg > triage.svg
+# how far has a run come?
+starter graph -id triage-k3v9x0aa -svg > run.svg`,
 	},
 	"list": {
 		about: `The columns are the run's id, the flow's name, the status, the start and how long the
@@ -134,7 +159,7 @@ starter completion fish > ~/.config/fish/completions/starter.fish`,
 }
 
 const exitCodes = `exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
-            4 cancelled or terminated, 130 detached by Ctrl-C`
+            4 cancelled or terminated, 70 a defect of starter, 130 detached by Ctrl-C`
 
 // help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {

@@ -61,7 +61,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote} {
 		want = append(want, "`"+e+"`")
 	}
-	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDetached} {
+	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDefect, exitDetached} {
 		want = append(want, fmt.Sprintf("| %d |", code))
 	}
 	for _, w := range want {
@@ -83,6 +83,7 @@ func TestBashCompletes(t *testing.T) {
 		"a command's own flags":      {"starter terminate -r", "-reason"},
 		"no other command's flags":   {"starter terminate -flo", ""},
 		"values of -output":          {"starter result x -output j", "json jsonl"},
+		"a command's own values":     {"starter validate x -output s", "sarif"},
 		"also with two dashes":       {"starter result x --output t", "text"},
 		"files where one is wanted":  {"starter -flow ./completion.b", "./completion.bash"},
 		"files of validate":          {"starter validate ./completion.z", "./completion.zsh"},

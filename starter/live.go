@@ -35,6 +35,10 @@ type live struct {
 	height int
 	dirty  bool
 	drawn  time.Time
+	// total is how many nodes there are to run, 0 where nobody knows; done are those that
+	// have run.
+	total total
+	done  map[string]bool
 
 	stop, stopped chan struct{}
 }
@@ -70,12 +74,13 @@ func terminal(w io.Writer) bool {
 
 func newLive(a *app) *live {
 	plain, _ := a.env.LookupEnv("NO_COLOR")
-	l := &live{app: a, colour: plain == "", now: time.Now, stop: make(chan struct{}), stopped: make(chan struct{})}
+	l := &live{app: a, colour: plain == "", now: time.Now, done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go l.keepDrawing()
 	return l
 }
 
 func (l *live) keepDrawing() {
+	defer l.app.caught()
 	defer close(l.stopped)
 	ticker := time.NewTicker(drawEvery)
 	defer ticker.Stop()
@@ -106,6 +111,16 @@ func (l *live) tell(n notice) {
 		return
 	}
 	l.row(n).take(n)
+	if node, _, _ := cutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
+		l.done[node] = true
+	}
+}
+
+// count notes how many nodes there are to run.
+func (l *live) count(t total) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total = t
 }
 
 // row is the row of an execution; a node that starts again gets another.
@@ -191,12 +206,23 @@ func (l *live) table() []string {
 			lines = append(lines, l.line(r))
 		}
 	}
-	total := fmt.Sprintf("  %d executions", len(l.rows))
+	total := fmt.Sprintf("  %s%d executions", l.bar(), len(l.rows))
 	if shown := len(lines); shown < len(l.rows) {
 		total += fmt.Sprintf(", %d shown", shown)
 	}
 	return append(lines, l.paint("2", fmt.Sprintf("%s, %d model calls, %d+%d tokens, %s", total, calls, input, output,
 		span(l.now().Sub(l.rows[0].from).Seconds()))))
+}
+
+// bar is how much is done, or "" where nobody knows of how much.
+func (l *live) bar() string {
+	switch {
+	case l.total.nodes == 0:
+		return ""
+	case l.total.atMost:
+		return fmt.Sprintf("%s %d of at most %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.nodes)
+	}
+	return fmt.Sprintf("%s %d of %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.nodes)
 }
 
 func (l *live) line(r *row) string {

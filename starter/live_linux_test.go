@@ -11,11 +11,14 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // mapEnv is an environment of its own.
@@ -47,10 +50,16 @@ func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 }
 
 // watchOn follows a run on a terminal and gives all that the terminal got.
-func watchOn(t *testing.T, env mapEnv) string {
+func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	t.Helper()
 	master, slave := pseudoTerminal(t)
 	h := &history{t: t, begin: time.Now().Add(-3 * time.Second)}
+	if flow != nil {
+		h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
+			e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
+				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})}}
+		})
+	}
 	h.call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "search"))
 	s := h.scheduled("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search"})
 	h.started(s, 2, rateLimited)
@@ -86,7 +95,7 @@ func watchOn(t *testing.T, env mapEnv) string {
 }
 
 func TestTableOnATerminal(t *testing.T) {
-	got := watchOn(t, mapEnv{"TERM": "xterm"})
+	got := watchOn(t, mapEnv{"TERM": "xterm"}, nil)
 	frames := strings.Split(got, "\x1b[J")
 	last := frames[len(frames)-1]
 	for _, want := range []string{
@@ -106,12 +115,47 @@ func TestTableOnATerminal(t *testing.T) {
 	}
 }
 
+// chain is a flow whose nodes follow one another, with edges of its own behind them.
+func chain(nodes string, more ...plan.Edge) *plan.Flow {
+	f, last := &plan.Flow{}, plan.Start
+	for _, id := range strings.Fields(nodes) {
+		f.Nodes = append(f.Nodes, plan.Node{ID: id, Name: id})
+		f.Edges = append(f.Edges, plan.Edge{From: last, To: id})
+		last = id
+	}
+	f.Edges = append(append(f.Edges, plan.Edge{From: last, To: plan.End}), more...)
+	return f
+}
+
+// Where the flow tells how many nodes there are, a bar says how many of them have run.
+func TestBarOnATerminal(t *testing.T) {
+	tests := map[string]struct {
+		flow *plan.Flow
+		want string
+	}{
+		"a chain":           {flow: chain("find tell"), want: "  ██████████░░░░░░░░░░ 1 of 2 nodes, 2 executions, "},
+		"with a condition":  {flow: chain("find tell more", plan.Edge{From: "find", To: "more", Question: "Is it late?"}), want: "  ██████░░░░░░░░░░░░░░ 1 of at most 3 nodes, 2 executions, "},
+		"with a loop":       {flow: chain("find tell", plan.Edge{From: "tell", To: "find", Question: "Again?"}), want: "  2 executions, "},
+		"with a lone node":  {flow: &plan.Flow{Nodes: append(chain("find").Nodes, plan.Node{ID: "lone"}), Edges: chain("find").Edges}, want: "  ████████████████████ 1 of 1 nodes, 2 executions, "},
+		"a flow of nothing": {flow: &plan.Flow{}, want: "  2 executions, "},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, tc.flow)
+			frames := strings.Split(got, "\x1b[J")
+			if !strings.Contains(frames[len(frames)-1], tc.want) {
+				t.Errorf("the last table has no %q:\n%q", tc.want, frames[len(frames)-1])
+			}
+		})
+	}
+}
+
 func TestTerminalsThatWantLess(t *testing.T) {
-	if got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}); strings.Contains(got, "m✓") || !strings.Contains(got, "✓ find#1") {
+	if got := watchOn(t, mapEnv{"TERM": "xterm", "NO_COLOR": "1"}, nil); strings.Contains(got, "m✓") || !strings.Contains(got, "✓ find#1") {
 		t.Errorf("with NO_COLOR the terminal got %q", got)
 	}
 	for name, env := range map[string]mapEnv{"dumb": {"TERM": "dumb"}, "CI": {"TERM": "xterm", "CI": "true"}, "none": {}} {
-		if got := watchOn(t, env); strings.Contains(got, "\x1b[") || !strings.Contains(got, "0.0s  find#1                    started") {
+		if got := watchOn(t, env, nil); strings.Contains(got, "\x1b[") || !strings.Contains(got, "0.0s  find#1                    started") {
 			t.Errorf("on a terminal that is %s: %q", name, got)
 		}
 	}
@@ -120,7 +164,7 @@ func TestTerminalsThatWantLess(t *testing.T) {
 // A long run shows what runs and the last of what has ended, never more than fits.
 func TestTableIsBounded(t *testing.T) {
 	now := time.Now()
-	l := &live{now: func() time.Time { return now }}
+	l := &live{now: func() time.Time { return now }, done: map[string]bool{}}
 	for i := range 100 {
 		n := notice{Node: fmt.Sprintf("n#%d", i), Time: now}
 		n.Event = eventStarted

@@ -31,12 +31,15 @@ const (
 	exitNoTemporal = 3
 	// exitCancelled: the run was cancelled or terminated.
 	exitCancelled = 4
+	// exitDefect: starter itself is wrong; what to report has been printed.
+	exitDefect = 70
 	// exitDetached: Ctrl-C; the run goes on.
 	exitDetached = 130
 )
 
 func main() {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit}
+	defer a.caught()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
@@ -46,6 +49,11 @@ type app struct {
 	stdout, stderr io.Writer
 	env            config.Env
 	flags          flags
+	// args are the command line's, for the report of a defect; quit ends the process.
+	args []string
+	// dev is what -dev has joined, or nil.
+	dev  *dev
+	quit func(code int)
 }
 
 // badInput is an error of what the caller gave.
@@ -64,6 +72,7 @@ func (c coded) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 // run picks and runs a command and gives the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.args = args
 	out := &checked{Writer: a.stdout}
 	a.stdout = out
 	code := a.command(ctx, args)
@@ -91,7 +100,7 @@ func (c *checked) Write(p []byte) (int, error) {
 
 func (a *app) command(ctx context.Context, args []string) int {
 	cmd, rest, err := a.parse(args)
-	if err == nil && a.flags.dev && cmd != nil {
+	if err == nil && a.flags.dev && cmd != nil && a.needsTemporal(cmd) {
 		leave, devErr := a.joinDev(ctx)
 		defer leave()
 		err = devErr
@@ -101,6 +110,9 @@ func (a *app) command(ctx context.Context, args []string) int {
 	}
 	return a.exit(err)
 }
+
+// needsTemporal says whether a command that can do so works with a run this time.
+func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
 
 // exit prints an error, unless that is done, and gives its code.
 func (a *app) exit(err error) int {
@@ -131,13 +143,18 @@ func (a *app) exit(err error) int {
 // say prints a line for people.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
 
-// load reads the configuration with the flags that override it.
-func (a *app) load() (*config.Config, error) {
+// settings says where settings come from.
+func (a *app) settings() config.Options {
 	o := config.Options{File: a.flags.config, Env: a.env, Flags: map[string]string{}}
 	if a.flags.taskQueue != "" {
 		o.Flags["task_queue"] = a.flags.taskQueue
 	}
-	cfg, err := config.Load(o)
+	return o
+}
+
+// load reads the configuration with the flags that override it.
+func (a *app) load() (*config.Config, error) {
+	cfg, err := config.Load(a.settings())
 	if err != nil {
 		return nil, err
 	}

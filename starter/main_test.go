@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"starter": main})
+	testscript.Main(m, map[string]func(){"starter": main, "starter-panics": panics})
 }
 
 // TestScripts runs testdata/script: each is a command line with what it must print. UPDATE=1

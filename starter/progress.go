@@ -25,6 +25,8 @@ type track struct {
 	children map[int64]*track
 	changed  time.Time
 	done     chan struct{}
+	// broken is why the last workflow task failed that did, and remedy what to do.
+	broken, remedy string
 }
 
 func newTrack(id, run, label string) *track {
@@ -51,6 +53,7 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 	if f.begin.IsZero() {
 		f.begin = at
 	}
+	f.begun(t, e.GetWorkflowExecutionStartedEventAttributes())
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		f.scheduled(t, e.GetEventId(), at, e.GetActivityTaskScheduledEventAttributes())
@@ -72,8 +75,7 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		s := e.GetWorkflowTaskFailedEventAttributes()
-		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", failureText(s.GetFailure()))
+		f.broke(t, at, e.GetWorkflowTaskFailedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if t.id == f.id {
 			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
@@ -82,6 +84,12 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
 		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
 	}
+}
+
+// broke says that a worker could not go on, and notes why in case it goes on so.
+func (f *follower) broke(t *track, at time.Time, s *historypb.WorkflowTaskFailedEventAttributes) {
+	t.broken, t.remedy = failureText(s.GetFailure()), brokenRemedy(s.GetCause(), s.GetFailure().GetMessage())
+	f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
 }
 
 // tell reports something with its text. The caller holds f.mu.
@@ -149,8 +157,11 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 	switch c.kind {
 	case contract.ActivityPrepare:
 		var out contract.PrepareResult
-		if decode(result, &out) && out.Model != "" && t.id == f.id {
-			f.model(out.Model)
+		if decode(result, &out) && t.id == f.id {
+			f.plan(out.Plan)
+			if out.Model != "" {
+				f.model(out.Model)
+			}
 		}
 		for _, w := range out.Warnings {
 			f.tell(notice{Event: eventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))

@@ -52,9 +52,16 @@ func cause(err error) error {
 	return err
 }
 
-// compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed,
-// where one is an error.
-func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, error) {
+// examined is a flow's document and what was found in it. The result is nil if and only if
+// a diagnostic is an error.
+type examined struct {
+	data  []byte
+	res   *specadapter.Result
+	diags []source.Diagnostic
+}
+
+// examine reads a flow. It prints nothing.
+func (a *app) examine(cfg *config.Config, file string) (*examined, error) {
 	data, err := a.readFile("the flow", file)
 	if err != nil {
 		return nil, err
@@ -63,23 +70,35 @@ func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, err
 	if file == "-" {
 		name = "stdin"
 	}
-	res, diags := specadapter.Load(name, data, cfg.Reading(a.flags.dialect, a.flags.profile))
-	for _, d := range diags {
+	o := cfg.Reading(a.flags.dialect, a.flags.profile)
+	if err := a.readComponents(&o); err != nil {
+		return nil, err
+	}
+	e := &examined{data: data}
+	e.res, e.diags = specadapter.Load(name, data, o)
+	return e, nil
+}
+
+// compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed,
+// where one is an error.
+func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, error) {
+	e, err := a.examine(cfg, file)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range e.diags {
 		a.say("%s", d)
 	}
-	if res == nil {
+	if e.res == nil {
 		return nil, coded(exitBadInput)
 	}
-	return res, nil
+	return e.res, nil
 }
 
 // readInput gives the text for the flow.
 func (a *app) readInput() (string, error) {
 	text := a.flags.input
 	if name, ok := strings.CutPrefix(text, "@"); ok || text == "-" {
-		if text == "-" && a.flags.flow == "-" {
-			return "", bad("-flow and -input are both standard input; name a file for one of them")
-		}
 		if ok && name == "" {
 			return "", bad("-input is @ without a file; write @FILE")
 		}

@@ -47,6 +47,11 @@ func (a *app) follow(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
+	if a.dev != nil && about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if err := a.dev.ensureWorker(ctx, temporal, about.queue); err != nil {
+			return err
+		}
+	}
 	f := a.newFollower(temporal, args[0], about.run)
 	f.queue = about.queue
 	return f.toTheEnd(ctx)

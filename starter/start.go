@@ -88,7 +88,11 @@ func (a *app) detached(id string) {
 // what is wrong with the rest.
 func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 	res, flowErr := a.compile(cfg, a.flags.flow)
-	text, inputErr := a.readInput()
+	dialect := ""
+	if res != nil {
+		dialect = res.Flow.Dialect
+	}
+	given, inputErr := a.readGiven(dialect)
 	script, scriptErr := a.readScript()
 	model, modelErr := a.chooseModel()
 	if err := errors.Join(inputErr, scriptErr, modelErr); err != nil {
@@ -98,7 +102,8 @@ func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 		return nil, "", flowErr
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: text, Model: model, Script: script, MaxSteps: a.flags.maxSteps,
+		V: contract.Version, Input: given.text, Params: given.params, State: given.state,
+		Model: model, Script: script, MaxSteps: a.flags.maxSteps,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)
@@ -106,8 +111,8 @@ func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 		return nil, "", bad("encode the run's input: %v", err)
 	}
 	if len(encoded) > maxInput {
-		return nil, "", bad("the run's input is %d bytes with flow, text (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
-			len(encoded), len(text), len(script), maxInput)
+		return nil, "", bad("the run's input is %d bytes with flow, input (%d) and script (%d), at most %d can be sent through Temporal; shorten the largest",
+			len(encoded), len(given.text)+len(given.params), len(script), maxInput)
 	}
 	return in, res.Flow.Name, nil
 }

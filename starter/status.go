@@ -21,24 +21,12 @@ func (a *app) status(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	closed := about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	st := &contract.Status{}
-	err = ask(ctx, temporal, args[0], about, contract.QueryStatus, st)
-	var silent *noAnswer
-	switch {
-	case errors.As(err, &silent) && closed:
-		kept, broken := readArchive(ctx, temporal.Client, args[0], about.run)
-		if broken != nil {
-			return broken
-		}
-		st = kept.status()
-		a.say("no worker answers for the run; this is from its history")
-	case err != nil:
+	st, kept, err := standing(ctx, temporal, args[0], about)
+	if err != nil {
 		return err
 	}
-	if closed {
-		// A run that was terminated could not notice it.
-		st.Status = statusName(about.status)
+	if kept != nil {
+		a.say("no worker answers for the run; this is from its history")
 	}
 	if a.flags.asJSON() {
 		a.object(st)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -44,7 +45,8 @@ func (f *follower) quiet() []*track {
 	defer f.mu.Unlock()
 	var out []*track
 	for _, t := range f.tracks {
-		if time.Since(t.changed) > quiet && (len(t.calls) > 0 || t.id == f.id) && len(out) < maxAsked {
+		// One with children alone waits for them: they are looked at themselves.
+		if time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.id) && len(out) < maxAsked {
 			out = append(out, t)
 		}
 	}
@@ -61,7 +63,10 @@ func (f *follower) look(ctx context.Context, t *track) {
 	}
 	now := time.Now()
 	waits := false
-	if task := d.GetPendingWorkflowTask(); task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED {
+	switch task := d.GetPendingWorkflowTask(); {
+	case task.GetAttempt() > 1:
+		f.stuck(t, task.GetAttempt()-1)
+	case task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
 		waits = now.Sub(task.GetScheduledTime().AsTime()) > unclaimed
 	}
 	for _, p := range d.GetPendingActivities() {
@@ -92,6 +97,30 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 		f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
 			"%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
 	}
+}
+
+// stuck says that a run's workflow tasks fail, why, and what to do: once until something
+// happens again. Temporal tries such a task for ever.
+func (f *follower) stuck(t *track, failed int32) {
+	f.mu.Lock()
+	why, remedy := t.broken, t.remedy
+	f.mu.Unlock()
+	if why == "" {
+		why, remedy = "the worker gave no answer in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
+	}
+	f.once("stuck "+t.id, "%s cannot go on: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
+		clean(t.id, 200), failed, f.queue, f.temporal.Namespace, f.temporal.Address, why, remedy)
+}
+
+// brokenRemedy is what to do about workflow tasks that fail.
+func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
+	switch {
+	case cause == enumspb.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
+		return "start workers of the build that began the run, and stop the others"
+	case strings.Contains(text, "unable to find workflow type"):
+		return "the workers of this task queue are none of Weft's: choose another with -task-queue, or start bin/worker"
+	}
+	return "look into the worker's log; start workers of the build that began the run, or terminate it with: starter terminate"
 }
 
 // unclaimed says that no worker takes tasks, once until something happens again.

@@ -144,6 +144,9 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
+	if err := f.inputs(in); err != nil {
+		return err
+	}
 	f.introduce(ctx)
 	first, err := f.accept(in)
 	if err != nil {
@@ -239,6 +242,16 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 		v.Publish = &contract.Publish{Attributes: start.Attributes}
 	}
 	return v
+}
+
+// inputs refuses params that the flow does not declare.
+func (f *flowRun) inputs(in *contract.RunInput) error {
+	if p := string(in.Params); p == "" || p == "null" {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest,
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+		Remedy: "give the text with input, and values for the nodes with state"}
 }
 
 // maxInline is the size up to which something that history has already is sent again, so

@@ -57,6 +57,12 @@ type RunInput struct {
 	Flow FlowRef `json:"flow"`
 	// Input is the text given to the flow.
 	Input string `json:"input,omitempty"`
+	// Params is a JSON object with the inputs that the flow declares, in the client's order.
+	// A flow that declares none is refused with any.
+	Params json.RawMessage `json:"params,omitempty"`
+	// Components and ComponentIDs are Flow's, where a client writes them beside it.
+	Components   []Document    `json:"components,omitempty"`
+	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
 	// State holds keys that the state has from the start.
 	State map[string]json.RawMessage `json:"state,omitempty"`
 	// History is the conversation before this run, as get_chat_history returns it.
@@ -104,6 +110,26 @@ type FlowRef struct {
 	Plan *plan.Flow `json:"plan,omitempty"`
 	// Source is where Plan's parts were written.
 	Source *plan.Source `json:"source,omitempty"`
+	// Components are documents with components that Text refers to by their ids. Only
+	// dialects that know such references take any.
+	Components []Document `json:"components,omitempty"`
+	// ComponentIDs say which component of which of Components stands for an id.
+	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+}
+
+// Document is a text beside a flow's own.
+type Document struct {
+	// Name is the file name of Text, for messages and to choose the parser.
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// ComponentID says that the component under Key, in the document Name of
+// [FlowRef.Components], is what a flow's document means by ID.
+type ComponentID struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Key  string `json:"key"`
 }
 
 // ChatMessage is one message of the conversation before a run.

@@ -88,6 +88,10 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 	if err := in.check(); err != nil {
 		return nil, bad(err)
 	}
+	if len(in.Components) > 0 || len(in.ComponentIDs) > 0 {
+		in.Flow.Components, in.Flow.ComponentIDs = in.Components, in.ComponentIDs
+		in.Components, in.ComponentIDs = nil, nil
+	}
 	return &in, nil
 }
 
@@ -109,6 +113,17 @@ func (in *RunInput) check() error {
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
+	if err := in.checkComponents(); err != nil {
+		return err
+	}
+	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
+		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
+	}
+	return in.checkHistory()
+}
+
+// checkHistory refuses messages in a role that nobody has.
+func (in *RunInput) checkHistory() error {
 	for i, m := range in.History {
 		if m.Role != RoleUser && m.Role != RoleAssistant && m.Role != "system" && m.Role != RoleTool {
 			return fmt.Errorf("history[%d].role is %q, want user, assistant, system or tool", i, m.Role)
@@ -118,3 +133,49 @@ func (in *RunInput) check() error {
 }
 
 func validOnError(s string) bool { return s == "" || s == OnErrorPark || s == OnErrorFail }
+
+// checkComponents refuses components that no document could refer to.
+func (in *RunInput) checkComponents() error {
+	docs, ids := in.Components, in.ComponentIDs
+	given := len(docs) > 0 || len(ids) > 0
+	inner := len(in.Flow.Components) > 0 || len(in.Flow.ComponentIDs) > 0
+	switch {
+	case given && inner:
+		return fmt.Errorf("components stand both beside flow and in it, want them in one place")
+	case inner:
+		docs, ids = in.Flow.Components, in.Flow.ComponentIDs
+	case !given:
+		return nil
+	}
+	if in.Flow.Plan != nil {
+		return fmt.Errorf("components: a plan is compiled already and refers to none")
+	}
+	return checkDocuments(docs, ids)
+}
+
+// checkDocuments refuses documents that cannot be told apart, and ids of none of them.
+func checkDocuments(docs []Document, ids []ComponentID) error {
+	names := map[string]bool{}
+	for i, d := range docs {
+		if d.Name == "" || d.Text == "" {
+			return fmt.Errorf("components[%d] has no name or no text, want both", i)
+		}
+		if names[d.Name] {
+			return fmt.Errorf("components[%d].name is %q again, want each name once", i, d.Name)
+		}
+		names[d.Name] = true
+	}
+	seen := map[string]bool{}
+	for i, c := range ids {
+		switch {
+		case c.ID == "" || c.Key == "":
+			return fmt.Errorf("component_ids[%d] has no id or no key, want both", i)
+		case seen[c.ID]:
+			return fmt.Errorf("component_ids[%d].id is %q again, want each id once", i, c.ID)
+		case !names[c.Name]:
+			return fmt.Errorf("component_ids[%d].name is %q, which is the name of none of components", i, c.Name)
+		}
+		seen[c.ID] = true
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,43 @@ func TestDataConnections(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); !tc.bad && diff != "" {
 				t.Errorf("connection (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInputsAreReadStrictly(t *testing.T) {
+	const flow = `"v":1,"flow":{"text":"{}","name":"x.json"}`
+	const docs = `"components":[{"name":"m.yaml","text":"a: 1"}]`
+	tests := map[string]struct{ in, err string }{
+		"params and components":               {in: `{` + flow + `,"params":{"b":1,"a":2},` + docs + `,"component_ids":[{"id":"llm","name":"m.yaml","key":"a"}]}`},
+		"components in the flow":              {in: `{"v":1,"flow":{"text":"{}",` + docs + `}}`},
+		"components in two places":            {in: `{"v":1,"flow":{"text":"{}",` + docs + `},` + docs + `}`, err: "components stand both beside flow and in it"},
+		"components of a plan":                {in: `{"v":1,"flow":{"plan":{"version":1}},` + docs + `}`, err: "a plan is compiled already"},
+		"a component without a text":          {in: `{` + flow + `,"components":[{"name":"m.yaml"}]}`, err: "components[0] has no name or no text"},
+		"two components of one name":          {in: `{` + flow + `,"components":[{"name":"m","text":"1"},{"name":"m","text":"2"}]}`, err: `components[1].name is "m" again`},
+		"an id of no component":               {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"llm","name":"x","key":"a"}]}`, err: `component_ids[0].name is "x"`},
+		"an id without a key":                 {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"llm","name":"m.yaml","key":""}]}`, err: "component_ids[0] has no id or no key"},
+		"an id twice":                         {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"l","name":"m.yaml","key":"a"},{"id":"l","name":"m.yaml","key":"b"}]}`, err: `component_ids[1].id is "l" again`},
+		"params that are a list":              {in: `{` + flow + `,"params":[1]}`, err: "params is [1], want an object"},
+		"a misspelt field beside the flow":    {in: `{` + flow + `,"component":[]}`, err: `unknown field "component"`},
+		"a misspelt field of a component":     {in: `{` + flow + `,"components":[{"name":"m","txt":"1"}]}`, err: `unknown field "txt"`},
+		"an input that is no text is refused": {in: `{` + flow + `,"input":{"a":1}}`, err: "input"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			in, err := ReadInput(json.RawMessage(tc.in))
+			if tc.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.err) {
+					t.Fatalf("error is %v, want %q in it", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(in.Flow.Components) != 1 || len(in.Components) != 0 || len(in.ComponentIDs) != 0 {
+				t.Errorf("components are %v in the flow and %v beside it", in.Flow.Components, in.Components)
 			}
 		})
 	}

@@ -57,6 +57,7 @@ var constraints = map[string]map[string]any{
 	"Status.Status":        {"enum": []string{StatusRunning, StatusWaiting, StatusCompleted, StatusFailed, StatusCancelled}},
 	"RunInput.MaxSteps":    {"minimum": 0},
 	"RunInput.MaxEvents":   {"minimum": 0},
+	"RunInput.Params":      {"type": "object"},
 	"RunInput.Model":       {"pattern": "^$|^script$|^[^/]+/.+$"},
 	"TranscriptQuery.Upto": {"minimum": 0},
 	"TranscriptQuery.From": {"minimum": 0},

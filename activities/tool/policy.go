@@ -18,6 +18,9 @@ type rule struct {
 	port     string // empty where the URL names none
 }
 
+// loopback begins the reason of every refusal that allow_loopback lifts.
+const loopback = "a loopback"
+
 // refused says why a URL is not called.
 type refused struct {
 	host, address, reason string
@@ -31,9 +34,12 @@ func (r *refused) Error() string {
 }
 
 func (r *refused) failure(id string) *contract.Failure {
+	lines := fmt.Sprintf("%s: [%q]", SettingAllowHosts, r.host)
+	if strings.HasPrefix(r.reason, loopback) {
+		lines += fmt.Sprintf(", or %s: true for the worker's own machine", SettingAllowLoopback)
+	}
 	return refusal(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()),
-		fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or %s: true for all such addresses",
-			SettingAllowHosts, r.host, SettingAllowPrivate))
+		fmt.Sprintf("to allow it set in weft.yaml: %s, or %s: true for all such addresses", lines, SettingAllowPrivate))
 }
 
 func newRule(s *Settings, raw string) rule {
@@ -65,8 +71,11 @@ func (r rule) checkName() *refused {
 	if r.allowed() {
 		return nil
 	}
-	if r.host == "localhost" || strings.HasSuffix(r.host, ".localhost") {
-		return &refused{host: r.host, reason: "a loopback name"}
+	if named := r.host == "localhost" || strings.HasSuffix(r.host, ".localhost"); named {
+		if r.settings.AllowLoopback {
+			return nil // the address that is dialled is looked at, too
+		}
+		return &refused{host: r.host, reason: loopback + " name"}
 	}
 	ip, err := netip.ParseAddr(r.host)
 	if err != nil {
@@ -76,7 +85,11 @@ func (r rule) checkName() *refused {
 }
 
 func (r rule) checkAddr(ip netip.Addr) *refused {
-	if reason := special(ip); reason != "" {
+	reason := special(ip)
+	if strings.HasPrefix(reason, loopback) && r.settings.AllowLoopback {
+		return nil
+	}
+	if reason != "" {
 		return &refused{host: r.host, address: ip.String(), reason: reason}
 	}
 	return nil
@@ -126,7 +139,7 @@ func special(ip netip.Addr) string {
 	}
 	switch {
 	case ip.IsLoopback():
-		return "a loopback address"
+		return loopback + " address"
 	case ip.IsPrivate():
 		return "a private address"
 	case ip.IsLinkLocalUnicast(), ip.IsLinkLocalMulticast():

@@ -11,11 +11,12 @@ import (
 
 // Names of settings in weft.yaml that refusals quote.
 const (
-	SettingConnections  = "connections"
-	SettingTools        = "tools"
-	SettingConfirm      = "confirm"
-	SettingAllowPrivate = "allow_private"
-	SettingAllowHosts   = "allow_hosts"
+	SettingConnections   = "connections"
+	SettingTools         = "tools"
+	SettingConfirm       = "confirm"
+	SettingAllowPrivate  = "allow_private"
+	SettingAllowLoopback = "allow_loopback"
+	SettingAllowHosts    = "allow_hosts"
 )
 
 // Transports of a [Connection].
@@ -45,6 +46,8 @@ type Settings struct {
 	// AllowPrivate lets URLs that a flow or a run supplies lead to private, loopback and
 	// link-local addresses.
 	AllowPrivate bool
+	// AllowLoopback lets them lead to this machine's own loopback addresses alone.
+	AllowLoopback bool
 	// AllowHosts are hosts, or host:port, that such URLs may always lead to.
 	AllowHosts []string
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.

@@ -99,7 +99,7 @@ func TestSuppliedURL(t *testing.T) {
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
 	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, 5*time.Second), in, Meta{})
-	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `allow_hosts: ["127.0.0.1"]`, "allow_private: true")
+	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true for the worker's own machine, or allow_private: true for all such addresses`)
 	if len(l.requests()) != 0 {
 		t.Errorf("requests %q", l.requests())
 	}
@@ -107,9 +107,38 @@ func TestSuppliedURL(t *testing.T) {
 	if text, _, err := tools.Call(soon(t, 5*time.Second), in, Meta{}); err != nil || text != "ok" {
 		t.Errorf("%q, %v", text, err)
 	}
+	own := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	if text, _, err := own.Call(soon(t, 5*time.Second), in, Meta{}); err != nil || text != "ok" {
+		t.Errorf("with allow_loopback: %q, %v", text, err)
+	}
 	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
 	_, err = dial(soon(t, 5*time.Second), at)
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
+}
+
+// allow_loopback lifts the policy for this machine alone.
+func TestLoopbackAlone(t *testing.T) {
+	tests := map[string]string{
+		"http://127.0.0.1/": "", "http://[::1]:80/": "", "http://localhost/": "", "http://db.localhost/": "", "http://[::ffff:127.9.9.9]/": "",
+		"http://10.1.2.3/": "a private address", "http://169.254.169.254/": "metadata", "http://0.0.0.0/": "unspecified", "http://[fe80::1]/": "link-local",
+	}
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	for url, want := range tests {
+		_, err := tools.Resolve(plan.Connection{ID: "flow", URL: url}, "x")
+		if want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", url, err)
+			}
+			continue
+		}
+		if f := fails(t, err, contract.ClassConnection, want, "allow_private: true"); strings.Contains(f.Remedy, "allow_loopback") {
+			t.Errorf("%s: the remedy is %s", url, f.Remedy)
+		}
+	}
+	// A name of this machine that leads elsewhere is no loopback.
+	if err := newRule(&Settings{AllowLoopback: true}, "http://localhost/").control("tcp4", "10.0.0.1:80", nil); err == nil {
+		t.Error("localhost at a private address is allowed")
+	}
 }
 
 func TestResolve(t *testing.T) {

@@ -7,4 +7,15 @@ type Host struct {
 	UnboundTools map[string]bool
 	// Connections are the ids of the host's own connections.
 	Connections map[string]bool
+	// Components are the documents with components that the document may refer to;
+	// ComponentIDs name single ones of them. A dialect that takes none is never given any.
+	Components   []Component
+	ComponentIDs []ComponentID
 }
+
+// Component is a document with components, as text.
+type Component struct{ Name, Text string }
+
+// ComponentID says that the component under Key, in the document Name of
+// [Host.Components], is what the document means by ID.
+type ComponentID struct{ ID, Name, Key string }

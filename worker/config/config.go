@@ -36,6 +36,13 @@ const (
 	prefix       = "WEFT_"
 )
 
+// keyLoopback is the setting that is another for a worker of its own user; originAuthor is
+// where it came from then.
+const (
+	keyLoopback  = "allow_loopback"
+	originAuthor = "default of weft-devserver"
+)
+
 // Env is the environment; [OS] is the process's own.
 type Env = envconfig.EnvLookup
 
@@ -51,6 +58,11 @@ type Options struct {
 	Env Env
 	// Flags hold settings that were given as flags, by key, such as "task_queue".
 	Flags map[string]string
+	// Author says that the worker serves nobody but its own user, on this machine: what
+	// only flows of others could misuse is allowed unless it is set otherwise.
+	Author bool
+	// Identity is the client's name at Temporal; empty leaves it to the SDK.
+	Identity string
 }
 
 // Config holds all settings, checked and with defaults filled in.
@@ -68,9 +80,11 @@ type Config struct {
 	Flows  Flows
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
-	// AllowPrivate and AllowHosts say which addresses a flow's own URLs may lead to.
-	AllowPrivate bool
-	AllowHosts   []string
+	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may
+	// lead to.
+	AllowPrivate  bool
+	AllowLoopback bool
+	AllowHosts    []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
 	Providers   map[string]Provider
 	Connections map[string]Connection
@@ -80,7 +94,8 @@ type Config struct {
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
-	env Env
+	env      Env
+	identity string
 	// origin says where a value of each key came from; no entry means the default.
 	origin map[string]string
 }
@@ -164,12 +179,15 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
 	l.readFile(o.File)
 	l.readEnvironment()
+	if o.Author && l.origin[keyLoopback] == "" {
+		l.give(keyLoopback, "true", originAuthor)
+	}
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
 		l.give(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
 	}

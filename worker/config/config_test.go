@@ -199,7 +199,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_hosts, flows, store, limits, timeouts, worker, providers, connections, confirm, tools`,
+				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, flows, store, limits, timeouts, worker, providers, connections, confirm, tools`,
 			},
 		},
 		"values of the wrong kind": {
@@ -267,6 +267,42 @@ func TestEmptyFileIsGood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if cfg := load(t, text, fakeEnv{}); cfg.TaskQueue != "weft" {
 				t.Errorf("task queue is %q", cfg.TaskQueue)
+			}
+		})
+	}
+}
+
+// The worker of a laptop trusts its user with loopback addresses, unless told otherwise.
+func TestAuthorsOwnWorker(t *testing.T) {
+	t.Chdir(t.TempDir())
+	tests := map[string]struct {
+		author bool
+		file   string
+		env    fakeEnv
+		want   bool
+		origin string
+	}{
+		"a deployed worker":       {origin: "default"},
+		"the author's own":        {author: true, want: true, origin: "default of weft-devserver"},
+		"told otherwise":          {author: true, file: "allow_loopback: false\n", origin: "weft.yaml:1:17"},
+		"told so by the variable": {author: true, env: fakeEnv{"WEFT_ALLOW_LOOPBACK": "false"}, origin: "variable WEFT_ALLOW_LOOPBACK"},
+		"a deployed worker's own": {file: "allow_loopback: true\n", want: true, origin: "weft.yaml:1:17"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile("weft.yaml", []byte(tc.file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := Load(Options{Env: tc.env, Author: tc.author})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools, err := cfg.Tool()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.AllowLoopback != tc.want || tools.AllowLoopback != tc.want || tools.AllowPrivate || cfg.originOf("allow_loopback") != tc.origin {
+				t.Errorf("allow_loopback is %v, for tools %v, from %s; want %v from %s", cfg.AllowLoopback, tools.AllowLoopback, cfg.originOf("allow_loopback"), tc.want, tc.origin)
 			}
 		})
 	}

@@ -50,6 +50,8 @@ func (c *Config) originOf(key string) string {
 	switch from := c.origin[key]; {
 	case from == "":
 		return "default"
+	case from == originAuthor:
+		return from
 	case strings.HasPrefix(from, "-"):
 		return "flag " + from
 	case strings.Contains(from, ":"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, erro
 		return nil, Problems{err.Error()}
 	}
 	t.Store.Apply(&options)
-	options.Logger = logger
+	options.Logger, options.Identity = logger, c.identity
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	none := &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from,
@@ -78,6 +79,27 @@ func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, erro
 	}
 	// Any other answer is one: a namespace may be usable and yet not be described to us.
 	return t, nil
+}
+
+// DevIdentity begins the identity of workers that live only as long as a command uses them.
+const DevIdentity = "weft-dev-worker"
+
+// TemporalAddress is where Temporal's own settings say that Temporal is, as host:port. The
+// error is [Problems].
+func (c *Config) TemporalAddress() (string, error) {
+	options, _, err := c.temporal()
+	return options.HostPort, err
+}
+
+// Loopback says whether an address, host:port, is on this machine whatever a name server
+// says.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // temporal reads Temporal's own settings, and says where the address comes from.

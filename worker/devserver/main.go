@@ -34,6 +34,7 @@ import (
 type options struct {
 	db           string
 	port, uiPort int
+	server       bool
 	worker       bool
 	readyFile    string
 	users        string
@@ -63,12 +64,13 @@ func main() {
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{}
+	o := &options{config: config.Options{Author: true}}
 	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
 	fs.IntVar(&o.port, "port", 7233, "port of the Temporal server on 127.0.0.1; 0 takes a free one")
 	fs.IntVar(&o.uiPort, "ui-port", 8233, "port of the Web UI; 0 means no Web UI, -1 takes a free one")
+	fs.BoolVar(&o.server, "server", true, "run a Temporal server; without one, the worker is for the Temporal that TEMPORAL_ADDRESS and its like name")
 	fs.BoolVar(&o.worker, "worker", true, "run a worker in this process")
 	fs.StringVar(&o.readyFile, "ready-file", "", "`file` to write the ready line's JSON to")
 	fs.StringVar(&o.users, "users", "", "stop when no process holds a shared lock on this `file` any more; starter -dev does")
@@ -84,6 +86,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		}
 		return nil, err
 	}
+	if !o.server && (!o.worker || o.demo.flow != "") {
+		return nil, errors.New("-server=false leaves the worker alone; leave out -worker=false and -demo, or -server=false")
+	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag; weft-devserver takes no other arguments", fs.Arg(0))
 	}
@@ -92,6 +97,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 
 // serve runs everything until ctx is done or the demonstration is over.
 func serve(ctx context.Context, o *options) error {
+	if !o.server {
+		return serveWorker(ctx, o)
+	}
 	cfg, err := config.Load(o.config)
 	if err != nil {
 		return err
@@ -237,7 +245,7 @@ type ready struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"`
-	DB        string `json:"db"`
+	DB        string `json:"db,omitempty"`
 	// Store is the folder of large payloads, for clients; empty where there is none.
 	Store string `json:"store,omitempty"`
 }
@@ -248,14 +256,8 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("encode the ready line: %w", err)
 	}
-	if o.readyFile != "" {
-		// Renamed into place, so that who waits for the file never reads half of it.
-		if err := os.WriteFile(o.readyFile+".new", raw, 0o644); err != nil {
-			return fmt.Errorf("write the ready file: %w", err)
-		}
-		if err := os.Rename(o.readyFile+".new", o.readyFile); err != nil {
-			return fmt.Errorf("write the ready file: %w", err)
-		}
+	if err := o.writeReady(raw); err != nil {
+		return err
 	}
 	fmt.Fprintf(os.Stderr, "Temporal %s, database %s\n", s.address, o.db)
 	if s.ui != "" {
@@ -263,6 +265,21 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 	}
 	if o.demo.flow == "" {
 		fmt.Printf("ready %s\n", raw)
+	}
+	return nil
+}
+
+// writeReady writes the ready file, if one is wanted. It is renamed into place, so that who
+// waits for it never reads half of it.
+func (o *options) writeReady(raw []byte) error {
+	if o.readyFile == "" {
+		return nil
+	}
+	if err := os.WriteFile(o.readyFile+".new", raw, 0o644); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	if err := os.Rename(o.readyFile+".new", o.readyFile); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
 	}
 	return nil
 }

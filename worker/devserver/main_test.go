@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+
+	"weft/worker/config"
 )
 
 // runMain makes the test binary be the command itself.
@@ -38,8 +41,14 @@ type process struct {
 // begin starts the command and waits for its ready line.
 func begin(t *testing.T, args ...string) *process {
 	t.Helper()
+	return beginWith(t, nil, args...)
+}
+
+// beginWith starts it with variables of its own.
+func beginWith(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: &strings.Builder{}}
-	p.Env, p.Stderr = append(clean(), runMain+"=1"), p.log
+	p.Env, p.Stderr = append(append(clean(), runMain+"=1"), env...), p.log
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -210,5 +219,37 @@ func TestPorts(t *testing.T) {
 			t.Errorf("port %d twice in %v", p, ports)
 		}
 		seen[p] = true
+	}
+}
+
+// TestWorkerAlone runs a worker for another process's server, until nobody uses it.
+func TestWorkerAlone(t *testing.T) {
+	server := begin(t, "-db", inMemory, "-port", "0", "-ui-port", "0", "-worker=false")
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	p := beginWith(t, []string{"TEMPORAL_ADDRESS=" + server.ready.Address}, "-server=false", "-ready-file", ready)
+	if p.ready.Address != server.ready.Address {
+		t.Errorf("ready is %+v", p.ready)
+	}
+	if _, err := lock(ready); err == nil {
+		t.Error("nobody holds the lock of a worker that lives")
+	}
+	c := connect(t, server.ready.Address)
+	seen := false
+	for end := time.Now().Add(10 * time.Second); !seen && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		d, err := c.DescribeTaskQueue(context.Background(), "weft", enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, poller := range d.GetPollers() {
+			seen = seen || strings.HasPrefix(poller.GetIdentity(), config.DevIdentity)
+		}
+	}
+	if !seen {
+		t.Error("no worker of -dev polls the task queue")
+	}
+	for _, args := range [][]string{{"-server=false", "-worker=false"}, {"-server=false", "-demo", "x.json"}} {
+		if _, err := parse(args, os.Stderr); err == nil || !strings.Contains(err.Error(), "-server=false leaves the worker alone") {
+			t.Errorf("%v: %v", args, err)
+		}
 	}
 }

@@ -19,11 +19,17 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		if err != nil {
 			return nil, err
 		}
-		reading := cfg.Reading(ref.Dialect, ref.Profile)
+		o := cfg.Reading(ref.Dialect, ref.Profile)
 		for _, f := range functions {
-			reading.UnboundTools[f] = true
+			o.UnboundTools[f] = true
 		}
-		res, diags := specadapter.Load(name, []byte(text), reading)
+		for _, d := range ref.Components {
+			o.Components = append(o.Components, source.Component(d))
+		}
+		for _, c := range ref.ComponentIDs {
+			o.ComponentIDs = append(o.ComponentIDs, source.ComponentID(c))
+		}
+		res, diags := specadapter.Load(name, []byte(text), o)
 		if res == nil {
 			return nil, invalid(diags)
 		}

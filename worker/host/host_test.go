@@ -181,6 +181,17 @@ func TestCompiler(t *testing.T) {
 	}
 }
 
+// Components go to the dialect, which says so if it takes none.
+func TestCompilerHandsComponentsOn(t *testing.T) {
+	ref := contract.FlowRef{Text: echo, Name: "echo.json", Components: []contract.Document{{Name: "models.yaml", Text: "small: {}"}},
+		ComponentIDs: []contract.ComponentID{{ID: "llm", Name: "models.yaml", Key: "small"}}}
+	_, err := Compiler(load(t, "", fakeEnv{}))(ref)
+	f := contract.FailureOf(err)
+	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum takes no components, but "models.yaml" is given`) {
+		t.Errorf("failure is %v", err)
+	}
+}
+
 func TestCompilerListsAllThatIsWrong(t *testing.T) {
 	compile := Compiler(load(t, "", fakeEnv{}))
 	tests := map[string]struct {

@@ -1,4 +1,4 @@
-package specadapter
+package drawing
 
 import (
 	"fmt"
@@ -10,44 +10,49 @@ import (
 )
 
 // Mermaid draws a flow as a Mermaid flowchart: conditions label their edges, deferred
-// joins are hexagons and say so, exit nodes have a double border and say so. Ids and texts
-// of the author are escaped; whatever they hold, the drawing stays one. Sub-agents are not
-// drawn.
-func Mermaid(f *plan.Flow) string {
+// joins are hexagons and say so, exit nodes have a double border and say so. With the
+// states of a run, nodes say theirs and are coloured. Ids and texts of the author are
+// escaped; whatever they hold, the drawing stays one. Sub-agents are not drawn.
+func Mermaid(f *plan.Flow, states States) string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	ids := drawnIDs(f)
 	b.WriteString("    START([START])\n")
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		fmt.Fprintf(&b, "    %s\n", drawnNode(n, ids[n.ID]))
+		fmt.Fprintf(&b, "    %s\n", drawnNode(n, ids[n.ID], states))
 	}
 	b.WriteString("    END([END])\n")
-	for _, e := range f.Edges {
+	for i := range f.Edges {
+		e := &f.Edges[i]
 		arrow := "-->"
-		if e.Question != "" {
-			arrow = `-->|"` + drawnText(e.Question) + `"|`
+		if text := edgeText(e); text != "" {
+			arrow = `-->|"` + drawnText(text) + `"|`
 		}
 		fmt.Fprintf(&b, "    %s %s %s\n", ids[e.From], arrow, ids[e.To])
+	}
+	for _, l := range looks {
+		var members []string
+		for i := range f.Nodes {
+			if states != nil && states.of(f.Nodes[i].ID) == l.state {
+				members = append(members, ids[f.Nodes[i].ID])
+			}
+		}
+		if len(members) > 0 {
+			fmt.Fprintf(&b, "    classDef %s fill:%s,stroke:%s\n    class %s %s\n", l.class, l.fill, l.stroke, strings.Join(members, ","), l.class)
+		}
 	}
 	return b.String()
 }
 
 // drawnNode is a node's shape and text: its name, its id where that reads differently, and
 // what marks it.
-func drawnNode(n *plan.Node, id string) string {
+func drawnNode(n *plan.Node, id string, states States) string {
 	text := drawnText(n.Name)
 	if id != n.ID {
 		text += "<br/>" + drawnText(n.ID)
 	}
-	var marks []string
-	if n.Deferred {
-		marks = append(marks, "deferred join")
-	}
-	if n.Exit {
-		marks = append(marks, "exit")
-	}
-	if len(marks) > 0 {
+	if marks := marksOf(n, states); len(marks) > 0 {
 		text += "<br/>(" + strings.Join(marks, ", ") + ")"
 	}
 	open, closing := `["`, `"]`

@@ -1,0 +1,99 @@
+package specadapter_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// other is a dialect whose documents have "steps"; it takes components and declares inputs.
+type other struct{ given *source.Host }
+
+func (other) Name() string       { return "other" }
+func (other) Profiles() []string { return []string{"default"} }
+
+func (other) Detect(doc *source.Document) (bool, string) {
+	return doc.Root.Get("steps") != nil, `an object with "steps"`
+}
+
+func (o other) Adapt(_ *source.Document, _ string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
+	*o.given = host
+	return &plan.Flow{Version: plan.Version, Name: "x", Dialect: "other",
+		Nodes: []plan.Node{{ID: "a", Name: "a", Kind: plan.KindAgent, Agent: &plan.Agent{MaxCalls: 1, MaxErrors: 1}}},
+		Edges: []plan.Edge{{ID: "1", From: plan.Start, To: "a"}, {ID: "2", From: "a", To: plan.End}}}, plan.Source{}, nil
+}
+
+func (other) Traits() specadapter.Traits {
+	return specadapter.Traits{Inputs: true, Components: true}
+}
+
+// withOther adds the dialect for one test.
+func withOther(t *testing.T) *source.Host {
+	t.Helper()
+	given, before := &source.Host{}, specadapter.Dialects
+	specadapter.Dialects = append(before[:len(before):len(before)], other{given})
+	t.Cleanup(func() { specadapter.Dialects = before })
+	return given
+}
+
+func TestDialectsAreToldApart(t *testing.T) {
+	withOther(t)
+	tests := map[string]struct {
+		text, dialect string
+		// code, text and help are of the first diagnostic; what is empty is not looked at.
+		code, says, help string
+	}{
+		"one recognises it": {text: `{"steps": []}`},
+		"none does": {text: `{"x": 1}`, code: specadapter.CodeDialect, says: "the document, an object, is in no dialect that is known",
+			help: `other looks for an object with "steps"`},
+		"several do": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "may be in several dialects: continuum, other",
+			help: `name one with -dialect; continuum looks for an object with "nodes"`},
+		"several do, and one is named": {text: `{"nodes": [], "steps": []}`, dialect: "other"},
+		"none has the name":            {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `there is no dialect "nobody"`, help: "other"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res, diags := specadapter.Load("x.json", []byte(tc.text), specadapter.Options{Dialect: tc.dialect})
+			if tc.code == "" {
+				if res == nil || res.Flow.Dialect != "other" {
+					t.Fatalf("got %v, %v", res, diags)
+				}
+				return
+			}
+			if res != nil || len(diags) != 1 {
+				t.Fatalf("got %v, %v", res, diags)
+			}
+			d := diags[0]
+			if d.Code != tc.code || d.Line != 1 || !strings.Contains(d.Text, tc.says) || !strings.Contains(d.Help, tc.help) {
+				t.Errorf("got %s", d)
+			}
+		})
+	}
+}
+
+func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
+	given := withOther(t)
+	o := specadapter.Options{
+		Components:   []source.Component{{Name: "llm.yaml", Text: "a: 1"}},
+		ComponentIDs: []source.ComponentID{{ID: "llm", Name: "llm.yaml", Key: "a"}},
+	}
+	if res, diags := specadapter.Load("x.json", []byte(`{"steps": []}`), o); res == nil {
+		t.Fatal(diags)
+	}
+	if diff := cmp.Diff(source.Host{Components: o.Components, ComponentIDs: o.ComponentIDs}, *given); diff != "" {
+		t.Errorf("the adapter was given (-want +got):\n%s", diff)
+	}
+	res, diags := specadapter.Load("g.json", grid(4), o)
+	if res != nil || len(diags) != 1 || diags[0].Code != specadapter.CodeComponents ||
+		diags[0].Text != `the dialect continuum takes no components, but "llm.yaml" is given` {
+		t.Errorf("continuum with components gave %v", diags)
+	}
+	if !specadapter.TraitsOf("other").Inputs || specadapter.TraitsOf("continuum") != (specadapter.Traits{}) || specadapter.TraitsOf("nobody") != (specadapter.Traits{}) {
+		t.Error("traits are wrong")
+	}
+}

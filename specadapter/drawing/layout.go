@@ -1,0 +1,289 @@
+package drawing
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"weft/workflows/plan"
+)
+
+// The layout is layered, after Sugiyama: loops are broken, nodes get a rank each below what
+// leads to them, long edges get a bend in every rank that they cross, the order in a rank
+// is chosen for few crossings, and at last places (place.go). Nodes have even ranks, and
+// the texts of edges odd ones, where they take part like nodes: so nothing lies on
+// anything.
+
+// maxVertices bounds the layout: beyond it nobody could read the drawing either.
+const maxVertices = 100_000
+
+// vertex is what has a place: a node, an edge's text or a bend of an edge.
+type vertex struct {
+	// node is its index in the flow, or one of the constants.
+	node  int
+	lines []string
+	w, h  float64
+	// loops are the edges from the node to itself; side is the room that they need.
+	loops []int
+	side  float64
+	rank  int
+	// x and y are its middle; tall is the height of its rank.
+	x, y, tall float64
+	// up and down are the vertices that it is joined with in the ranks above and below.
+	up, down []int
+}
+
+// What a vertex is that is no node of the flow.
+const (
+	isStart = -1 - iota
+	isEnd
+	isText
+	isBend
+)
+
+// link is an edge's way through the ranks, from above to below.
+type link struct {
+	edge int
+	// back says that the edge goes upwards: it closes a loop.
+	back bool
+	path []int
+}
+
+// graph is a flow under layout.
+type graph struct {
+	f        *plan.Flow
+	vertices []vertex
+	links    []link
+	ranks    [][]int
+}
+
+// newGraph gives every node a rank and every edge its way.
+func newGraph(f *plan.Flow, states States) (*graph, error) {
+	g := &graph{f: f}
+	index := map[string]int{plan.Start: 0}
+	g.vertices = append(g.vertices, endpoint(isStart, plan.Start))
+	for i := range f.Nodes {
+		index[f.Nodes[i].ID] = len(g.vertices)
+		g.vertices = append(g.vertices, nodeVertex(i, &f.Nodes[i], states))
+	}
+	index[plan.End] = len(g.vertices)
+	g.vertices = append(g.vertices, endpoint(isEnd, plan.End))
+	for i := range f.Edges {
+		from, ok := index[f.Edges[i].From]
+		to, ok2 := index[f.Edges[i].To]
+		switch {
+		case !ok || !ok2:
+			return nil, fmt.Errorf("the edge %q leads from %q to %q, of which one is no node", f.Edges[i].ID, f.Edges[i].From, f.Edges[i].To)
+		case from == to:
+			v := &g.vertices[from]
+			v.loops = append(v.loops, i)
+			v.side = max(v.side, loopWidth+boxWidth(textLines(&f.Edges[i])))
+		default:
+			g.links = append(g.links, link{edge: i, path: []int{from, to}})
+		}
+	}
+	g.unloop()
+	g.rank()
+	if err := g.bend(); err != nil {
+		return nil, err
+	}
+	g.order()
+	return g, nil
+}
+
+// unloop turns the edges around that close a loop, as a walk in the flow's order finds them.
+func (g *graph) unloop() {
+	out := make([][]int, len(g.vertices))
+	for i, l := range g.links {
+		out[l.path[0]] = append(out[l.path[0]], i)
+	}
+	const fresh, open, closed = 0, 1, 2
+	seen := make([]int, len(g.vertices))
+	var walk func(v int)
+	walk = func(v int) {
+		seen[v] = open
+		for _, i := range out[v] {
+			switch to := g.links[i].path[1]; seen[to] {
+			case fresh:
+				walk(to)
+			case open:
+				g.links[i].back = true
+			}
+		}
+		seen[v] = closed
+	}
+	for v := range g.vertices {
+		if seen[v] == fresh {
+			walk(v)
+		}
+	}
+	for i := range g.links {
+		if g.links[i].back {
+			slices.Reverse(g.links[i].path)
+		}
+	}
+}
+
+// rank puts every vertex below all that lead to it.
+func (g *graph) rank() {
+	waits := make([]int, len(g.vertices))
+	out := make([][]int, len(g.vertices))
+	for _, l := range g.links {
+		waits[l.path[1]]++
+		out[l.path[0]] = append(out[l.path[0]], l.path[1])
+	}
+	var ready []int
+	for v := range g.vertices {
+		if waits[v] == 0 {
+			ready = append(ready, v)
+		}
+	}
+	for len(ready) > 0 {
+		v := ready[0]
+		ready = ready[1:]
+		for _, to := range out[v] {
+			g.vertices[to].rank = max(g.vertices[to].rank, g.vertices[v].rank+2)
+			if waits[to]--; waits[to] == 0 {
+				ready = append(ready, to)
+			}
+		}
+	}
+}
+
+// bend gives every link a vertex in each rank that it crosses; the one next to where the
+// edge begins holds its text.
+func (g *graph) bend() error {
+	for i := range g.links {
+		l := &g.links[i]
+		top, bottom := l.path[0], l.path[1]
+		first, last := g.vertices[top].rank+1, g.vertices[bottom].rank-1
+		if len(g.vertices)+last-first > maxVertices {
+			return fmt.Errorf("the flow is too large to draw: %d nodes and %d edges", len(g.f.Nodes), len(g.f.Edges))
+		}
+		holder := first
+		if l.back {
+			holder = last
+		}
+		path := []int{top}
+		for r := first; r <= last; r++ {
+			v := vertex{node: isBend, rank: r}
+			if lines := textLines(&g.f.Edges[l.edge]); r == holder && len(lines) > 0 {
+				v.node, v.lines, v.w, v.h = isText, lines, boxWidth(lines), float64(len(lines))*lineHeight+4
+			}
+			path = append(path, len(g.vertices))
+			g.vertices = append(g.vertices, v)
+		}
+		l.path = append(path, bottom)
+		for k := 1; k < len(l.path); k++ {
+			a, b := l.path[k-1], l.path[k]
+			g.vertices[a].down = append(g.vertices[a].down, b)
+			g.vertices[b].up = append(g.vertices[b].up, a)
+		}
+	}
+	return nil
+}
+
+// sweeps is how often the orders of all ranks are improved.
+const sweeps = 12
+
+// order chooses the order within each rank: every vertex near the middle of those that it is
+// joined with. The order with the fewest crossings stays.
+func (g *graph) order() {
+	for v := range g.vertices {
+		r := g.vertices[v].rank
+		for len(g.ranks) <= r {
+			g.ranks = append(g.ranks, nil)
+		}
+		g.ranks[r] = append(g.ranks[r], v)
+	}
+	best, fewest := g.copyRanks(), g.crossings()
+	for i := range sweeps {
+		if fewest == 0 {
+			break
+		}
+		g.sweep(i%2 == 0)
+		if n := g.crossings(); n < fewest {
+			best, fewest = g.copyRanks(), n
+		}
+	}
+	g.ranks = best
+}
+
+func (g *graph) copyRanks() [][]int {
+	out := make([][]int, len(g.ranks))
+	for i, r := range g.ranks {
+		out[i] = slices.Clone(r)
+	}
+	return out
+}
+
+// sweep orders all ranks by those above them, or by those below.
+func (g *graph) sweep(down bool) {
+	at := make([]float64, len(g.vertices))
+	for _, rank := range g.ranks {
+		for i, v := range rank {
+			at[v] = float64(i)
+		}
+	}
+	for i := range g.ranks {
+		rank := g.ranks[i]
+		if !down {
+			rank = g.ranks[len(g.ranks)-1-i]
+		}
+		want := map[int]float64{}
+		for _, v := range rank {
+			near := g.vertices[v].up
+			if !down {
+				near = g.vertices[v].down
+			}
+			want[v] = at[v]
+			if len(near) > 0 {
+				sum := 0.0
+				for _, n := range near {
+					sum += at[n]
+				}
+				want[v] = sum / float64(len(near))
+			}
+		}
+		sort.SliceStable(rank, func(a, b int) bool { return want[rank[a]] < want[rank[b]] })
+		for i, v := range rank {
+			at[v] = float64(i)
+		}
+	}
+}
+
+// crossings counts how many edges cross between neighbouring ranks.
+func (g *graph) crossings() int {
+	at := make([]int, len(g.vertices))
+	for _, rank := range g.ranks {
+		for i, v := range rank {
+			at[v] = i
+		}
+	}
+	total := 0
+	for r := 0; r+1 < len(g.ranks); r++ {
+		// With the edges in order of their upper ends, each inversion of the lower ends is a
+		// crossing; a tree of sums counts those that lie to the right.
+		sums := make([]int, len(g.ranks[r+1])+1)
+		seen := 0
+		for _, v := range g.ranks[r] {
+			ends := make([]int, 0, len(g.vertices[v].down))
+			for _, d := range g.vertices[v].down {
+				ends = append(ends, at[d])
+			}
+			for _, e := range ends {
+				total += seen
+				for i := e + 1; i > 0; i -= i & -i {
+					total -= sums[i]
+				}
+			}
+			for _, e := range ends {
+				seen++
+				for i := e + 1; i < len(sums); i += i & -i {
+					sums[i]++
+				}
+			}
+		}
+	}
+	return total
+}

@@ -1,0 +1,243 @@
+package drawing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// Sizes of what is drawn, in pixels.
+const (
+	nodeText = 190 // widest line in a node
+	edgeWide = 150 // widest line at an edge
+	padX     = 14
+	padY     = 9
+	// slant is how far the sides of a deferred join stand out.
+	slant = 14
+	// loopWidth is how far an edge from a node to itself goes beside it.
+	loopWidth = 34
+)
+
+// SVG draws a flow as a picture of its own, from above to below: conditions at their edges,
+// wrapped; deferred joins as hexagons, exit nodes with a double border, both with words;
+// loops as edges upwards or beside their node. With the states of a run, nodes say theirs
+// and are coloured. It fails where the flow is too large to be drawn, or an edge leads to no
+// node. Sub-agents are not drawn.
+func SVG(f *plan.Flow, states States) (string, error) {
+	g, err := newGraph(f, states)
+	if err != nil {
+		return "", err
+	}
+	width, height := g.place()
+	p := &picture{graph: g, states: states}
+	p.add(`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" viewBox="0 0 %s %s" role="img" font-family="system-ui, Helvetica, Arial, sans-serif" font-size="%d">`,
+		num(width), num(height), num(width), num(height), fontSize)
+	p.add(`<title>%s</title>`, escaped(printable(f.Name)))
+	p.add(`<defs><marker id="arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L10 5L0 10z" fill="#595959"/></marker></defs>`)
+	p.add(`<rect width="100%%" height="100%%" fill="#ffffff"/>`)
+	p.add(`<g fill="none" stroke="#595959" stroke-width="1.3">`)
+	p.edges()
+	p.add(`</g>`)
+	for i := range g.vertices {
+		p.vertex(&g.vertices[i])
+	}
+	p.add(`</svg>`)
+	return p.b.String(), nil
+}
+
+// picture is an SVG as it is written.
+type picture struct {
+	*graph
+	states States
+	b      strings.Builder
+}
+
+func (p *picture) add(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
+
+// num writes a number with at most one digit behind the point.
+func num(v float64) string { return strconv.FormatFloat(float64(int(v*10+0.5))/10, 'f', -1, 64) }
+
+// endpoint is START or END.
+func endpoint(kind int, text string) vertex {
+	return vertex{node: kind, lines: []string{text}, w: widthOf(text) + 2*padX, h: lineHeight + padY}
+}
+
+// nodeVertex is a node with all that is written in it.
+func nodeVertex(i int, n *plan.Node, states States) vertex {
+	lines := wrap(n.Name, nodeText, 3)
+	if n.ID != n.Name {
+		lines = append(lines, wrap(n.ID, nodeText, 2)...)
+	}
+	if marks := marksOf(n, states); len(marks) > 0 {
+		lines = append(lines, wrap("("+strings.Join(marks, ", ")+")", nodeText, 3)...)
+	}
+	v := vertex{node: i, lines: lines, w: boxWidth(lines) + 2*padX, h: float64(len(lines))*lineHeight + 2*padY}
+	if n.Deferred {
+		v.w += 2 * slant
+	}
+	return v
+}
+
+// textLines is what is written at an edge.
+func textLines(e *plan.Edge) []string { return wrap(edgeText(e), edgeWide, 4) }
+
+// boxWidth is the width of the widest line, and a little air.
+func boxWidth(lines []string) float64 {
+	w := 0.0
+	for _, l := range lines {
+		w = max(w, widthOf(l)+6)
+	}
+	return w
+}
+
+// vertex draws a node, or the text of an edge.
+func (p *picture) vertex(v *vertex) {
+	left, top := v.x-v.w/2, v.y-v.h/2
+	switch {
+	case v.node == isBend:
+	case v.node == isText:
+		p.label(v.x, v.y, v.w, v.h, v.lines)
+	case v.node < 0:
+		p.add(`<rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="#262626"/>`, num(left), num(top), num(v.w), num(v.h), num(v.h/2))
+		p.text(v.x, v.y, "#ffffff", v.lines)
+	default:
+		p.node(v, &p.f.Nodes[v.node])
+	}
+}
+
+// node draws a node with its shape, text and state.
+func (p *picture) node(v *vertex, n *plan.Node) {
+	fill, stroke, dash := "#f0f5ff", "#2f54eb", ""
+	if p.states != nil {
+		state := p.states.of(n.ID)
+		at := slices.IndexFunc(looks, func(l look) bool { return l.state == state })
+		if fill, stroke = looks[max(at, 0)].fill, looks[max(at, 0)].stroke; state == unreached {
+			dash = ` stroke-dasharray="5 3"`
+		}
+	}
+	shape := func(in float64) string {
+		l, t, w, h := v.x-v.w/2+in, v.y-v.h/2+in, v.w-2*in, v.h-2*in
+		if n.Deferred {
+			return fmt.Sprintf(`<polygon points="%s,%s %s,%s %s,%s %s,%s %s,%s %s,%s"`, num(l), num(v.y), num(l+slant), num(t), num(l+w-slant), num(t),
+				num(l+w), num(v.y), num(l+w-slant), num(t+h), num(l+slant), num(t+h))
+		}
+		return fmt.Sprintf(`<rect x="%s" y="%s" width="%s" height="%s" rx="5"`, num(l), num(t), num(w), num(h))
+	}
+	p.add(`<g><title>%s</title>`, escaped(printable(n.ID)))
+	p.add(`%s fill="%s" stroke="%s" stroke-width="1.5"%s/>`, shape(0), fill, stroke, dash)
+	if n.Exit {
+		p.add(`%s fill="none" stroke="%s"%s/>`, shape(3.5), stroke, dash)
+	}
+	p.text(v.x, v.y, "#141414", v.lines)
+	p.add(`</g>`)
+	for k, e := range v.loops {
+		lines := textLines(&p.f.Edges[e])
+		if len(lines) > 0 {
+			h := float64(len(lines))*lineHeight + 4
+			p.label(v.x+v.w/2+loopWidth+boxWidth(lines)/2, v.y+float64(k)*h, boxWidth(lines), h, lines)
+		}
+	}
+}
+
+// label is an edge's text on the ground's colour, so that its line does not cross it.
+func (p *picture) label(x, y, w, h float64, lines []string) {
+	p.add(`<rect x="%s" y="%s" width="%s" height="%s" fill="#ffffff"/>`, num(x-w/2), num(y-h/2), num(w), num(h))
+	p.text(x, y, "#434343", lines)
+}
+
+// text writes lines around a middle.
+func (p *picture) text(x, y float64, colour string, lines []string) {
+	p.b.WriteString(`<text text-anchor="middle" fill="` + colour + `">`)
+	base := y - float64(len(lines))*lineHeight/2 + lineHeight - 4.5
+	for i, l := range lines {
+		fmt.Fprintf(&p.b, `<tspan x="%s" y="%s">%s</tspan>`, num(x), num(base+float64(i)*lineHeight), escaped(l))
+	}
+	p.b.WriteString("</text>\n")
+}
+
+// edges draws all edges. At a node they lie beside each other in the order of where they
+// go, so that they do not cross there.
+func (p *picture) edges() {
+	out, in := p.ports()
+	for i := range p.links {
+		way := p.way(&p.links[i], out[i], in[i])
+		var d strings.Builder
+		fmt.Fprintf(&d, "M%s %s", num(way[0].x), num(way[0].y))
+		for k := 1; k < len(way); k++ {
+			a, b := way[k-1], way[k]
+			if a.x == b.x {
+				fmt.Fprintf(&d, "V%s", num(b.y))
+				continue
+			}
+			mid := num((a.y + b.y) / 2)
+			fmt.Fprintf(&d, "C%s %s %s %s %s %s", num(a.x), mid, num(b.x), mid, num(b.x), num(b.y))
+		}
+		p.add(`<path d="%s" marker-end="url(#arrow)"/>`, d.String())
+	}
+	for i := range p.vertices {
+		v := &p.vertices[i]
+		for range v.loops {
+			right, dy := v.x+v.w/2, v.h/4
+			p.add(`<path d="M%s %sC%s %s %s %s %s %s" marker-end="url(#arrow)"/>`, num(right), num(v.y-dy),
+				num(right+loopWidth), num(v.y-dy-6), num(right+loopWidth), num(v.y+dy+6), num(right), num(v.y+dy))
+		}
+	}
+}
+
+type point struct{ x, y float64 }
+
+// way lists the points of an edge in its own direction. Within a rank it goes straight up or
+// down, so that it meets nothing there; it bends between ranks.
+func (p *picture) way(l *link, out, in float64) []point {
+	var way []point
+	for k, at := range l.path {
+		v := &p.vertices[at]
+		switch k {
+		case 0:
+			way = append(way, point{out, v.y + v.h/2}, point{out, v.y + v.tall/2})
+		case len(l.path) - 1:
+			way = append(way, point{in, v.y - v.tall/2}, point{in, v.y - v.h/2})
+		default:
+			way = append(way, point{v.x, v.y - v.tall/2}, point{v.x, v.y + v.tall/2})
+		}
+	}
+	// A piece without length would have no direction, and its arrow none.
+	way = slices.Compact(way)
+	if l.back {
+		slices.Reverse(way)
+	}
+	return way
+}
+
+// ports says for every link where it leaves its upper node and where it meets its lower one.
+func (p *picture) ports() (out, in []float64) {
+	out, in = make([]float64, len(p.links)), make([]float64, len(p.links))
+	below, above := make([][]int, len(p.vertices)), make([][]int, len(p.vertices))
+	for i, l := range p.links {
+		below[l.path[0]] = append(below[l.path[0]], i)
+		above[l.path[len(l.path)-1]] = append(above[l.path[len(l.path)-1]], i)
+	}
+	for v := range p.vertices {
+		p.spread(&p.vertices[v], below[v], out, func(l *link) int { return l.path[1] })
+		p.spread(&p.vertices[v], above[v], in, func(l *link) int { return l.path[len(l.path)-2] })
+	}
+	return out, in
+}
+
+// spread puts links beside each other at a node's side.
+func (p *picture) spread(v *vertex, links []int, at []float64, next func(*link) int) {
+	slices.SortStableFunc(links, func(a, b int) int {
+		return cmp.Compare(p.vertices[next(&p.links[a])].x, p.vertices[next(&p.links[b])].x)
+	})
+	room := min(v.w*0.6, float64(len(links)-1)*24)
+	for i, l := range links {
+		at[l] = v.x
+		if len(links) > 1 {
+			at[l] += room * (float64(i)/float64(len(links)-1) - 0.5)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// harmless are the flags whose values are shown in a report: what they hold is none of the
+// author's texts, names or places.
+var harmless = []string{"output", "profile", "dialect", "limit", "max-steps", "model"}
+
+// caught is deferred at the top of every goroutine. Where something panicked it says what to
+// report, and ends the process with exit code 70: a defect is never an outcome of a run,
+// which goes on without this command.
+func (a *app) caught() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	stack := debug.Stack()
+	version, revision := build()
+	a.say("starter: this is a defect of starter, not of your flow: %s", clean(fmt.Sprint(p), 500))
+	a.say("  version: %s", strings.TrimSpace("weft "+version+" "+revision))
+	a.say("  system:  %s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version())
+	a.say("  command: %s", a.harmlessCommand())
+	if file := keepStack(stack); file != "" {
+		a.say("  stack:   %s", file)
+	} else {
+		a.say("  stack:\n%s", stack)
+	}
+	a.say("  please report these lines, with the file of the stack; a run that was started goes on")
+	if a.quit != nil {
+		a.quit(exitDefect)
+	}
+}
+
+// keepStack writes a stack to a file that only its owner can read, and names it; "" where
+// that is not possible.
+func keepStack(stack []byte) string {
+	f, err := os.CreateTemp("", "weft-starter-*.txt")
+	if err != nil {
+		return ""
+	}
+	_, err = f.Write(stack)
+	if closed := f.Close(); err != nil || closed != nil {
+		os.Remove(f.Name())
+		return ""
+	}
+	return f.Name()
+}
+
+// harmlessCommand is the command line without what may be secret: arguments, and the values
+// of most flags.
+func (a *app) harmlessCommand() string {
+	kinds := map[string]bool{}
+	(&flags{}).set().VisitAll(func(v *flag.Flag) {
+		kind, _ := flag.UnquoteUsage(v)
+		kinds[v.Name] = kind != ""
+	})
+	words := []string{"starter"}
+	for i := 0; i < len(a.args); i++ {
+		name, value, joined := strings.Cut(strings.TrimLeft(a.args[i], "-"), "=")
+		takes, known := kinds[name]
+		switch {
+		case !strings.HasPrefix(a.args[i], "-") || !known:
+			words = append(words, plainWord(a.args[i]))
+			continue
+		case !takes:
+			words = append(words, "-"+name)
+			continue
+		case !joined && i+1 < len(a.args):
+			i++
+			value = a.args[i]
+		}
+		if !slices.Contains(harmless, name) {
+			value = "…"
+		}
+		words = append(words, "-"+name, clean(value, 100))
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is a command's name, or a placeholder for anything else.
+func plainWord(s string) string {
+	for _, c := range commands() {
+		if s != "" && c.name == s {
+			return s
+		}
+	}
+	return "…"
+}

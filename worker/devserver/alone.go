@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"go.temporal.io/sdk/log"
+
+	"weft/worker/config"
+	"weft/worker/host"
+)
+
+// serveWorker runs a worker alone, for a Temporal that runs already, until ctx is done or
+// nobody uses it any more. Beside its ready file it locks another, for as long as it lives,
+// so that who looks knows that it does.
+func serveWorker(ctx context.Context, o *options) error {
+	hostname, _ := os.Hostname()
+	o.config.Identity = fmt.Sprintf("%s %d@%s", config.DevIdentity, os.Getpid(), hostname)
+	cfg, err := config.Load(o.config)
+	if err != nil {
+		return err
+	}
+	address, err := cfg.TemporalAddress()
+	if err != nil {
+		return err
+	}
+	if !config.Loopback(address) {
+		// Others can start runs there, too.
+		o.config.Author = false
+		if cfg, err = config.Load(o.config); err != nil {
+			return err
+		}
+	}
+	ctx, free, err := whileUsed(ctx, o.users)
+	if err != nil {
+		return err
+	}
+	defer free()
+	if o.readyFile != "" {
+		held, err := lock(o.readyFile)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+	}
+	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	temporal, err := cfg.Client(ctx, logger)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	h, err := host.New(ctx, temporal.Client, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(os.Stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	raw, err := json.Marshal(ready{Address: temporal.Address, Namespace: temporal.Namespace})
+	if err != nil {
+		return fmt.Errorf("encode the ready line: %w", err)
+	}
+	if err := o.writeReady(raw); err != nil {
+		return err
+	}
+	fmt.Printf("ready %s\n", raw)
+	return h.Run(ctx)
+}
