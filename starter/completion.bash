@@ -3,6 +3,7 @@ _starter() {
   local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]/#--/-} word command= words=
   case $before in
     -output) COMPREPLY=($(compgen -W '@OUTPUTS@' -- "$current")); return ;;
+    -on-error) COMPREPLY=($(compgen -W '@ONERROR@' -- "$current")); return ;;
     @FILES@) COMPREPLY=($(compgen -f -- "$current")); return ;;
     @VALUES@) COMPREPLY=(); return ;;
   esac

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weft/activities/contract"
 )
 
 // completion prints a script that completes commands and flags as the table has them.
@@ -103,8 +105,11 @@ func fill(script, format string) string {
 		"@FIRST@", commandNames()+" "+startWords(),
 		"@START@", startWords(),
 		"@OUTPUTS@", strings.Join(outputs, " "),
+		"@ONERROR@", contract.OnErrorPark+" "+contract.OnErrorFail,
 		"@FILES@", choices(names(all, completable.isFile)),
-		"@VALUES@", choices(names(all, func(c completable) bool { return c.kind != "" && !c.isFile() && c.name != "output" })),
+		"@VALUES@", choices(names(all, func(c completable) bool {
+			return c.kind != "" && !c.isFile() && c.name != "output" && c.name != "on-error"
+		})),
 		"@CASES@", byCommand(format),
 	).Replace(script)
 }
@@ -152,6 +157,8 @@ func fishCompletion() string {
 				value = " -r -F"
 			case f.name == "output":
 				value = " -x -a '" + strings.Join(outputs, " ") + "'"
+			case f.name == "on-error":
+				value = " -x -a '" + contract.OnErrorPark + " " + contract.OnErrorFail + "'"
 			case f.kind != "":
 				value = " -x"
 			}

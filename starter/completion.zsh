@@ -6,6 +6,7 @@ _starter() {
   typed=("${words[@]:1:$((CURRENT-2))}")
   case $before in
     -output) compadd @OUTPUTS@; return ;;
+    -on-error) compadd @ONERROR@; return ;;
     @FILES@) _files; return ;;
     @VALUES@) return ;;
   esac

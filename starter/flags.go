@@ -20,6 +20,7 @@ type flags struct {
 	maxSteps, limit            int
 	detach, all, dev, help     bool
 	hasInput                   bool
+	answerFlags
 }
 
 // What -output may be.
@@ -53,7 +54,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
-	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
+	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why")
+	f.answerFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
@@ -83,6 +85,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 			given = append(given, v.Name)
 		}
 		f.hasInput = f.hasInput || v.Name == "input"
+		f.note(v.Name)
 	})
 	switch {
 	case !slices.Contains(outputs, f.output):
@@ -92,7 +95,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 	case f.maxSteps < 0:
 		return nil, nil, bad("-max-steps is %d, want 1 or more", f.maxSteps)
 	}
-	return given, rest, nil
+	return given, rest, f.answerFlags.check()
 }
 
 // flagError puts the standard library's error into this command's words.

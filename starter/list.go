@@ -32,6 +32,8 @@ type listed struct {
 	Closed  *time.Time `json:"closed,omitempty"`
 	// Seconds are those from the start to the end, or to now.
 	Seconds float64 `json:"seconds"`
+
+	queue string
 }
 
 // list prints the runs of flows, the youngest first.
@@ -41,6 +43,9 @@ func (a *app) list(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
+	if a.flags.waiting {
+		return a.waiting(ctx, temporal)
+	}
 	runs, more, err := findRuns(ctx, temporal, a.flags.all, a.flags.limit)
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 }
 
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
-	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime()}
+	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue()}
 	if p := info.GetMemo().GetFields()[memoFlow]; p != nil && converter.GetDefaultDataConverter().FromPayload(p, &r.Flow) != nil {
 		r.Flow = ""
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weft/activities/contract"
 )
 
 // How often the table is drawn: when something happened, and when only time passes.
@@ -105,6 +107,10 @@ func (l *live) tell(n notice) {
 		l.notes = append(l.notes, line)
 		return
 	}
+	if n.Event == eventRequest {
+		// The table has no room for the commands.
+		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
+	}
 	l.row(n).take(n)
 }
 
@@ -131,6 +137,12 @@ func (r *row) take(n notice) {
 		r.ended, r.failed = true, true
 	case eventAttempt:
 		r.failures++
+	case eventRequest:
+		// What failed is not over: an operator may mend it.
+		r.ended, r.failed = false, false
+	case eventAnswered:
+		// A node that asks and calls nothing ends with the answer.
+		r.ended = n.Request.Kind == contract.RequestMessage
 	case eventJudge:
 		// The entry has judges and no node of its own.
 		r.ended = r.ended || r.calls == 0 && r.text == ""

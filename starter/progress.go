@@ -78,6 +78,8 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		if t.id == f.id {
 			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
 		}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		f.desk.heard = f.desk.heard || t.id == f.id
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
 		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
 		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
@@ -129,6 +131,9 @@ func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.Acti
 	case contract.ActivityPrepare:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
 		return
+	case contract.ActivityCheck:
+		c.node, c.what = "", "check of an answer"
+		return
 	case contract.ActivityListTool:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+clean(turn, 100)
 		return
@@ -159,6 +164,8 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 		f.answered(t, at, c, result)
 	case contract.ActivityTool:
 		f.tooled(at, c, result)
+	case contract.ActivityCheck:
+		f.checked(at, c, result)
 	case contract.ActivityJudge:
 		var out contract.JudgeResult
 		if !decode(result, &out) {

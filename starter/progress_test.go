@@ -312,6 +312,7 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(cut, serviceerror.NewUnavailable("gone"))).Once()
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(branch, nil))
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1:call7", "run of root/left#1:call7", true, all).Return(newEvents(sub, nil))
+	c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("gone")).Maybe()
 	c.On("GetWorkflow", mock.Anything, "root", "r2").Return(fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}})
 	var stdout, stderr bytes.Buffer
 	a := &app{stdout: &stdout, stderr: &stderr}

@@ -98,7 +98,7 @@ func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 		return nil, "", flowErr
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: text, Model: model, Script: script, MaxSteps: a.flags.maxSteps,
+		V: contract.Version, Input: text, Model: model, Script: script, MaxSteps: a.flags.maxSteps, OnError: a.flags.onError,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)
