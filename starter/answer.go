@@ -60,13 +60,13 @@ func (a *app) retry(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	open, err := a.open(ctx, temporal, args[0], about)
+	st, err := a.open(ctx, temporal, args[0], about)
 	if err != nil {
 		return err
 	}
 	n := 0
-	for i := range open {
-		if q := &open[i]; q.Kind == contract.RequestRetry {
+	for i := range st.Requests {
+		if q := &st.Requests[i]; q.Kind == contract.RequestRetry {
 			n++
 			if err := a.send(ctx, temporal, about, args[0], q.Kind, q.ID, body(q.ID)); err != nil {
 				return err
@@ -74,7 +74,7 @@ func (a *app) retry(ctx context.Context, args []string) error {
 		}
 	}
 	if n == 0 {
-		_, err = a.choose(args[0], contract.RequestRetry, "", open)
+		_, err = a.choose(args[0], contract.RequestRetry, "", st)
 	}
 	return err
 }
@@ -106,7 +106,7 @@ func (a *app) question(ctx context.Context, t *config.Temporal, about about, run
 	if a.flags.key != "" {
 		return "", nil // the run itself knows whether it had this one
 	}
-	open, err := a.open(ctx, t, run, about)
+	st, err := a.open(ctx, t, run, about)
 	if unanswered(err) && a.flags.signal {
 		return a.flags.request, nil
 	}
@@ -114,14 +114,10 @@ func (a *app) question(ctx context.Context, t *config.Temporal, about about, run
 		return "", err
 	}
 	if a.flags.request != "" {
-		q, err := a.choose(run, contract.RequestMessage, a.flags.request, open)
-		if err != nil {
-			return "", err
-		}
-		return q.ID, nil
+		return a.choose(run, contract.RequestMessage, a.flags.request, st)
 	}
 	var same []contract.Request
-	for _, q := range open {
+	for _, q := range st.Requests {
 		if q.Kind == contract.RequestMessage && (a.flags.node == "" || a.flags.node == q.Node) {
 			same = append(same, q)
 		}
@@ -147,18 +143,16 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	if len(args) > 1 {
 		word = args[1]
 	}
-	open, err := a.open(ctx, temporal, args[0], about)
+	st, err := a.open(ctx, temporal, args[0], about)
 	switch {
 	case unanswered(err) && a.flags.signal && word != "":
 		a.say("no worker answers, so the request's id is taken as it is: %s", printable(word))
 	case err != nil:
 		return err
 	default:
-		q, err := a.choose(args[0], kind, word, open)
-		if err != nil {
+		if word, err = a.choose(args[0], kind, word, st); err != nil {
 			return err
 		}
-		word = q.ID
 	}
 	return a.send(ctx, temporal, about, args[0], kind, word, body(word))
 }

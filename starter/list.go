@@ -38,6 +38,9 @@ type listed struct {
 
 // list prints the runs of flows, the youngest first.
 func (a *app) list(ctx context.Context, _ []string) error {
+	if a.flags.waiting && a.flags.all {
+		return bad("-all lists runs that have ended, but these wait for nothing; leave it out")
+	}
 	temporal, err := a.remote(ctx)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,12 +62,12 @@ func (a *app) requests(ctx context.Context, args []string) error {
 	defer temporal.Client.Close()
 	list := []asked{}
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		open, err := a.open(ctx, temporal, args[0], about)
+		st, err := a.open(ctx, temporal, args[0], about)
 		if err != nil {
 			return err
 		}
-		for i := range open {
-			list = append(list, a.asked(args[0], "", &open[i], time.Now()))
+		for i := range st.Requests {
+			list = append(list, a.asked(args[0], "", &st.Requests[i], time.Now()))
 		}
 	} else {
 		a.say("%s", ended(ctx, temporal, args[0], about))
@@ -92,14 +93,14 @@ func (a *app) requests(ctx context.Context, args []string) error {
 	return nil
 }
 
-// open asks a run's worker for its open requests, and says so when none is there to answer.
-func (a *app) open(ctx context.Context, t *config.Temporal, id string, about about) ([]contract.Request, error) {
+// open asks a run's worker what the run waits for, and says so when none is there to answer.
+func (a *app) open(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, error) {
 	defer a.whileSilent(ctx, t, about.queue)()
 	var st contract.Status
 	if err := ask(ctx, t, id, about, contract.QueryStatus, &st); err != nil {
 		return nil, err
 	}
-	return st.Requests, nil
+	return &st, nil
 }
 
 // block shows a request as text.
@@ -192,9 +193,10 @@ func (a *app) whileSilent(ctx context.Context, t *config.Temporal, queue string)
 	return func() { cancel(); <-done }
 }
 
-// choose finds the request that an answer of a kind is for. word is its id, or the begin or
-// the end of one; "" stands for the only one of its kind.
-func (a *app) choose(run, kind, word string, open []contract.Request) (*contract.Request, error) {
+// choose finds the request that an answer of a kind is for, and gives its id. word is the id,
+// or the begin or the end of one; "" stands for the only one of its kind.
+func (a *app) choose(run, kind, word string, st *contract.Status) (string, error) {
+	open := st.Requests
 	var found, same []*contract.Request
 	for i := range open {
 		q := &open[i]
@@ -211,20 +213,22 @@ func (a *app) choose(run, kind, word string, open []contract.Request) (*contract
 	}
 	switch {
 	case word == "" && len(same) == 1:
-		return same[0], nil
+		return same[0].ID, nil
 	case word == "" && len(same) == 0:
-		return nil, bad("the run %q has no open request of kind %s%s", run, kind, a.listing(run, open))
+		return "", bad("the run %q has no open request of kind %s%s", run, kind, a.listing(run, open))
 	case word == "":
-		return nil, bad("the run %q has %d open requests of kind %s; name one%s", run, len(same), kind, a.listing(run, open))
+		return "", bad("the run %q has %d open requests of kind %s; name one%s", run, len(same), kind, a.listing(run, open))
+	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
+		return word, nil // the run says whether this is the same answer again
 	case len(found) == 0:
-		return nil, bad("the run %q has no open request %q%s", run, word, a.listing(run, open))
+		return "", bad("the run %q has no open request %q%s", run, word, a.listing(run, open))
 	case len(found) > 1:
-		return nil, bad("%q is the begin or end of %d open requests of the run %q; write more of it%s", word, len(found), run, a.listing(run, open))
+		return "", bad("%q is the begin or end of %d open requests of the run %q; write more of it%s", word, len(found), run, a.listing(run, open))
 	case found[0].Kind != kind:
-		return nil, bad("the request %q is of kind %s, which %s does not answer; use: %s", found[0].ID, found[0].Kind, commandOf(kind),
+		return "", bad("the request %q is of kind %s, which %s does not answer; use: %s", found[0].ID, found[0].Kind, commandOf(kind),
 			strings.Join(a.answers(run, found[0]), "\n  or: "))
 	}
-	return found[0], nil
+	return found[0].ID, nil
 }
 
 // commandOf is the command that answers requests of a kind.

@@ -40,9 +40,6 @@ func (a *app) waiting(ctx context.Context, t *config.Temporal) error {
 	if a.flags.hasLimit {
 		limit = a.flags.limit
 	}
-	if a.flags.all {
-		return bad("-all lists runs that have ended, but these wait for nothing; leave it out")
-	}
 	// All open runs are asked: visibility does not know which of them wait.
 	runs, more, err := findRuns(ctx, t, false, limit)
 	if err != nil {
