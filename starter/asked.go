@@ -143,6 +143,9 @@ func (f *follower) opened(q *contract.Request) {
 	commands := f.app.answers(f.id, q)
 	f.tell(notice{Event: eventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, clean(q.Text, 500), due, strings.Join(commands, " | "))
+	if q.Kind == contract.RequestMessage {
+		f.asked.Do(func() { close(f.asks) })
+	}
 }
 
 // closed tells that a request is not open any more.

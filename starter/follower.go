@@ -58,10 +58,13 @@ type follower struct {
 	// events counts those of the run itself, through all that it continued as.
 	events int64
 	desk   desk
+	// asks is closed when the run asks a person for the first time.
+	asks  chan struct{}
+	asked sync.Once
 }
 
 func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
-	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{},
+	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{}, asks: make(chan struct{}),
 		desk: desk{open: map[string]contract.Request{}, answered: map[string]bool{}}}
 }
 
@@ -75,6 +78,7 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	watchers.Go(func() { f.watch(watching) })
 	watchers.Go(func() { f.watchRequests(watching) })
+	watchers.Go(func() { f.chat(watching) })
 	root := newTrack(f.id, f.run, "")
 	err := f.read(ctx, root)
 	unwatch()

@@ -26,8 +26,9 @@ to standard output. On a terminal progress is a table that is drawn again and ag
 without colours if NO_COLOR is set; with TERM=dumb, and everywhere else, it is a line
 per event.
 
-What the run waits for is shown with the command that answers it. What an operator must
-mend, an expired key for example, makes the run wait too; -on-error fail fails it instead.
+What the run waits for is shown with the command that answers it; a question can also be
+answered on the terminal, by typing a line. What an operator must mend, an
+expired key for example, makes the run wait too; -on-error fail fails it instead.
 
 Ctrl-C detaches: the run goes on.
 

@@ -37,6 +37,9 @@ type live struct {
 	height int
 	dirty  bool
 	drawn  time.Time
+	// questions are those that are open: whoever types an answer must see it, so time alone
+	// does not draw then.
+	questions int
 
 	stop, stopped chan struct{}
 }
@@ -88,7 +91,7 @@ func (l *live) keepDrawing() {
 		case <-ticker.C:
 		}
 		l.mu.Lock()
-		if l.dirty || len(l.rows) > 0 && l.now().Sub(l.drawn) >= tickEvery {
+		if l.dirty || l.questions == 0 && len(l.rows) > 0 && l.now().Sub(l.drawn) >= tickEvery {
 			l.draw()
 		}
 		l.mu.Unlock()
@@ -99,6 +102,13 @@ func (l *live) tell(n notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dirty = true
+	if n.Request != nil && n.Request.Kind == contract.RequestMessage {
+		if n.Event == eventRequest {
+			l.questions++
+		} else {
+			l.questions = max(0, l.questions-1)
+		}
+	}
 	if n.Node == "" || n.Event == eventNote || n.Event == eventWarning {
 		line := n.Text
 		if !n.untimed {
@@ -112,6 +122,13 @@ func (l *live) tell(n notice) {
 		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
 	}
 	l.row(n).take(n)
+}
+
+// entered takes note of a line that was typed: the terminal has shown it below the table.
+func (l *live) entered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.height, l.dirty = l.height+1, true
 }
 
 // row is the row of an execution; a node that starts again gets another.
