@@ -7,6 +7,7 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	"weft/activities/contract"
 )
@@ -26,6 +27,13 @@ type desk struct {
 	answered map[string]bool
 	// heard says that somebody has sent something since the run was asked.
 	heard bool
+}
+
+// hear takes note of what somebody sent to the run.
+func (d *desk) hear(e *historypb.HistoryEvent) {
+	if e.GetWorkflowExecutionUpdateAcceptedEventAttributes() != nil || e.GetWorkflowExecutionSignaledEventAttributes() != nil {
+		d.heard = true
+	}
 }
 
 // watchRequests shows requests as they are opened and answered, until ctx is done.

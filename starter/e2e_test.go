@@ -20,14 +20,21 @@ import (
 )
 
 // TestEndToEnd runs testdata/e2e against a real server with a worker.
-func TestEndToEnd(t *testing.T) {
+func TestEndToEnd(t *testing.T) { endToEnd(t, "testdata/e2e") }
+
+// TestEndToEndRequests runs testdata/requests against a server of its own, because its runs
+// would be in the lists of others.
+func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
+
+func endToEnd(t *testing.T, dir string) {
+	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")
 	if path == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
 	address := devserver(t, path)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/e2e",
+		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE") == "1",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -157,6 +157,7 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 		t.changed = time.Now()
 		if t.id == f.id {
 			f.events++
+			f.desk.hear(event)
 		}
 		f.event(t, event)
 		f.mu.Unlock()

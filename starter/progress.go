@@ -78,8 +78,6 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		if t.id == f.id {
 			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
 		}
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		f.desk.heard = f.desk.heard || t.id == f.id
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
 		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
 		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())

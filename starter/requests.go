@@ -193,31 +193,32 @@ func (a *app) whileSilent(ctx context.Context, t *config.Temporal, queue string)
 	return func() { cancel(); <-done }
 }
 
+// matching are the requests whose id is word, or begins or ends with it; for "" those of a
+// kind.
+func matching(kind, word string, open []contract.Request) []*contract.Request {
+	var found []*contract.Request
+	for i := range open {
+		q := &open[i]
+		switch {
+		case q.ID == word:
+			return []*contract.Request{q}
+		case word == "" && q.Kind == kind, word != "" && (strings.HasPrefix(q.ID, word) || strings.HasSuffix(q.ID, word)):
+			found = append(found, q)
+		}
+	}
+	return found
+}
+
 // choose finds the request that an answer of a kind is for, and gives its id. word is the id,
 // or the begin or the end of one; "" stands for the only one of its kind.
 func (a *app) choose(run, kind, word string, st *contract.Status) (string, error) {
 	open := st.Requests
-	var found, same []*contract.Request
-	for i := range open {
-		q := &open[i]
-		if q.ID == word {
-			found = []*contract.Request{q}
-			break
-		}
-		if q.Kind == kind {
-			same = append(same, q)
-		}
-		if word != "" && (strings.HasPrefix(q.ID, word) || strings.HasSuffix(q.ID, word)) {
-			found = append(found, q)
-		}
-	}
+	found := matching(kind, word, open)
 	switch {
-	case word == "" && len(same) == 1:
-		return same[0].ID, nil
-	case word == "" && len(same) == 0:
+	case word == "" && len(found) == 0:
 		return "", bad("the run %q has no open request of kind %s%s", run, kind, a.listing(run, open))
-	case word == "":
-		return "", bad("the run %q has %d open requests of kind %s; name one%s", run, len(same), kind, a.listing(run, open))
+	case word == "" && len(found) > 1:
+		return "", bad("the run %q has %d open requests of kind %s; name one%s", run, len(found), kind, a.listing(run, open))
 	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
 		return word, nil // the run says whether this is the same answer again
 	case len(found) == 0:
