@@ -40,7 +40,7 @@ func (a *app) waiting(ctx context.Context, t *config.Temporal) error {
 	if a.flags.hasLimit {
 		limit = a.flags.limit
 	}
-	// All open runs are asked: visibility does not know which of them wait.
+	// All open runs are asked: the list knows no status of a flow that would leave some out.
 	runs, more, err := findRuns(ctx, t, false, limit)
 	if err != nil {
 		return err
