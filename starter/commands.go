@@ -28,8 +28,9 @@ var (
 	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
-	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev")
+	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
+	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )
 
@@ -39,11 +40,16 @@ func commands() []command {
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
 		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
 		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
-		{"list", "", "list open runs, or all", 0, 0, listFlags, (*app).list},
+		{"list", "[-waiting]", "list open runs, or all, or what they wait for", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
 		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
+		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
+		{"confirm", "ID [REQUEST] -yes|-no", "say whether a tool may be called", 1, 2, append(slices.Clone(answerFlag), "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
+		{"tool-result", "ID [REQUEST] -result JSON|@FILE|-", "give the result of a tool that a client runs, or its -error", 1, 2, append(slices.Clone(answerFlag), "result", "error"), (*app).toolResult},
+		{"retry", "ID [REQUEST]", "try again what an operator has mended", 1, 2, append(slices.Clone(answerFlag), "give-up", "reason"), (*app).retry},
+		{"message", "ID [TEXT|@FILE|-]", "answer a run's question, or tell it something", 1, 2, append(slices.Clone(answerFlag), "node", "request", "key"), (*app).message},
 		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
 		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
 		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},

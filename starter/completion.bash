@@ -5,6 +5,7 @@ _starter() {
     case " @COMMANDS@ " in *" $word "*) command=$word; break ;; esac
   done
   case $before in
+    -on-error) COMPREPLY=($(compgen -W '@ONERROR@' -- "$current")); return ;;
     -output)
       words='@OUTPUTS@'
       case $command in

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"weft/activities/contract"
 )
 
 // completion prints a script that completes commands and flags as the table has them.
@@ -115,8 +117,11 @@ func fill(script, format string) string {
 		"@OUTPUTS@", strings.Join(outputs, " "),
 		"@OWN@", ownOutputLines("words"),
 		"@OWNZSH@", ownOutputLines("kinds"),
+		"@ONERROR@", contract.OnErrorPark+" "+contract.OnErrorFail,
 		"@FILES@", choices(names(all, completable.isFile)),
-		"@VALUES@", choices(names(all, func(c completable) bool { return c.kind != "" && !c.isFile() && c.name != "output" })),
+		"@VALUES@", choices(names(all, func(c completable) bool {
+			return c.kind != "" && !c.isFile() && c.name != "output" && c.name != "on-error"
+		})),
 		"@CASES@", byCommand(format),
 	).Replace(script)
 }
@@ -164,6 +169,8 @@ func fishCompletion() string {
 				value = " -r -F"
 			case f.name == "output":
 				value = " -x -a '" + strings.Join(c.outputs(), " ") + "'"
+			case f.name == "on-error":
+				value = " -x -a '" + contract.OnErrorPark + " " + contract.OnErrorFail + "'"
 			case f.kind != "":
 				value = " -x"
 			}

@@ -9,6 +9,7 @@ _starter() {
   done
   local kinds
   case $before in
+    -on-error) compadd @ONERROR@; return ;;
     -output)
       kinds='@OUTPUTS@'
       case $command in

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +13,21 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+
+	"weft/activities/contract"
 )
 
 // TestEndToEnd runs testdata/e2e against a real server with a worker.
-func TestEndToEnd(t *testing.T) {
+func TestEndToEnd(t *testing.T) { endToEnd(t, "testdata/e2e") }
+
+// TestEndToEndRequests runs testdata/requests against a server of its own, because its runs
+// would be in the lists of others.
+func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
+
+func endToEnd(t *testing.T, dir string) {
+	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")
 	if path == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
@@ -23,7 +35,7 @@ func TestEndToEnd(t *testing.T) {
 	address := devserver(t, path)
 	namespaces(t, address)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/e2e",
+		Dir:                 dir,
 		UpdateScripts:       os.Getenv("UPDATE") == "1",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -34,7 +46,7 @@ func TestEndToEnd(t *testing.T) {
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "eventually": eventually},
 	})
 }
 
@@ -52,11 +64,40 @@ func freed(ts *testscript.TestScript, neg bool, args []string) {
 	f.Close()
 }
 
+// begin starts a run as another client would, with the contract's JSON: begin ID FILE [QUEUE].
+func begin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: begin ID FILE [QUEUE]")
+	}
+	queue := append(args, contract.TaskQueue)[2]
+	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	defer c.Close()
+	_, err = c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: args[0], TaskQueue: queue, Memo: map[string]any{contract.MemoFlow: args[0]}},
+		contract.WorkflowFlow, json.RawMessage(ts.ReadFile(args[1])))
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+}
+
+// eventually runs starter until its output has a text: eventually TEXT ARGS...
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually TEXT ARGS...")
+	}
+	const loop = `want=$1; shift; for i in $(seq 100); do out=$(starter "$@" 2>&1); case $out in *"$want"*) printf '%s\n' "$out"; exit 0 ;; esac; sleep 0.1; done; echo "$out"; exit 1`
+	if err := ts.Exec("sh", append([]string{"-c", loop, "sh"}, args...)...); err != nil {
+		ts.Fatalf("no output has %q: %v", args[0], err)
+	}
+}
+
 // devserver starts a server with a worker that has no model but the scripted one.
 func devserver(t *testing.T, path string, flags ...string) string {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"-db", ":memory:", "-port", "0", "-ui-port", "0"}, flags...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "WEFT_CONFIRM_MAIL_TOOLS=send_*"}
 	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

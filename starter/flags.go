@@ -25,6 +25,7 @@ type flags struct {
 	detach, all, dev, svg      bool
 	help                       bool
 	hasInput                   bool
+	answerFlags
 }
 
 // What -output may be.
@@ -73,8 +74,9 @@ func (f *flags) set() *flag.FlagSet {
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
 	fs.StringVar(&f.name, "name", "", "list runs of the flow with this `NAME` alone")
 	fs.StringVar(&f.status, "status", "", "list runs with this `STATUS` alone: "+strings.Join(statusNames(), ", "))
-	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why, for the run's history")
 	fs.BoolVar(&f.svg, "svg", false, "draw an SVG picture instead of Mermaid")
+	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why")
+	f.answerFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
@@ -104,6 +106,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 			given = append(given, v.Name)
 		}
 		f.hasInput = f.hasInput || v.Name == "input"
+		f.note(v.Name)
 	})
 	switch {
 	case f.status != "" && !slices.Contains(statusNames(), f.status):
@@ -113,7 +116,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 	case f.maxSteps < 0:
 		return nil, nil, bad("-max-steps is %d, want 1 or more", f.maxSteps)
 	}
-	return given, rest, nil
+	return given, rest, f.answerFlags.check()
 }
 
 // flagError puts the standard library's error into this command's words.

@@ -14,6 +14,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 
+	"weft/activities/contract"
 	"weft/worker/config"
 )
 
@@ -54,10 +55,17 @@ type follower struct {
 	shown map[string]bool
 	// name is the model that was named last.
 	name string
+	// events counts those of the run itself, through all that it continued as.
+	events int64
+	desk   desk
+	// asks is closed when the run asks a person for the first time.
+	asks  chan struct{}
+	asked sync.Once
 }
 
 func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
-	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{}}
+	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{}, asks: make(chan struct{}),
+		desk: desk{open: map[string]contract.Request{}, answered: map[string]bool{}}}
 }
 
 // toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches:
@@ -67,13 +75,17 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	defer stop()
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
-	go func() {
-		defer f.app.caught()
-		f.watch(watching)
-	}()
+	var watchers sync.WaitGroup
+	watchers.Go(func() { defer f.app.caught(); f.watch(watching) })
+	watchers.Go(func() { defer f.app.caught(); f.watchRequests(watching) })
+	watchers.Go(func() { defer f.app.caught(); f.chat(watching) })
 	root := newTrack(f.id, f.run, "")
 	err := f.read(ctx, root)
 	unwatch()
+	watchers.Wait()
+	if err == nil {
+		f.lastRequests(ctx)
+	}
 	f.mu.Lock()
 	f.report.close()
 	f.mu.Unlock()
@@ -144,6 +156,10 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 		delete(f.shown, "no worker")
 		delete(f.shown, "stuck "+t.id)
 		t.changed = time.Now()
+		if t.id == f.id {
+			f.events++
+			f.desk.hear(event)
+		}
 		f.event(t, event)
 		f.mu.Unlock()
 	}

@@ -26,6 +26,10 @@ to standard output. On a terminal progress is a table that is drawn again and ag
 without colours if NO_COLOR is set; with TERM=dumb, and everywhere else, it is a line
 per event.
 
+What the run waits for is shown with the command that answers it; a question can also be
+answered on the terminal, by typing a line. What an operator must mend, an
+expired key for example, makes the run wait too; -on-error fail fails it instead.
+
 Ctrl-C detaches: the run goes on.
 
 -input is text. -input-json is JSON: a flow that declares inputs takes an object, any
@@ -87,11 +91,17 @@ starter graph -id triage-k3v9x0aa -svg > run.svg`,
 		about: `The columns are the run's id, the flow's name, the status, the start and how long the
 run took so far. Sub-agents' runs are not listed. The flow's name is there for runs
 that have the search attribute FlowName or the memo "flow": starter sets both, and a
-worker does for runs that bring a document. -status waiting finds runs that wait for
+worker does for runs that bring a document.
+
+-waiting asks all open runs what they wait for, and prints a line for each request, with
+the command that answers. A run whose worker does not answer within 5 seconds is named
+on standard error; the exit code is 1 then. -status waiting finds runs that wait for
 somebody, which needs the search attribute FlowStatus. Without search attributes all
 else works.`,
 		examples: `# open runs
 starter list
+# all that waits for somebody
+starter list -waiting
 # what failed of one flow
 starter list -name Shorten -status failed
 # the last 200 runs, whatever became of them, for a program
@@ -114,6 +124,64 @@ history instead.`,
 starter status triage-k3v9x0aa
 # what does it wait for?
 starter status triage-k3v9x0aa -output json`,
+	},
+	"requests": {
+		about: `Each request is printed with its kind, since when and until when it waits, the node and
+its place, what is asked, and the commands that answer it. Words in capital letters in
+them are to be replaced. A worker answers; a run that has ended waits for nothing.
+
+kinds: message asks a person, tool_result asks a client to run a tool, confirm asks
+whether a tool may be called, retry asks an operator to mend something.`,
+		examples: `# what does it wait for?
+starter requests triage-k3v9x0aa
+# for a program
+starter requests triage-k3v9x0aa -output jsonl`,
+	},
+	"confirm": {
+		about: `REQUEST is the request's id, or its begin or end, as long as it is of one alone. Without
+it the only open one of the kind is meant. -arguments replace those of the call; the
+reason of a -no reaches the model. -remember holds for later calls of the tool.
+` + aboutAnswers,
+		examples: `# yes
+starter confirm triage-k3v9x0aa -yes
+# no, with a reason for the model
+starter confirm triage-k3v9x0aa 9f86d081 -no -reason "the flow was withdrawn"
+# yes, with other arguments, for all calls of the tool to come
+starter confirm triage-k3v9x0aa 9f86d081 -yes -arguments @payment.json -remember`,
+	},
+	"tool-result": {
+		about: `REQUEST is as for confirm. The result is JSON, as the tool declares it: a text stands in
+quotes. The error is a text, and goes to the model.
+` + aboutAnswers,
+		examples: `# what the tool gave
+starter tool-result triage-k3v9x0aa -result {"sent":true}
+# from another program
+starter tool-result triage-k3v9x0aa 0cc175b9 -result -
+# it did not work
+starter tool-result triage-k3v9x0aa 0cc175b9 -error refused`,
+	},
+	"retry": {
+		about: `REQUEST is as for confirm; without it all requests of kind retry of the run are meant.
+The call is made again. With -give-up the node fails instead.
+` + aboutAnswers,
+		examples: `# the key was renewed
+starter retry triage-k3v9x0aa
+# it cannot be mended
+starter retry triage-k3v9x0aa 92eb5ffe -give-up -reason withdrawn`,
+	},
+	"message": {
+		about: `The text is an argument, a file's or standard input's; a line end at its end is left
+out. It answers the open question that -request names, or else the only one, of -node
+if that is given. Where nothing is asked, the next model call of -node gets it, or that
+of the first agent that makes one. With -key the run itself decides, and the same key
+twice is the same message.
+` + aboutAnswers,
+		examples: `# answer the question
+starter message triage-k3v9x0aa yes
+# answer one of several
+starter message triage-k3v9x0aa -request 4a8a08f0 yes
+# tell an agent something, from a file, so that it is safe to repeat
+starter message triage-k3v9x0aa @note.txt -node refund -key mail-4711`,
 	},
 	"transcript": {
 		about: `The messages are read from the histories of the run, of its branches and of its
@@ -157,6 +225,14 @@ starter completion fish > ~/.config/fish/completions/starter.fish`,
 	"version": {about: "The version and the revision that the build knows.", examples: "# which build is this?\nstarter version"},
 	"help":    {about: "The help of the run of a flow, which has no name, is that of run.", examples: "# all about the run of a flow\nstarter help run"},
 }
+
+// aboutAnswers is what the pages of all answers say.
+const aboutAnswers = `
+The answer waits for its receipt, for up to a minute, and says after 3 seconds when no
+worker polls. -signal waits for none: a worker takes the answer when there is one, and a
+wrong one is shown by starter status. The same answer twice is one; another one to the
+same request is refused, with exit code 1. Wrong input has exit code 2, and the request
+stays open.`
 
 const exitCodes = `exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
             4 cancelled or terminated, 70 a defect of starter, 130 detached by Ctrl-C`

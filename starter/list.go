@@ -31,15 +31,23 @@ type listed struct {
 	Closed  *time.Time `json:"closed,omitempty"`
 	// Seconds are those from the start to the end, or to now.
 	Seconds float64 `json:"seconds"`
+
+	queue string
 }
 
 // list prints the runs of flows, the youngest first.
 func (a *app) list(ctx context.Context, _ []string) error {
+	if a.flags.waiting && a.flags.all {
+		return bad("-all lists runs that have ended, but these wait for nothing; leave it out")
+	}
 	temporal, err := a.remote(ctx)
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
+	if a.flags.waiting {
+		return a.waiting(ctx, temporal)
+	}
 	wanted, err := a.filter(ctx, temporal)
 	if err != nil {
 		return err
@@ -102,7 +110,7 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 }
 
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
-	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime()}
+	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue()}
 	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeName]); r.Flow == "" {
 		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"weft/activities/contract"
 )
 
 // How often the table is drawn: when something happened, and when only time passes.
@@ -39,6 +41,9 @@ type live struct {
 	// have run.
 	total total
 	done  map[string]bool
+	// questions are those that are open: whoever types an answer must see it, so time alone
+	// does not draw then.
+	questions int
 
 	stop, stopped chan struct{}
 }
@@ -91,7 +96,7 @@ func (l *live) keepDrawing() {
 		case <-ticker.C:
 		}
 		l.mu.Lock()
-		if l.dirty || len(l.rows) > 0 && l.now().Sub(l.drawn) >= tickEvery {
+		if l.dirty || l.questions == 0 && len(l.rows) > 0 && l.now().Sub(l.drawn) >= tickEvery {
 			l.draw()
 		}
 		l.mu.Unlock()
@@ -102,6 +107,13 @@ func (l *live) tell(n notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dirty = true
+	if n.Request != nil && n.Request.Kind == contract.RequestMessage {
+		if n.Event == eventRequest {
+			l.questions++
+		} else {
+			l.questions = max(0, l.questions-1)
+		}
+	}
 	if n.Node == "" || n.Event == eventNote || n.Event == eventWarning {
 		line := n.Text
 		if !n.untimed {
@@ -109,6 +121,10 @@ func (l *live) tell(n notice) {
 		}
 		l.notes = append(l.notes, line)
 		return
+	}
+	if n.Event == eventRequest {
+		// The table has no room for the commands.
+		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
 	}
 	l.row(n).take(n)
 	if node, _, _ := cutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
@@ -121,6 +137,13 @@ func (l *live) count(t total) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total = t
+}
+
+// entered takes note of a line that was typed: the terminal has shown it below the table.
+func (l *live) entered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.height, l.dirty = l.height+1, true
 }
 
 // row is the row of an execution; a node that starts again gets another.
@@ -146,6 +169,12 @@ func (r *row) take(n notice) {
 		r.ended, r.failed = true, true
 	case eventAttempt:
 		r.failures++
+	case eventRequest:
+		// What failed is not over: an operator may mend it.
+		r.ended, r.failed = false, false
+	case eventAnswered:
+		// A node that asks and calls nothing ends with the answer.
+		r.ended = n.Request.Kind == contract.RequestMessage
 	case eventJudge:
 		// The entry has judges and no node of its own.
 		r.ended = r.ended || r.calls == 0 && r.text == ""

@@ -41,6 +41,9 @@ func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) 
 	if scripted(res.Model) {
 		a.say("the result below comes from scripted answers, not from a model")
 	}
+	for _, m := range res.Unread {
+		a.say("unread: no model call has had the message %s", unreadLine(&m))
+	}
 	if a.flags.asJSON() {
 		a.object(res)
 		return nil

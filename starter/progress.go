@@ -137,6 +137,9 @@ func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.Acti
 	case contract.ActivityPrepare:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
 		return
+	case contract.ActivityCheck:
+		c.node, c.what = "", "check of an answer"
+		return
 	case contract.ActivityListTool:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+clean(turn, 100)
 		return
@@ -170,6 +173,8 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 		f.answered(t, at, c, result)
 	case contract.ActivityTool:
 		f.tooled(at, c, result)
+	case contract.ActivityCheck:
+		f.checked(at, c, result)
 	case contract.ActivityJudge:
 		var out contract.JudgeResult
 		if !decode(result, &out) {

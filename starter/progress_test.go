@@ -312,6 +312,7 @@ func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(cut, serviceerror.NewUnavailable("gone"))).Once()
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(branch, nil))
 	c.On("GetWorkflowHistory", mock.Anything, "root/left#1:call7", "run of root/left#1:call7", true, all).Return(newEvents(sub, nil))
+	c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("gone")).Maybe()
 	c.On("GetWorkflow", mock.Anything, "root", "r2").Return(fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}})
 	var stdout, stderr bytes.Buffer
 	a := &app{stdout: &stdout, stderr: &stderr}
@@ -368,6 +369,8 @@ func TestOutcomes(t *testing.T) {
 		"data":            {run: fakeRun{result: contract.RunResult{ResultData: json.RawMessage(`{"a":1}`)}}, wantStdout: "{\"a\":1}\n"},
 		"as JSON":         {run: fakeRun{result: contract.RunResult{Status: "completed", ResultText: &text, FlowHash: "h"}}, output: "json", wantStdout: "{\n  \"status\": \"completed\",\n  \"result_text\": \"# Title\",\n  \"exit_outputs\": null,\n  \"usage\": {\n    \"calls\": 0,\n    \"input_tokens\": 0,\n    \"output_tokens\": 0\n  },\n  \"flow_hash\": \"h\"\n}\n"},
 		"scripted answer": {run: fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}}, wantStdout: "# Title\n", wantStderr: "the result below comes from scripted answers, not from a model\n"},
+		"messages that nobody read": {run: fakeRun{result: contract.RunResult{ResultText: &text, Unread: []contract.Inbound{{Seq: 1, Text: "Leave May\nout.", Node: "n", By: "kim"}}}},
+			wantStdout: "# Title\n", wantStderr: "unread: no model call has had the message \"Leave May out.\" to n by kim\n"},
 		"a failure": {run: fakeRun{err: failure}, code: exitFailed, wantStderr: `starter: run root failed: no_exit_node_reached
   where:  node "pick", step 2, x.json:7
   what:   no exit node ran

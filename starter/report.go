@@ -21,6 +21,8 @@ const (
 	eventFailed   = "call_failed"
 	eventWarning  = "warning"
 	eventNote     = "note"
+	eventRequest  = "request_opened"
+	eventAnswered = "request_answered"
 )
 
 // notice is one thing that happened in a run: a line of text for people, an object for
@@ -39,7 +41,10 @@ type notice struct {
 	Attempt int32           `json:"attempt,omitempty"`
 	Model   string          `json:"model,omitempty"`
 	Usage   *contract.Usage `json:"usage,omitempty"`
-	Text    string          `json:"text"`
+	// Request is one that was opened or answered; Commands are the command lines that answer.
+	Request  *contract.Request `json:"request,omitempty"`
+	Commands []string          `json:"commands,omitempty"`
+	Text     string            `json:"text"`
 
 	// untimed says that the text belongs to the follower, not to the run.
 	untimed bool

@@ -61,6 +61,8 @@ func (a *app) follow(ctx context.Context, args []string) error {
 type about struct {
 	run, queue string
 	status     enumspb.WorkflowExecutionStatus
+	// patience, if set, is how long a question may take.
+	patience time.Duration
 }
 
 func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (about, error) {

@@ -103,7 +103,7 @@ func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.text, Params: given.params, State: given.state,
-		Model: model, Script: script, MaxSteps: a.flags.maxSteps,
+		Model: model, Script: script, MaxSteps: a.flags.maxSteps, OnError: a.flags.onError,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)

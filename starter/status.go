@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -69,14 +70,19 @@ func ask(ctx context.Context, t *config.Temporal, id string, about about, query 
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		patience = closedTimeout
 	}
+	if about.patience > 0 {
+		patience = about.patience
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	began := time.Now()
 	value, err := t.Client.QueryWorkflow(ctx, id, about.run, query)
 	var refused *serviceerror.QueryFailed
 	switch {
 	case errors.As(err, &refused):
 		return bad("the run %q answers no query %q: %v; is it a run of a flow?", id, query, err)
-	case ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || time.Since(began) > patience-100*time.Millisecond):
+		// The server may end the call a little before this side does.
 		return &noAnswer{id, statusName(about.status), about.queue, fmt.Errorf("no answer within %v", patience)}
 	case err != nil:
 		return &noAnswer{id, statusName(about.status), about.queue, err}
@@ -122,4 +128,35 @@ func (a *app) print(id string, st *contract.Status) {
 	for _, c := range st.Conflicts {
 		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", clean(c.Key, 200), clean(c.Kept.Exec, 200), clean(c.Dropped.Exec, 200))
 	}
+	a.printDesk(id, st, line)
+}
+
+// printDesk shows what a run waits for, what it has not read, and what it could not take.
+func (a *app) printDesk(id string, st *contract.Status, line func(label, format string, args ...any)) {
+	for i := range st.Requests {
+		q := &st.Requests[i]
+		line("request", "%s %s: %s", q.Kind, printable(q.ID), clean(q.Text, 300))
+		line("", "answer with: %s", a.answers(id, q)[0])
+	}
+	for _, m := range st.Inbox {
+		line("unread", "%s", unreadLine(&m))
+	}
+	if st.Rejected > 0 {
+		line("rejected", "%d signals that answer nothing; the last:", st.Rejected)
+	}
+	for _, why := range st.Rejects {
+		line("", "%s", clean(why, 600))
+	}
+}
+
+// unreadLine shows a message that no model call has had.
+func unreadLine(m *contract.Inbound) string {
+	line := fmt.Sprintf("%q", clean(m.Text, 100))
+	if m.Node != "" {
+		line += " to " + clean(m.Node, 200)
+	}
+	if m.By != "" {
+		line += " by " + clean(m.By, 100)
+	}
+	return line
 }

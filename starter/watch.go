@@ -9,6 +9,8 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+
+	"weft/worker/config"
 )
 
 // A history shows an attempt only when the call is over, and nothing at all while no
@@ -125,17 +127,9 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 
 // unclaimed says that no worker takes tasks, once until something happens again.
 func (f *follower) unclaimed(ctx context.Context) {
-	d, err := f.temporal.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: f.temporal.Namespace, TaskQueue: queueOf(f.queue), TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
-	})
+	last, err := lastPoll(ctx, f.temporal, f.queue)
 	if err != nil {
 		return
-	}
-	var last time.Time
-	for _, p := range d.GetPollers() {
-		if at := p.GetLastAccessTime().AsTime(); at.After(last) {
-			last = at
-		}
 	}
 	seen := "no worker polls"
 	if !last.IsZero() {
@@ -143,4 +137,18 @@ func (f *follower) unclaimed(ctx context.Context) {
 	}
 	f.once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
 		seen, f.queue, f.temporal.Namespace, f.temporal.Address)
+}
+
+// lastPoll is when a worker last asked a task queue for work; zero if none did lately.
+func lastPoll(ctx context.Context, t *config.Temporal, queue string) (time.Time, error) {
+	var last time.Time
+	d, err := t.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+		Namespace: t.Namespace, TaskQueue: queueOf(queue), TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
+	})
+	for _, p := range d.GetPollers() {
+		if at := p.GetLastAccessTime().AsTime(); at.After(last) {
+			last = at
+		}
+	}
+	return last, err
 }

@@ -25,7 +25,8 @@ func newEmbedders(t *testing.T) *embedders {
 	t.Helper()
 	worker := program(t, "WEFT_WORKER")
 	e := &embedders{dir: t.TempDir(), address: startTemporal(t, "-db", ":memory:", "-port=0").address}
-	for name, text := range map[string]string{"one.json": oneNode(""), "bad.json": strings.Replace(oneNode(""), `"target":"a"`, `"target":"nobody"`, 1), "flows/kept.json": oneNode("")} {
+	for name, text := range map[string]string{"one.json": oneNode(""), "bad.json": strings.Replace(oneNode(""), `"target":"a"`, `"target":"nobody"`, 1), "flows/kept.json": oneNode(""),
+		"mail.json": oneNode(`,"tools":[{"name":"send_mail","data_connection_id":"web"}]`)} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func newEmbedders(t *testing.T) *embedders {
 	cmd := exec.Command(worker)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+e.address, "WEFT_MODEL=fake/m", "WEFT_FLOWS_DIR="+filepath.Join(e.dir, "flows"),
-		"WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+newModelServer(t).url)
+		"WEFT_CONFIRM_MAIL_TOOLS=send_*", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+newModelServer(t).url)
 	cmd.Stderr = logFile(t, "worker")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -72,6 +73,16 @@ func (e *embedders) check(t *testing.T, dir, wantBad string, program ...string) 
 	}
 }
 
+// answers runs a program that answers what its run asks.
+func (e *embedders) answers(t *testing.T, dir string, program ...string) {
+	t.Helper()
+	out, errs, err := e.run(t, dir, append(program, filepath.Join(e.dir, "mail.json"), "hello")...)
+	if err != nil || out != "turn 2\n" || !strings.Contains(errs, "confirm: a wants to call send_mail") && !strings.Contains(errs, "confirm a wants to call send_mail") ||
+		!strings.Contains(errs, "send_mail with {\"to\":\"ann\"}") || !strings.Contains(errs, "tool_result") {
+		t.Errorf("the program printed %q: %v\n%s", out, err, errs)
+	}
+}
+
 // TestEndToEndClients starts runs from programs of one's own, in several languages: with a
 // document, with a plan, by name.
 func TestEndToEndClients(t *testing.T) {
@@ -83,7 +94,7 @@ func TestEndToEndClients(t *testing.T) {
 			}
 		}
 		dir := t.TempDir()
-		for _, name := range []string{"package.json", "package-lock.json", "start.mjs"} {
+		for _, name := range []string{"package.json", "package-lock.json", "start.mjs", "answer.mjs"} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, "clients/node/"+name)), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -92,12 +103,14 @@ func TestEndToEndClients(t *testing.T) {
 			t.Skipf("npm ci did not get @temporalio/client (%v), so the program was not run:\n%s%s", err, out, errs)
 		}
 		e.check(t, dir, "invalid_flow: the document has ", "node", "start.mjs")
+		e.answers(t, dir, "node", "answer.mjs")
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, _, err := e.run(t, "", "python3", "-c", "import temporalio"); err != nil {
 			t.Skip("there is no python3 with temporalio here; the program in clients/python was not run")
 		}
 		e.check(t, "clients/python", "invalid_flow the document has ", "python3", "start.py")
+		e.answers(t, "clients/python", "python3", "answer.py")
 	})
 	t.Run("go", func(t *testing.T) {
 		bin := filepath.Join(t.TempDir(), "embed")

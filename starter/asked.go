@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"weft/activities/contract"
+)
+
+// A request leaves no event of its own in a history, but everything that opens or ends one
+// leaves some event. So the follower asks the run after each change, at most once a second.
+const (
+	// askAgain is how long the follower leaves a run alone whose worker did not answer.
+	askAgain = 5 * time.Second
+	// lastAsk is how long a run that has ended has to say what became of its requests.
+	lastAsk = 2 * time.Second
+)
+
+// desk is what the follower knows of a run's requests; its mu guards it.
+type desk struct {
+	open     map[string]contract.Request
+	answered map[string]bool
+	// heard says that somebody has sent something since the run was asked.
+	heard bool
+}
+
+// hear takes note of what somebody sent to the run.
+func (d *desk) hear(e *historypb.HistoryEvent) {
+	if e.GetWorkflowExecutionUpdateAcceptedEventAttributes() != nil || e.GetWorkflowExecutionSignaledEventAttributes() != nil {
+		d.heard = true
+	}
+}
+
+// watchRequests shows requests as they are opened and answered, until ctx is done.
+func (f *follower) watchRequests(ctx context.Context) {
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	var asked int64 = -1
+	var next time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := f.changes()
+		if now == asked || time.Now().Before(next) {
+			continue
+		}
+		if f.askRequests(ctx, askTimeout) {
+			asked = now
+		} else {
+			next = time.Now().Add(askAgain)
+		}
+	}
+}
+
+// changes counts the events of the run so far.
+func (f *follower) changes() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.events
+}
+
+// askRequests asks the run and shows what is new. It is false where nobody answered.
+func (f *follower) askRequests(ctx context.Context, patience time.Duration) bool {
+	var st contract.Status
+	if ask(ctx, f.temporal, f.id, about{queue: f.queue, patience: patience}, contract.QueryStatus, &st) != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.desk.heard = false
+	f.news(&st)
+	return true
+}
+
+// lastRequests shows what became of the requests, when the run has ended.
+func (f *follower) lastRequests(ctx context.Context) {
+	if len(f.desk.open) > 0 || f.desk.heard {
+		f.askRequests(ctx, lastAsk)
+	}
+}
+
+// news tells what a status says of requests and was not told before. The caller holds f.mu.
+func (f *follower) news(st *contract.Status) {
+	for _, a := range st.Answered {
+		if f.desk.answered[a.ID] {
+			continue
+		}
+		f.desk.answered[a.ID] = true
+		q, known := f.desk.open[a.ID]
+		if !known {
+			q = contract.Request{ID: a.ID, Kind: a.Kind}
+		}
+		delete(f.desk.open, a.ID)
+		f.closed(&q, a.At, howAnswered(&a, known))
+	}
+	still := map[string]bool{}
+	for i := range st.Requests {
+		q := &st.Requests[i]
+		still[q.ID] = true
+		if _, known := f.desk.open[q.ID]; !known {
+			f.desk.open[q.ID] = *q
+			f.opened(q)
+		}
+	}
+	for id, q := range f.desk.open {
+		if !still[id] {
+			delete(f.desk.open, id)
+			f.closed(&q, time.Now(), "closed: nobody waits for it any more")
+		}
+	}
+}
+
+// howAnswered says how a request got its answer. known says that it was seen open.
+func howAnswered(a *contract.Answered, known bool) string {
+	switch {
+	case !known && strings.HasPrefix(a.ID, "message:"):
+		return "sent by " + clean(a.By, 100) // a message with a key of its own
+	case a.By != "":
+		return "answered by " + clean(a.By, 100)
+	case a.Hash != "":
+		return "answered"
+	case known:
+		return "nobody answered in time"
+	}
+	return "needs no new answer" // a remembered one holds, or a message came before the question
+}
+
+// checked says why an answer was not taken; one that was is told of by [follower.news].
+func (f *follower) checked(at time.Time, c *call, result *commonpb.Payloads) {
+	var out contract.CheckResult
+	if decode(result, &out) && len(out.Errors) > 0 {
+		f.tell(notice{Event: eventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
+			clean(out.Errors[0].Path, 200), clean(out.Errors[0].Message, 300))
+	}
+}
+
+// opened tells of a request and of the commands that answer it.
+func (f *follower) opened(q *contract.Request) {
+	due := ""
+	if q.DueAt != nil {
+		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
+	}
+	commands := f.app.answers(f.id, q)
+	f.tell(notice{Event: eventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
+		"waits for %s: %s%s; answer with: %s", q.Kind, clean(q.Text, 500), due, strings.Join(commands, " | "))
+	if q.Kind == contract.RequestMessage {
+		f.asked.Do(func() { close(f.asks) })
+	}
+}
+
+// closed tells that a request is not open any more.
+func (f *follower) closed(q *contract.Request, at time.Time, how string) {
+	f.tell(notice{Event: eventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, printable(q.ID), how)
+}
+
+// executionLabel is the name under which lines show an execution: a sub-agent's comes behind
+// its place.
+func executionLabel(execution string) string {
+	parts := strings.Split(execution, "/")
+	for i, p := range parts {
+		p = unescape(p)
+		if i < len(parts)-1 {
+			p, _, _ = strings.Cut(p, ":")
+		}
+		parts[i] = clean(p, 200)
+	}
+	return strings.Join(parts, " › ")
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// talks says whether somebody who follows a run can type answers: text goes to a terminal,
+// and comes from one.
+func (a *app) talks() bool {
+	f, ok := a.stdin.(*os.File)
+	return ok && !a.flags.asJSON() && terminal(f) && terminal(a.stderr)
+}
+
+// chat sends each line that is typed as the answer to the oldest open question. It reads
+// nothing before there was a question: what is typed ahead may be for the shell.
+func (f *follower) chat(ctx context.Context) {
+	if !f.app.talks() {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-f.asks:
+	}
+	stayInBackground()
+	f.once("chat", "type the answer here, in one line, or use the command")
+	lines := make(chan string)
+	go func() {
+		// Nothing ends a read of a terminal but a line, so this may outlive the run.
+		for in := bufio.NewScanner(f.app.stdin); in.Scan(); {
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case line := <-lines:
+			f.typed(ctx, strings.TrimSpace(line))
+		}
+	}
+}
+
+// typed sends a line as an answer.
+func (f *follower) typed(ctx context.Context, line string) {
+	var oldest *contract.Request
+	f.mu.Lock()
+	if l, ok := f.report.(*live); ok {
+		l.entered()
+	}
+	for _, q := range f.desk.open {
+		if q.Kind == contract.RequestMessage && (oldest == nil || q.OpenedAt.Before(oldest.OpenedAt)) {
+			oldest = &q
+		}
+	}
+	if oldest == nil && line != "" {
+		f.tell(notice{Event: eventNote}, "nothing is asked now; to tell the run something: starter message %s TEXT", quoted(f.id))
+	}
+	f.mu.Unlock()
+	if oldest == nil || line == "" {
+		return
+	}
+	_, err := updateRun(ctx, f.temporal, f.id, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
+	if err != nil && ctx.Err() == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.tell(notice{Event: eventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
+	}
+}

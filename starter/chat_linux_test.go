@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// heldEvents is the history of a run that ends when a channel is closed.
+type heldEvents struct{ end chan struct{} }
+
+func (h heldEvents) HasNext() bool {
+	<-h.end
+	return false
+}
+
+func (heldEvents) Next() (*historypb.HistoryEvent, error) { return nil, nil }
+
+// accepted is the handle of an Update that a run has taken.
+type accepted struct{ client.WorkflowUpdateHandle }
+
+func (accepted) Get(_ context.Context, v any) error {
+	*v.(*contract.Receipt) = contract.Receipt{Status: "accepted"}
+	return nil
+}
+
+// TestQuestionsAreAnsweredOnTheTerminal types an answer while a run is followed.
+func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
+	for name, env := range map[string]mapEnv{"a table": {"TERM": "xterm"}, "lines": {"TERM": "dumb"}} {
+		t.Run(name, func(t *testing.T) {
+			master, slave := pseudoTerminal(t)
+			t.Cleanup(func() { slave.Close() })
+			question := contract.Request{ID: "ask#1/ask-1", Kind: contract.RequestMessage, Execution: "ask#1", Text: "Which month?", OpenedAt: time.Now()}
+			end, text := make(chan struct{}), "done"
+			c := &mocks.Client{}
+			c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(heldEvents{end})
+			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(answered(t, contract.Status{Requests: []contract.Request{question}}), nil).Once()
+			c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(answered(t, contract.Status{Answered: []contract.Answered{
+				{ID: question.ID, Kind: question.Kind, Hash: "h", By: "kim", At: time.Now()}}}), nil)
+			c.On("UpdateWorkflow", mock.Anything, client.UpdateWorkflowOptions{WorkflowID: "root", UpdateName: contract.RequestMessage,
+				Args:         []any{contract.MessageAnswer{ID: question.ID, Text: "May, or June", By: "kim"}},
+				WaitForStage: client.WorkflowUpdateStageCompleted}).Run(func(mock.Arguments) { close(end) }).Return(accepted{}, nil).Once()
+			c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
+			var stdout strings.Builder
+			a := &app{stdin: slave, stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText, answerFlags: answerFlags{by: "kim"}}}
+			done := make(chan error, 1)
+			go func() {
+				done <- a.newFollower(&config.Temporal{Client: c}, "root", "r").toTheEnd(context.Background())
+				slave.WriteString("END\n")
+			}()
+			var out strings.Builder
+			readTo := func(want string) {
+				buf := make([]byte, 4096)
+				for !strings.Contains(out.String(), want) {
+					n, err := master.Read(buf)
+					if err != nil {
+						t.Fatalf("read the terminal: %v after %q", err, out.String())
+					}
+					out.Write(buf[:n])
+				}
+			}
+			readTo("type the answer here, in one line, or use the command")
+			if !strings.Contains(out.String(), "waits for message: Which month?; answer with: starter message root -request 'ask#1/ask-1' TEXT") {
+				t.Errorf("the terminal got %q", out.String())
+			}
+			if _, err := master.WriteString("  May, or June\n"); err != nil {
+				t.Fatal(err)
+			}
+			readTo("END")
+			if err := <-done; err != nil || stdout.String() != "done\n" {
+				t.Errorf("stdout is %q: %v", stdout.String(), err)
+			}
+			if !strings.Contains(out.String(), "answered by kim") {
+				t.Errorf("the terminal got %q", out.String())
+			}
+		})
+	}
+}
