@@ -223,7 +223,7 @@ func (j *json5Reader) hereOrEnd() string {
 // word reads null, true, false or a number.
 func (j *json5Reader) word(v *Value) bool {
 	end := j.at
-	for end < len(j.data) && (j.data[end] >= 0x80 || strings.IndexByte("+-._$", j.data[end]) >= 0 || isWordByte(j.data[end])) {
+	for end < len(j.data) && (strings.IndexByte("+-._$", j.data[end]) >= 0 || isWordByte(j.data[end])) {
 		end++
 	}
 	word := string(j.data[j.at:end])
