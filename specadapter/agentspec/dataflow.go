@@ -1,0 +1,227 @@
+package agentspec
+
+import (
+	"weft/specadapter/source"
+)
+
+// feed is what gives an input its values.
+type feed struct {
+	sources []int // numbers of nodes
+}
+
+// checkData reports inputs that nothing feeds, and those that only some paths feed.
+func (l *loader) checkData(c *Component, g *graph) {
+	for _, node := range g.Nodes {
+		if node.Type == opaque {
+			// It may make and take anything.
+			return
+		}
+	}
+	l.publish(c, g)
+	feeds := g.feeds(l, c)
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.Name == "StartNode" || unknownIO(node) {
+			continue
+		}
+		for i := range node.Inputs {
+			in := &node.Inputs[i]
+			if in.Default != nil || in.Unused || hasInnerDefault(node, in.Title) {
+				continue
+			}
+			at := l.itemAt(c, "nodes", n)
+			if node.ins {
+				at = in.At
+			}
+			f := feeds[key{n, in.Title}]
+			if f == nil {
+				l.unfed(at, node, in)
+				continue
+			}
+			l.maybeUnfed(g, at, n, in, f)
+		}
+	}
+	l.checkMaps(c, g)
+}
+
+// unfed reports an input that never gets a value. A placeholder that is called like an
+// environment variable is often put in before the document is loaded.
+func (l *loader) unfed(at Place, node *Component, in *Property) {
+	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
+	if environment.MatchString(in.Title) && !l.strict {
+		for _, h := range holders(node) {
+			if h.name == in.Title {
+				node.Undeclared = append(node.Undeclared, in.Title)
+				l.warnf(at, "input-unfed", help+"; a variable of the environment is not read", text, source.Quote(in.Title), node)
+				return
+			}
+		}
+	}
+	l.errorf(at, "input-unfed", help, text, source.Quote(in.Title), node)
+}
+
+// key is an input of a node.
+type key struct {
+	node  int
+	input string
+}
+
+// hasInnerDefault says whether a value that is missing is made up for inside.
+func hasInnerDefault(node *Component, title string) bool {
+	for _, field := range []string{"subflow", "agent", "tool"} {
+		if inner := node.Component(field); inner != nil {
+			p := inner.Input(title)
+			if p == nil && len(title) > len(iterated) && title[:len(iterated)] == iterated {
+				p = inner.Input(title[len(iterated):])
+			}
+			return p != nil && p.Default != nil
+		}
+	}
+	return false
+}
+
+// publish reads an empty list of data edges as none at all, where an input would go unfed
+// otherwise: some writers leave the list empty and mean that.
+func (l *loader) publish(c *Component, g *graph) {
+	f := c.Field("data_flow_connections")
+	if l.strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
+		return
+	}
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.Name == "StartNode" {
+			continue
+		}
+		for i := range node.Inputs {
+			if node.Inputs[i].Default == nil && !node.Inputs[i].Unused && !hasInnerDefault(node, node.Inputs[i].Title) {
+				l.warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, which would leave input %s of %s without a value; it is read as null: outputs feed inputs of the same title",
+					c, source.Quote(node.Inputs[i].Title), node)
+				g.public, g.Public = true, true
+				return
+			}
+		}
+	}
+}
+
+// feeds lists what feeds each input, and checks types where titles alone connect.
+func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
+	out := map[key]*feed{}
+	add := func(from, to int, input string) {
+		k := key{to, input}
+		if out[k] == nil {
+			out[k] = &feed{}
+		}
+		out[k].sources = append(out[k].sources, from)
+	}
+	if !g.public {
+		for _, e := range g.Data {
+			add(g.index[e.From], g.index[e.To], e.Input)
+		}
+		return out
+	}
+	byTitle := map[string][]int{}
+	for n, node := range g.Nodes {
+		for i := range node.Outputs {
+			byTitle[node.Outputs[i].Title] = append(byTitle[node.Outputs[i].Title], n)
+		}
+	}
+	for n, node := range g.Nodes {
+		if node.Type.Name == "StartNode" {
+			continue
+		}
+		for i := range node.Inputs {
+			in := &node.Inputs[i]
+			for _, from := range byTitle[in.Title] {
+				if !l.work(c.At, 1) {
+					return out
+				}
+				add(from, n, in.Title)
+				if o := g.Nodes[from].Output(in.Title); from != n && o != nil {
+					l.feeds(l.itemAt(c, "nodes", n), g.Nodes[from], o, node, in)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// maybeUnfed reports an input that a run can reach before anything fed it.
+func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
+	start := g.index[g.Start]
+	stop := make(map[int]bool, len(f.sources))
+	for _, s := range f.sources {
+		if s == start {
+			return
+		}
+		stop[s] = s != n
+	}
+	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
+		if !l.skipPaths {
+			l.infof(at, "input-maybe-unfed", "", "the flow is too large to look at all paths to its inputs; from here on they are not looked at")
+		}
+		l.skipPaths = true
+		return
+	}
+	seen := make([]bool, len(g.Nodes))
+	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] && node != n }) + len(g.Nodes)/8
+	if seen[n] {
+		l.warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
+			"a run can reach %s before anything feeds its input %s", g.Nodes[n], source.Quote(in.Title))
+	}
+}
+
+// checkMaps reports map nodes that have nothing to go over.
+func (l *loader) checkMaps(c *Component, g *graph) {
+	for n, node := range g.Nodes {
+		if node.Type.Name != "MapNode" && node.Type.Name != "ParallelMapNode" || unknownIO(node) || unknownIO(node.Component("subflow")) {
+			continue
+		}
+		if len(g.Iterates(node)) == 0 {
+			l.warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "let an output that is an array feed an input iterated_...", "%s has no list to go over; it runs its subflow once", node)
+		}
+	}
+}
+
+// Iterates lists the inputs of a MapNode or ParallelMapNode that get a list with a value
+// for each round; all others get one value for all rounds. The type of what feeds an input
+// decides, not the value.
+func (f *Flow) Iterates(node *Component) []string {
+	sub := node.Component("subflow")
+	if sub == nil {
+		return nil
+	}
+	found := map[string]bool{}
+	look := func(from *Component, output, input string) {
+		o := from.Output(output)
+		if o == nil || o.Type == nil || o.Type.Kind != ArrayShape {
+			return
+		}
+		inner := sub.Input(inside(input))
+		if inner == nil || inner.Type == nil {
+			return
+		}
+		// A list for an input that takes lists is one value, unless it is a list of lists.
+		if inner.Type.Kind != ArrayShape || o.Type.Items.Kind == ArrayShape {
+			found[input] = true
+		}
+	}
+	for _, e := range f.Data {
+		if e.To == node {
+			look(e.From, e.Output, e.Input)
+		}
+	}
+	if f.Public {
+		for _, n := range f.Nodes {
+			for i := range node.Inputs {
+				look(n, node.Inputs[i].Title, node.Inputs[i].Title)
+			}
+		}
+	}
+	return sorted(found)
+}
+
+// inside is the subflow's name of a MapNode's input.
+func inside(title string) string {
+	if len(title) > len(iterated) && title[:len(iterated)] == iterated {
+		return title[len(iterated):]
+	}
+	return title
+}
