@@ -4,7 +4,7 @@ import (
 	"weft/specadapter/source"
 )
 
-// feed is what gives an input its values.
+// feed is what gives an input its values. One without sources has an edge with an error.
 type feed struct {
 	sources []int // numbers of nodes
 }
@@ -20,7 +20,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 	l.publish(c, g)
 	feeds := g.feeds(l, c)
 	for n, node := range g.Nodes {
-		if !g.reached[n] || node.Type.Name == "StartNode" || unknownIO(node) {
+		if !g.reached[n] || node.Type.acts("StartNode") || unknownIO(node) {
 			continue
 		}
 		for i := range node.Inputs {
@@ -33,6 +33,9 @@ func (l *loader) checkData(c *Component, g *graph) {
 				at = in.At
 			}
 			f := feeds[key{n, in.Title}]
+			if f != nil && len(f.sources) == 0 {
+				continue
+			}
 			if f == nil {
 				l.unfed(at, node, in)
 				continue
@@ -87,7 +90,7 @@ func (l *loader) publish(c *Component, g *graph) {
 		return
 	}
 	for n, node := range g.Nodes {
-		if !g.reached[n] || node.Type.Name == "StartNode" {
+		if !g.reached[n] || node.Type.acts("StartNode") {
 			continue
 		}
 		for i := range node.Inputs {
@@ -115,6 +118,9 @@ func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
 		for _, e := range g.Data {
 			add(g.index[e.From], g.index[e.To], e.Input)
 		}
+		for _, e := range g.looseData {
+			out[key{g.index[e.To], e.Input}] = &feed{}
+		}
 		return out
 	}
 	byTitle := map[string][]int{}
@@ -124,7 +130,7 @@ func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
 		}
 	}
 	for n, node := range g.Nodes {
-		if node.Type.Name == "StartNode" {
+		if node.Type.acts("StartNode") {
 			continue
 		}
 		for i := range node.Inputs {
@@ -171,7 +177,7 @@ func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
 // checkMaps reports map nodes that have nothing to go over.
 func (l *loader) checkMaps(c *Component, g *graph) {
 	for n, node := range g.Nodes {
-		if node.Type.Name != "MapNode" && node.Type.Name != "ParallelMapNode" || unknownIO(node) || unknownIO(node.Component("subflow")) {
+		if !node.Type.acts("MapNode") && !node.Type.acts("ParallelMapNode") || unknownIO(node) || unknownIO(node.Component("subflow")) {
 			continue
 		}
 		if len(g.Iterates(node)) == 0 {

@@ -20,6 +20,10 @@ type Flow struct {
 	Public bool
 
 	index map[*Component]int
+	// loose and looseData are edges with an error, whose ends are known: what they lead
+	// to is not reported once more as having no edge.
+	loose     []ControlEdge
+	looseData []DataEdge
 }
 
 // ControlEdge leads from a branch of a node to a node.
@@ -61,21 +65,27 @@ func (l *loader) flow(c *Component) *Flow {
 	}
 	for i, e := range c.Components("control_flow_connections") {
 		edge := ControlEdge{At: l.itemAt(c, "control_flow_connections", i), From: e.Component("from_node"), To: e.Component("to_node"), Branch: e.Text("from_branch")}
-		if e.broken || !l.edgeNodes(c, f, e, "from_node", "to_node") || !l.knownBranch(e, &edge) {
-			c.broken = c.broken || e.broken
-			continue
+		switch {
+		case unknownIO(e) || !l.edgeNodes(c, f, e, "from_node", "to_node"):
+			c.broken = c.broken || unknownIO(e)
+		case !l.knownBranch(e, &edge):
+			f.loose = append(f.loose, edge)
+		default:
+			f.Control = append(f.Control, edge)
 		}
-		f.Control = append(f.Control, edge)
 	}
 	f.Public = c.Field("data_flow_connections") == nil
 	for i, e := range c.Components("data_flow_connections") {
 		edge := DataEdge{At: l.itemAt(c, "data_flow_connections", i), From: e.Component("source_node"), Output: e.Text("source_output"),
 			To: e.Component("destination_node"), Input: e.Text("destination_input")}
-		if e.broken || !l.edgeNodes(c, f, e, "source_node", "destination_node") || !l.edgeProps(e, &edge) {
-			c.broken = c.broken || e.broken
-			continue
+		switch {
+		case unknownIO(e) || !l.edgeNodes(c, f, e, "source_node", "destination_node"):
+			c.broken = c.broken || unknownIO(e)
+		case !l.edgeProps(e, &edge):
+			f.looseData = append(f.looseData, edge)
+		default:
+			f.Data = append(f.Data, edge)
 		}
-		f.Data = append(f.Data, edge)
 	}
 	return f
 }
@@ -112,7 +122,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 
 // knownBranch checks that an edge leaves by a branch that the node has.
 func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
-	if edge.From.Type == opaque || edge.From.broken || edge.From.Type.Name == "EndNode" {
+	if edge.From.Type == opaque || edge.From.broken || edge.From.Type.acts("EndNode") {
 		return true
 	}
 	for _, b := range edge.From.Branches {
@@ -174,14 +184,14 @@ func checkFlow(l *loader, c *Component) {
 func (l *loader) checkStart(c *Component, f *Flow) {
 	var starts []*Component
 	for _, n := range f.Nodes {
-		if n.Type.Name == "StartNode" {
+		if n.Type.acts("StartNode") {
 			starts = append(starts, n)
 		}
 	}
 	if len(starts) != 1 {
 		l.errorf(c.at("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
-	if !f.Has(f.Start) || f.Start.Type.Name != "StartNode" && f.Start.Type != opaque && !l.isPlugin(f.Start.Type) {
+	if !f.Has(f.Start) || !f.Start.Type.acts("StartNode") && f.Start.Type != opaque && !l.isPlugin(f.Start.Type) {
 		help := "let start_node refer to the StartNode in nodes"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
 			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`
@@ -197,7 +207,7 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 				l.errorf(e.At, "start-out-edges", "keep one edge; branch by a BranchingNode, run in parallel by a ParallelFlowNode", "a second edge leaves the start node of %s", c)
 			}
 		}
-		if e.To.Type.Name == "StartNode" {
+		if e.To.Type.acts("StartNode") {
 			l.errorf(e.At, "edge-into-start", "let it lead to the node behind the start", "an edge of %s leads to the start node", c)
 		}
 	}
@@ -209,15 +219,18 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 // checkEnds wants end nodes that are reached and not left.
 func (l *loader) checkEnds(c *Component, f *Flow) {
 	in := map[*Component]bool{}
+	for _, e := range f.loose {
+		in[e.To] = true
+	}
 	for _, e := range f.Control {
 		in[e.To] = true
-		if e.From.Type.Name == "EndNode" {
+		if e.From.Type.acts("EndNode") {
 			l.errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, where %s ends", e.From, c)
 		}
 	}
 	count := 0
 	for i, n := range f.Nodes {
-		if n.Type.Name != "EndNode" {
+		if !n.Type.acts("EndNode") {
 			continue
 		}
 		count++
@@ -236,7 +249,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 	count := map[string]int{}
 	var ends []*Component
 	for _, n := range f.Nodes {
-		if n.Type.Name != "EndNode" || n.broken {
+		if !n.Type.acts("EndNode") || n.broken {
 			continue
 		}
 		ends = append(ends, n)

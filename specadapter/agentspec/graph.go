@@ -7,15 +7,16 @@ import (
 // graph is a flow's control flow by node numbers.
 type graph struct {
 	*Flow
-	out     [][]int // numbers of the edges that leave a node
-	in      []int   // how many edges enter a node
+	edges   []ControlEdge // Control, then loose
+	out     [][]int       // numbers of the edges that leave a node
+	in      []int         // how many edges enter a node
 	reached []bool
 	public  bool // outputs feed inputs by title
 }
 
 func newGraph(f *Flow) *graph {
-	g := &graph{Flow: f, out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes)), public: f.Public}
-	for i, e := range f.Control {
+	g := &graph{Flow: f, edges: append(f.Control[:len(f.Control):len(f.Control)], f.loose...), out: make([][]int, len(f.Nodes)), in: make([]int, len(f.Nodes)), reached: make([]bool, len(f.Nodes)), public: f.Public}
+	for i, e := range g.edges {
 		from := f.index[e.From]
 		g.out[from] = append(g.out[from], i)
 		g.in[f.index[e.To]]++
@@ -38,7 +39,7 @@ func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int
 		}
 		for _, i := range g.out[n] {
 			steps++
-			if to := g.index[g.Control[i].To]; !seen[to] {
+			if to := g.index[g.edges[i].To]; !seen[to] {
 				seen[to] = true
 				todo = append(todo, to)
 			}
@@ -50,13 +51,13 @@ func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int
 // checkBranches reports branches with two edges, and those with none.
 func (l *loader) checkBranches(c *Component, g *graph) {
 	for n, node := range g.Nodes {
-		if node.Type.Name == "StartNode" || node.Type.Name == "EndNode" || node.Type == opaque || node.broken {
+		if node.Type.acts("StartNode") || node.Type.acts("EndNode") || node.Type == opaque || node.broken {
 			continue
 		}
 		taken := map[string]bool{}
 		for _, i := range g.out[n] {
-			e := &g.Control[i]
-			if taken[e.Branch] {
+			e := &g.edges[i]
+			if taken[e.Branch] && i < len(g.Control) {
 				l.errorf(e.At, "branch-two-edges", "keep one edge for each branch; run in parallel by a ParallelFlowNode",
 					"a second edge leaves %s by the branch %s", node, source.Quote(e.Branch))
 			}
@@ -79,7 +80,7 @@ func (l *loader) checkReach(c *Component, g *graph) bool {
 	}
 	for n, node := range g.Nodes {
 		// End nodes without edges have a rule of their own.
-		if !g.reached[n] && (node.Type.Name != "EndNode" || len(g.out[n]) > 0 || g.in[n] > 0) && node.Type.Name != "StartNode" {
+		if !g.reached[n] && (!node.Type.acts("EndNode") || len(g.out[n]) > 0 || g.in[n] > 0) && !node.Type.acts("StartNode") {
 			l.strictf(l.itemAt(c, "nodes", n), "node-unreachable", "let an edge lead to it, or remove it", "%s of %s cannot be reached from its start", node, c)
 		}
 	}
@@ -94,7 +95,7 @@ func (l *loader) checkLoops(g *graph) {
 		n := start
 		for mark[n] == 0 && g.single(n) {
 			mark[n] = start + 1
-			n = g.index[g.Control[g.out[n][0]].To]
+			n = g.index[g.edges[g.out[n][0]].To]
 		}
 		if mark[n] != start+1 || !g.single(n) {
 			continue
@@ -103,12 +104,12 @@ func (l *loader) checkLoops(g *graph) {
 		for i := n; ; {
 			waits = waits || g.Nodes[i].yields != ""
 			names = append(names, g.Nodes[i].Name)
-			if i = g.index[g.Control[g.out[i][0]].To]; i == n {
+			if i = g.index[g.edges[g.out[i][0]].To]; i == n {
 				break
 			}
 		}
 		if !waits {
-			l.warnf(g.Control[g.out[n][0]].At, "loop-unbounded", "put a BranchingNode into it with a branch that leads out", "the loop of %s has no way out", list(names))
+			l.warnf(g.edges[g.out[n][0]].At, "loop-unbounded", "put a BranchingNode into it with a branch that leads out", "the loop of %s has no way out", list(names))
 		}
 	}
 }

@@ -116,7 +116,7 @@ func inferFlow(c *Component) inferred {
 	inf.in, inf.anyIn = c.Flow.Start.Inputs, false
 	var ends []*Component
 	for _, n := range c.Flow.Nodes {
-		if n.Type.Name == "EndNode" {
+		if n.Type.acts("EndNode") {
 			ends = append(ends, n)
 		}
 	}
@@ -212,7 +212,7 @@ func ends(flow *Component) []string {
 	}
 	seen := map[string]bool{}
 	for _, n := range flow.Flow.Nodes {
-		if n.Type.Name == "EndNode" {
+		if n.Type.acts("EndNode") {
 			seen[n.Text("branch_name")] = true
 		}
 	}

@@ -73,7 +73,7 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 			text = "%s of %s has %s, which nothing in it makes"
 		}
 		switch {
-		case c.Type.Name == "BranchingNode":
+		case c.Type.acts("BranchingNode"):
 			l.errorf(d.At, "branching-no-output", help, text, key, c, source.Quote(d.Title))
 		case key == "inputs":
 			d.Unused = true
@@ -84,7 +84,7 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 	}
 }
 
-func isMap(c *Component) bool { return c.Type.Name == "MapNode" || c.Type.Name == "ParallelMapNode" }
+func isMap(c *Component) bool { return c.Type.acts("MapNode") || c.Type.acts("ParallelMapNode") }
 
 // prefixOf is what a MapNode puts before the names of its subflow.
 func prefixOf(key string) string {

@@ -230,7 +230,7 @@ func (l *loader) finish(c *Component) {
 		c.height = 0
 	}
 	l.identify(c)
-	if c.Type.Name == "Flow" {
+	if c.Type.acts("Flow") {
 		c.Flow = l.flow(c)
 	}
 	l.io(c)

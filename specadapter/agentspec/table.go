@@ -18,6 +18,9 @@ type Type struct {
 	// Fields are those beside id, name, description, metadata, inputs, outputs and, for
 	// nodes, branches.
 	Fields []FieldSpec
+	// Like names a type of the language that a plugin's component extends: it has that type's
+	// fields and rules too, and can stand for it.
+	Like string
 	// Open keeps fields that the row does not list, without a look at them.
 	Open bool
 	// Unsupported says why nothing can run the component; empty for all others.
@@ -124,6 +127,9 @@ func (t *Type) is(name string) bool {
 	return false
 }
 
+// acts says whether a component has the rules of a type.
+func (t *Type) acts(name string) bool { return t.Name == name || t.Like == name }
+
 // opaque stands for a type that is not known. What has it is taken as its author declares
 // it, so that one diagnostic is enough.
 var opaque = &Type{Name: "Unknown", IO: true, Open: true}
@@ -148,10 +154,24 @@ func Types() []Type {
 // known finds rows by name.
 func known(plugins []Type) map[string]*Type {
 	rows := map[string]*Type{}
-	for _, table := range append(tables[:len(tables):len(tables)], plugins) {
+	for _, table := range tables {
 		for i := range table {
 			rows[table[i].Name] = &table[i]
 		}
+	}
+	for _, t := range plugins {
+		if like := rows[t.Like]; like != nil {
+			t.Is = append(append([]string{like.Name}, like.Is...), t.Is...)
+			own := t.Fields
+			t.Fields = append([]FieldSpec(nil), like.Fields...)
+			for i := range t.Fields {
+				// A plugin has versions of its own.
+				t.Fields[i].Since = 0
+			}
+			t.Fields = append(t.Fields, own...)
+			t.IO, t.rules = like.IO, like.rules
+		}
+		rows[t.Name] = &t
 	}
 	return rows
 }
