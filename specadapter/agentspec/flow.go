@@ -97,7 +97,11 @@ func (l *loader) itemAt(c *Component, field string, i int) Place {
 	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
 		return c.at(field)
 	}
-	return Place{f.At.File, f.JSON.Items[i].Pos}
+	item := f.JSON.Items[i]
+	if ref := refOf(item); ref != nil {
+		return Place{f.At.File, ref.Pos}
+	}
+	return Place{f.At.File, item.Pos}
 }
 
 // edgeNodes checks that both ends of an edge are nodes of the flow.

@@ -18,7 +18,7 @@ type Property struct {
 	Schema *source.Value
 	// Unused says that nothing in the component takes the input.
 	Unused bool
-	// At is where the property is declared, or the component that it is inferred from.
+	// At is where the title is declared, or the component that it is inferred from.
 	At Place
 }
 
@@ -67,12 +67,12 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 			continue
 		}
 		if first, double := seen[p.Title]; double {
-			l.errorf(at, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
-				key, c, source.Quote(p.Title), l.where(first, at))
+			l.errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
+				key, c, source.Quote(p.Title), l.where(first, p.At))
 			c.broken = true
 			continue
 		}
-		seen[p.Title] = at
+		seen[p.Title] = p.At
 		list = append(list, p)
 	}
 	return list, true
@@ -81,7 +81,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 // badTitle are the characters that a title cannot have.
 const badTitle = ".,{} \n'\""
 
-// property reads one property: a JSON Schema with a title.
+// property reads one property: a JSON Schema with a title. Its place is the title's.
 func (l *loader) property(at Place, v *source.Value, what string) (Property, bool) {
 	p := Property{At: at, Schema: v}
 	if v.Kind != source.Object {
@@ -93,7 +93,7 @@ func (l *loader) property(at Place, v *source.Value, what string) (Property, boo
 		l.errorf(at, "prop-title", `write "title"`, "a property in %s has no title", what)
 		return p, false
 	}
-	p.Title = title.Text
+	p.Title, p.At.Pos = title.Text, title.Pos
 	if d := v.Get("description"); d != nil && d.Kind == source.String {
 		p.Description = d.Text
 	}

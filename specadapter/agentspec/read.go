@@ -240,7 +240,7 @@ func (l *loader) finish(c *Component) {
 	if r := c.Type.rules; !c.broken {
 		if r.since != nil {
 			if since, what := r.since(c); what != "" {
-				l.needs(c.At, since, "%s of %s", what, c)
+				l.needs(c.at("outputs"), since, "%s of %s", what, c)
 			}
 		}
 		if r.check != nil {
