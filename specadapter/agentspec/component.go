@@ -136,6 +136,9 @@ func (c *Component) String() string {
 	if name == "" {
 		name = c.ID
 	}
+	if name == "" {
+		return article(c.Type.Name)
+	}
 	return c.Type.Name + " " + source.Quote(name)
 }
 

@@ -138,6 +138,9 @@ func checkModel(t *testing.T, doc *agentspec.Document, diags []source.Diagnostic
 	done := map[*agentspec.Component]bool{}
 	for _, c := range doc.Components {
 		for _, spec := range c.Type.Fields {
+			if spec.Required && c.Field(spec.Name) == nil {
+				t.Errorf("%s has no %s, and no error says so", c, spec.Name)
+			}
 			for _, part := range c.Components(spec.Name) {
 				if !done[part] {
 					t.Errorf("%s stands before %s, which is in it", c, part)

@@ -108,6 +108,11 @@ func (l *loader) publish(c *Component, g *graph) {
 func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
 	out := map[key]*feed{}
 	add := func(from, to int, input string) {
+		// What a node gives itself comes too late for its first round; an end gives nothing
+		// to others.
+		if from == to || g.Nodes[from].Type.acts("EndNode") {
+			return
+		}
 		k := key{to, input}
 		if out[k] == nil {
 			out[k] = &feed{}
@@ -157,7 +162,7 @@ func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
 		if s == start {
 			return
 		}
-		stop[s] = s != n
+		stop[s] = true
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
 		if !l.skipPaths {

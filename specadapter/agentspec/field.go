@@ -197,9 +197,7 @@ func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, P
 			l.errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
 			return nil, at, false
 		}
-		if d.state == untouched {
-			d.state = done
-		}
+		d.used = true
 		v, s, at = d.value, d.scope, Place{d.at.File, d.value.Pos}
 	}
 }

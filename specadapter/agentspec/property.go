@@ -127,7 +127,7 @@ func (l *loader) schema(file string, v *source.Value, what string) (*Shape, bool
 			return shape, true
 		}
 		for _, p := range source.CheckSchema(v) {
-			r.wrong(v, p.Pos, p.Help, "%s", p.Text)
+			r.wrong(p.Pos, p.Help, "%s", p.Text)
 		}
 	}
 	return shape, !r.failed

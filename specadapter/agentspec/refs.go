@@ -31,6 +31,7 @@ type definition struct {
 
 	component *Component
 	state     state
+	used      bool // as a component or a value
 }
 
 type state uint8
@@ -129,6 +130,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 		return up
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
+	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
 	at := Place{s.file, defs.Pos}
 	if defs.Kind != source.Object {
 		l.errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
@@ -136,8 +138,9 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	for _, m := range defs.Members {
 		d := &definition{key: m.Key, at: Place{s.file, m.KeyPos}, value: m.Value, scope: s}
-		if first := l.lookup(up, m.Key); first != nil {
-			l.errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s; nested definitions cannot repeat it",
+		// Two files may define one name; that matters only where it is used.
+		if first := l.lookup(up, m.Key); first != nil && !top {
+			l.errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, and both are in force here",
 				source.Quote(m.Key), l.where(first.at, d.at))
 		}
 		s.defs[m.Key] = d
@@ -223,7 +226,7 @@ func (l *loader) restOf(name string) {
 		var todo []*definition
 		for _, defs := range l.entered {
 			for _, d := range defs {
-				if d.state == untouched && d.at.File == name {
+				if !d.used && d.at.File == name {
 					todo = append(todo, d)
 				}
 			}
@@ -241,14 +244,10 @@ func (l *loader) restOf(name string) {
 // touch reads a definition that nothing referred to. A value without component_type is
 // data, unless it says what it is in pre-release syntax.
 func (l *loader) touch(d *definition) {
-	if d.state != untouched {
-		return
-	}
+	d.used = true
 	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {
 		l.definition(d, d.at)
-		return
 	}
-	d.state = done
 }
 
 func before(a, b Place) bool {
@@ -264,7 +263,7 @@ func (l *loader) definition(d *definition, from Place) *Component {
 		l.cycle(d, from)
 		return nil
 	}
-	d.state = reading
+	d.state, d.used = reading, true
 	l.open = append(l.open, d)
 	d.component = l.keyed(d.scope, d.value, "Component", source.Quote(d.key), d.key)
 	l.open = l.open[:len(l.open)-1]

@@ -63,9 +63,7 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 			l.addSecret(f, sec)
 			return true
 		}
-		if d.state == untouched {
-			d.state = done
-		}
+		d.used = true
 		v, s = d.value, d.scope
 	}
 	want := kindOf[spec.Kind]

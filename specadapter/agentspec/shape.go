@@ -106,8 +106,13 @@ func (s *Shape) name(depth int) string {
 			}
 			names = append(names, source.Quote(p.Name))
 		}
-		if len(names) == 0 {
+		switch {
+		case len(names) == 0 && s.More == nil:
+			return "object without members"
+		case len(names) == 0:
 			return "object"
+		case s.More == nil:
+			return "object of " + strings.Join(names, ", ")
 		}
 		return "object with " + strings.Join(names, ", ")
 	case UnionShape:
@@ -140,7 +145,7 @@ type shapeReader struct {
 	rare bool
 }
 
-func (r *shapeReader) wrong(_ *source.Value, at source.Pos, help, format string, args ...any) {
+func (r *shapeReader) wrong(at source.Pos, help, format string, args ...any) {
 	r.l.errorf(Place{r.file, at}, "prop-schema", help, "a schema in "+strings.ReplaceAll(r.what, "%", "%%")+": "+format, args...)
 	r.failed = true
 }
@@ -151,12 +156,12 @@ func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 		return anyType
 	}
 	if v.Kind != source.Object {
-		r.wrong(v, v.Pos, `write {"type": ...}`, "%s is no JSON Schema", v.Describe())
+		r.wrong(v.Pos, `write {"type": ...}`, "%s is no JSON Schema", v.Describe())
 		return anyType
 	}
 	if depth > source.MaxSchemaDepth {
 		if !r.failed {
-			r.wrong(v, v.Pos, "flatten the schema", "it nests deeper than %d", source.MaxSchemaDepth)
+			r.wrong(v.Pos, "flatten the schema", "it nests deeper than %d", source.MaxSchemaDepth)
 		}
 		return anyType
 	}
@@ -172,14 +177,14 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		switch m.Key {
 		case "title", "description":
 			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
-				r.wrong(v, m.Value.Pos, "write a text in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+				r.wrong(m.Value.Pos, "write a text in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
 			}
 		case "type":
 			parts = append(parts, r.types(v, m.Value, depth)...)
 		case "anyOf":
 			parts = append(parts, r.members(m.Value, depth)...)
 		case "allOf", "oneOf":
-			r.wrong(v, m.KeyPos, "use anyOf, or write the type out", "%s has no meaning for data flow", m.Key)
+			r.wrong(m.KeyPos, "use anyOf, or write the type out", "%s has no meaning for data flow", m.Key)
 		case "items", "properties", "additionalProperties", "default", "examples":
 		default:
 			r.rare = true
@@ -189,7 +194,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	case len(parts) == 0:
 		return anyType
 	case len(parts) > maxUnion:
-		r.wrong(v, v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
+		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
 		return anyType
 	}
 	return union(parts...)
@@ -198,7 +203,7 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 // members reads the types of anyOf.
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
-		r.wrong(v, v.Pos, "write a list of schemas", "anyOf is %s", v.Describe())
+		r.wrong(v.Pos, "write a list of schemas", "anyOf is %s, want an array that is not empty", v.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -214,7 +219,7 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 		return r.typeNamed(v, t, depth)
 	}
 	if t.Kind != source.Array || len(t.Items) == 0 {
-		r.wrong(v, t.Pos, "write one of: "+typeNames, "the type is %s", t.Describe())
+		r.wrong(t.Pos, "write one of: "+typeNames, "type is %s, want a string or an array that is not empty", t.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -244,7 +249,7 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
-	r.wrong(v, t.Pos, "write one of: "+typeNames, "there is no type %s", t.Describe())
+	r.wrong(t.Pos, "write one of: "+typeNames, "there is no type %s", t.Describe())
 	return nil
 }
 
@@ -252,7 +257,7 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 	o := &Shape{Kind: ObjectShape, More: anyType}
 	if props := v.Get("properties"); props != nil {
 		if props.Kind != source.Object {
-			r.wrong(v, props.Pos, howToWrite[source.Object], "properties is %s", props.Describe())
+			r.wrong(props.Pos, howToWrite[source.Object], "properties is %s, want an object", props.Describe())
 			return o
 		}
 		for _, m := range props.Members {

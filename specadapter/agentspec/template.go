@@ -70,10 +70,11 @@ func (l *loader) checkTemplates(c *Component) {
 				l.warnf(Place{f.At.File, at}, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
 					"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
 			}
-			for _, m := range blankHolder.FindAllString(text, 3) {
+			for _, m := range blankHolder.FindAllString(text, -1) {
 				if placeholder.FindString(m) != m {
 					l.warnf(Place{f.At.File, at}, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
 						spec.Name, c, source.Quote(m))
+					break
 				}
 			}
 		})
