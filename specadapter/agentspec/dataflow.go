@@ -1,6 +1,8 @@
 package agentspec
 
 import (
+	"slices"
+
 	"weft/specadapter/source"
 )
 
@@ -104,49 +106,62 @@ func (l *loader) publish(c *Component, g *graph) {
 	}
 }
 
-// feeds lists what feeds each input, and checks types where titles alone connect.
+// feeds lists what feeds each input.
 func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
+	if g.public {
+		return g.byTitle(l, c)
+	}
 	out := map[key]*feed{}
-	add := func(from, to int, input string) {
+	for _, e := range g.Data {
 		// What a node gives itself comes too late for its first round; an end gives nothing
 		// to others.
-		if from == to || g.Nodes[from].Type.acts("EndNode") {
-			return
+		if e.From == e.To || e.From.Type.acts("EndNode") {
+			continue
 		}
-		k := key{to, input}
+		k := key{g.index[e.To], e.Input}
 		if out[k] == nil {
 			out[k] = &feed{}
 		}
-		out[k].sources = append(out[k].sources, from)
+		out[k].sources = append(out[k].sources, g.index[e.From])
 	}
-	if !g.public {
-		for _, e := range g.Data {
-			add(g.index[e.From], g.index[e.To], e.Input)
-		}
-		for _, e := range g.looseData {
-			out[key{g.index[e.To], e.Input}] = &feed{}
-		}
-		return out
+	for _, e := range g.looseData {
+		out[key{g.index[e.To], e.Input}] = &feed{}
 	}
-	byTitle := map[string][]int{}
+	return out
+}
+
+// byTitle is feeds where titles alone connect, whose types it checks.
+func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
+	titles := map[string]*feed{}
+	types := map[string][]*Property{} // one output for each type of a title
 	for n, node := range g.Nodes {
-		for i := range node.Outputs {
-			byTitle[node.Outputs[i].Title] = append(byTitle[node.Outputs[i].Title], n)
-		}
-	}
-	for n, node := range g.Nodes {
-		if node.Type.acts("StartNode") {
+		if node.Type.acts("EndNode") {
 			continue
 		}
+		for i := range node.Outputs {
+			o := &node.Outputs[i]
+			if titles[o.Title] == nil {
+				titles[o.Title] = &feed{}
+			}
+			titles[o.Title].sources = append(titles[o.Title].sources, n)
+			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
+				types[o.Title] = append(types[o.Title], o)
+			}
+		}
+	}
+	out := map[key]*feed{}
+	for n, node := range g.Nodes {
 		for i := range node.Inputs {
 			in := &node.Inputs[i]
-			for _, from := range byTitle[in.Title] {
-				if !l.work(c.At, 1) {
-					return out
-				}
-				add(from, n, in.Title)
-				if o := g.Nodes[from].Output(in.Title); from != n && o != nil {
-					l.feeds(l.itemAt(c, "nodes", n), g.Nodes[from], o, node, in)
+			f := titles[in.Title]
+			if node.Type.acts("StartNode") || f == nil || len(f.sources) == 1 && f.sources[0] == n {
+				continue
+			}
+			out[key{n, in.Title}] = f
+			for _, o := range types[in.Title] {
+				if !l.castable(in.At, o.Type, in.Type) {
+					l.errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "let types agree, or write data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
+						source.Quote(in.Title), node, in.Type, l.where(o.At, in.At), o.Type)
 				}
 			}
 		}
@@ -157,12 +172,8 @@ func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
 // maybeUnfed reports an input that a run can reach before anything fed it.
 func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
 	start := g.index[g.Start]
-	stop := make(map[int]bool, len(f.sources))
-	for _, s := range f.sources {
-		if s == start {
-			return
-		}
-		stop[s] = true
+	if slices.Contains(f.sources, start) {
+		return
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
 		if !l.skipPaths {
@@ -171,8 +182,13 @@ func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
 		l.skipPaths = true
 		return
 	}
+	stop := make([]bool, len(g.Nodes))
+	for _, s := range f.sources {
+		stop[s] = true
+	}
+	stop[n] = true
 	seen := make([]bool, len(g.Nodes))
-	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] && node != n }) + len(g.Nodes)/8
+	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(f.sources) + len(g.Nodes)/4
 	if seen[n] {
 		l.warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
 			"a run can reach %s before anything feeds its input %s", g.Nodes[n], source.Quote(in.Title))

@@ -154,20 +154,11 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 			e, source.Quote(edge.Input), edge.To)
 		ok = false
 	}
-	if from != nil && to != nil {
-		l.feeds(edge.At, edge.From, from, edge.To, to)
+	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
+		l.errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
+			"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
 	return ok
-}
-
-// feeds checks that an output can become an input.
-func (l *loader) feeds(at Place, fromNode *Component, from *Property, toNode *Component, to *Property) bool {
-	if l.castable(at, from.Type, to.Type) {
-		return true
-	}
-	l.errorf(at, "data-edge-castable", "let types agree, or convert the value in a node between the two",
-		"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), fromNode, from.Type, source.Quote(to.Title), toNode, to.Type)
-	return false
 }
 
 // checkFlow judges a flow as a whole.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"weft/specadapter/agentspec"
@@ -241,5 +242,29 @@ func TestREADMECodes(t *testing.T) {
 		if !seen[code] {
 			t.Errorf("README.md has the code %s, which no golden shows", code)
 		}
+	}
+}
+
+var supported = regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([0-9.]+) \\| (yes|yes, with `unsupported`) \\| (not yet|no) \\|$")
+
+// The README's table of components is the table in the code.
+func TestREADMEComponents(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, m := range supported.FindAllStringSubmatch(string(readme), -1) {
+		got = append(got, fmt.Sprint(m[1:]))
+	}
+	for _, row := range agentspec.Types() {
+		since, loaded, runs := max(row.Since, agentspec.V25_4_1), "yes", "not yet"
+		if row.Unsupported != "" {
+			loaded, runs = "yes, with `unsupported`", "no"
+		}
+		want = append(want, fmt.Sprint([]string{row.Name, since.String(), loaded, runs}))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("README.md differs (-code +README):\n%s", diff)
 	}
 }

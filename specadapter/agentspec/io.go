@@ -25,7 +25,7 @@ func (l *loader) io(c *Component) {
 	if infer := c.Type.rules.infer; infer != nil && !c.broken && l.work(c.At, 1) {
 		inf = infer(c)
 		// Many nodes may share a subflow with many properties, and some copy them.
-		l.work(c.At, 10*(len(inf.in)+len(inf.out)))
+		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 	}
 	switch {
 	case !c.ins:

@@ -49,13 +49,13 @@ func (l *loader) openFiles() bool {
 		return false
 	}
 	for _, f := range l.o.Components {
-		l.files = append(l.files, &file{name: f.Name})
-		for _, other := range l.files[:len(l.files)-1] {
+		for _, other := range l.files {
 			if other.name == f.Name {
 				l.errorf(Place{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
 				return false
 			}
 		}
+		l.files = append(l.files, &file{name: f.Name})
 		doc, diags := source.Parse(f.Name, f.Text)
 		for _, d := range diags {
 			l.failed = l.failed || d.Severity == source.Error
@@ -197,6 +197,9 @@ func (l *loader) missingHelp(s *scope, key string) string {
 	near := l.near(key, func() []string {
 		var names []string
 		for ; s != nil; s = s.up {
+			if len(names)+len(s.defs) > maxGuessed {
+				return nil
+			}
 			names = append(names, sorted(s.defs)...)
 		}
 		return names
@@ -264,6 +267,11 @@ func (l *loader) definition(d *definition, from Place) *Component {
 		return nil
 	}
 	d.state, d.used = reading, true
+	if len(l.open) >= MaxNesting {
+		l.errorf(d.at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		d.state = done
+		return nil
+	}
 	l.open = append(l.open, d)
 	d.component = l.keyed(d.scope, d.value, "Component", source.Quote(d.key), d.key)
 	l.open = l.open[:len(l.open)-1]

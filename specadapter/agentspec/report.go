@@ -86,8 +86,12 @@ func (l *loader) work(at Place, steps int) bool {
 	return true
 }
 
-// maxGuesses bounds the search for what an author may have meant.
-const maxGuesses = 200
+// Bounds of the search for what an author may have meant: how often it is made, and among
+// how many names of references.
+const (
+	maxGuesses = 200
+	maxGuessed = 2000
+)
 
 // near finds the name that an author may have meant, or "". names is called only while
 // there are guesses left.

@@ -34,7 +34,7 @@ var toolTypes = []Type{
 			{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V26_1_2},
 		},
 		rules: rules{yields: yieldsConfirmation}},
-	{Name: "MCPToolSpec", Is: []string{"ComponentWithIO"}, IO: true, Fields: []FieldSpec{confirmation}},
+	{Name: "MCPToolSpec", Is: []string{"ComponentWithIO"}, IO: true, Since: V25_4_2, Fields: []FieldSpec{confirmation}},
 }
 
 // isRemote are the types that a transport over the network can stand for.
