@@ -27,7 +27,7 @@ const (
 // Bounds of a document beside those of [source.Parse].
 const (
 	// MaxComponents is how many components a document and its files may have.
-	MaxComponents = 100_000
+	MaxComponents = 50_000
 	// MaxNesting is how deep components may nest, references followed.
 	MaxNesting = 200
 	// MaxFiles is how many files of components a document may have.
@@ -123,6 +123,7 @@ type loader struct {
 	files   []*file // the document first
 	outer   map[string][]*definition
 	entered map[string][]*definition
+	defs    []*definition // all that came into scope, in that order
 	open    []*definition
 	depth   int
 	ids     map[string][]*Component

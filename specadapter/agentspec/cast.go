@@ -92,17 +92,22 @@ func (l *loader) same(at Place, a, b *Shape) bool {
 	case UnionShape:
 		return l.covers(at, a, b) && l.covers(at, b, a)
 	case ObjectShape:
-		if len(a.Props) != len(b.Props) || (a.More == nil) != (b.More == nil) || a.More != nil && !l.same(at, a.More, b.More) {
+		return l.sameObject(at, a, b)
+	}
+	return true
+}
+
+func (l *loader) sameObject(at Place, a, b *Shape) bool {
+	if len(a.Props) != len(b.Props) || (a.More == nil) != (b.More == nil) || a.More != nil && !l.same(at, a.More, b.More) {
+		return false
+	}
+	have := make(map[string]*Shape, len(a.Props))
+	for _, p := range a.Props {
+		have[p.Name] = p.Type
+	}
+	for _, p := range b.Props {
+		if t := have[p.Name]; t == nil || !l.same(at, t, p.Type) {
 			return false
-		}
-		have := make(map[string]*Shape, len(a.Props))
-		for _, p := range a.Props {
-			have[p.Name] = p.Type
-		}
-		for _, p := range b.Props {
-			if t := have[p.Name]; t == nil || !l.same(at, t, p.Type) {
-				return false
-			}
 		}
 	}
 	return true

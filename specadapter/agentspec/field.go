@@ -227,35 +227,46 @@ func (l *loader) shape(s *scope, c *Component, spec *FieldSpec, f *Field, what s
 	switch spec.Kind {
 	case Text:
 		return l.enum(f.At, spec, v, what)
-	case FlagOrText:
-		if v.Kind != source.Bool && v.Kind != source.String {
-			l.errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
-			return false
-		}
-		return v.Kind == source.Bool || l.enum(f.At, spec, v, what)
-	case TextOrTexts:
-		if v.Kind == source.String {
-			return true
-		}
-		if v.Kind != source.Array {
-			l.errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
-			return false
-		}
-		return l.texts(f, v, what)
+	case FlagOrText, TextOrTexts:
+		return l.either(spec, f, what)
 	case Texts, TextMap:
 		return l.texts(f, v, what)
-	case Whole:
-		if n, err := strconv.ParseFloat(v.Text, 64); err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
-			l.errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, v.Describe())
-			return false
-		}
-	case Number:
-		if n, err := strconv.ParseFloat(v.Text, 64); err != nil || math.IsInf(n, 0) {
-			l.errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, v.Describe())
-			return false
-		}
+	case Whole, Number:
+		return l.number(spec, f, what)
 	case Plain:
 		return l.plain(s, c, spec, f, what)
+	}
+	return true
+}
+
+// either checks a field that takes values of two types.
+func (l *loader) either(spec *FieldSpec, f *Field, what string) bool {
+	v := f.JSON
+	switch {
+	case spec.Kind == FlagOrText && v.Kind == source.Bool:
+		return true
+	case spec.Kind == FlagOrText && v.Kind != source.String:
+		l.errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
+		return false
+	case spec.Kind == TextOrTexts && v.Kind == source.Array:
+		return l.texts(f, v, what)
+	case v.Kind != source.String:
+		l.errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
+		return false
+	}
+	return l.enum(f.At, spec, v, what)
+}
+
+// number checks that a number can be calculated with.
+func (l *loader) number(spec *FieldSpec, f *Field, what string) bool {
+	n, err := strconv.ParseFloat(f.JSON.Text, 64)
+	if spec.Kind == Whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32) {
+		l.errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, f.JSON.Describe())
+		return false
+	}
+	if err != nil {
+		l.errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, f.JSON.Describe())
+		return false
 	}
 	return true
 }

@@ -194,6 +194,11 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 		l.errorf(c.at("start_node"), "flow-start-identity", help, "start_node of %s is %s, which is not the start node in nodes", c, f.Start)
 		return
 	}
+	l.checkLeave(c, f)
+}
+
+// checkLeave wants one edge out of the start, and none into it.
+func (l *loader) checkLeave(c *Component, f *Flow) {
 	out := 0
 	for _, e := range f.Control {
 		if e.From == f.Start {

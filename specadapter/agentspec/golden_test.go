@@ -258,7 +258,7 @@ func TestREADMEComponents(t *testing.T) {
 		got = append(got, fmt.Sprint(m[1:]))
 	}
 	for _, row := range agentspec.Types() {
-		since, loaded, runs := max(row.Since, agentspec.V25_4_1), "yes", "not yet"
+		since, loaded, runs := max(row.Since, agentspec.V2541), "yes", "not yet"
 		if row.Unsupported != "" {
 			loaded, runs = "yes, with `unsupported`", "no"
 		}

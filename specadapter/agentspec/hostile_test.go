@@ -91,37 +91,37 @@ func hostile() map[string]struct{ text, want string } {
 		"a bomb of flows":          {bomb(60, "FlowNode"), ""},
 		"a bomb of maps":           {bomb(60, "MapNode"), ""},
 		"flows that nest too deep": {bomb(80, "FlowNode"), "too-deep"},
-		"a chain of references": {document(repeat(50_000, func(i int) string {
+		"a chain of references": {document(repeat(10_000, func(i int) string {
 			return fmt.Sprintf(`"a%d": %s`, i, ref("a%d", i+1))
 		})...), "too-deep"},
 		"many components": {document(repeat(agentspec.MaxComponents+10, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "name": "t"}`, i)
 		})...), "too-many"},
-		"many faults": {document(repeat(60_000, func(i int) string {
+		"many faults": {document(repeat(10_000, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "SrverTool%d", "naem": %s}`, i, i, ref("nowhere%d", i))
 		})...), "more"},
-		"many unknown fields": {document(`"t": {"component_type": "ServerTool", "name": "t", ` + strings.Join(repeat(300_000, func(i int) string {
+		"many unknown fields": {document(`"t": {"component_type": "ServerTool", "name": "t", ` + strings.Join(repeat(50_000, func(i int) string {
 			return fmt.Sprintf(`"f%d": 1`, i)
 		}), ", ") + "}"), ""},
-		"many references that lead nowhere": {document(append(repeat(40_000, func(i int) string { return fmt.Sprintf(`"t%d": 1`, i) }),
-			`"a": {"component_type": "Agent", "name": "a", "system_prompt": "s", "llm_config": `+llm+`, "tools": [`+strings.Join(repeat(40_000, func(i int) string {
+		"many references that lead nowhere": {document(append(repeat(10_000, func(i int) string { return fmt.Sprintf(`"t%d": 1`, i) }),
+			`"a": {"component_type": "Agent", "name": "a", "system_prompt": "s", "llm_config": `+llm+`, "tools": [`+strings.Join(repeat(10_000, func(i int) string {
 				return ref("x%d", i)
 			}), ",")+`]}`)...), "ref-missing"},
-		"many inputs in many nodes": {document(append(repeat(2_000, func(i int) string {
+		"many inputs in many nodes": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "ToolNode", "name": "n", "tool": %s}`, i, ref("t"))
 		}), `"t": `+tool(properties(5_000, `"type": "string"`)))...), "too-complex"},
-		"many maps over a flow with many inputs": {document(append(repeat(2_000, func(i int) string {
+		"many maps over a flow with many inputs": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "MapNode", "name": "n", "subflow": %s}`, i, ref("f"))
 		}), strings.Replace(flowText("f", nil, "null"), `"StartNode", "name": "s"`, `"StartNode", "name": "s", "inputs": `+properties(5_000, `"type": "string"`), 1))...), "too-complex"},
-		"many schemas for the compiler": {document(`"t": ` + tool(properties(50_000, `"type": "string", "pattern": "^a"`))), "too-complex"},
+		"many schemas for the compiler": {document(`"t": ` + tool(properties(6_000, `"type": "string", "pattern": "^a"`))), "too-complex"},
 		"a type that is too deep":       {document(`"t": ` + tool(properties(1, `"type": "array", "items": `+strings.Repeat(`{"type": "array", "items": `, 80)+`{}`+strings.Repeat("}", 80)))), "prop-schema"},
 		"types that double":             {document(`"t": ` + tool(`[{"title": "p", "default": 1, `+strings.TrimPrefix(deepType(14), "{")+`]`)), ""},
 		"one id for all": {document(repeat(20_000, func(i int) string {
 			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "id": "x", "name": "t%d"}`, i, i)
 		})...), ""},
-		"a wide flow": {document(append(repeat(3_000, func(i int) string {
+		"a wide flow": {document(append(repeat(1_500, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "ToolNode", "name": "n", "tool": {"component_type": "ServerTool", "name": "t", "inputs": [{"title": "x", "type": "string"}], "outputs": [{"title": "x", "type": "string"}]}}`, i)
-		}), flowText("f", repeat(3_000, func(i int) string { return fmt.Sprintf("n%d", i) }), "null"))...), ""},
+		}), flowText("f", repeat(1_500, func(i int) string { return fmt.Sprintf("n%d", i) }), "null"))...), ""},
 	}
 }
 

@@ -286,7 +286,7 @@ func yieldsSpecialized(c *Component) string {
 // sinceLLM says that anything but one text needs structured generation.
 func sinceLLM(c *Component) (Version, string) {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && c.Outputs[0].Type != nil && c.Outputs[0].Type.Kind != StringShape {
-		return V25_4_2, "structured generation"
+		return V2542, "structured generation"
 	}
 	return 0, ""
 }

@@ -145,6 +145,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 		}
 		s.defs[m.Key] = d
 		l.entered[m.Key] = append(l.entered[m.Key], d)
+		l.defs = append(l.defs, d)
 	}
 	return s
 }
@@ -220,25 +221,10 @@ func refOf(v *source.Value) *source.Value {
 
 // rest reads the document's definitions that nothing referred to, so that what is wrong
 // with them is said too. Those of the files of components may serve other documents.
-func (l *loader) rest() { l.restOf(l.files[0].name) }
-
-// restOf reads what is left of one file, in the order of the file. Definitions may bring
-// others into scope, so this goes on until nothing is left.
-func (l *loader) restOf(name string) {
-	for {
-		var todo []*definition
-		for _, defs := range l.entered {
-			for _, d := range defs {
-				if !d.used && d.at.File == name {
-					todo = append(todo, d)
-				}
-			}
-		}
-		if len(todo) == 0 {
-			return
-		}
-		sort.Slice(todo, func(i, j int) bool { return before(todo[i].at, todo[j].at) })
-		for _, d := range todo {
+// Reading may bring further definitions into scope.
+func (l *loader) rest() {
+	for i := 0; i < len(l.defs); i++ {
+		if d := l.defs[i]; !d.used && d.at.File == l.files[0].name {
 			l.touch(d)
 		}
 	}
@@ -251,10 +237,6 @@ func (l *loader) touch(d *definition) {
 	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {
 		l.definition(d, d.at)
 	}
-}
-
-func before(a, b Place) bool {
-	return a.Line < b.Line || a.Line == b.Line && a.Col < b.Col
 }
 
 // definition reads the component of a definition, once.

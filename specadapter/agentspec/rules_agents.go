@@ -51,7 +51,7 @@ func checkSwarm(l *loader, c *Component) {
 		recipients = append(recipients, pairs[i])
 	}
 	l.team(c, members, recipients)
-	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool && l.doc.Version >= V26_1_0 {
+	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool && l.doc.Version >= V2610 {
 		l.warnf(f.At, "handoff-flag", "write never, optional or always", "handoff of %s is %t, as before version 26.1.0", c, f.JSON.True)
 	}
 }

@@ -86,50 +86,52 @@ func (s *Shape) String() string { return s.name(0) }
 
 func (s *Shape) name(depth int) string {
 	switch s.Kind {
-	case StringShape, IntegerShape, NumberShape, BooleanShape, NullShape:
-		for name, t := range simpleTypes {
-			if t.Kind == s.Kind {
-				return name
-			}
-		}
+	case AnyShape:
+		return "any type"
 	case ArrayShape:
 		if depth == maxNamed {
 			return "array"
 		}
 		return "array of " + s.Items.name(depth+1)
 	case ObjectShape:
-		var names []string
-		for i, p := range s.Props {
-			if i == maxNamed {
-				names = append(names, "...")
-				break
-			}
-			names = append(names, source.Quote(p.Name))
-		}
-		switch {
-		case len(names) == 0 && s.More == nil:
-			return "object without members"
-		case len(names) == 0:
-			return "object"
-		case s.More == nil:
-			return "object of " + strings.Join(names, ", ")
-		}
-		return "object with " + strings.Join(names, ", ")
+		return s.objectName()
 	case UnionShape:
 		if depth == maxNamed {
 			return "union"
 		}
-		var names []string
-		for i, m := range s.Members {
-			if i == maxNamed {
-				names = append(names, "...")
-				break
-			}
-			names = append(names, m.name(depth+1))
-		}
-		return strings.Join(names, " or ")
+		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
 	}
-	return "any type"
+	for name, t := range simpleTypes {
+		if t.Kind == s.Kind {
+			return name
+		}
+	}
+	return ""
+}
+
+func (s *Shape) objectName() string {
+	names := strings.Join(some(len(s.Props), func(i int) string { return source.Quote(s.Props[i].Name) }), ", ")
+	switch {
+	case names == "" && s.More == nil:
+		return "object without members"
+	case names == "":
+		return "object"
+	case s.More == nil:
+		return "object of " + names
+	}
+	return "object with " + names
+}
+
+// some are the first of n names, and dots for the others.
+func some(n int, name func(i int) string) []string {
+	var out []string
+	for i := range min(n, maxNamed) {
+		out = append(out, name(i))
+	}
+	if n > maxNamed {
+		out = append(out, "...")
+	}
+	return out
 }
 
 // maxUnion is how many types a union may have.

@@ -14,12 +14,12 @@ func modelFields(own ...FieldSpec) []FieldSpec {
 
 // Fields of single configurations of models.
 var (
-	apiKey      = FieldSpec{Name: "api_key", Kind: Text, Sensitive: true, Since: V25_4_2}
+	apiKey      = FieldSpec{Name: "api_key", Kind: Text, Sensitive: true, Since: V2542}
 	modelURL    = FieldSpec{Name: "url", Kind: Text, Required: true}
-	provider    = FieldSpec{Name: "provider", Kind: Text, Since: V26_1_2}
-	apiProvider = FieldSpec{Name: "api_provider", Kind: Text, Since: V26_1_2}
+	provider    = FieldSpec{Name: "provider", Kind: Text, Since: V2612}
+	apiProvider = FieldSpec{Name: "api_provider", Kind: Text, Since: V2612}
 	openAPIType = FieldSpec{Name: "api_type", Kind: Text, Default: "chat_completions",
-		Enum: []string{"chat_completions", "responses"}, Since: V25_4_2}
+		Enum: []string{"chat_completions", "responses"}, Since: V2542}
 )
 
 // optional is a field that may be left out.
@@ -37,21 +37,21 @@ func named(f FieldSpec, def string) FieldSpec {
 // compatibleFields are those of servers that speak OpenAI's protocol.
 func compatibleFields(api string) []FieldSpec {
 	return modelFields(modelURL, apiKey, openAPIType, provider, named(apiProvider, api),
-		FieldSpec{Name: "key_file", Kind: Text, Sensitive: true, Since: V26_1_2},
-		FieldSpec{Name: "cert_file", Kind: Text, Sensitive: true, Since: V26_1_2},
-		FieldSpec{Name: "ca_file", Kind: Text, Sensitive: true, Since: V26_1_2})
+		FieldSpec{Name: "key_file", Kind: Text, Sensitive: true, Since: V2612},
+		FieldSpec{Name: "cert_file", Kind: Text, Sensitive: true, Since: V2612},
+		FieldSpec{Name: "ca_file", Kind: Text, Sensitive: true, Since: V2612})
 }
 
 // modelTypes are how models are reached.
 var modelTypes = []Type{
-	{Name: "LlmConfig", Since: V26_1_2,
+	{Name: "LlmConfig", Since: V2612,
 		Fields: modelFields(optional(modelURL), apiKey, FieldSpec{Name: "api_type", Kind: Text}, provider, apiProvider),
 		rules:  rules{check: checkModel}},
 	{Name: "OpenAiCompatibleConfig", Is: []string{"LlmConfig"}, Fields: compatibleFields(""), rules: rules{check: checkModel}},
 	{Name: "VllmConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("vllm"), rules: rules{check: checkModel}},
 	{Name: "OllamaConfig", Is: []string{"OpenAiCompatibleConfig", "LlmConfig"}, Fields: compatibleFields("ollama"), rules: rules{check: checkModel}},
 	{Name: "OpenAiConfig", Is: []string{"LlmConfig"},
-		Fields: modelFields(FieldSpec{Name: "url", Kind: Text, Since: V26_1_2}, sinceOf(apiKey, V26_1_0), openAPIType,
+		Fields: modelFields(FieldSpec{Name: "url", Kind: Text, Since: V2612}, sinceOf(apiKey, V2610), openAPIType,
 			named(provider, "openai"), named(apiProvider, "openai")),
 		rules: rules{check: checkModel}},
 	{Name: "OciGenAiConfig", Is: []string{"LlmConfig"},
@@ -60,17 +60,17 @@ var modelTypes = []Type{
 			FieldSpec{Name: "serving_mode", Kind: Text, Default: "ON_DEMAND", Enum: []string{"ON_DEMAND", "DEDICATED"}},
 			FieldSpec{Name: "provider", Kind: Text},
 			FieldSpec{Name: "client_config", Kind: One, Of: "OciClientConfig", Required: true},
-			FieldSpec{Name: "api_type", Kind: Text, Default: "oci", Since: V25_4_2},
-			FieldSpec{Name: "conversation_store_id", Kind: Text, Since: V25_4_2},
-			named(apiProvider, "oci"), apiKey, FieldSpec{Name: "url", Kind: Text, Since: V26_1_2}),
+			FieldSpec{Name: "api_type", Kind: Text, Default: "oci", Since: V2542},
+			FieldSpec{Name: "conversation_store_id", Kind: Text, Since: V2542},
+			named(apiProvider, "oci"), apiKey, FieldSpec{Name: "url", Kind: Text, Since: V2612}),
 		rules: rules{check: checkModel}},
-	{Name: "GeminiConfig", Is: []string{"LlmConfig"}, Since: V26_1_2,
+	{Name: "GeminiConfig", Is: []string{"LlmConfig"}, Since: V2612,
 		Fields: modelFields(FieldSpec{Name: "auth", Kind: One, Of: "GeminiAuthConfig", Required: true},
 			optional(modelURL), apiKey, FieldSpec{Name: "api_type", Kind: Text}, named(provider, "google"), apiProvider),
 		rules: rules{check: checkModel}},
-	{Name: "GeminiAIStudioAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V26_1_2,
+	{Name: "GeminiAIStudioAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V2612,
 		Fields: []FieldSpec{{Name: "api_key", Kind: Text, Sensitive: true}}},
-	{Name: "GeminiVertexAIAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V26_1_2,
+	{Name: "GeminiVertexAIAuthConfig", Is: []string{"GeminiAuthConfig"}, Since: V2612,
 		Fields: []FieldSpec{
 			{Name: "project_id", Kind: Text},
 			{Name: "location", Kind: Text, Default: "global"},

@@ -29,12 +29,12 @@ var nodeTypes = []Type{
 		rules:  rules{infer: inferInner("subflow"), branches: subflowBranches, yields: yieldsInner("subflow")}},
 	{Name: "MapNode", Is: isNode, IO: true, Fields: mapFields,
 		rules: rules{infer: inferMap, check: checkMap, yields: yieldsInner("subflow")}},
-	{Name: "ParallelMapNode", Is: isNode, IO: true, Since: V25_4_2, Fields: mapFields,
+	{Name: "ParallelMapNode", Is: isNode, IO: true, Since: V2542, Fields: mapFields,
 		rules: rules{infer: inferMap, check: checkParallelMap, yields: yieldsInner("subflow")}},
-	{Name: "ParallelFlowNode", Is: isNode, IO: true, Since: V25_4_2,
+	{Name: "ParallelFlowNode", Is: isNode, IO: true, Since: V2542,
 		Fields: []FieldSpec{{Name: "subflows", Kind: Many, Of: "Flow"}},
 		rules:  rules{infer: inferParallel, check: checkParallel, yields: yieldsInner("subflows")}},
-	{Name: "CatchExceptionNode", Is: isNode, IO: true, Since: V26_1_2,
+	{Name: "CatchExceptionNode", Is: isNode, IO: true, Since: V2612,
 		Fields: []FieldSpec{{Name: "subflow", Kind: One, Of: "Flow", Required: true}},
 		rules:  rules{infer: inferCatch, branches: catchBranches, check: checkCatch, yields: yieldsInner("subflow")}},
 	{Name: "BranchingNode", Is: isNode, IO: true,
@@ -76,13 +76,13 @@ var httpFields = []FieldSpec{
 	{Name: "data", Kind: Any, Template: true},
 	{Name: "query_params", Kind: Object, Template: true},
 	{Name: "headers", Kind: Object, Template: true},
-	{Name: "sensitive_headers", Kind: Object, Sensitive: true, Since: V25_4_2},
-	{Name: "url_allow_list", Kind: Texts, Since: V26_1_2},
+	{Name: "sensitive_headers", Kind: Object, Sensitive: true, Since: V2542},
+	{Name: "url_allow_list", Kind: Texts, Since: V2612},
 	retryPolicy,
 }
 
 // retryPolicy says how a failed call is repeated.
-var retryPolicy = FieldSpec{Name: "retry_policy", Kind: Plain, Since: V26_1_2, Fields: []FieldSpec{
+var retryPolicy = FieldSpec{Name: "retry_policy", Kind: Plain, Since: V2612, Fields: []FieldSpec{
 	{Name: "max_attempts", Kind: Whole, Default: "2"},
 	{Name: "request_timeout", Kind: Number},
 	{Name: "initial_retry_delay", Kind: Number, Default: "1"},

@@ -4,7 +4,7 @@ package agentspec
 var isTool = []string{"Tool", "ComponentWithIO"}
 
 // confirmation asks a person before a tool is called.
-var confirmation = FieldSpec{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V25_4_2}
+var confirmation = FieldSpec{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V2542}
 
 // toolTypes are what agents and nodes call.
 var toolTypes = []Type{
@@ -17,7 +17,7 @@ var toolTypes = []Type{
 	{Name: "MCPTool", Is: isTool, IO: true,
 		Fields: []FieldSpec{confirmation, {Name: "client_transport", Kind: One, Of: "ClientTransport", Required: true}},
 		rules:  rules{yields: yieldsConfirmation}},
-	{Name: "BuiltinTool", Is: isTool, IO: true, Since: V25_4_2,
+	{Name: "BuiltinTool", Is: isTool, IO: true, Since: V2542,
 		Fields: []FieldSpec{
 			confirmation,
 			{Name: "tool_type", Kind: Text, Required: true},
@@ -27,14 +27,14 @@ var toolTypes = []Type{
 		},
 		Unsupported: "a BuiltinTool belongs to the runtime that its executor names; use a ServerTool, RemoteTool or MCPTool",
 		rules:       rules{yields: yieldsConfirmation}},
-	{Name: "MCPToolBox", Is: []string{"ToolBox"}, Since: V25_4_2,
+	{Name: "MCPToolBox", Is: []string{"ToolBox"}, Since: V2542,
 		Fields: []FieldSpec{
 			{Name: "client_transport", Kind: One, Of: "ClientTransport", Required: true},
 			{Name: "tool_filter", Kind: Mixed, Of: "MCPToolSpec"},
-			{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V26_1_2},
+			{Name: "requires_confirmation", Kind: Flag, Default: "false", Since: V2612},
 		},
 		rules: rules{yields: yieldsConfirmation}},
-	{Name: "MCPToolSpec", Is: []string{"ComponentWithIO"}, IO: true, Since: V25_4_2, Fields: []FieldSpec{confirmation}},
+	{Name: "MCPToolSpec", Is: []string{"ComponentWithIO"}, IO: true, Since: V2542, Fields: []FieldSpec{confirmation}},
 }
 
 // isRemote are the types that a transport over the network can stand for.
@@ -49,9 +49,9 @@ var sessionParameters = FieldSpec{Name: "session_parameters", Kind: Plain, Field
 var remoteFields = []FieldSpec{
 	sessionParameters,
 	{Name: "url", Kind: Text, Required: true},
-	{Name: "auth", Kind: One, Of: "AuthConfig", Since: V26_1_2},
+	{Name: "auth", Kind: One, Of: "AuthConfig", Since: V2612},
 	{Name: "headers", Kind: TextMap},
-	{Name: "sensitive_headers", Kind: Object, Sensitive: true, Since: V25_4_2},
+	{Name: "sensitive_headers", Kind: Object, Sensitive: true, Since: V2542},
 	retryPolicy,
 }
 
@@ -77,7 +77,7 @@ var transportTypes = []Type{
 	{Name: "StreamableHTTPTransport", Is: isRemote, Fields: remoteFields, rules: rules{check: checkTransport}},
 	{Name: "StreamableHTTPmTLSTransport", Is: append([]string{"StreamableHTTPTransport"}, isRemote...), Fields: mtlsFields,
 		rules: rules{check: checkTransport}},
-	{Name: "OAuthConfig", Is: []string{"AuthConfig"}, Since: V26_1_2,
+	{Name: "OAuthConfig", Is: []string{"AuthConfig"}, Since: V2612,
 		Fields: []FieldSpec{
 			{Name: "issuer", Kind: Text},
 			{Name: "endpoints", Kind: Object},
@@ -89,7 +89,7 @@ var transportTypes = []Type{
 			{Name: "resource", Kind: Text},
 		},
 		Unsupported: "signing in by OAuth is not available; put a token into sensitive_headers"},
-	{Name: "OAuthClientConfig", Since: V26_1_2,
+	{Name: "OAuthClientConfig", Since: V2612,
 		Fields: []FieldSpec{
 			{Name: "type", Kind: Text, Required: true},
 			{Name: "client_id", Kind: Text, Sensitive: true},

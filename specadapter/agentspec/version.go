@@ -10,17 +10,17 @@ import (
 type Version uint8
 
 // The versions that change what documents may hold. The pre-release ones are read as
-// [V25_4_1].
+// [V2541].
 const (
-	V25_4_1 Version = iota + 1
-	V25_4_2
-	V26_1_0
-	V26_1_2
-	V26_2_0
+	V2541 Version = iota + 1
+	V2542
+	V2610
+	V2612
+	V2620
 )
 
 // Current is the newest version, and that of a document that names none.
-const Current = V26_2_0
+const Current = V2620
 
 // versions are the labels of the language, in order.
 var versions = []struct {
@@ -28,14 +28,14 @@ var versions = []struct {
 	version Version
 	old     bool // a pre-release, read as the first release
 }{
-	{"25.3.0", V25_4_1, true},
-	{"25.3.1", V25_4_1, true},
-	{"25.4.0", V25_4_1, true},
-	{"25.4.1", V25_4_1, false},
-	{"25.4.2", V25_4_2, false},
-	{"26.1.0", V26_1_0, false},
-	{"26.1.2", V26_1_2, false},
-	{"26.2.0", V26_2_0, false},
+	{"25.3.0", V2541, true},
+	{"25.3.1", V2541, true},
+	{"25.4.0", V2541, true},
+	{"25.4.1", V2541, false},
+	{"25.4.2", V2542, false},
+	{"26.1.0", V2610, false},
+	{"26.1.2", V2612, false},
+	{"26.2.0", V2620, false},
 }
 
 // String is the version's label, such as "25.4.1".

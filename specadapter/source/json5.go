@@ -322,34 +322,45 @@ func (j *json5Reader) escape(b *strings.Builder) bool {
 	case c == 'u':
 		return j.unicodeEscape(b)
 	case c == 'x':
-		n, err := strconv.ParseUint(string(rest[2:min(4, len(rest))]), 16, 8)
-		if err != nil || len(rest) < 4 {
-			j.wrong(`write two hexadecimal digits behind \x`, `an escape \x has no two digits`)
-			return false
-		}
-		b.WriteRune(rune(n))
-		j.at += 4
-	case json5Escapes[c] != "":
-		if c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9' {
-			j.wrong(`write \x00`, `a digit follows \0`)
-			return false
-		}
-		b.WriteString(json5Escapes[c])
-		j.at += 2
+		return j.byteEscape(b)
 	case c >= '1' && c <= '9':
 		j.wrong("remove the backslash", "the escape \\%c has no meaning", c)
 		return false
-	default:
-		r, n := utf8.DecodeRune(rest[1:])
-		j.at += 1 + n
-		switch {
-		case r == '\r' && j.peek() == '\n':
-			j.at++
-		case r != '\r' && r != '\n' && r != 0x2028 && r != 0x2029:
-			b.WriteRune(r)
-		}
+	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
+		j.wrong(`write \x00`, `a digit follows \0`)
+		return false
+	case json5Escapes[c] != "":
+		b.WriteString(json5Escapes[c])
+		j.at += 2
+		return true
 	}
+	j.plainEscape(b)
 	return true
+}
+
+// byteEscape reads \xXX.
+func (j *json5Reader) byteEscape(b *strings.Builder) bool {
+	rest := j.data[j.at+2:]
+	n, err := strconv.ParseUint(string(rest[:min(2, len(rest))]), 16, 8)
+	if err != nil || len(rest) < 2 {
+		j.wrong(`write two hexadecimal digits behind \x`, `an escape \x has no two digits`)
+		return false
+	}
+	b.WriteRune(rune(n))
+	j.at += 4
+	return true
+}
+
+// plainEscape reads a character that stands for itself, or the end of a line that goes on.
+func (j *json5Reader) plainEscape(b *strings.Builder) {
+	r, n := utf8.DecodeRune(j.data[j.at+1:])
+	j.at += 1 + n
+	switch {
+	case r == '\r' && j.peek() == '\n':
+		j.at++
+	case r != '\r' && r != '\n' && r != 0x2028 && r != 0x2029:
+		b.WriteRune(r)
+	}
 }
 
 // hexUnit reads \uXXXX at the start of b, or returns -1.
