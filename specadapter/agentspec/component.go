@@ -50,9 +50,10 @@ type Field struct {
 	// At is where the value is written.
 	At Place
 	// JSON is the value as the author wrote it, a reference to a value replaced. It is nil
-	// where components stand or a secret.
+	// where one component stands or a secret.
 	JSON *source.Value
-	// Components are those that the field names, in order. A pair takes two.
+	// Components are those that the field names, in order. A pair takes two. In a list of
+	// texts and components they are the components of JSON's items.
 	Components []*Component
 	// Fields are those of a plain object.
 	Fields map[string]*Field

@@ -29,7 +29,7 @@ func (l *loader) names4(c *Component) {
 		}
 	}
 	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
-		l.nestedVersion(c.At.File, v)
+		l.nestedVersion(c.At.File, v, c.At.File == l.files[0].name)
 	}
 }
 
@@ -74,9 +74,39 @@ func (l *loader) fields(s *scope, c *Component) {
 		}
 		l.field(s, c, c.fields, spec, v)
 	}
+	if c.Type == opaque {
+		l.opaqueParts(s, c)
+	}
 	if !c.Type.Open {
 		known = append(known, l.legacyFields(c)...)
 		l.unknown(c.At.File, c.source, article(c.Type.Name), known)
+	}
+}
+
+// opaqueParts reads the components in a component of an unknown type, so that what is wrong
+// with them is said too. What its fields want is not known.
+func (l *loader) opaqueParts(s *scope, c *Component) {
+	var walk func(v *source.Value, what string)
+	walk = func(v *source.Value, what string) {
+		if ref := refOf(v); ref != nil {
+			// Other references may be to secrets or values.
+			if d := l.lookup(s, ref.Text); d != nil && d.value.Get("component_type") != nil {
+				l.component(s, v, "Component", what)
+			}
+			return
+		}
+		if v.Get("component_type") != nil {
+			l.component(s, v, "Component", what)
+			return
+		}
+		for _, item := range v.Items {
+			walk(item, what)
+		}
+	}
+	for _, m := range c.source.Members {
+		if m.Key != "metadata" && m.Key != definitionsKey {
+			walk(m.Value, m.Key+" of "+c.String())
+		}
 	}
 }
 

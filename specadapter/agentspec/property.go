@@ -47,7 +47,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 	v, at, ok := l.value(s, v, key+" of "+c.Type.Name)
 	if !ok || v.Kind == source.Null {
 		c.broken = c.broken || !ok
-		return nil, ok && false
+		return nil, false
 	}
 	if v.Kind != source.Array {
 		l.errorf(at, "field-type", `write a list: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())

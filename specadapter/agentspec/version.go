@@ -93,12 +93,13 @@ func (l *loader) label(file string, v *source.Value) (version Version, old bool)
 	return 0, false
 }
 
-// nestedVersion judges a version that stands below the top, where it has no meaning.
-func (l *loader) nestedVersion(file string, v *source.Value) {
+// nestedVersion judges a version that stands below the top, where it has no meaning. In a
+// file of components that is no surprise.
+func (l *loader) nestedVersion(file string, v *source.Value, surprise bool) {
 	if v.Kind == source.Null {
 		return
 	}
-	if version, _ := l.label(file, v); version != 0 && version != l.doc.Version {
+	if version, _ := l.label(file, v); version != 0 && version != l.doc.Version && surprise {
 		l.warnf(Place{file, v.Pos}, "version-nested", "remove it, or set it at the top of the document",
 			"a version counts at the top of the document alone; it is read as %s, not as %s", l.doc.Version, version)
 	}
