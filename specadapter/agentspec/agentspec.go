@@ -129,6 +129,7 @@ type loader struct {
 	ids     map[string][]*Component
 
 	casts   map[[2]*Shape]bool
+	scans   map[*source.Value]*scan
 	schemas int
 	steps   int
 	count   int
@@ -151,7 +152,7 @@ func newLoader(name string, o Options) *loader {
 	return &loader{
 		o: o, strict: o.Profile == ProfileStrict, rows: known(o.Plugins), doc: &Document{},
 		files: []*file{{name: name}}, outer: map[string][]*definition{}, entered: map[string][]*definition{},
-		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, told: map[source.Diagnostic]bool{},
+		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{}, told: map[source.Diagnostic]bool{},
 	}
 }
 

@@ -41,6 +41,8 @@ type Component struct {
 	outs     bool                 // Outputs are declared
 	broken   bool                 // an error makes its fields or properties unreliable
 	yields   string               // what in it waits for somebody, "" if nothing
+	tools    map[string]bool      // the names of its tools, once they are known
+	waiting  *string              // what in its tools waits for somebody, once it is known
 	inIndex  map[string]*Property // of Inputs, made when it is first needed
 	outIndex map[string]*Property
 }

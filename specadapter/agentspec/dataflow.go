@@ -53,7 +53,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 func (l *loader) unfed(at Place, node *Component, in *Property) {
 	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
 	if environment.MatchString(in.Title) && !l.strict {
-		for _, h := range holders(node) {
+		for _, h := range l.holders(node) {
 			if h.name == in.Title {
 				node.Undeclared = append(node.Undeclared, in.Title)
 				l.warnf(at, "input-unfed", help+"; a variable of the environment is not read", text, source.Quote(in.Title), node)
@@ -215,34 +215,56 @@ func (f *Flow) Iterates(node *Component) []string {
 	if sub == nil {
 		return nil
 	}
+	f.findLists()
 	found := map[string]bool{}
-	look := func(from *Component, output, input string) {
-		o := from.Output(output)
-		if o == nil || o.Type == nil || o.Type.Kind != ArrayShape {
-			return
-		}
+	look := func(list *Shape, input string) {
 		inner := sub.Input(inside(input))
 		if inner == nil || inner.Type == nil {
 			return
 		}
 		// A list for an input that takes lists is one value, unless it is a list of lists.
-		if inner.Type.Kind != ArrayShape || o.Type.Items.Kind == ArrayShape {
+		if inner.Type.Kind != ArrayShape || list.Items.Kind == ArrayShape {
 			found[input] = true
 		}
 	}
-	for _, e := range f.Data {
-		if e.To == node {
-			look(e.From, e.Output, e.Input)
+	for _, i := range f.into[node] {
+		e := &f.Data[i]
+		if o := e.From.Output(e.Output); o != nil && o.Type != nil && o.Type.Kind == ArrayShape {
+			look(o.Type, e.Input)
 		}
 	}
 	if f.Public {
-		for _, n := range f.Nodes {
-			for i := range node.Inputs {
-				look(n, node.Inputs[i].Title, node.Inputs[i].Title)
+		for i := range node.Inputs {
+			for _, list := range f.lists[node.Inputs[i].Title] {
+				look(list, node.Inputs[i].Title)
 			}
 		}
 	}
 	return sorted(found)
+}
+
+// findLists makes the indexes of Iterates. Of the lists of a title, one with lists in it
+// and one without are enough.
+func (f *Flow) findLists() {
+	if f.into != nil {
+		return
+	}
+	f.into, f.lists = map[*Component][]int{}, map[string][]*Shape{}
+	for i, e := range f.Data {
+		f.into[e.To] = append(f.into[e.To], i)
+	}
+	for _, n := range f.Nodes {
+		for i := range n.Outputs {
+			o := &n.Outputs[i]
+			if o.Type == nil || o.Type.Kind != ArrayShape || n.Type.acts("EndNode") {
+				continue
+			}
+			nested := o.Type.Items.Kind == ArrayShape
+			if !slices.ContainsFunc(f.lists[o.Title], func(s *Shape) bool { return (s.Items.Kind == ArrayShape) == nested }) {
+				f.lists[o.Title] = append(f.lists[o.Title], o.Type)
+			}
+		}
+	}
 }
 
 // inside is the subflow's name of a MapNode's input.

@@ -228,6 +228,10 @@ func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, P
 			return nil, at, false
 		}
 		d.used = true
+		// A value is read each time that something refers to it.
+		if !l.work(at, d.weigh()) {
+			return nil, at, false
+		}
 		v, s, at = d.value, d.scope, Place{d.at.File, d.value.Pos}
 	}
 }

@@ -20,6 +20,11 @@ type Flow struct {
 	Public bool
 
 	index map[*Component]int
+	ends  []string // the branch names of the end nodes, once they are known
+	// into are the edges into each node, and lists the types of the outputs of each title
+	// that are arrays; made when they are first needed.
+	into  map[*Component][]int
+	lists map[string][]*Shape
 	// loose and looseData are edges with an error, whose ends are known: what they lead
 	// to is not reported once more as having no edge.
 	loose     []ControlEdge

@@ -110,6 +110,18 @@ func hostile() map[string]struct{ text, want string } {
 		"many inputs in many nodes": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "ToolNode", "name": "n", "tool": %s}`, i, ref("t"))
 		}), `"t": `+tool(properties(5_000, `"type": "string"`)))...), "too-complex"},
+		"one long text for many": {document(append(repeat(5_000, func(i int) string {
+			return fmt.Sprintf(`"a%d": {"component_type": "Agent", "name": "a", "llm_config": %s, "system_prompt": %s}`, i, ref("m"), ref("p"))
+		}), `"m": `+llm, `"p": "`+strings.Repeat("{{ x }", 200_000)+`"`)...), "too-complex"},
+		"one list of properties for many": {document(append(repeat(5_000, func(i int) string {
+			return fmt.Sprintf(`"t%d": {"component_type": "ServerTool", "name": "t", "inputs": %s}`, i, ref("p"))
+		}), `"p": `+properties(5_000, `"type": "string", "maxLength": 5`))...), "too-complex"},
+		"one flow many times in parallel": {document(`"n": {"component_type": "ParallelFlowNode", "name": "n", "subflows": [`+strings.Join(repeat(20_000, func(int) string { return ref("f") }), ",")+`]}`,
+			strings.Replace(flowText("f", nil, "null"), `"StartNode", "name": "s"`, `"StartNode", "name": "s", "inputs": `+properties(5_000, `"type": "string"`), 1)), "too-complex"},
+		"many specialists of an agent with many tools": {document(append(repeat(5_000, func(i int) string {
+			return fmt.Sprintf(`"s%d": {"component_type": "SpecializedAgent", "name": "s", "agent": %s, "agent_specialization_parameters": %s}`, i, ref("a"), ref("p"))
+		}), `"p": {"component_type": "AgentSpecializationParameters", "name": "p", "human_in_the_loop": false}`, `"t": `+tool("[]"),
+			`"a": {"component_type": "Agent", "name": "a", "llm_config": `+llm+`, "system_prompt": "s", "tools": [`+strings.Join(repeat(10_000, func(int) string { return ref("t") }), ",")+`]}`)...), ""},
 		"many maps over a flow with many inputs": {document(append(repeat(200, func(i int) string {
 			return fmt.Sprintf(`"n%d": {"component_type": "MapNode", "name": "n", "subflow": %s}`, i, ref("f"))
 		}), strings.Replace(flowText("f", nil, "null"), `"StartNode", "name": "s"`, `"StartNode", "name": "s", "inputs": `+properties(5_000, `"type": "string"`), 1))...), "too-complex"},

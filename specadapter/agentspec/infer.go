@@ -16,9 +16,9 @@ const (
 
 // placeholders are the inputs that a component's texts have. Their type is left open: a
 // value is written as text whatever it is.
-func placeholders(c *Component) []Property {
+func placeholders(l *loader, c *Component) []Property {
 	var in []Property
-	for _, h := range holders(c) {
+	for _, h := range l.holders(c) {
 		in = append(in, Property{Title: h.name, At: h.at})
 	}
 	return in
@@ -39,35 +39,35 @@ func typed(in []Property, declared bool) []Property {
 // others by them.
 func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type == opaque }
 
-func inferPlaceholders(c *Component) inferred {
-	return inferred{in: typed(placeholders(c), c.ins), anyOut: true}
+func inferPlaceholders(l *loader, c *Component) inferred {
+	return inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
 }
 
-func inferLLM(c *Component) inferred {
-	inf := inferPlaceholders(c)
+func inferLLM(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
 	inf.out = []Property{{Title: "generated_text", Type: stringType, At: c.At}}
 	return inf
 }
 
-func inferAPI(c *Component) inferred {
-	inf := inferPlaceholders(c)
+func inferAPI(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
 	inf.out = []Property{{Title: "response", Type: anyType, At: c.At}}
 	return inf
 }
 
-func inferOutputMessage(c *Component) inferred {
-	return inferred{in: typed(placeholders(c), c.ins)}
+func inferOutputMessage(l *loader, c *Component) inferred {
+	return inferred{in: typed(placeholders(l, c), c.ins)}
 }
 
-func inferInputMessage(c *Component) inferred {
-	inf := inferPlaceholders(c)
+func inferInputMessage(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
 	inf.out = []Property{{Title: "user_input", Type: stringType, At: c.At}}
 	return inf
 }
 
 // inferInner takes the inputs and outputs of the component in a field.
-func inferInner(field string) func(*Component) inferred {
-	return func(c *Component) inferred {
+func inferInner(field string) func(*loader, *Component) inferred {
+	return func(_ *loader, c *Component) inferred {
 		inner := c.Component(field)
 		if unknownIO(inner) {
 			return inferred{anyIn: true, anyOut: true}
@@ -76,7 +76,7 @@ func inferInner(field string) func(*Component) inferred {
 	}
 }
 
-func inferSpecialized(c *Component) inferred {
+func inferSpecialized(_ *loader, c *Component) inferred {
 	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
 	if unknownIO(agent) || unknownIO(params) {
 		return inferred{anyIn: true, anyOut: true}
@@ -101,14 +101,14 @@ func merge(lists ...[]Property) []Property {
 
 // inferStart and inferEnd make the inputs of what declares outputs alone, and the other
 // way round.
-func inferStart(c *Component) inferred {
+func inferStart(_ *loader, c *Component) inferred {
 	return inferred{in: c.Outputs, out: c.Inputs, anyIn: true, anyOut: true}
 }
 
-func inferEnd(c *Component) inferred { return inferStart(c) }
+func inferEnd(l *loader, c *Component) inferred { return inferStart(l, c) }
 
 // inferFlow takes the inputs of the start node, and the outputs that all end nodes have.
-func inferFlow(c *Component) inferred {
+func inferFlow(_ *loader, c *Component) inferred {
 	inf := inferred{anyOut: true, anyIn: true}
 	if c.Flow == nil || unknownIO(c.Flow.Start) {
 		return inf
@@ -138,7 +138,7 @@ func inferFlow(c *Component) inferred {
 
 // inferMap prefixes the subflow's names. An input takes one value for all rounds or a list
 // with one for each; an output is a list or what its reducer makes of it.
-func inferMap(c *Component) inferred {
+func inferMap(_ *loader, c *Component) inferred {
 	sub := c.Component("subflow")
 	if unknownIO(sub) {
 		return inferred{anyIn: true, anyOut: true}
@@ -174,7 +174,7 @@ func text(v *source.Value) string {
 	return v.Text
 }
 
-func inferParallel(c *Component) inferred {
+func inferParallel(_ *loader, c *Component) inferred {
 	var ins, outs [][]Property
 	for _, sub := range c.Components("subflows") {
 		if unknownIO(sub) {
@@ -185,7 +185,7 @@ func inferParallel(c *Component) inferred {
 	return inferred{in: merge(ins...), out: merge(outs...)}
 }
 
-func inferCatch(c *Component) inferred {
+func inferCatch(_ *loader, c *Component) inferred {
 	sub := c.Component("subflow")
 	if unknownIO(sub) {
 		return inferred{anyIn: true, anyOut: true}
@@ -194,7 +194,7 @@ func inferCatch(c *Component) inferred {
 	return inferred{in: sub.Inputs, out: append(sub.Outputs[:len(sub.Outputs):len(sub.Outputs)], info)}
 }
 
-func inferBranching(c *Component) inferred {
+func inferBranching(_ *loader, c *Component) inferred {
 	return inferred{in: []Property{{Title: "branching_mapping_key", Type: stringType, At: c.At}}, anyIn: true}
 }
 
@@ -205,10 +205,13 @@ func subflowBranches(c *Component) []string {
 	return append([]string(nil), ends(c.Component("subflow"))...)
 }
 
-// ends are the branch names of a flow's end nodes, each once.
+// ends are the branch names of a flow's end nodes, each once, sorted.
 func ends(flow *Component) []string {
 	if flow == nil || flow.Flow == nil {
 		return []string{nextBranch}
+	}
+	if flow.Flow.ends != nil {
+		return flow.Flow.ends
 	}
 	seen := map[string]bool{}
 	for _, n := range flow.Flow.Nodes {
@@ -217,9 +220,10 @@ func ends(flow *Component) []string {
 		}
 	}
 	if len(seen) == 0 {
-		return []string{nextBranch}
+		seen[nextBranch] = true
 	}
-	return sorted(seen)
+	flow.Flow.ends = sorted(seen)
+	return flow.Flow.ends
 }
 
 func catchBranches(c *Component) []string {
@@ -265,7 +269,19 @@ func yieldsAgent(c *Component) string {
 	if c.Flag("human_in_the_loop") {
 		return c.String()
 	}
-	return firstYield(append(c.Components("tools"), c.Components("toolboxes")...))
+	return toolYield(c)
+}
+
+// toolYield names what in an agent's tools waits. Many agents may be specialized from it.
+func toolYield(c *Component) string {
+	if c.waiting == nil {
+		found := firstYield(c.Components("tools"))
+		if found == "" {
+			found = firstYield(c.Components("toolboxes"))
+		}
+		c.waiting = &found
+	}
+	return *c.waiting
 }
 
 func yieldsSpecialized(c *Component) string {
@@ -273,14 +289,15 @@ func yieldsSpecialized(c *Component) string {
 	if agent == nil || params == nil {
 		return ""
 	}
-	if params.Field("human_in_the_loop") == nil {
-		if agent.yields != "" {
-			return agent.yields
-		}
-	} else if params.Flag("human_in_the_loop") {
+	switch {
+	case params.Field("human_in_the_loop") == nil && agent.yields != "":
+		return agent.yields
+	case params.Flag("human_in_the_loop"):
 		return c.String()
+	case toolYield(agent) != "":
+		return toolYield(agent)
 	}
-	return firstYield(append(params.Components("additional_tools"), agent.Components("tools")...))
+	return firstYield(params.Components("additional_tools"))
 }
 
 // sinceLLM says that anything but one text needs structured generation.

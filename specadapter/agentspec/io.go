@@ -22,8 +22,11 @@ func (l *loader) io(c *Component) {
 		return
 	}
 	inf := inferred{anyIn: true, anyOut: true}
-	if infer := c.Type.rules.infer; infer != nil && !c.broken && l.work(c.At, 1) {
-		inf = infer(c)
+	if !l.work(c.At, partProperties(c)) {
+		c.broken = true
+	}
+	if infer := c.Type.rules.infer; infer != nil && !c.broken {
+		inf = infer(l, c)
 		// Many nodes may share a subflow with many properties, and some copy them.
 		l.work(c.At, 40*(len(inf.in)+len(inf.out)))
 	}
@@ -40,6 +43,17 @@ func (l *loader) io(c *Component) {
 		l.match(c, "outputs", c.Outputs, inf.out)
 	}
 	l.checkTemplates(c)
+}
+
+// partProperties counts the properties of a component's parts.
+func partProperties(c *Component) int {
+	n := 1
+	for _, f := range c.fields {
+		for _, part := range f.Components {
+			n += len(part.Inputs) + len(part.Outputs)
+		}
+	}
+	return n
 }
 
 // match compares declared properties with inferred ones: the same titles, and types that

@@ -126,6 +126,9 @@ func (l *loader) schema(file string, v *source.Value, what string) (*Shape, bool
 			}
 			return shape, true
 		}
+		if !l.work(Place{file, v.Pos}, 20*weight(v)) {
+			return shape, true
+		}
 		for _, p := range source.CheckSchema(v) {
 			r.wrong(p.Pos, p.Help, "%s", p.Text)
 		}

@@ -87,7 +87,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 	if l.count == MaxComponents+1 {
 		l.errorf(at, "too-many", "split the document", "the document has more than %d components", MaxComponents)
 	}
-	if l.count > MaxComponents {
+	if l.count > MaxComponents || l.steps > maxSteps {
 		return nil
 	}
 	if l.depth >= MaxNesting {

@@ -32,6 +32,27 @@ type definition struct {
 	component *Component
 	state     state
 	used      bool // as a component or a value
+	weight    int  // of the value, 0 until it is needed
+}
+
+// weigh says how much work it is to read a value again.
+func (d *definition) weigh() int {
+	if d.weight == 0 {
+		d.weight = weight(d.value)
+	}
+	return d.weight
+}
+
+// weight is the work of reading a value, in steps.
+func weight(v *source.Value) int {
+	n := 8 + len(v.Text)/4
+	for _, item := range v.Items {
+		n += weight(item)
+	}
+	for _, m := range v.Members {
+		n += len(m.Key)/4 + weight(m.Value)
+	}
+	return n
 }
 
 type state uint8

@@ -1,6 +1,7 @@
 package agentspec
 
 import (
+	"slices"
 	"strconv"
 
 	"weft/specadapter/source"
@@ -18,20 +19,35 @@ func decimal(v *source.Value) float64 {
 	return n
 }
 
-func checkAgent(l *loader, c *Component) { l.toolNames(c, c.Components("tools")) }
+func checkAgent(l *loader, c *Component) { l.toolNames(c, nil, c.Components("tools")) }
 
 func checkSpecialized(l *loader, c *Component) {
 	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
 	if agent != nil && params != nil {
-		l.toolNames(c, append(agent.Components("tools"), params.Components("additional_tools")...))
+		l.toolNames(c, agent.names(), params.Components("additional_tools"))
 	}
 }
 
-// toolNames reports tools that a model could not tell apart.
-func (l *loader) toolNames(c *Component, tools []*Component) {
+// names are those of an agent's tools. Many agents may be specialized from it.
+func (c *Component) names() map[string]bool {
+	if c.tools == nil {
+		c.tools = map[string]bool{}
+		for _, t := range c.Components("tools") {
+			c.tools[t.Name] = true
+		}
+	}
+	return c.tools
+}
+
+// toolNames reports tools that a model could not tell apart from each other or from those
+// that there are already.
+func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Component) {
+	if !l.work(c.At, len(tools)) {
+		return
+	}
 	seen := map[string]bool{}
 	for _, t := range tools {
-		if seen[t.Name] {
+		if seen[t.Name] || already[t.Name] {
 			l.warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools that are called %s", c, source.Quote(t.Name))
 		}
 		seen[t.Name] = true
@@ -82,7 +98,7 @@ func checkManagerWorkers(l *loader, c *Component) {
 			l.errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is the manager of %s and one of its workers", w, c)
 		}
 	}
-	l.team(c, append([]*Component{manager}, workers...), workers)
+	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
 }
 
 // bounded wants a number of a transform to be at least 1.

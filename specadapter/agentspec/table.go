@@ -32,7 +32,7 @@ type Type struct {
 // rules are what a row knows beyond its fields. Any may be nil.
 type rules struct {
 	// infer makes the inputs and outputs that the component's parts imply.
-	infer func(*Component) inferred
+	infer func(*loader, *Component) inferred
 	// branches are where the node can go on; nil means to next.
 	branches func(*Component) []string
 	// check judges the finished component.

@@ -7,10 +7,8 @@ import (
 	"weft/specadapter/source"
 )
 
+// placeholder is what a value replaces.
 var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
-
-// blank finds {{ }} around what is no name.
-var blankHolder = regexp.MustCompile(`\{\{[^{}]{0,200}\}\}`)
 
 // holder is a placeholder in a text.
 type holder struct {
@@ -18,37 +16,86 @@ type holder struct {
 	at   Place
 }
 
+// scan is what stands in a text, or in the texts of a value.
+type scan struct {
+	holders []holder // each name once, in order
+	jinja   Place    // of the first {%
+	odd     string   // the first {{ }} around what is no name
+	oddAt   Place
+}
+
+// scanned looks at the texts of a field, once for all that refer to them.
+func (l *loader) scanned(f *Field) *scan {
+	if s := l.scans[f.JSON]; s != nil {
+		return s
+	}
+	s := &scan{}
+	seen := map[string]bool{}
+	texts(f.JSON, func(pos source.Pos, text string) {
+		at := Place{f.At.File, pos}
+		if s.jinja.Line == 0 && strings.Contains(text, "{%") {
+			s.jinja = at
+		}
+		for {
+			begin := strings.Index(text, "{{")
+			if begin < 0 {
+				return
+			}
+			text = text[begin:]
+			end := strings.Index(text, "}}")
+			if end < 0 {
+				return
+			}
+			// Of {{ {{x}} the inner one counts.
+			if inner := strings.LastIndex(text[:end], "{{"); inner > 0 {
+				text, end = text[inner:], end-inner
+			}
+			m := placeholder.FindStringSubmatch(text[:end+2])
+			switch {
+			case m == nil && s.odd == "":
+				s.odd, s.oddAt = text[:end+2], at
+			case m != nil && !seen[m[1]]:
+				seen[m[1]] = true
+				s.holders = append(s.holders, holder{m[1], at})
+			}
+			text = text[end+2:]
+		}
+	})
+	l.scans[f.JSON] = s
+	return s
+}
+
 // holders lists the placeholders of a component's texts, each name once, in the order in
 // which they stand.
-func holders(c *Component) []holder {
+func (l *loader) holders(c *Component) []holder {
 	var out []holder
 	seen := map[string]bool{}
 	for i := range c.Type.Fields {
 		spec := &c.Type.Fields[i]
-		if f := c.fields[spec.Name]; spec.Template && f != nil && f.JSON != nil {
-			texts(f.JSON, func(v *source.Value, at source.Pos, text string) {
-				for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
-					if !seen[m[1]] {
-						seen[m[1]] = true
-						out = append(out, holder{m[1], Place{f.At.File, at}})
-					}
-				}
-			})
+		f := c.fields[spec.Name]
+		if !spec.Template || f == nil || f.JSON == nil {
+			continue
+		}
+		for _, h := range l.scanned(f).holders {
+			if !seen[h.name] {
+				seen[h.name] = true
+				out = append(out, h)
+			}
 		}
 	}
 	return out
 }
 
 // texts visits all strings in a value, the keys of objects too.
-func texts(v *source.Value, visit func(v *source.Value, at source.Pos, text string)) {
+func texts(v *source.Value, visit func(at source.Pos, text string)) {
 	if v.Kind == source.String {
-		visit(v, v.Pos, v.Text)
+		visit(v.Pos, v.Text)
 	}
 	for _, item := range v.Items {
 		texts(item, visit)
 	}
 	for _, m := range v.Members {
-		visit(v, m.KeyPos, m.Key)
+		visit(m.KeyPos, m.Key)
 		texts(m.Value, visit)
 	}
 }
@@ -65,21 +112,17 @@ func (l *loader) checkTemplates(c *Component) {
 		if !spec.Template || f == nil || f.JSON == nil {
 			continue
 		}
-		texts(f.JSON, func(_ *source.Value, at source.Pos, text string) {
-			if strings.Contains(text, "{%") {
-				l.warnf(Place{f.At.File, at}, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
-					"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
-			}
-			for _, m := range blankHolder.FindAllString(text, -1) {
-				if placeholder.FindString(m) != m {
-					l.warnf(Place{f.At.File, at}, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
-						spec.Name, c, source.Quote(m))
-					break
-				}
-			}
-		})
+		found := l.scanned(f)
+		if found.jinja.Line > 0 {
+			l.warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
+				"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
+		}
+		if found.odd != "" {
+			l.warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
+				spec.Name, c, source.Quote(found.odd))
+		}
 	}
-	for _, h := range holders(c) {
+	for _, h := range l.holders(c) {
 		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
 			l.warnf(h.at, "template-nonscalar", "declare it as a string to say so, or format it in a node before",
 				"the placeholder %s stands for %s; it is written as JSON", source.Quote(h.name), in.Type)
