@@ -180,7 +180,7 @@ func (l *loader) main(doc *source.Document) {
 // runnable reports a main component that is only a part of others, and warns of it, since
 // reading it can still be of use.
 func (l *loader) runnable(c *Component) *Component {
-	if c != nil && c.Type != opaque && !c.Type.is("AgenticComponent") {
+	if c != nil && !c.Type.unknown && !c.Type.is("AgenticComponent") {
 		l.infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which is no run of its own", c)
 	}
 	return c

@@ -14,7 +14,7 @@ type feed struct {
 // checkData reports inputs that nothing feeds, and those that only some paths feed.
 func (l *loader) checkData(c *Component, g *graph) {
 	for _, node := range g.Nodes {
-		if node.Type == opaque {
+		if node.Type.unknown {
 			// It may make and take anything.
 			return
 		}

@@ -12,8 +12,8 @@ import (
 // common are the fields of every component.
 var common = []string{"component_type", "id", "name", "description", "metadata", definitionsKey, versionField}
 
-// names4 reads a component's id, name, description and metadata.
-func (l *loader) names4(c *Component) {
+// readNames reads a component's id, name, description and metadata.
+func (l *loader) readNames(c *Component) {
 	c.ID = l.word(c, "id")
 	c.Name = l.word(c, "name")
 	c.Description = l.word(c, "description")
@@ -74,8 +74,8 @@ func (l *loader) fields(s *scope, c *Component) {
 		}
 		l.field(s, c, c.fields, spec, v)
 	}
-	if c.Type == opaque {
-		l.opaqueParts(s, c)
+	if c.Type.unknown {
+		l.unknownParts(s, c)
 	}
 	if !c.Type.Open {
 		known = append(known, l.legacyFields(c)...)
@@ -83,9 +83,9 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 }
 
-// opaqueParts reads the components in a component of an unknown type, so that what is wrong
+// unknownParts reads the components in a component of an unknown type, so that what is wrong
 // with them is said too. What its fields want is not known.
-func (l *loader) opaqueParts(s *scope, c *Component) {
+func (l *loader) unknownParts(s *scope, c *Component) {
 	var walk func(v *source.Value, what string)
 	walk = func(v *source.Value, what string) {
 		if ref := refOf(v); ref != nil {

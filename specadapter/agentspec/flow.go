@@ -131,7 +131,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 
 // knownBranch checks that an edge leaves by a branch that the node has.
 func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
-	if edge.From.Type == opaque || edge.From.broken || edge.From.Type.acts("EndNode") {
+	if edge.From.Type.unknown || edge.From.broken || edge.From.Type.acts("EndNode") {
 		return true
 	}
 	for _, b := range edge.From.Branches {
@@ -191,7 +191,7 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 	if len(starts) != 1 {
 		l.errorf(c.at("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
-	if !f.Has(f.Start) || !f.Start.Type.acts("StartNode") && f.Start.Type != opaque && !l.isPlugin(f.Start.Type) {
+	if !f.Has(f.Start) || !f.Start.Type.acts("StartNode") && !f.Start.Type.unknown && !l.isPlugin(f.Start.Type) {
 		help := "let start_node refer to the StartNode in nodes"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
 			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`

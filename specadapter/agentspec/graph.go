@@ -51,7 +51,7 @@ func (g *graph) walk(from int, seen []bool, pass func(node int) bool) (steps int
 // checkBranches reports branches with two edges, and those with none.
 func (l *loader) checkBranches(c *Component, g *graph) {
 	for n, node := range g.Nodes {
-		if node.Type.acts("StartNode") || node.Type.acts("EndNode") || node.Type == opaque || node.broken {
+		if node.Type.acts("StartNode") || node.Type.acts("EndNode") || node.Type.unknown || node.broken {
 			continue
 		}
 		taken := map[string]bool{}

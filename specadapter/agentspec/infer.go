@@ -37,7 +37,7 @@ func typed(in []Property, declared bool) []Property {
 
 // unknown says whether a component's inputs and outputs are not known well enough to judge
 // others by them.
-func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type == opaque }
+func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.unknown }
 
 func inferPlaceholders(l *loader, c *Component) inferred {
 	return inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}

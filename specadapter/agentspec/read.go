@@ -105,7 +105,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 		return nil
 	}
 	c := &Component{Type: t, At: at, Key: key, source: v, fields: map[string]*Field{}}
-	l.names4(c)
+	l.readNames(c)
 	if !t.is(want) {
 		l.wrongType(at, want, what, c)
 		c.broken = true
@@ -167,7 +167,7 @@ func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *Type {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
 		l.errorf(at, "type-unknown", help, "there is no component %s%s", source.Quote(text), plugin(v))
-		return opaque
+		return unknownType(source.Quote(text))
 	case row.Abstract:
 		l.errorf(at, "type-abstract", "write one of: "+l.concrete(text), "a %s is no component of its own", text)
 		return nil
@@ -234,7 +234,7 @@ func (l *loader) finish(c *Component) {
 		c.Flow = l.flow(c)
 	}
 	l.io(c)
-	if c.Type.is("Node") && c.Type != opaque {
+	if c.Type.is("Node") && !c.Type.unknown {
 		l.branches(c)
 	}
 	if r := c.Type.rules; !c.broken {

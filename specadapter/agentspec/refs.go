@@ -87,7 +87,7 @@ func (l *loader) openFiles() bool {
 		}
 		l.define(f.Name, doc.Root)
 	}
-	return !l.failed && l.names()
+	return !l.failed && l.mapNames()
 }
 
 // define lists what a file of components defines.
@@ -118,8 +118,8 @@ func (l *loader) define(name string, root *source.Value) {
 	}
 }
 
-// names checks that [Options.Named] names what there is, and puts it in force.
-func (l *loader) names() bool {
+// mapNames checks that [Options.Named] names what there is, and puts it in force.
+func (l *loader) mapNames() bool {
 	keys := make([]string, 0, len(l.o.Named))
 	for key := range l.o.Named {
 		keys = append(keys, key)

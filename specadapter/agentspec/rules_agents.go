@@ -24,12 +24,12 @@ func checkAgent(l *loader, c *Component) { l.toolNames(c, nil, c.Components("too
 func checkSpecialized(l *loader, c *Component) {
 	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
 	if agent != nil && params != nil {
-		l.toolNames(c, agent.names(), params.Components("additional_tools"))
+		l.toolNames(c, agent.toolNames(), params.Components("additional_tools"))
 	}
 }
 
-// names are those of an agent's tools. Many agents may be specialized from it.
-func (c *Component) names() map[string]bool {
+// toolNames are those of an agent's tools. Many agents may be specialized from it.
+func (c *Component) toolNames() map[string]bool {
 	if c.tools == nil {
 		c.tools = map[string]bool{}
 		for _, t := range c.Components("tools") {
@@ -82,7 +82,7 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 		byName[m.Name] = m
 	}
 	for _, r := range recipients {
-		if r.Description == "" && r.Type != opaque {
+		if r.Description == "" && !r.Type.unknown {
 			l.warnf(r.At, "recipients-described", `write "description"`, "%s has no description by which the others in %s could know what it is for", r, c)
 		}
 	}

@@ -26,7 +26,8 @@ type Type struct {
 	// Unsupported says why nothing can run the component; empty for all others.
 	Unsupported string
 
-	rules rules
+	rules   rules
+	unknown bool
 }
 
 // rules are what a row knows beyond its fields. Any may be nil.
@@ -116,7 +117,7 @@ func specOf(specs []FieldSpec, name string) *FieldSpec {
 
 // is says whether a component of the type can stand where another type is wanted.
 func (t *Type) is(name string) bool {
-	if t.Name == name || name == "Component" || t == opaque {
+	if t.Name == name || name == "Component" || t.unknown {
 		return true
 	}
 	for _, base := range t.Is {
@@ -130,9 +131,9 @@ func (t *Type) is(name string) bool {
 // acts says whether a component has the rules of a type.
 func (t *Type) acts(name string) bool { return t.Name == name || t.Like == name }
 
-// opaque stands for a type that is not known. What has it is taken as its author declares
-// it, so that one diagnostic is enough.
-var opaque = &Type{Name: "Unknown", IO: true, Open: true}
+// unknownType stands for a type that no row describes. What has it is taken as its author
+// declares it, so that one diagnostic is enough.
+func unknownType(name string) *Type { return &Type{Name: name, IO: true, Open: true, unknown: true} }
 
 // tables are all rows, by concern.
 var tables = [][]Type{agentTypes, nodeTypes, edgeTypes, toolTypes, transportTypes, modelTypes, storeTypes, abstractTypes}
