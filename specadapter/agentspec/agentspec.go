@@ -70,7 +70,7 @@ type Document struct {
 	Root *Component
 	// Components are all components, each once, before those that hold it.
 	Components []*Component
-	// Secrets are the references that a run must resolve, in the order of the document.
+	// Secrets are the references that a run must resolve, in the order in which they are read.
 	Secrets []Secret
 }
 
@@ -103,7 +103,7 @@ func LoadComponents(name string, text []byte, o Options) (*Document, []source.Di
 
 func read(doc *source.Document, o Options, root func(*loader, *source.Document)) (*Document, []source.Diagnostic) {
 	l := newLoader(doc.Name, o)
-	if l.openFiles() {
+	if l.options() && l.openFiles() {
 		root(l, doc)
 	}
 	diags := l.diagnostics()
@@ -159,7 +159,7 @@ func newLoader(name string, o Options) *loader {
 // main reads a document with a main component.
 func (l *loader) main(doc *source.Document) {
 	at := Place{doc.Name, doc.Root.Pos}
-	if !l.profile() || !l.object(at, doc.Root, "the document") {
+	if !l.object(at, doc.Root, "the document") {
 		return
 	}
 	l.version(doc.Name, doc.Root)
@@ -204,7 +204,7 @@ func mainComponent(root *source.Value) bool {
 // definitionsOnly reads a document of components alone.
 func (l *loader) definitionsOnly(doc *source.Document) {
 	at := Place{doc.Name, doc.Root.Pos}
-	if !l.profile() || !l.object(at, doc.Root, "the document") {
+	if !l.object(at, doc.Root, "the document") {
 		return
 	}
 	l.version(doc.Name, doc.Root)
@@ -217,11 +217,24 @@ func (l *loader) definitionsOnly(doc *source.Document) {
 	l.rest()
 }
 
-func (l *loader) profile() bool {
+// options checks what does not depend on the document.
+func (l *loader) options() bool {
+	at := Place{File: l.files[0].name}
 	switch l.o.Profile {
 	case "", ProfileDefault, ProfileStrict:
-		return true
+	default:
+		l.errorf(at, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
 	}
-	l.errorf(Place{File: l.files[0].name}, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
-	return false
+	own := known(nil)
+	seen := map[string]bool{}
+	for _, t := range l.o.Plugins {
+		switch {
+		case t.Name == "" || own[t.Name] != nil || seen[t.Name]:
+			l.errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
+		case t.Like != "" && own[t.Like] == nil:
+			l.errorf(at, "plugin-row", "name a component of the language", "the plugin's component %s is like %s, which does not exist", source.Quote(t.Name), source.Quote(t.Like))
+		}
+		seen[t.Name] = true
+	}
+	return !l.failed
 }

@@ -114,6 +114,10 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 	ok := true
 	for _, end := range ends {
 		n := e.Component(end)
+		if n == nil {
+			// An edge of a plugin's that has no such field.
+			return false
+		}
 		if f.Has(n) {
 			continue
 		}

@@ -15,11 +15,13 @@ func TestOptions(t *testing.T) {
 		o    agentspec.Options
 		want string
 	}{
-		"a profile that is none": {agentspec.Options{Profile: "loose"}, `in.yaml: error: there is no profile "loose" [unknown-profile]`},
-		"a file twice":           {agentspec.Options{Components: []agentspec.File{lib, lib}}, `lib.yaml: error: the file of components "lib.yaml" is given twice [file-twice]`},
-		"the document as a file": {agentspec.Options{Components: []agentspec.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: the file of components "in.yaml" is given twice [file-twice]`},
-		"too many files":         {agentspec.Options{Components: make([]agentspec.File, agentspec.MaxFiles+1)}, `in.yaml: error: 101 files of components are given, at most 100 are read [too-many]`},
-		"a file that is no YAML": {agentspec.Options{Components: []agentspec.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: the text ends in the middle of a value [syntax]`},
+		"a profile that is none":        {agentspec.Options{Profile: "loose"}, `in.yaml: error: there is no profile "loose" [unknown-profile]`},
+		"a file twice":                  {agentspec.Options{Components: []agentspec.File{lib, lib}}, `lib.yaml: error: the file of components "lib.yaml" is given twice [file-twice]`},
+		"the document as a file":        {agentspec.Options{Components: []agentspec.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: the file of components "in.yaml" is given twice [file-twice]`},
+		"too many files":                {agentspec.Options{Components: make([]agentspec.File, agentspec.MaxFiles+1)}, `in.yaml: error: 101 files of components are given, at most 100 are read [too-many]`},
+		"a plugin's name that is taken": {agentspec.Options{Plugins: []agentspec.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or taken [plugin-row]`},
+		"a plugin like nothing":         {agentspec.Options{Plugins: []agentspec.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" is like "Y", which does not exist [plugin-row]`},
+		"a file that is no YAML":        {agentspec.Options{Components: []agentspec.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: the text ends in the middle of a value [syntax]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,5 +71,23 @@ $referenced_components:
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
 		}
+	}
+}
+
+// An edge of a plugin's that does not say where it leads is no edge.
+func TestPluginEdge(t *testing.T) {
+	doc, diags := agentspec.LoadComponents("in.yaml", []byte(`agentspec_version: 26.2.0
+$referenced_components:
+  s: {component_type: StartNode, name: s}
+  e: {component_type: EndNode, name: e}
+  f:
+    component_type: Flow
+    name: f
+    start_node: {$component_ref: s}
+    nodes: [{$component_ref: s}, {$component_ref: e}]
+    control_flow_connections: [{component_type: Arrow, name: a}]
+`), agentspec.Options{Plugins: []agentspec.Type{{Name: "Arrow", Is: []string{"ControlFlowEdge"}}}})
+	if doc != nil || strings.Join(errorCodes(diags), " ") != "end-incoming start-out-edges" {
+		t.Errorf("got %v\n%s", doc, render(diags))
 	}
 }

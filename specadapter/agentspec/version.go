@@ -63,7 +63,7 @@ const versionField = "agentspec_version"
 func (l *loader) version(file string, root *source.Value) {
 	l.doc.Version = Current
 	v := root.Get(versionField)
-	if v == nil && !l.strict {
+	if v == nil {
 		if v = root.Get("air_version"); v != nil {
 			l.legacy(Place{file, v.Pos}, "the version stands under air_version", `write "agentspec_version"`)
 		}
