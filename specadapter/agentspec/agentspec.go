@@ -9,6 +9,9 @@
 package agentspec
 
 import (
+	"path/filepath"
+	"strings"
+
 	"weft/specadapter/source"
 )
 
@@ -78,12 +81,29 @@ type Document struct {
 // document first and each file's by place, at most [source.MaxDiagnostics]. The result is
 // nil if and only if one of them is an error.
 func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
-	doc, diags := source.Parse(name, text)
+	doc, diags := parse(name, text, o)
 	if doc == nil {
 		return nil, diags
 	}
 	result, more := Read(doc, o)
-	return result, append(diags, more...)
+	return result, join(name, diags, more)
+}
+
+// parse reads a text. In the default profile JSON may have comments, trailing commas and
+// all else that JSON5 has: documents in the wild do.
+func parse(name string, text []byte, o Options) (*source.Document, []source.Diagnostic) {
+	doc, diags := source.Parse(name, text)
+	if doc != nil || o.Profile == ProfileStrict || !strings.EqualFold(filepath.Ext(name), ".json") || diags[0].Code != source.CodeSyntax {
+		return doc, diags
+	}
+	lenient, _ := source.ParseJSON5(name, text)
+	if lenient == nil {
+		return nil, diags
+	}
+	d := diags[0]
+	d.Severity, d.Code, d.Help = source.Warning, "json5", "name the file .json5, or write JSON"
+	d.Text = "the text is JSON5; " + d.Text
+	return lenient, []source.Diagnostic{d}
 }
 
 // Read is [Load] for a document that is parsed already.
@@ -93,12 +113,24 @@ func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
 
 // LoadComponents reads a document that only holds components for others to refer to.
 func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
-	doc, diags := source.Parse(name, text)
+	doc, diags := parse(name, text, o)
 	if doc == nil {
 		return nil, diags
 	}
 	result, more := read(doc, o, (*loader).definitionsOnly)
-	return result, append(diags, more...)
+	return result, join(name, diags, more)
+}
+
+// join puts what was said about the text among what was said about the document, which
+// comes first in more.
+func join(name string, diags, more []source.Diagnostic) []source.Diagnostic {
+	n := 0
+	for n < len(more) && more[n].File == name {
+		n++
+	}
+	head := append(diags, more[:n]...)
+	source.SortDiagnostics(head)
+	return append(head, more[n:]...)
 }
 
 func read(doc *source.Document, o Options, root func(*loader, *source.Document)) (*Document, []source.Diagnostic) {

@@ -77,7 +77,7 @@ func (l *loader) openFiles() bool {
 			}
 		}
 		l.files = append(l.files, &file{name: f.Name})
-		doc, diags := source.Parse(f.Name, f.Text)
+		doc, diags := parse(f.Name, f.Text, l.o)
 		for _, d := range diags {
 			l.failed = l.failed || d.Severity == source.Error
 			l.diags = append(l.diags, d)

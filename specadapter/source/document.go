@@ -106,6 +106,15 @@ type Document struct {
 // begins JSON5, all else is YAML. The document is nil if and only if a diagnostic is an
 // error.
 func Parse(name string, data []byte) (*Document, []Diagnostic) {
+	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))))
+}
+
+// ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
+func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
+	return parse(name, data, (*parser).json5)
+}
+
+func parse(name string, data []byte, read func(*parser) *Value) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
 		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
 			Text: sprintf("the document has %d bytes, at most %d are read", len(data), MaxBytes),
@@ -116,7 +125,7 @@ func Parse(name string, data []byte) (*Document, []Diagnostic) {
 	if !p.checkText() {
 		return nil, p.diags
 	}
-	root := formatOf(name, data)(p)
+	root := read(p)
 	SortDiagnostics(p.diags)
 	if HasErrors(p.diags) {
 		return nil, LimitDiagnostics(p.diags)
