@@ -130,7 +130,7 @@ func join(name string, diags, more []source.Diagnostic) []source.Diagnostic {
 	}
 	head := append(diags, more[:n]...)
 	source.SortDiagnostics(head)
-	return append(head, more[n:]...)
+	return source.LimitDiagnostics(append(head, more[n:]...))
 }
 
 func read(doc *source.Document, o Options, root func(*loader, *source.Document)) (*Document, []source.Diagnostic) {
