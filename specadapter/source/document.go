@@ -1,7 +1,7 @@
 // Package source is a parsed document whose every part knows where it was written, the
 // diagnostics about it, and the check of JSON Schemas in it.
 //
-// It reads JSON and YAML into one model. It keeps the order of members and the exact
+// It reads JSON, JSON5 and YAML into one model. It keeps the order of members and the exact
 // text of numbers, and refuses what it cannot keep. It never executes, fetches or follows
 // anything that a document names, and it knows no dialect.
 //
@@ -101,10 +101,20 @@ type Document struct {
 	Root *Value
 }
 
-// Parse reads a document. The format follows from the name's extension (.json, .yaml,
-// .yml) and else from the first byte. The document is nil if and only if a diagnostic is
-// an error.
+// Parse reads a document. The format follows from the name's extension (.json, .json5,
+// .yaml, .yml) and else from the first bytes: a bracket begins JSON, a comment of JSON5's
+// begins JSON5, all else is YAML. The document is nil if and only if a diagnostic is an
+// error.
 func Parse(name string, data []byte) (*Document, []Diagnostic) {
+	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))))
+}
+
+// ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
+func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
+	return parse(name, data, (*parser).json5)
+}
+
+func parse(name string, data []byte, read func(*parser) *Value) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
 		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
 			Text: sprintf("the document has %d bytes, at most %d are read", len(data), MaxBytes),
@@ -115,12 +125,7 @@ func Parse(name string, data []byte) (*Document, []Diagnostic) {
 	if !p.checkText() {
 		return nil, p.diags
 	}
-	var root *Value
-	if isJSON(name, data) {
-		root = p.json()
-	} else {
-		root = p.yaml()
-	}
+	root := read(p)
 	SortDiagnostics(p.diags)
 	if HasErrors(p.diags) {
 		return nil, LimitDiagnostics(p.diags)
@@ -128,19 +133,28 @@ func Parse(name string, data []byte) (*Document, []Diagnostic) {
 	return &Document{Name: name, Root: root}, p.diags
 }
 
-// isJSON decides the format.
-func isJSON(name string, data []byte) bool {
+// formatOf decides the format.
+func formatOf(name string, data []byte) func(*parser) *Value {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json":
-		return true
+		return (*parser).json
+	case ".json5":
+		return (*parser).json5
 	case ".yaml", ".yml":
-		return false
+		return (*parser).yaml
 	}
 	text := bytes.TrimLeft(data, " \t\r\n")
-	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
+	switch {
+	case len(text) == 0:
+	case text[0] == '{' || text[0] == '[':
+		return (*parser).json
+	case bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")):
+		return (*parser).json5
+	}
+	return (*parser).yaml
 }
 
-// parser is what both formats share: the text, its lines, the bounds.
+// parser is what all formats share: the text, its lines, the bounds.
 type parser struct {
 	name   string
 	data   []byte

@@ -180,7 +180,7 @@ func (p *parser) jsonHelp(at int) string {
 	case strings.IndexByte("}]", c) >= 0 && previous == ',':
 		return "remove the comma before it"
 	case strings.IndexByte("/#", c) >= 0:
-		return "JSON has no comments; remove it, or name the file .yaml"
+		return "JSON has no comments; remove it, or name the file .json5"
 	case c == '\'':
 		return "strings and keys stand in double quotes"
 	case strings.IndexByte("\n\r\t", c) >= 0:

@@ -1,0 +1,102 @@
+package agentspec
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+)
+
+// Secret is a value that a document refers to and the worker has to provide.
+type Secret struct {
+	// Ref is the reference: by convention COMPONENT_ID.FIELD.
+	Ref string
+	// Component and Field are where the value belongs. Header is set where the field is
+	// an object of headers and the reference stands for one of them.
+	Component *Component
+	Field     string
+	Header    string
+	// At is where the reference is written.
+	At Place
+	// Inline is the value itself. It is empty but with [Options.InlineSecrets], and must
+	// reach neither a plan nor a log.
+	Inline string
+}
+
+// secret reads a sensitive field: a reference, or an object of references.
+func (l *loader) secret(s *scope, c *Component, spec *FieldSpec, f *Field, v *source.Value) bool {
+	name := c.ID
+	if name == "" {
+		name = c.Name
+	}
+	sec := Secret{Ref: name + "." + spec.Name, Component: c, Field: spec.Name}
+	if spec.Kind != Object || refOf(v) != nil {
+		return l.oneSecret(s, f, sec, v, spec)
+	}
+	if !l.sensitiveKind(Place{s.file, v.Pos}, v, source.Object, spec.Name+" of "+c.Type.Name) {
+		return false
+	}
+	ok := true
+	for _, m := range v.Members {
+		one := sec
+		one.Ref, one.Header = sec.Ref+"."+m.Key, m.Key
+		f.Keys = append(f.Keys, m.Key)
+		ok = l.oneSecret(s, f, one, m.Value, &FieldSpec{Name: spec.Name, Kind: Text}) && ok
+	}
+	return ok
+}
+
+// oneSecret reads a reference to a secret, or reports a secret that is written in place.
+func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec *FieldSpec) bool {
+	sec.At = Place{s.file, v.Pos}
+	what := spec.Name + " of " + sec.Component.Type.Name
+	for hops := 0; ; hops++ {
+		ref := refOf(v)
+		if ref == nil {
+			break
+		}
+		if !l.sensitiveKind(Place{s.file, ref.Pos}, ref, source.String, "the reference in "+what) {
+			return false
+		}
+		sec.Ref = ref.Text
+		d := l.lookup(s, ref.Text)
+		if d == nil || hops > MaxNesting {
+			l.addSecret(f, sec)
+			return true
+		}
+		d.used = true
+		v, s = d.value, d.scope
+	}
+	want := kindOf[spec.Kind]
+	if spec.Kind != Any && !l.sensitiveKind(Place{s.file, v.Pos}, v, want, what) {
+		return false
+	}
+	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
+		return true
+	}
+	help := fmt.Sprintf(`write {"$component_ref": %q} in the document, and set secrets.%q in the worker's settings`, sec.Ref, sec.Ref)
+	severity := source.Error
+	if l.o.InlineSecrets {
+		severity = source.Warning
+		sec.Inline = v.Text
+		if v.Kind != source.String {
+			sec.Inline = string(v.JSON())
+		}
+	}
+	l.report(severity, Place{s.file, v.Pos}, "secret-inline", help, "%s is written in the document; everybody who can read the document or a run's history could read it", []any{what})
+	l.addSecret(f, sec)
+	return true
+}
+
+// sensitiveKind is a check of a value's kind that never shows the value.
+func (l *loader) sensitiveKind(at Place, v *source.Value, want source.Kind, what string) bool {
+	if v.Kind == want || v.Kind == source.Null {
+		return true
+	}
+	l.errorf(at, "field-type", howToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	return false
+}
+
+func (l *loader) addSecret(f *Field, sec Secret) {
+	f.Secrets = append(f.Secrets, sec.Ref)
+	l.doc.Secrets = append(l.doc.Secrets, sec)
+}
