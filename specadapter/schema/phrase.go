@@ -19,14 +19,21 @@ type found struct {
 	order []int
 }
 
-// phrased lists what a validation found, in the order in which the rules are written: the
-// library's order is random.
-func phrased(ctx context.Context, e *jsonschema.ValidationError, rules, value *pytext.Value) []Error {
+// phraser words what one validation found.
+type phraser struct {
+	ctx          context.Context
+	index        index
+	rules, value *pytext.Value
+	documented   bool
+}
+
+// all lists what was found in the order in which the rules are written: the library's order
+// is random.
+func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	var all []found
-	ix := index{}
 	var visit func(e *jsonschema.ValidationError)
 	visit = func(e *jsonschema.ValidationError) {
-		if ctx.Err() != nil {
+		if p.ctx.Err() != nil {
 			return // nobody waits for it
 		}
 		if len(e.Causes) > 0 && !choices[e.Message] && !strings.HasPrefix(e.Message, "valid must be ") {
@@ -35,7 +42,7 @@ func phrased(ctx context.Context, e *jsonschema.ValidationError, rules, value *p
 			}
 			return
 		}
-		all = append(all, phrase(e, ix, rules, value)...)
+		all = append(all, p.phrase(e)...)
 	}
 	visit(e)
 	slices.SortStableFunc(all, func(a, b found) int {
@@ -63,11 +70,9 @@ var choices = map[string]bool{"anyOf failed": true, "oneOf failed": true}
 
 // phrase words one failure as Python's validator does; what it does not word stays as the
 // library says it.
-func phrase(e *jsonschema.ValidationError, ix index, rules, value *pytext.Value) []found {
-	at := locate(ix, rules, value, e.KeywordLocation, e.InstanceLocation)
-	base := found{order: at.order, Error: Error{
-		Path: strings.Join(append([]string{"$"}, at.path...), "."), SchemaPath: strings.Join(at.way, "/"), Message: e.Message,
-	}}
+func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
+	at := locate(p.index, p.rules, p.value, e.KeywordLocation, e.InstanceLocation)
+	base := found{order: at.order, Error: Error{Path: at.shownPath(p.documented), SchemaPath: at.shownWay(p.documented), Message: e.Message}}
 	said := func(messages ...string) []found {
 		var out []found
 		for i, m := range messages {
@@ -90,11 +95,11 @@ func phrase(e *jsonschema.ValidationError, ix index, rules, value *pytext.Value)
 	}
 	switch at.keyword {
 	case "required":
-		return said(missing(ix, at.value, rule)...)
+		return p.required(base, at.value, rule)
 	case "dependencies", "dependentRequired":
-		return said(dependent(ix, at.value, rule)...)
+		return said(dependent(p.index, at.value, rule)...)
 	case "type":
-		return alsoWrong(said(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule))), at, shown)
+		return p.alsoWrong(said(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule))), at, shown)
 	case "oneOf":
 		return said(oneOf(e.Message, shown, rule))
 	}
@@ -190,13 +195,19 @@ func typeNames(rule *pytext.Value) string {
 	return strings.Join(names, ", ")
 }
 
-// missing words each required property that is not there.
-func missing(ix index, v, rule *pytext.Value) []string {
-	var out []string
-	for _, name := range rule.Items {
-		if ix.get(v, name.Text) == nil {
-			out = append(out, name.ReprUpTo(maxShown)+" is a required property")
+// required words each property that is not there.
+func (p *phraser) required(base found, v, rule *pytext.Value) []found {
+	var out []found
+	for i, name := range rule.Items {
+		if p.index.get(v, name.Text) != nil {
+			continue
 		}
+		f := base
+		f.Message, f.order = name.ReprUpTo(maxShown)+" is a required property", append(slices.Clone(base.order), i)
+		if p.documented {
+			f.Path += "." + name.Text
+		}
+		out = append(out, f)
 	}
 	return out
 }
@@ -270,7 +281,7 @@ func oneOf(message, shown string, rule *pytext.Value) string {
 
 // alsoWrong adds the rules that hold for a value of any type: the library looks at no
 // other rule where the type is wrong, Python does.
-func alsoWrong(out []found, at place, shown string) []found {
+func (p *phraser) alsoWrong(out []found, at place, shown string) []found {
 	for _, keyword := range []string{"enum", "const"} {
 		rule := at.parent.Get(keyword)
 		if rule == nil {
@@ -285,8 +296,9 @@ func alsoWrong(out []found, at place, shown string) []found {
 		}
 		f := out[0]
 		_, number := at.ix.child(at.parent, keyword)
-		last := len(at.way) - 1
-		f.SchemaPath = strings.Join(append(slices.Clone(at.way[:last]), keyword), "/")
+		sibling := at
+		sibling.way = append(slices.Clone(at.way[:len(at.way)-1]), keyword)
+		f.SchemaPath = sibling.shownWay(p.documented)
 		f.order = append(slices.Clone(at.order[:len(at.order)-1]), number)
 		f.Message = words[keyword](at, shown, rule)
 		out = append(out, f)

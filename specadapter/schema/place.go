@@ -17,10 +17,32 @@ type place struct {
 	// keyword is the rule's name; "" is the schema itself, which takes nothing.
 	keyword string
 	value   *pytext.Value
-	// path leads to the value; way, to the rule as Python tells it.
+	// path leads to the value, with [i] for the items of lists; way, to the rule, as Python
+	// tells it.
 	path, way []string
 	// order is the rule's place among all rules, as they are written.
 	order []int
+}
+
+// shownPath is the path from $ on, in one of the two styles.
+func (p *place) shownPath(documented bool) string {
+	var b strings.Builder
+	b.WriteByte('$')
+	for _, part := range p.path {
+		if part[0] == '[' && !documented {
+			part = "." + part[1:len(part)-1]
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// shownWay is the way to the rule, in one of the two styles.
+func (p *place) shownWay(documented bool) string {
+	if documented {
+		return strings.Join(p.way, ".")
+	}
+	return strings.Join(p.way, "/")
 }
 
 // walk follows the way of a failed rule from the root of the schema and the value.
@@ -66,7 +88,11 @@ func (w *walk) enter() {
 	}
 	name := w.names[0]
 	w.names = w.names[1:]
-	w.path = append(w.path, name)
+	if w.value != nil && w.value.Kind == pytext.Array {
+		w.path = append(w.path, "["+name+"]")
+	} else {
+		w.path = append(w.path, "."+name)
+	}
 	v, number := w.ix.child(w.value, name)
 	w.value = v
 	w.order = append(w.order, number)

@@ -54,6 +54,9 @@ type Error struct {
 type Options struct {
 	// Formats makes "format" a rule; Python's validator takes it as a remark.
 	Formats bool
+	// Documented names places as the dialect's documentation does: $.items[0].title and
+	// items.items.required, and the path of a property that is missing ends in its name.
+	Documented bool
 	// Limit is how long it may take; 0 is [Time].
 	Limit time.Duration
 }
@@ -68,7 +71,7 @@ func Check(ctx context.Context, schema, value json.RawMessage, o Options) ([]Err
 	within, cancel := context.WithTimeout(ctx, o.Limit)
 	defer cancel()
 	done := make(chan []Error, 1)
-	go func() { done <- validate(within, schema, value, o.Formats) }()
+	go func() { done <- validate(within, schema, value, o) }()
 	select {
 	case errs := <-done:
 		return errs, ctx.Err()
@@ -82,7 +85,7 @@ func wrong(format string, args ...any) []Error {
 }
 
 // validate checks until ctx ends.
-func validate(ctx context.Context, schema, raw json.RawMessage, formats bool) (out []Error) {
+func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out []Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = wrong("the schema cannot be used: %v", r)
@@ -105,7 +108,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, formats bool) (o
 	if literal := strange(rules); literal != "" {
 		return wrong("the schema cannot be used: the number %s is out of range", short(literal))
 	}
-	if !formats {
+	if !o.Formats {
 		schema = json.RawMessage(formatless(rules, false).JSON())
 	}
 	compiled, err := compile(schema, &budget{ctx: ctx, left: maxVisits})
@@ -125,7 +128,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, formats bool) (o
 	case err == nil:
 		return nil
 	case errors.As(err, &invalid):
-		return phrased(ctx, invalid, rules, value)
+		return (&phraser{ctx: ctx, index: index{}, rules: rules, value: value, documented: o.Documented}).all(invalid)
 	}
 	return wrong("%v", err)
 }

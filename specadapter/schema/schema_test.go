@@ -102,6 +102,24 @@ func TestWords(t *testing.T) {
 	}
 }
 
+// The dialect's documentation names places in another way than its code.
+func TestDocumentedStyle(t *testing.T) {
+	errs, err := Check(t.Context(), json.RawMessage(`{"required":["s"],"properties":{"i":{"items":{"required":["a"],"properties":{"e":{"type":"string","enum":["x"]}}}}}}`),
+		json.RawMessage(`{"i":[{"a":1,"e":2},{"[0]":1}]}`), Options{Documented: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Error{
+		{"$.s", "'s' is a required property", "required"},
+		{"$.i[0].e", "2 is not of type 'string'", "properties.i.items.properties.e.type"},
+		{"$.i[0].e", "2 is not one of ['x']", "properties.i.items.properties.e.enum"},
+		{"$.i[1].a", "'a' is a required property", "properties.i.items.required"},
+	}
+	if diff := cmp.Diff(want, errs); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestLongValuesAreCut(t *testing.T) {
 	got := check(t, `{"type":"string","required":["x"]}`, `["`+strings.Repeat("é", 600)+`"]`)
 	if len(got) != 1 || len(got[0]) > maxShown+100 || !strings.Contains(got[0], "…") {

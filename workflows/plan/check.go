@@ -134,8 +134,8 @@ func (c *checker) inputs() {
 	if in == nil {
 		return
 	}
-	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative {
-		c.add("inputs.mode is %q, want %q or %q", in.Mode, InputsMerged, InputsAuthoritative)
+	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative && in.Mode != InputsProcedural {
+		c.add("inputs.mode is %q, want %q, %q or %q", in.Mode, InputsMerged, InputsAuthoritative, InputsProcedural)
 	}
 	if in.Style != StyleFramework && in.Style != StyleDocumented {
 		c.add("inputs.style is %q, want %q or nothing", in.Style, StyleDocumented)

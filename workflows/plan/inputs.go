@@ -10,7 +10,7 @@ type Inputs struct {
 	// Schema is a JSON Schema (draft 7) of the parameters, in the author's key order. Absent:
 	// a text "prompt" and nothing else.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Mode is [InputsMerged] or [InputsAuthoritative].
+	// Mode is [InputsMerged], [InputsAuthoritative] or [InputsProcedural].
 	Mode string `json:"mode"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
@@ -25,6 +25,9 @@ const (
 	InputsMerged = "merged"
 	// InputsAuthoritative takes the schema as it is written; all parameters stand together.
 	InputsAuthoritative = "authoritative"
+	// InputsProcedural is that of a program instead of a model: without a schema any object
+	// will do, and there is no prompt.
+	InputsProcedural = "procedural"
 )
 
 // The styles of [Inputs].
