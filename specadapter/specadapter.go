@@ -49,6 +49,8 @@ type Options struct {
 	UnboundTools map[string]bool
 	// Connections are the ids of the connections in the host's configuration.
 	Connections map[string]bool
+	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
+	Files []source.File
 }
 
 // Result is a document's plan and where its parts were written.
@@ -83,7 +85,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	if d := checkProfile(doc, a, profile); d != nil {
 		return nil, append(diags, *d)
 	}
-	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections})
+	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Files: o.Files})
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)

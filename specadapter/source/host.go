@@ -7,4 +7,13 @@ type Host struct {
 	UnboundTools map[string]bool
 	// Connections are the ids of the host's own connections.
 	Connections map[string]bool
+	// Files are what lies around the document, for dialects whose flows have several files.
+	Files []File
+}
+
+// File is a file beside a document. Its name is a path with slashes, from the same place
+// from which the document's name leads.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }

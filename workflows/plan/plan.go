@@ -50,7 +50,7 @@ type Flow struct {
 	// Inputs, if set, declare the parameters of a run. Without them a run is given text.
 	Inputs *Inputs `json:"inputs,omitempty"`
 	Limits Limits  `json:"limits"`
-	Policy Policy `json:"policy"`
+	Policy Policy  `json:"policy"`
 }
 
 // Kind says what a node does.
