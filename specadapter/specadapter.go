@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/specadapter/blueprint"
 	"weft/specadapter/continuum"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -31,6 +32,7 @@ type Adapter interface {
 // Dialects are all dialects, in the order in which they are tried.
 var Dialects = []Adapter{
 	continuum.Adapter{},
+	blueprint.Adapter{},
 }
 
 // Options say how to read a document. The zero value detects the dialect and reads its

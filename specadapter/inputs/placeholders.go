@@ -20,8 +20,9 @@ type Values struct {
 	RunID, SessionID string
 }
 
-// Placeholder finds placeholders. The name behind the first point is one flat key.
-var Placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
+// Placeholder finds placeholders. The name behind the first point is one flat key; what nests is
+// no placeholder, because a name ends at the first brace that closes.
+var Placeholder = regexp.MustCompile(`\$\{([^}]+)\}`)
 
 // Text replaces the placeholders of a text, each once: a value that holds a placeholder
 // keeps it.
