@@ -77,7 +77,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	a.unsupported(agent)
 	f := a.plan(agent)
 	src.Positions = []plan.Position{{Path: plan.NodePath(f.Nodes[0].ID), Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col}}
-	return f, src, a.diags
+	return f, src, once(a.diags)
 }
 
 // adaptation is the work on one blueprint.

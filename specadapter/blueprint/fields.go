@@ -48,6 +48,27 @@ func (a *adaptation) warnf(file string, at source.Pos, code, help, format string
 	a.report(source.Warning, file, at, code, help, format, args)
 }
 
+// errors counts the errors so far.
+func (a *adaptation) errors() int {
+	n := 0
+	for i := range a.diags {
+		if a.diags[i].Severity == source.Error {
+			n++
+		}
+	}
+	return n
+}
+
+// once drops what is said twice: two servers may share an entry of the registry.
+func once(diags []source.Diagnostic) []source.Diagnostic {
+	seen := map[source.Diagnostic]bool{}
+	return slices.DeleteFunc(diags, func(d source.Diagnostic) bool {
+		twice := seen[d]
+		seen[d] = true
+		return twice
+	})
+}
+
 // object is an object of a document whose fields are being read.
 type object struct {
 	a     *adaptation
@@ -60,6 +81,7 @@ type object struct {
 
 var howToWrite = map[source.Kind]string{
 	source.String: "write a text in double quotes",
+	source.Bool:   "write true or false, without quotes",
 	source.Array:  "write a list of texts: [...]",
 	source.Object: "write an object: {...}",
 }

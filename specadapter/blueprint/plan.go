@@ -51,6 +51,13 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 // kinds are the kinds of placeholders that a run's start replaces.
 var kinds = map[string]bool{"params": true, "scope": true}
 
+// kept are the kinds that the framework replaces and a run does not, and why.
+var kept = map[string]string{
+	"env":     "a file may not read the worker's environment",
+	"runtime": "a run's ids are not put into texts yet",
+	"runner":  "there is no runner",
+}
+
 // replaced says whether a text holds a placeholder that a run's start replaces.
 func replaced(text string) bool {
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(text, -1) {
@@ -98,9 +105,8 @@ func (g *agent) placeholder(file string, at source.Pos, name string) {
 		g.a.warnf(file, at, CodePlaceholder, "declare it in parameters_schema, or correct the name",
 			"%s stands for a parameter that no run can have; it stays as it is written", source.Quote("${"+name+"}"))
 	case ok && kinds[kind]:
-	case ok && (kind == "env" || kind == "runtime" || kind == "runner"):
-		g.a.warnf(file, at, CodePlaceholder, "leave it to parameters: ${params.NAME}",
-			"%s is not replaced here: a file may not read the worker's environment, and a run's ids are not known before it starts", source.Quote("${"+name+"}"))
+	case ok && kept[kind] != "":
+		g.a.warnf(file, at, CodePlaceholder, "give the value as a parameter: ${params.NAME}", "%s stays as it is written: %s", source.Quote("${"+name+"}"), kept[kind])
 	}
 }
 

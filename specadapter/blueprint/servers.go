@@ -79,11 +79,13 @@ func (g *agent) serverMap(o *object) {
 				g.what, source.Quote(m.Key), first.file, first.at.Line)
 			continue
 		}
+		before := g.a.errors()
 		if v.value.Get("ref") != nil {
 			v.reference(&s)
 		} else {
 			v.inline(&s)
 		}
+		s.refused = g.a.errors() > before
 		g.servers = append(g.servers, s)
 	}
 }
@@ -107,7 +109,6 @@ func (o *object) reference(s *server) {
 			s.headers = given
 			return
 		}
-		s.refused = true
 		o.errorf(o.pos("ref"), CodeServer, "write "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
 			"%s refers to %s, which is not in the registry", o.what, source.Quote(ref))
 		return
@@ -224,7 +225,7 @@ func (o *object) inline(s *server) {
 	command := o.get("command", source.String)
 	if command != nil || kind == "stdio" {
 		s.configured = o.a.host.Connections[s.name]
-		if s.refused = !s.configured; s.refused {
+		if !s.configured {
 			o.errorf(o.value.Pos, CodeCommand, "configure a connection "+source.Quote(s.name)+" with this command on the worker (connections: in weft.yaml)",
 				"%s is a command to run; a file may not name one", o.what)
 		}
@@ -235,7 +236,6 @@ func (o *object) inline(s *server) {
 		return
 	}
 	if s.url == "" {
-		s.refused = true
 		o.errorf(o.value.Pos, CodeServer, `write {"ref": "NAME"}`, "%s has neither ref nor url", o.what)
 		return
 	}
