@@ -55,15 +55,13 @@ func cause(err error) error {
 // compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed,
 // where one is an error.
 func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, error) {
-	data, err := a.readFile("the flow", file)
+	folder, err := a.readFlow(file)
 	if err != nil {
 		return nil, err
 	}
-	name := file
-	if file == "-" {
-		name = "stdin"
-	}
-	res, diags := specadapter.Load(name, data, cfg.Reading(a.flags.dialect, a.flags.profile))
+	o := cfg.Reading(a.flags.dialect, a.flags.profile)
+	o.Files = folder.Files
+	res, diags := specadapter.Load(folder.Name, folder.Text, o)
 	for _, d := range diags {
 		a.say("%s", d)
 	}

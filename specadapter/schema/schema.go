@@ -84,6 +84,36 @@ func wrong(format string, args ...any) []Error {
 	return []Error{{Path: "$", Message: fmt.Sprintf(format, args...)}}
 }
 
+// Usable says why values cannot be checked against a schema at all; nil if they can.
+func Usable(schema json.RawMessage) error {
+	_, _, err := prepare(schema, true, &budget{ctx: context.Background(), left: maxVisits})
+	return err
+}
+
+// prepare reads and compiles a schema.
+func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Value, compiled *jsonschema.Schema, err error) {
+	defer func() {
+		// A schema that the library cannot handle is its author's problem, not the host's.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	if len(schema) > MaxBytes {
+		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are used", len(schema), MaxBytes)
+	}
+	if rules, err = pytext.Parse(schema); err != nil {
+		return nil, nil, err
+	}
+	if literal := strange(rules); literal != "" {
+		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
+	}
+	if !formats {
+		schema = json.RawMessage(formatless(rules, false).JSON())
+	}
+	compiled, err = compile(schema, b)
+	return rules, compiled, err
+}
+
 // validate checks until ctx ends.
 func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out []Error) {
 	defer func() {
@@ -95,23 +125,10 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	if depth > MaxDepth {
 		return wrong("the value nests %d deep, at most %d are checked", depth, MaxDepth)
 	}
-	if len(schema) > MaxBytes {
-		return wrong("the schema is %d bytes, at most %d are used", len(schema), MaxBytes)
-	}
-	if n := bytes.Count(schema, []byte("{")); n*(depth+1) > maxFrames {
+	if n := bytes.Count(schema, []byte("{")); len(schema) <= MaxBytes && n*(depth+1) > maxFrames {
 		return wrong("a schema of %d parts and a value that nests %d deep are too much to check; make either flatter", n, depth)
 	}
-	rules, err := pytext.Parse(schema)
-	if err != nil {
-		return wrong("the schema cannot be used: %v", err)
-	}
-	if literal := strange(rules); literal != "" {
-		return wrong("the schema cannot be used: the number %s is out of range", short(literal))
-	}
-	if !o.Formats {
-		schema = json.RawMessage(formatless(rules, false).JSON())
-	}
-	compiled, err := compile(schema, &budget{ctx: ctx, left: maxVisits})
+	rules, compiled, err := prepare(schema, o.Formats, &budget{ctx: ctx, left: maxVisits})
 	if err != nil {
 		return wrong("the schema cannot be used: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/source"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // Compiler is how a worker's activities compile a document: as the starter does, with the
@@ -15,7 +16,7 @@ import (
 // folder. Its error is a [contract.Failure] of class invalid_flow.
 func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.PrepareResult, error) {
 	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
-		name, text, err := document(cfg.Flows, ref)
+		doc, err := document(cfg.Flows, ref)
 		if err != nil {
 			return nil, err
 		}
@@ -23,9 +24,13 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		for _, f := range functions {
 			reading.UnboundTools[f] = true
 		}
-		res, diags := specadapter.Load(name, []byte(text), reading)
+		reading.Files = doc.Files
+		res, diags := specadapter.Load(doc.Name, doc.Text, reading)
 		if res == nil {
 			return nil, invalid(diags)
+		}
+		if err := undeclared(res.Flow); err != nil {
+			return nil, err
 		}
 		hash, err := res.Flow.Hash()
 		if err != nil {
@@ -41,19 +46,31 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 	}
 }
 
-// document gives a reference's text and the name for messages, as far as the worker takes it.
-func document(f config.Flows, ref contract.FlowRef) (name, text string, err error) {
+// document gives a reference's document, as far as the worker takes it.
+func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name != "":
 		return named(f, ref.Name)
 	case f.Accept == config.AcceptNamed:
-		return "", "", &contract.Failure{Class: contract.ClassInvalidFlow,
+		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
 			Remedy: "start the run with the name of a flow instead, or ask the worker's operator"}
 	case ref.Name == "":
-		return "document", ref.Text, nil
+		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
-	return ref.Name, ref.Text, nil
+	return &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}, nil
+}
+
+// undeclared refuses a flow whose inputs nobody has looked at: the run's input is text, and
+// only the starter makes such text of parameters so far.
+func undeclared(f *plan.Flow) error {
+	in := f.Inputs
+	if in == nil || !in.Placeholders && (len(in.Schema) == 0 || string(in.Schema) == "{}") {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassInvalidFlow,
+		Text:   fmt.Sprintf("the flow %q declares inputs, which a run that brings a document or a name cannot have yet", f.Name),
+		Remedy: "start it with starter -flow, which checks the inputs and sends the plan"}
 }
 
 func invalid(diags []source.Diagnostic) *contract.Failure {
