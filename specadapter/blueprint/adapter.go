@@ -86,11 +86,15 @@ type adaptation struct {
 	profile string
 	host    source.Host
 	files   map[string]string
-	diags   []source.Diagnostic
+	// parsed are the files that have been read as JSON.
+	parsed map[string]*source.Value
+	diags  []source.Diagnostic
+	// errors counts those among diags.
+	errors int
 }
 
 func newAdaptation(doc *source.Document, profile string, host source.Host) *adaptation {
-	a := &adaptation{main: doc.Name, profile: profile, host: host, files: map[string]string{}}
+	a := &adaptation{main: doc.Name, profile: profile, host: host, files: map[string]string{}, parsed: map[string]*source.Value{}}
 	for _, f := range host.Files {
 		a.files[f.Name] = f.Text
 	}

@@ -33,11 +33,13 @@ type agent struct {
 	scripts        []usedScript
 	hooks          []hook
 	demands        *source.Value
+	// has are the capabilities that have been read.
+	has map[string]bool
 }
 
 // agent reads agent.json and all that belongs to it.
 func (a *adaptation) agent(root *source.Value) *agent {
-	g := &agent{object: a.object(a.main, root, "the agent")}
+	g := &agent{object: a.object(a.main, root, "the agent"), has: map[string]bool{}}
 	g.older()
 	g.name = g.agentName()
 	g.description = g.required("description")

@@ -1,11 +1,13 @@
 package blueprint_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"weft/specadapter"
 	"weft/specadapter/adaptertest"
@@ -54,6 +56,38 @@ func TestEncoding(t *testing.T) {
 		Files: []source.File{{Name: "a/agent.system-prompt.md", Text: "\xff"}}})
 	if r != nil || len(diags) != 1 || diags[0].String() != "a/agent.system-prompt.md:1:1: error: the file is not valid UTF-8 [encoding]\n\tsave the file as UTF-8" {
 		t.Errorf("got %v", diags)
+	}
+}
+
+// No agent takes more than seconds, however it is wrong.
+func TestLargeAgents(t *testing.T) {
+	list := func(n int, item string) string { return strings.Repeat(item+",", n) + item }
+	numbered := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	agent := func(fields string) string { return `{"name":"a","description":"b",` + fields + `}` }
+	tests := map[string]struct{ agent, prompt, capability string }{
+		"capabilities without end":   {agent(`"capabilities":[` + list(200_000, `"c"`) + `]`), "", `{"name":"c","description":"d"}`},
+		"a capability of a megabyte": {agent(`"capabilities":[` + list(900, `"c"`) + `]`), "", `{"name":"c","description":"` + strings.Repeat("x", 1<<20) + `"}`},
+		"servers without end":        {agent(`"mcp_servers":{` + numbered(50_000, `"s%d":{"ref":"x"},`) + `}`), "", ""},
+		"headers without end":        {agent(`"mcp_servers":{"s":{"url":"http://h","headers":{` + numbered(50_000, `"h%d":"",`) + `}}}`), "", ""},
+		"placeholders without end":   {agent(`"parameters_schema":{"properties":{` + numbered(10_000, `"p%d":{},`) + `},"additionalProperties":false}`), numbered(80_000, "${params.x%d}\n"), ""},
+		"unknown fields":             {agent(numbered(100_000, `"x%d":1,`)), "", ""},
+		"hooks":                      {agent(`"hooks":{` + numbered(100_000, `"x%d":1,`) + `}`), "", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, diags := specadapter.Load("agents/a/agent.json", []byte(tc.agent), specadapter.Options{Dialect: "blueprint", Files: []source.File{
+				{Name: "agents/a/agent.system-prompt.md", Text: tc.prompt}, {Name: "capabilities/c/capability.json", Text: tc.capability}}})
+			if took := time.Since(began); took > 10*time.Second || len(diags) == 0 || len(diags) > source.MaxDiagnostics {
+				t.Errorf("%d diagnostics after %s", len(diags), took)
+			}
+		})
 	}
 }
 

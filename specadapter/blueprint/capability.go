@@ -9,6 +9,11 @@ import (
 // capability adds what a capability brings to an agent, and returns its parts of the system
 // prompt: its text, then the usage of its script.
 func (g *agent) capability(c word) []string {
+	if g.has[c.text] {
+		g.errorf(c.at, CodeTwice, "remove one of the two", "%s names the capability %s twice", g.what, source.Quote(c.text))
+		return nil
+	}
+	g.has[c.text] = true
 	file := g.entry(dirCapabilities, fileCapability, c, CodeCapability, "capability")
 	if file == "" {
 		return nil

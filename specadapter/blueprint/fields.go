@@ -18,6 +18,7 @@ const (
 	CodeDisabled     = "disabled"
 	CodeSchema       = "schema"
 	CodeTwice        = "twice"
+	CodeTooMany      = "too-many"
 	CodeNoPrompt     = "no-prompt"
 	CodeEncoding     = "encoding"
 	CodeCapability   = "capability"
@@ -38,6 +39,9 @@ const (
 func (a *adaptation) report(s source.Severity, file string, at source.Pos, code, help, format string, args []any) {
 	a.diags = append(a.diags, source.Diagnostic{File: file, Line: at.Line, Col: at.Col,
 		Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)})
+	if s == source.Error {
+		a.errors++
+	}
 }
 
 func (a *adaptation) errorf(file string, at source.Pos, code, help, format string, args ...any) {
@@ -46,17 +50,6 @@ func (a *adaptation) errorf(file string, at source.Pos, code, help, format strin
 
 func (a *adaptation) warnf(file string, at source.Pos, code, help, format string, args ...any) {
 	a.report(source.Warning, file, at, code, help, format, args)
-}
-
-// errors counts the errors so far.
-func (a *adaptation) errors() int {
-	n := 0
-	for i := range a.diags {
-		if a.diags[i].Severity == source.Error {
-			n++
-		}
-	}
-	return n
 }
 
 // once drops what is said twice: two servers may share an entry of the registry.
@@ -151,10 +144,27 @@ type word struct {
 	at   source.Pos
 }
 
+// Bounds of what one agent names, so that its cost stays small whatever it holds.
+const (
+	maxWords   = 1000
+	maxServers = 100
+	maxHeaders = 100
+)
+
+// fits reports a list or object with more elements than are read.
+func (o *object) fits(v *source.Value, what string, most int) bool {
+	n := len(v.Items) + len(v.Members)
+	if n <= most {
+		return true
+	}
+	o.errorf(v.Pos, CodeTooMany, "leave out what is not needed", "%s has %d elements, at most %d are read", what, n, most)
+	return false
+}
+
 // words are the texts of a list.
 func (o *object) words(key string) []word {
 	v := o.get(key, source.Array)
-	if v == nil {
+	if v == nil || !o.fits(v, key+" of "+o.what, maxWords) {
 		return nil
 	}
 	var out []word
@@ -168,23 +178,40 @@ func (o *object) words(key string) []word {
 	return out
 }
 
-// only reports all members that are none of these.
+// maxUnknown is how many unknown fields of one object are named.
+const maxUnknown = 20
+
+// only reports members that are none of these.
 func (o *object) only(known ...string) {
-	if !o.ok {
-		return
-	}
-	var names *source.Suggester
-	for _, m := range o.value.Members {
-		if slices.Contains(known, m.Key) {
-			continue
-		}
-		if names == nil {
-			names = source.NewSuggester(known)
-		}
+	names := source.NewSuggester(known)
+	o.others(known, func(m source.Member) {
 		help := "it stays in the document and does nothing"
 		if near := names.Nearest(m.Key); near != "" {
 			help = fmt.Sprintf("did you mean %q?", near)
 		}
 		o.warnf(m.KeyPos, CodeUnknown, help, "%s has the field %s, which the dialect does not know", o.what, source.Quote(m.Key))
+	}, func(at source.Pos, more int) {
+		o.warnf(at, CodeUnknown, "they stay in the document and do nothing", "%s has %d more fields that the dialect does not know", o.what, more)
+	})
+}
+
+// others visits members that are none of these, and the first of those that are too many.
+func (o *object) others(known []string, visit func(source.Member), rest func(at source.Pos, more int)) {
+	if !o.ok {
+		return
+	}
+	n, from := 0, source.Pos{}
+	for _, m := range o.value.Members {
+		if slices.Contains(known, m.Key) {
+			continue
+		}
+		if n++; n <= maxUnknown {
+			visit(m)
+		} else if n == maxUnknown+1 {
+			from = m.KeyPos
+		}
+	}
+	if n > maxUnknown {
+		rest(from, n-maxUnknown)
 	}
 }

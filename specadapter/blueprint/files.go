@@ -3,7 +3,6 @@ package blueprint
 import (
 	"path"
 	"regexp"
-	"strings"
 	"unicode/utf8"
 
 	"weft/specadapter/source"
@@ -66,11 +65,17 @@ func (a *adaptation) registered(registry, id, name string) (file string, ok bool
 
 // parse reads a file as JSON. What is wrong with it is reported; then it is nil.
 func (a *adaptation) parse(file string) *source.Value {
+	if v, ok := a.parsed[file]; ok {
+		return v
+	}
 	doc, diags := source.Parse(file, []byte(a.files[file]))
 	a.diags = append(a.diags, diags...)
 	if doc == nil {
+		a.errors++
+		a.parsed[file] = nil
 		return nil
 	}
+	a.parsed[file] = doc.Root
 	return doc.Root
 }
 
@@ -82,10 +87,4 @@ func (a *adaptation) markdown(file string) string {
 		return ""
 	}
 	return text
-}
-
-// placeOf is the place of a byte of a text.
-func placeOf(text string, offset int) source.Pos {
-	before := text[:offset]
-	return source.Pos{Line: strings.Count(before, "\n") + 1, Col: offset - strings.LastIndex(before, "\n")}
 }

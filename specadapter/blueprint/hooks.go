@@ -61,13 +61,9 @@ func (g *agent) hook(event string, v *source.Value) hook {
 
 // closed reports members that are none of these: the framework refuses them in hooks.
 func (o *object) closed(known ...string) {
-	for _, m := range o.value.Members {
-		found := false
-		for _, k := range known {
-			found = found || k == m.Key
-		}
-		if !found {
-			o.errorf(m.KeyPos, CodeHook, "remove it", "%s has the field %s, which hooks may not have", o.what, source.Quote(m.Key))
-		}
-	}
+	o.others(known, func(m source.Member) {
+		o.errorf(m.KeyPos, CodeHook, "remove it", "%s has the field %s, which hooks may not have", o.what, source.Quote(m.Key))
+	}, func(at source.Pos, more int) {
+		o.errorf(at, CodeHook, "remove them", "%s has %d more fields that hooks may not have", o.what, more)
+	})
 }

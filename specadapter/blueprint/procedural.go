@@ -2,8 +2,6 @@ package blueprint
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan/pytext"
@@ -58,49 +56,6 @@ func Arguments(command string, params json.RawMessage) ([]string, error) {
 		default:
 			out = append(out, "--"+m.Key, v.Str())
 		}
-	}
-	return out, nil
-}
-
-// split cuts a command into words as a shell does, without expanding anything: quotes,
-// backslashes outside single quotes, and in double quotes before " and \ alone.
-func split(s string) ([]string, error) {
-	var out []string
-	var word strings.Builder
-	begun, quote := false, byte(0)
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case quote == 0 && strings.IndexByte(" \t\r\n", c) >= 0:
-			if begun {
-				out = append(out, word.String())
-				word.Reset()
-			}
-			begun = false
-			continue
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		case quote != 0 && c == quote:
-			quote = 0
-		case c == '\\' && quote != '\'':
-			if i+1 == len(s) {
-				return nil, errors.New("it ends in a backslash")
-			}
-			i++
-			if quote == '"' && s[i] != '"' && s[i] != '\\' {
-				word.WriteByte('\\')
-			}
-			word.WriteByte(s[i])
-		default:
-			word.WriteByte(c)
-		}
-		begun = true
-	}
-	if quote != 0 {
-		return nil, errors.New("a quote is not closed")
-	}
-	if begun {
-		out = append(out, word.String())
 	}
 	return out, nil
 }

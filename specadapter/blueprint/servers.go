@@ -67,6 +67,9 @@ func (g *agent) serversOf(file string) {
 }
 
 func (g *agent) serverMap(o *object) {
+	if !o.fits(o.value, o.what, maxServers) {
+		return
+	}
 	for _, m := range o.value.Members {
 		v := g.a.object(o.file, m.Value, "MCP server "+source.Quote(m.Key))
 		if !v.ok {
@@ -79,13 +82,13 @@ func (g *agent) serverMap(o *object) {
 				g.what, source.Quote(m.Key), first.file, first.at.Line)
 			continue
 		}
-		before := g.a.errors()
+		before := g.a.errors
 		if v.value.Get("ref") != nil {
 			v.reference(&s)
 		} else {
 			v.inline(&s)
 		}
-		s.refused = g.a.errors() > before
+		s.refused = g.a.errors > before
 		g.servers = append(g.servers, s)
 	}
 }
@@ -140,7 +143,7 @@ func (o *object) register(s *server, use *object, given []header) {
 		}
 	}
 	rules := o.get("config_schema", source.Object)
-	if rules == nil {
+	if rules == nil || !o.fits(rules, "config_schema of "+o.what, maxHeaders) {
 		return
 	}
 	for _, m := range rules.Members {
@@ -193,6 +196,9 @@ var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // headers are the members of an object as headers.
 func (o *object) headers() []header {
+	if !o.fits(o.value, o.what, maxHeaders) {
+		return nil
+	}
 	var out []header
 	for _, m := range o.value.Members {
 		h := header{name: m.Key, at: m.Value.Pos, file: o.file}

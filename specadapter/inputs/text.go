@@ -19,12 +19,12 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 			return block(p.object.Members), nil
 		}
 		if said == nil {
-			return "", errors.New("Missing required 'prompt' in parameters for autonomous agent without custom schema") //nolint:staticcheck // the framework's own words
+			return "", errors.New("Missing required 'prompt' in parameters for autonomous agent without custom schema")
 		}
 		return said.Str(), nil
 	}
 	if said == nil {
-		return "", errors.New("Missing required 'prompt' in parameters for autonomous agent") //nolint:staticcheck // the framework's own words
+		return "", errors.New("Missing required 'prompt' in parameters for autonomous agent")
 	}
 	var others []pytext.Member
 	for _, m := range p.object.Members {

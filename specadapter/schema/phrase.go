@@ -317,12 +317,7 @@ func same(a, b *pytext.Value) bool {
 	case pytext.String:
 		return a.Text == b.Text
 	case pytext.Number:
-		if !Countable(a.Text) || !Countable(b.Text) {
-			return a.Text == b.Text
-		}
-		x, okX := new(big.Rat).SetString(a.Text)
-		y, okY := new(big.Rat).SetString(b.Text)
-		return okX && okY && x.Cmp(y) == 0
+		return sameNumber(a.Text, b.Text)
 	}
 	for i := range a.Items {
 		if !same(a.Items[i], b.Items[i]) {
@@ -335,4 +330,14 @@ func same(a, b *pytext.Value) bool {
 		}
 	}
 	return true
+}
+
+// sameNumber compares two numbers by value, as far as they can be computed with.
+func sameNumber(a, b string) bool {
+	if !Countable(a) || !Countable(b) {
+		return a == b
+	}
+	x, okX := new(big.Rat).SetString(a)
+	y, okY := new(big.Rat).SetString(b)
+	return okX && okY && x.Cmp(y) == 0
 }

@@ -103,12 +103,7 @@ func (w *walk) step() {
 	schema, keyword := w.parent, w.take()
 	rule, number := w.ix.child(schema, keyword)
 	if len(w.tokens) == 0 {
-		if keyword == "minContains" && rule == nil {
-			keyword = "contains"
-			_, number = w.ix.child(schema, keyword)
-		}
-		w.keyword = keyword
-		w.way, w.order = append(w.way, keyword), append(w.order, number)
+		w.arrive(keyword, number)
 		return
 	}
 	// Python leaves these two out of the way.
@@ -116,33 +111,70 @@ func (w *walk) step() {
 		w.way = append(w.way, keyword)
 	}
 	w.descend(rule, number)
-	switch keyword {
-	case "$ref":
+	switch how[keyword] {
+	case byReference:
 		w.parent = w.refer(rule)
-	case "properties", "patternProperties":
+	case byNameAndValue:
 		w.part()
 		w.enter()
-	case "items", "prefixItems", "contains", "additionalItems", "unevaluatedItems":
+	case byItem:
 		if rule != nil && rule.Kind == pytext.Array {
 			w.part()
 		}
 		w.enter()
-	case "additionalProperties", "unevaluatedProperties":
+	case byValue:
 		w.enter()
-	case "propertyNames":
-		w.name()
-	case "allOf", "anyOf", "oneOf", "dependentSchemas":
+	case byName:
 		w.part()
-	case "dependencies", "dependentRequired":
+	case byMember:
+		w.name()
+	case byDependency:
 		if dep, _ := w.ix.child(rule, w.tokens[0]); dep != nil && dep.Kind == pytext.Array {
 			w.parent, w.keyword, w.tokens = schema, keyword, nil
 			return
 		}
 		w.part()
-	case "not", "if", "then", "else":
+	case itself:
 	default:
 		w.parent = nil
 	}
+}
+
+// arrive ends the walk at a rule.
+func (w *walk) arrive(keyword string, number int) {
+	if keyword == "minContains" && w.ix.get(w.parent, keyword) == nil {
+		// What the library calls so is "contains" where nothing says how many.
+		keyword = "contains"
+		_, number = w.ix.child(w.parent, keyword)
+	}
+	w.keyword = keyword
+	w.way, w.order = append(w.way, keyword), append(w.order, number)
+}
+
+// The ways from a schema through a rule to the next one.
+const (
+	byReference = iota + 1
+	// byNameAndValue: the rule's part and the value's have one name each.
+	byNameAndValue
+	byItem
+	byValue
+	byName
+	// byMember: the name of a member is the value.
+	byMember
+	byDependency
+	itself
+)
+
+// how says which way each rule goes; of one that is not here nothing is known.
+var how = map[string]int{
+	"$ref":       byReference,
+	"properties": byNameAndValue, "patternProperties": byNameAndValue,
+	"items": byItem, "prefixItems": byItem, "contains": byItem, "additionalItems": byItem, "unevaluatedItems": byItem,
+	"additionalProperties": byValue, "unevaluatedProperties": byValue,
+	"allOf": byName, "anyOf": byName, "oneOf": byName, "dependentSchemas": byName,
+	"propertyNames": byMember,
+	"dependencies":  byDependency, "dependentRequired": byDependency,
+	"not": itself, "if": itself, "then": itself, "else": itself,
 }
 
 // part goes to one of several schemas of a rule.

@@ -204,17 +204,17 @@ func formatless(v *pytext.Value, named bool) *pytext.Value {
 			continue
 		}
 		if named || !data[m.Key] {
-			m.Value = formatless(m.Value, !named && byName[m.Key])
+			m.Value = formatless(m.Value, !named && holdsNamed[m.Key])
 		}
 		out.Members = append(out.Members, m)
 	}
 	return &out
 }
 
-// data are the rules that hold values, byName those that hold schemas by their names.
+// data are the rules that hold values, holdsNamed those that hold schemas by their names.
 var (
-	data   = map[string]bool{"const": true, "enum": true, "default": true, "examples": true}
-	byName = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true,
+	data       = map[string]bool{"const": true, "enum": true, "default": true, "examples": true}
+	holdsNamed = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true,
 		"dependencies": true, "dependentSchemas": true}
 )
 
