@@ -39,7 +39,7 @@ func (Adapter) Profiles() []string {
 	return []string{ProfileDefault, ProfileAuthoritative, ProfileDocumented}
 }
 
-// Traits: agents declare their inputs.
+// Traits says that agents declare their inputs.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true} }
 
 // Detect looks for a name with one of the members that blueprints have, and for none of

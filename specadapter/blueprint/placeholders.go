@@ -33,6 +33,7 @@ type linter struct {
 	agent    *agent
 	told     map[string]bool
 	declared func(name string) bool
+	reported int
 }
 
 // text looks at a file.
@@ -65,7 +66,7 @@ func (l *linter) value(v *source.Value) {
 
 func (l *linter) placeholder(file string, at source.Pos, name string) {
 	kind, key, ok := strings.Cut(name, ".")
-	if !ok || l.told[name] {
+	if !ok || l.told[name] || l.reported > maxUnknown {
 		return
 	}
 	l.told[name] = true
@@ -74,7 +75,12 @@ func (l *linter) placeholder(file string, at source.Pos, name string) {
 	if kind == "params" && !l.declared(key) {
 		why, help = "no run can have such a parameter", "declare it in parameters_schema, or correct the name"
 	}
-	if why != "" {
+	if why == "" {
+		return
+	}
+	if l.reported++; l.reported > maxUnknown {
+		l.agent.a.warnf(file, at, CodePlaceholder, "mend those above first", "more placeholders follow that stay as they are written")
+	} else {
 		l.agent.a.warnf(file, at, CodePlaceholder, help, "%s stays as it is written: %s", source.Quote("${"+name+"}"), why)
 	}
 }

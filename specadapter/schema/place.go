@@ -118,10 +118,7 @@ func (w *walk) step() {
 		w.part()
 		w.enter()
 	case byItem:
-		if rule != nil && rule.Kind == pytext.Array {
-			w.part()
-		}
-		w.enter()
+		w.item(rule)
 	case byValue:
 		w.enter()
 	case byName:
@@ -138,6 +135,14 @@ func (w *walk) step() {
 	default:
 		w.parent = nil
 	}
+}
+
+// item goes to an item of the value, and to its own schema where the rule lists them.
+func (w *walk) item(rule *pytext.Value) {
+	if rule != nil && rule.Kind == pytext.Array {
+		w.part()
+	}
+	w.enter()
 }
 
 // arrive ends the walk at a rule.
