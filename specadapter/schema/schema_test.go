@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -170,4 +171,34 @@ func TestCancelled(t *testing.T) {
 	if _, err := Check(ctx, json.RawMessage(`{}`), json.RawMessage(`1`), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
 	}
+}
+
+// Whatever a schema and a value are, a check ends, with words and places.
+func FuzzCheck(f *testing.F) {
+	for _, s := range [][2]string{
+		{`{"required":["a"],"properties":{"a":{"type":"string","enum":["x"]}},"additionalProperties":false}`, `{"a":1,"b":2}`},
+		{`{"items":[{"$ref":"#/definitions/d"},{"minLength":1}],"additionalItems":false,"definitions":{"d":{"const":1}}}`, `[2,"",3]`},
+		{`{"anyOf":[{"type":"null"}],"oneOf":[{},{}],"not":{},"if":{},"then":{"maximum":1},"contains":false}`, `[]`},
+		{`{"patternProperties":{"^a":{"format":"date"}},"propertyNames":{"maxLength":0},"dependencies":{"a":["b"],"c":{"minProperties":9}}}`, `{"a":1,"c":{}}`},
+		{`{"$ref":"#"}`, `1`}, {`{"multipleOf":0.1,"minimum":1e300}`, `-1e-300`}, {`true`, `null`}, {`[`, `]`},
+	} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, schema, value string) {
+		began := time.Now()
+		for _, documented := range []bool{false, true} {
+			errs, err := Check(t.Context(), json.RawMessage(schema), json.RawMessage(value), Options{Documented: documented, Formats: documented, Limit: time.Second})
+			if err != nil || len(errs) > MaxErrors+1 {
+				t.Fatal(len(errs), err)
+			}
+			for _, e := range errs {
+				if !strings.HasPrefix(e.Path, "$") || e.Message == "" || !utf8.ValidString(e.Path+e.Message+e.SchemaPath) {
+					t.Fatalf("%+q", e)
+				}
+			}
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("it took %s", took)
+		}
+	})
 }
