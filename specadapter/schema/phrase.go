@@ -3,7 +3,6 @@ package schema
 import (
 	"context"
 	"fmt"
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -99,7 +98,7 @@ func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	case "dependencies", "dependentRequired":
 		return said(dependent(p.index, at.value, rule)...)
 	case "type":
-		return p.alsoWrong(said(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule))), at, shown)
+		return said(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule)))
 	case "oneOf":
 		return said(oneOf(e.Message, shown, rule))
 	}
@@ -277,67 +276,4 @@ func oneOf(message, shown string, rule *pytext.Value) string {
 		return shown + " is not valid under any of the given schemas"
 	}
 	return fmt.Sprintf("%s is valid under each of %s, %s", shown, rule.Items[second].ReprUpTo(maxShown), rule.Items[first].ReprUpTo(maxShown))
-}
-
-// alsoWrong adds the rules that hold for a value of any type: the library looks at no
-// other rule where the type is wrong, Python does.
-func (p *phraser) alsoWrong(out []found, at place, shown string) []found {
-	for _, keyword := range []string{"enum", "const"} {
-		rule := at.parent.Get(keyword)
-		if rule == nil {
-			continue
-		}
-		allowed := rule.Items
-		if keyword == "const" {
-			allowed = []*pytext.Value{rule}
-		}
-		if slices.ContainsFunc(allowed, func(v *pytext.Value) bool { return same(v, at.value) }) {
-			continue
-		}
-		f := out[0]
-		_, number := at.ix.child(at.parent, keyword)
-		sibling := at
-		sibling.way = append(slices.Clone(at.way[:len(at.way)-1]), keyword)
-		f.SchemaPath = sibling.shownWay(p.documented)
-		f.order = append(slices.Clone(at.order[:len(at.order)-1]), number)
-		f.Message = words[keyword](at, shown, rule)
-		out = append(out, f)
-	}
-	return out
-}
-
-// same compares two values as JSON does: numbers by value, objects without order.
-func same(a, b *pytext.Value) bool {
-	if a.Kind != b.Kind || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) {
-		return false
-	}
-	switch a.Kind {
-	case pytext.Bool:
-		return a.True == b.True
-	case pytext.String:
-		return a.Text == b.Text
-	case pytext.Number:
-		return sameNumber(a.Text, b.Text)
-	}
-	for i := range a.Items {
-		if !same(a.Items[i], b.Items[i]) {
-			return false
-		}
-	}
-	for _, m := range a.Members {
-		if other := b.Get(m.Key); other == nil || !same(m.Value, other) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameNumber compares two numbers by value, as far as they can be computed with.
-func sameNumber(a, b string) bool {
-	if !Countable(a) || !Countable(b) {
-		return a == b
-	}
-	x, okX := new(big.Rat).SetString(a)
-	y, okY := new(big.Rat).SetString(b)
-	return okX && okY && x.Cmp(y) == 0
 }

@@ -107,10 +107,11 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 	if literal := strange(rules); literal != "" {
 		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
 	}
-	if !formats {
-		schema = json.RawMessage(formatless(rules, false).JSON())
+	// The author's own text says whether it is a schema; what checks values is rewritten.
+	if _, err = compile(schema, b); err != nil {
+		return nil, nil, err
 	}
-	compiled, err = compile(schema, b)
+	compiled, err = compile(json.RawMessage(rewritten(rules, formats, false).JSON()), b)
 	return rules, compiled, err
 }
 
@@ -150,31 +151,6 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 	return wrong("%v", err)
 }
 
-// budget ends a validation that takes too much: the validator itself never looks at the
-// clock, and its goroutine would go on for years. It is part of every schema, as an
-// extension that takes any value.
-type budget struct {
-	ctx  context.Context
-	left int
-}
-
-// Compile makes the budget part of a schema.
-func (b *budget) Compile(jsonschema.CompilerContext, map[string]any) (jsonschema.ExtSchema, error) {
-	return b, nil
-}
-
-// Validate counts one try of one schema. It panics when the budget is spent, which ends the
-// validation; validate recovers it.
-func (b *budget) Validate(jsonschema.ValidationContext, any) error {
-	if b.left--; b.left < 0 {
-		panic(fmt.Sprintf("it takes more than %d steps to check this value; make it simpler", maxVisits))
-	}
-	if b.left%64 == 0 && b.ctx.Err() != nil {
-		panic("it takes too long to check this value; make it simpler")
-	}
-	return nil
-}
-
 // schemaURL is where a schema is while it is compiled. Nothing is read from there.
 const schemaURL = "mem:///schema.json"
 
@@ -182,6 +158,7 @@ func compile(schema json.RawMessage, b *budget) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.Draft, c.AssertFormat = jsonschema.Draft7, true
 	c.RegisterExtension("budget", nil, b)
+	c.RegisterExtension("type", nil, typeRule{})
 	c.LoadURL = func(u string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("the reference %q leaves the document", u)
 	}
@@ -190,33 +167,6 @@ func compile(schema json.RawMessage, b *budget) (*jsonschema.Schema, error) {
 	}
 	return c.Compile(schemaURL)
 }
-
-// formatless is a schema without its rules on formats, which the library checks in draft 7
-// whether it is asked to or not. Named says that a value holds schemas by their names.
-func formatless(v *pytext.Value, named bool) *pytext.Value {
-	out := *v
-	out.Items, out.Members = nil, nil
-	for _, item := range v.Items {
-		out.Items = append(out.Items, formatless(item, false))
-	}
-	for _, m := range v.Members {
-		if !named && m.Key == "format" && m.Value.Kind == pytext.String {
-			continue
-		}
-		if named || !data[m.Key] {
-			m.Value = formatless(m.Value, !named && holdsNamed[m.Key])
-		}
-		out.Members = append(out.Members, m)
-	}
-	return &out
-}
-
-// data are the rules that hold values, holdsNamed those that hold schemas by their names.
-var (
-	data       = map[string]bool{"const": true, "enum": true, "default": true, "examples": true}
-	holdsNamed = map[string]bool{"properties": true, "patternProperties": true, "definitions": true, "$defs": true,
-		"dependencies": true, "dependentSchemas": true}
-)
 
 // plain is a value as the validator wants it.
 func plain(v *pytext.Value) any {
