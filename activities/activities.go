@@ -21,6 +21,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/workflows/plan"
 )
 
 // Deps is what activities work with. Tests leave out what they do not reach.
@@ -31,6 +32,9 @@ type Deps struct {
 	Source Source
 	// Compile turns a document into a plan. Its error is a [contract.Failure].
 	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+	// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it
+	// runs and its text. Its error is a [contract.Failure], or ctx's.
+	Begin func(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
@@ -76,13 +80,23 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	_, stop := beat(ctx)
 	defer stop()
 	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload}
-	if in.Flow.Text != "" || in.Flow.Name != "" {
+	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
 		*out = *compiled
 		out.Model, out.MaxPayload = in.Model, a.deps.MaxPayload
+	}
+	if in.Flow.Plan != nil {
+		out.Plan = in.Flow.Plan
+	}
+	if out.Plan != nil && out.Plan.Inputs != nil {
+		begun, text, err := a.deps.Begin(ctx, out.Plan, in.Params, in.Input)
+		if err != nil {
+			return nil, leave(ctx, err)
+		}
+		out.Plan, out.Input = begun, &text
 	}
 	if out.Model == "" {
 		model, err := a.deps.Models.Default()

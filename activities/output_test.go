@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
+	"weft/specadapter/schema"
 )
 
 // sharedCases reads cases of the blueprint dialect's framework, where they are.
@@ -177,12 +178,12 @@ func TestCheck(t *testing.T) {
 		"a rule behind a reference is named":   {listSchema, `{"items":[{"kind":"c","n":"1"}],"total":1}`, "", []string{"$.items.0.kind: 'c' is not one of ['a', 'b']", "$.items.0.n: '1' is not of type 'number'"}},
 		"a place whose name has odd signs":     {`{"properties":{"a b/c~d%é":{"type":"string"}}}`, `{"a b/c~d%é":5}`, "", []string{"$.a b/c~d%é: 5 is not of type 'string'"}},
 		"a rule whose place has odd signs":     {`{"definitions":{"x y/z":{"enum":[1]}},"properties":{"a":{"$ref":"#/definitions/x%20y~1z"}}}`, `{"a":2}`, "", []string{"$.a: 2 is not one of [1]"}},
-		"a format":                             {`{"format":"date"}`, `"2024-13-01"`, "", []string{"$: '2024-13-01' is not valid 'date'"}},
-		"a pattern":                            {`{"pattern":"^x+$"}`, `"xy"`, "", []string{"$: does not match pattern '^x+$'"}},
-		"a value as Python writes it":          {`{"type":"string"}`, `{"b":[true,null,"it's"],"a":1.0}`, "", []string{`$: {'a': 1.0, 'b': [True, None, "it's"]} is not of type 'string'`}},
+		"a format":                             {`{"format":"date"}`, `"2024-13-01"`, "", []string{"$: '2024-13-01' is not a 'date'"}},
+		"a pattern":                            {`{"pattern":"^x+$"}`, `"xy"`, "", []string{"$: 'xy' does not match '^x+$'"}},
+		"a value as Python writes it":          {`{"type":"string"}`, `{"b":[true,null,"it's"],"a":1.0}`, "", []string{`$: {'b': [True, None, "it's"], 'a': 1.0} is not of type 'string'`}},
 		"the schema of another draft":          {`{"$schema":"https://json-schema.org/draft/2020-12/schema","prefixItems":[{"type":"string"}]}`, `[1]`, "", []string{"$.0: 1 is not of type 'string'"}},
-		"false takes nothing":                  {`false`, `1`, "", []string{"$: not allowed"}},
-		"a number beyond what can be computed": {`{"type":"integer"}`, `1e9999999`, "", []string{"$: the schema cannot be used: runtime error: invalid memory address or nil pointer dereference"}},
+		"false takes nothing":                  {`false`, `1`, "", []string{"$: False schema does not allow 1"}},
+		"a number beyond what can be computed": {`{"type":"integer"}`, `1e9999999`, "", []string{"$: the number 1e9999999 is out of range"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,14 +198,6 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Cases in which we report something else than the blueprint dialect's framework, and why.
-var checkedOtherwise = map[string]struct {
-	errors []string
-	why    string
-}{
-	"null value": {[]string{"$.answer: None is not of type 'string'"}, "the validator stops at a value of a wrong type"},
-}
-
 func TestCheckAsTheFrameworkDoes(t *testing.T) {
 	var in struct {
 		Cases []struct {
@@ -216,9 +209,6 @@ func TestCheckAsTheFrameworkDoes(t *testing.T) {
 	sharedCases(t, "aof_validate_output.json", &in)
 	for _, c := range in.Cases {
 		want := messages(&contract.Checked{Errors: c.Errors})
-		if other, ok := checkedOtherwise[c.Name]; ok {
-			want = other.errors
-		}
 		if diff := cmp.Diff(want, messages(checked(t, string(c.Schema), string(c.Output)))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.Name, diff)
 		}
@@ -226,17 +216,17 @@ func TestCheckAsTheFrameworkDoes(t *testing.T) {
 }
 
 func TestErrorsAreInOrderAndBounded(t *testing.T) {
-	schema := `{"items":{"type":"string"}}`
+	rules := `{"items":{"type":"string"}}`
 	text := "[" + strings.Repeat("1,", 299) + "1]"
-	first := checked(t, schema, text)
-	if n := len(first.Errors); n != maxFieldErrors+1 {
+	first := checked(t, rules, text)
+	if n := len(first.Errors); n != schema.MaxErrors+1 {
 		t.Fatalf("%d errors are reported", n)
 	}
-	if got := messages(first)[maxFieldErrors]; got != "$: and 200 more errors" {
+	if got := messages(first)[schema.MaxErrors]; got != "$: and 200 more errors" {
 		t.Errorf("the last one is %q", got)
 	}
 	for range 5 {
-		if diff := cmp.Diff(first, checked(t, schema, text)); diff != "" {
+		if diff := cmp.Diff(first, checked(t, rules, text)); diff != "" {
 			t.Fatalf("the order changes:\n%s", diff)
 		}
 	}
@@ -288,7 +278,7 @@ func TestHostileSchemas(t *testing.T) {
 		"a schema that is no schema":                               {`{"type":"thing"}`, `1`, "cannot be used"},
 		"a schema that is no JSON":                                 {`{`, `1`, "cannot be used"},
 		"a schema that is a number":                                {`5`, `1`, "cannot be used"},
-		"a schema that is too large":                               {`{"description":"` + strings.Repeat("x", maxSchemaBytes) + `"}`, `1`, "at most 262144"},
+		"a schema that is too large":                               {`{"description":"` + strings.Repeat("x", schema.MaxBytes) + `"}`, `1`, "at most 262144"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -342,7 +332,7 @@ func FuzzExtract(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	schema := json.RawMessage(`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}},"additionalProperties":{"$ref":"#"}}`)
+	rules := json.RawMessage(`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}},"additionalProperties":{"$ref":"#"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, raw := range map[string]json.RawMessage{"extract": extract(text), "whole": whole(text)} {
 			if raw == nil {
@@ -359,7 +349,7 @@ func FuzzExtract(f *testing.F) {
 		if whole(text) != nil && extract(text) == nil {
 			t.Fatalf("%q is whole but holds nothing", text)
 		}
-		c, err := check(t.Context(), schema, text)
+		c, err := check(t.Context(), rules, text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool"
+	"weft/specadapter/schema"
 	"weft/workflows/plan"
 )
 
@@ -91,11 +92,11 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	var out []contract.ToolSpec
 	for i := range c.Tools {
 		s := contract.ClientTool(&c.Tools[i])
-		for field, schema := range map[string]json.RawMessage{"schema": s.Schema, "result": s.Result} {
-			if len(schema) == 0 {
+		for field, rules := range map[string]json.RawMessage{"schema": s.Schema, "result": s.Result} {
+			if len(rules) == 0 {
 				continue
 			}
-			if _, err := compile(schema, &budget{ctx: context.Background(), left: maxVisits}); err != nil {
+			if err := schema.Usable(rules); err != nil {
 				return nil, &contract.Failure{Class: contract.ClassBadRequest,
 					Text:   fmt.Sprintf("tool %q of connection %q: its %s is no JSON Schema: %v", s.Name, c.ID, field, err),
 					Remedy: "correct the tool's declaration"}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/specadapter/blueprint"
 	"weft/specadapter/continuum"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -28,14 +29,8 @@ type Adapter interface {
 	Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic)
 }
 
-// Traits are what documents of a dialect may have beyond a graph. An adapter that has a
-// method Traits says so; the others have none of them.
-type Traits struct {
-	// Inputs: flows declare inputs by name and type, and runs of them take params.
-	Inputs bool
-	// Components: documents refer to components that stand in other documents.
-	Components bool
-}
+// Traits are what documents of a dialect may have beyond a graph.
+type Traits = source.Traits
 
 // TraitsOf gives the traits of a dialect by its name.
 func TraitsOf(dialect string) Traits {
@@ -57,6 +52,7 @@ func traits(a Adapter) Traits {
 // Dialects are all dialects, in the order in which they are tried.
 var Dialects = []Adapter{
 	continuum.Adapter{},
+	blueprint.Adapter{},
 }
 
 // Options say how to read a document. The zero value detects the dialect and reads its
@@ -79,6 +75,8 @@ type Options struct {
 	// name single ones of them. A dialect that takes none makes a diagnostic of them.
 	Components   []source.Component
 	ComponentIDs []source.ComponentID
+	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
+	Files []source.File
 }
 
 // Result is a document's plan and where its parts were written.
@@ -119,7 +117,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		return nil, append(diags, *d)
 	}
 	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections,
-		Components: o.Components, ComponentIDs: o.ComponentIDs})
+		Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files})
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)

@@ -62,20 +62,17 @@ type examined struct {
 
 // examine reads a flow. It prints nothing.
 func (a *app) examine(cfg *config.Config, file string) (*examined, error) {
-	data, err := a.readFile("the flow", file)
+	folder, err := a.readFlow(file)
 	if err != nil {
 		return nil, err
 	}
-	name := file
-	if file == "-" {
-		name = "stdin"
-	}
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
+	o.Files = folder.Files
 	if err := a.readComponents(&o); err != nil {
 		return nil, err
 	}
-	e := &examined{data: data}
-	e.res, e.diags = specadapter.Load(name, data, o)
+	e := &examined{data: folder.Text}
+	e.res, e.diags = specadapter.Load(folder.Name, folder.Text, o)
 	return e, nil
 }
 

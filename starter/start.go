@@ -34,7 +34,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	in, name, err := a.input(cfg)
+	in, name, err := a.input(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *app) detached(id string) {
 
 // input puts together what the run needs, and the flow's name. A wrong flow does not hide
 // what is wrong with the rest.
-func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
+func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, string, error) {
 	res, flowErr := a.compile(cfg, a.flags.flow)
 	dialect := ""
 	if res != nil {
@@ -100,6 +100,9 @@ func (a *app) input(cfg *config.Config) (*contract.RunInput, string, error) {
 	}
 	if flowErr != nil {
 		return nil, "", flowErr
+	}
+	if err := a.held(ctx, res.Flow, given); err != nil {
+		return nil, "", err
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.text, Params: given.params, State: given.state,

@@ -148,6 +148,10 @@ func flowFiles(args []string) ([]flowFile, error) {
 			out = append(out, flowFile{name: arg})
 			continue
 		}
+		if info, err := os.Stat(filepath.Join(arg, specadapter.FolderMain)); err == nil && info.Mode().IsRegular() {
+			out = append(out, flowFile{name: arg}) // the folder is one flow
+			continue
+		}
 		err := filepath.WalkDir(arg, func(path string, entry fs.DirEntry, err error) error {
 			hidden := path != arg && strings.HasPrefix(entry.Name(), ".")
 			switch {

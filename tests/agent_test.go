@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -24,6 +25,7 @@ import (
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/worker/host"
 	"weft/workflows"
 	"weft/workflows/plan"
 )
@@ -59,6 +61,7 @@ func (r rehearsal) play(t *testing.T) played {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	workflows.Register(env)
 	models, err := llm.Open(llm.Settings{Default: "script"})
 	if err != nil {
@@ -77,7 +80,7 @@ func (r rehearsal) play(t *testing.T) played {
 	if r.wrap != nil {
 		registry = r.wrap(env)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Source: knownOf(t, &in)}).Register(registry)
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in)}).Register(registry)
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}
 	if !env.IsWorkflowCompleted() {

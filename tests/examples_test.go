@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/tool"
+	"weft/specadapter"
 )
 
 // exampleTools are the tools of the connection web that examples may bind.
@@ -49,29 +50,40 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	folders, err := filepath.Glob("examples/*/agents/*/" + specadapter.FolderMain)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ran := 0
+	for _, file := range folders {
+		ran++
+		// What belongs to the folder of an agent stands beside agents/.
+		folder := filepath.Dir(file)
+		base := filepath.Join(filepath.Dir(filepath.Dir(folder)), filepath.Base(folder))
+		t.Run(base, func(t *testing.T) { runExample(t, file, base) })
+	}
 	for _, file := range files {
 		ext := filepath.Ext(file)
 		if ext != ".json" && ext != ".yaml" {
 			continue
 		}
 		ran++
-		t.Run(strings.TrimSuffix(file, ext), func(t *testing.T) { runExample(t, file) })
+		base := strings.TrimSuffix(file, ext)
+		t.Run(base, func(t *testing.T) { runExample(t, file, base) })
 	}
 	if ran == 0 {
 		t.Fatal("there are no examples")
 	}
 }
 
-func runExample(t *testing.T, file string) {
-	base := strings.TrimSuffix(file, filepath.Ext(file))
-	doc := read(t, file)
-	if _, err := compileWith(exampleFunctions...)(contract.FlowRef{Text: doc, Name: filepath.Base(file)}); err != nil {
-		t.Fatalf("the example does not load: %v", contract.FailureOf(err).Diagnostics)
-	}
-	r := rehearsal{doc: doc, script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
+func runExample(t *testing.T, file, base string) {
+	res := loadExample(t, file)
+	r := rehearsal{doc: read(t, file), script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))
+	}
+	if res.Flow.Inputs != nil {
+		r.set = func(in *contract.RunInput) { begin(t, res, base, in) }
 	}
 	p := r.play(t)
 	if p.err != nil {
@@ -86,6 +98,38 @@ func runExample(t *testing.T, file string) {
 	}
 	if diff := cmp.Diff(read(t, base+".want"), got); diff != "" {
 		t.Errorf("%s.want (-want +got):\n%s", base, diff)
+	}
+}
+
+// loadExample reads a flow, with its folder where it has one.
+func loadExample(t *testing.T, file string) *specadapter.Result {
+	t.Helper()
+	folder := &specadapter.Folder{Name: filepath.Base(file), Text: []byte(read(t, file))}
+	if filepath.Base(file) == specadapter.FolderMain {
+		root, main := specadapter.Locate(file)
+		var err error
+		if folder, err = specadapter.ReadFolder(os.DirFS(root), main); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := specadapter.Options{Files: folder.Files, UnboundTools: map[string]bool{}}
+	for _, f := range exampleFunctions {
+		o.UnboundTools[f.Name()] = true
+	}
+	res, diags := specadapter.Load(folder.Name, folder.Text, o)
+	if res == nil {
+		t.Fatalf("the example does not load: %v", diags)
+	}
+	return res
+}
+
+// begin gives a run of a flow that declares inputs its parameters: NAME.params, beside the
+// text of NAME.input.txt.
+func begin(t *testing.T, res *specadapter.Result, base string, in *contract.RunInput) {
+	t.Helper()
+	in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
+	if raw, err := os.ReadFile(base + ".params"); err == nil {
+		in.Params = raw
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"weft/activities/contract"
 	"weft/workflows"
@@ -32,6 +33,7 @@ func graphEnv(t *testing.T, f fakes) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	env.SetTestTimeout(time.Minute)
 	workflows.Register(env)
 	env.RegisterActivityWithOptions(answerAs, activity.RegisterOptions{Name: contract.ActivityModel})

@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/worker/host"
 	"weft/workflows"
 )
 
@@ -179,7 +180,7 @@ func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *to
 		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	workflows.Register(w)
-	activities.New(activities.Deps{Models: models, Tools: tools, Source: activities.NewClientSource(c), Compile: compileText,
+	activities.New(activities.Deps{Models: models, Tools: tools, Source: activities.NewClientSource(c), Compile: compileText, Begin: host.Begin,
 		Attributes: activities.NewAttributes(c), CacheBytes: cacheBytes}).Register(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/worker/host"
 	"weft/worker/store"
 	"weft/workflows"
 	"weft/workflows/plan"
@@ -92,7 +93,7 @@ func (v *vault) hire(t *testing.T, flows, calls bool) worker.Worker {
 	if flows {
 		workflows.Settings{MaxPayload: v.settings.Most()}.Register(w)
 	}
-	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: compileText, MaxPayload: v.settings.Most(), CacheBytes: v.cache}).Register(w)
+	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: compileText, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache}).Register(w)
 	return w
 }
 

@@ -166,12 +166,21 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.Flow.Source != nil {
 		f.source = *in.Flow.Source
 	}
-	if f.flow == nil || f.shared.Model == "" {
+	declared := ""
+	if f.flow == nil || f.shared.Model == "" || f.begins() {
 		actx := workflow.WithActivityOptions(ctx, prepareOptions)
 		var out contract.PrepareResult
-		request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
-		if f.flow != nil {
-			request.Flow = contract.FlowRef{}
+		request := contract.PrepareInput{Flow: in.Flow, Model: in.Model, Params: in.Params, Input: in.Input}
+		switch {
+		case f.begins():
+			hash, err := f.flow.Hash()
+			if err != nil {
+				return err
+			}
+			declared = hash // what the inputs make of the flow is the same flow
+			request.Flow = contract.FlowRef{Plan: f.flow}
+		case f.flow != nil:
+			request.Flow, request.Params, request.Input = contract.FlowRef{}, nil, ""
 		}
 		if in.Depth == 0 {
 			request.Root = startFacts(ctx)
@@ -182,13 +191,30 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
 			return err
 		}
-		if f.flow == nil {
+		switch {
+		case f.flow == nil:
 			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
+		case out.Plan != nil:
+			f.flow = out.Plan
+		}
+		if out.Input != nil {
+			in.Input = *out.Input
 		}
 		f.shared.Model, f.public = out.Model, out.Publish
 		f.allow(out.MaxPayload)
 	}
-	return f.check(ctx, in.MaxPayload)
+	if err := f.check(ctx, in.MaxPayload); err != nil {
+		return err
+	}
+	if declared != "" {
+		f.hash = declared
+	}
+	return nil
+}
+
+// begins says whether the flow declares inputs, so that what the run is given makes its text.
+func (f *flowRun) begins() bool {
+	return f.flow != nil && f.flow.Inputs != nil && f.flow.Version <= plan.Version
 }
 
 // check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
@@ -246,7 +272,7 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 
 // inputs refuses params that the flow does not declare.
 func (f *flowRun) inputs(in *contract.RunInput) error {
-	if p := string(in.Params); p == "" || p == "null" {
+	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest,

@@ -204,11 +204,14 @@ type PrepareInput struct {
 	Model string  `json:"model,omitempty"`
 	// Root is set by root runs, which publish what they are.
 	Root *StartFacts `json:"root,omitempty"`
+	// Params and Input are the run's, for a flow that declares inputs.
+	Params json.RawMessage `json:"params,omitempty"`
+	Input  string          `json:"input,omitempty"`
 }
 
 // PrepareResult pins the plan and the model in history.
 type PrepareResult struct {
-	// Plan is absent where the input already had one.
+	// Plan is absent where the input already had one and declares no inputs.
 	Plan   *plan.Flow  `json:"plan,omitempty"`
 	Source plan.Source `json:"source"`
 	Hash   string      `json:"hash"`
@@ -220,4 +223,6 @@ type PrepareResult struct {
 	MaxPayload int `json:"max_payload,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
+	// Input is the text that a flow with declared inputs is given.
+	Input *string `json:"input,omitempty"`
 }

@@ -26,7 +26,8 @@ var update = os.Getenv("UPDATE") == "1"
 //
 // Files of an archive: one or more in.json, in.yaml, or in with another extension; several
 // mean the same and must give the same plan. options has a line "profile NAME", "dialect
-// NAME", "unbound TOOL" or "connection ID" each. What must come out: plan.json, if no
+// NAME", "unbound TOOL", "connection ID" or "main FILE" each. With main that file is the only
+// input, and all others lie around it. What must come out: plan.json, if no
 // diagnostic is an error, and diagnostics.txt, if there is one. Where positions.txt is in
 // the archive, the places of the plan's parts are compared too. UPDATE=1 rewrites these.
 func Golden(t *testing.T) {
@@ -86,11 +87,12 @@ func outputs(t *testing.T, a *archive) map[string]string {
 	got := map[string]string{}
 	inputs := 0
 	for _, f := range a.files {
-		if !strings.HasPrefix(f.name, "in.") {
+		o, main := options(t, a)
+		if f.name != main && (main != "" || !strings.HasPrefix(f.name, "in.")) {
 			continue
 		}
 		inputs++
-		r, diags := specadapter.Load(f.name, []byte(f.data), options(t, a))
+		r, diags := specadapter.Load(f.name, []byte(f.data), o)
 		for _, d := range diags {
 			got["diagnostics.txt"] += d.String() + "\n"
 		}
@@ -112,7 +114,7 @@ func outputs(t *testing.T, a *archive) map[string]string {
 		}
 	}
 	if inputs == 0 {
-		t.Error("the archive has no file in.json or in.yaml")
+		t.Error("the archive has no input: in.json, in.yaml or the main file of its options")
 	}
 	return got
 }
@@ -128,9 +130,9 @@ func render(t *testing.T, r *specadapter.Result) string {
 	return b.String()
 }
 
-// options reads the file options.
-func options(t *testing.T, a *archive) specadapter.Options {
-	o := specadapter.Options{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}
+// options reads the file options; main is the input's name where that is given.
+func options(t *testing.T, a *archive) (o specadapter.Options, main string) {
+	o = specadapter.Options{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}
 	for _, f := range a.files {
 		if f.name != "options" {
 			continue
@@ -145,10 +147,17 @@ func options(t *testing.T, a *archive) specadapter.Options {
 				o.UnboundTools[value] = true
 			case "connection":
 				o.Connections[value] = true
+			case "main":
+				main = value
 			default:
 				t.Errorf("options: unknown line %q", line)
 			}
 		}
 	}
-	return o
+	for _, f := range a.files {
+		if main != "" && f.name != main && f.name != "options" && !isOutput(f.name) {
+			o.Files = append(o.Files, source.File{Name: f.name, Text: f.data})
+		}
+	}
+	return o, main
 }

@@ -80,11 +80,13 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// SortDiagnostics orders by place, then severity, code and text.
+// SortDiagnostics orders by file and place, then severity, code and text.
 func SortDiagnostics(diags []Diagnostic) {
 	sort.SliceStable(diags, func(i, j int) bool {
 		a, b := &diags[i], &diags[j]
 		switch {
+		case a.File != b.File:
+			return a.File < b.File
 		case a.Line != b.Line:
 			return a.Line < b.Line
 		case a.Col != b.Col:

@@ -11,6 +11,15 @@ type Host struct {
 	// ComponentIDs name single ones of them. A dialect that takes none is never given any.
 	Components   []Component
 	ComponentIDs []ComponentID
+	// Files are what lies around the document, for dialects whose flows have several files.
+	Files []File
+}
+
+// File is a file beside a document. Its name is a path with slashes, from the same place
+// from which the document's name leads.
+type File struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
 }
 
 // Component is a document with components, as text.

@@ -8,11 +8,10 @@
 package structured
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
-	"unicode/utf16"
+
+	"weft/workflows/plan/pytext"
 )
 
 const (
@@ -45,24 +44,12 @@ func Rules(prompt, rules string) string {
 	return prompt + rulesHead + rules
 }
 
-// indented is the schema at two blanks per level in ASCII, which is what Python's
-// json.dumps(schema, indent=2) gives. What is no JSON gives "".
+// indented is the schema as Python's json.dumps(schema, indent=2) writes it. What is no JSON
+// gives "".
 func indented(schema json.RawMessage) string {
-	var b bytes.Buffer
-	if err := json.Indent(&b, schema, "", "  "); err != nil {
+	v, err := pytext.Parse(schema)
+	if err != nil {
 		return ""
 	}
-	var out strings.Builder
-	for _, r := range strings.TrimSpace(b.String()) {
-		switch {
-		case r < 0x7f:
-			out.WriteRune(r)
-		case r >= 0x10000:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
+	return v.Indented()
 }

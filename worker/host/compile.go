@@ -1,12 +1,17 @@
 package host
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // Compiler is how a worker's activities compile a document: as the starter does, with the
@@ -15,11 +20,12 @@ import (
 // folder. Its error is a [contract.Failure] of class invalid_flow.
 func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.PrepareResult, error) {
 	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
-		name, text, err := document(cfg.Flows, ref)
+		doc, err := document(cfg.Flows, ref)
 		if err != nil {
 			return nil, err
 		}
 		o := cfg.Reading(ref.Dialect, ref.Profile)
+		o.Files = doc.Files
 		for _, f := range functions {
 			o.UnboundTools[f] = true
 		}
@@ -29,7 +35,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		for _, c := range ref.ComponentIDs {
 			o.ComponentIDs = append(o.ComponentIDs, source.ComponentID(c))
 		}
-		res, diags := specadapter.Load(name, []byte(text), o)
+		res, diags := specadapter.Load(doc.Name, doc.Text, o)
 		if res == nil {
 			return nil, invalid(diags)
 		}
@@ -47,19 +53,39 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 	}
 }
 
-// document gives a reference's text and the name for messages, as far as the worker takes it.
-func document(f config.Flows, ref contract.FlowRef) (name, text string, err error) {
+// document gives a reference's document, as far as the worker takes it.
+func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name != "":
 		return named(f, ref.Name)
 	case f.Accept == config.AcceptNamed:
-		return "", "", &contract.Failure{Class: contract.ClassInvalidFlow,
+		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
 			Remedy: "start the run with the name of a flow instead, or ask the worker's operator"}
 	case ref.Name == "":
-		return "document", ref.Text, nil
+		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
-	return ref.Name, ref.Text, nil
+	return &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}, nil
+}
+
+// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it runs
+// and its text. What does not match is a [contract.Failure] of class bad_request.
+func Begin(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error) {
+	p, err := inputs.Given(params, text)
+	if err == nil {
+		f, text, err = inputs.Start(ctx, f, inputs.Values{Params: p})
+	}
+	if err == nil || ctx.Err() != nil {
+		return f, text, err
+	}
+	fail := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "give the run the inputs that the flow declares"}
+	var wrong *inputs.Invalid
+	if errors.As(err, &wrong) {
+		for _, e := range wrong.Errors {
+			fail.Errors = append(fail.Errors, contract.FieldError{Path: e.Path, Message: e.Message, SchemaPath: e.SchemaPath})
+		}
+	}
+	return nil, "", fail
 }
 
 func invalid(diags []source.Diagnostic) *contract.Failure {

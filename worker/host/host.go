@@ -70,6 +70,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	workflows.Settings{MaxPayload: cfg.Store.Most()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
+		Begin:      Begin,
 		Attributes: h.attributes, MaxPayload: cfg.Store.Most(),
 	}).Register(h.worker)
 	return h, nil

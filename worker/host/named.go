@@ -6,11 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"weft/activities/contract"
+	"weft/specadapter"
 	"weft/specadapter/source"
 	"weft/worker/config"
 )
@@ -37,30 +39,39 @@ func checkFlows(f config.Flows) error {
 	return nil
 }
 
-// named reads the flow of a name from the folder and gives its file's name and text. The
-// name comes from a client: whatever it is, nothing outside the folder is read.
-func named(f config.Flows, name string) (file, text string, err error) {
+// named reads the flow of a name from the folder: a file of that name, or an agent's folder
+// with what belongs to it. The name comes from a client: whatever it is, nothing outside the
+// folder is read.
+func named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
-		return "", "", unnamed("set flows.dir in the worker's configuration, or send the document itself",
+		return nil, unnamed("set flows.dir in the worker's configuration, or send the document itself",
 			"the run asks for the flow %s, but this worker has no folder of flows", source.Quote(name))
 	}
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
-		return "", "", unnamed("name a file of flows.dir, with or without its extension", "the flow's name %s is no plain file name", source.Quote(name))
+		return nil, unnamed("name a file of flows.dir, with or without its extension", "the flow's name %s is no plain file name", source.Quote(name))
 	}
 	// A root lets no name and no symbolic link lead out of it.
 	root, err := os.OpenRoot(f.Dir)
 	if err != nil {
-		return "", "", unread(name, err)
+		return nil, unread(name, err)
 	}
 	defer root.Close()
-	if file, err = pick(root, name); err != nil {
-		return "", "", err
+	file, err := pick(root, name)
+	if err != nil {
+		return nil, err
+	}
+	if path.Base(file) == specadapter.FolderMain {
+		folder, err := specadapter.ReadFolder(root.FS(), file)
+		if err != nil {
+			return nil, unnamed("mend the agent's folder", "the flow %s: %v", source.Quote(name), err)
+		}
+		return folder, nil
 	}
 	data, err := readIn(root, file)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	return file, string(data), nil
+	return &specadapter.Folder{Name: file, Text: data}, nil
 }
 
 // pick finds the one file that a name means.
@@ -71,6 +82,7 @@ func pick(root *os.Root, name string) (string, error) {
 		for _, ext := range extensions {
 			candidates = append(candidates, name+ext)
 		}
+		candidates = append(candidates, path.Join("agents", name, specadapter.FolderMain))
 	}
 	var found []string
 	for _, c := range candidates {
@@ -137,9 +149,9 @@ func unnamed(remedy, format string, args ...any) error {
 
 // unread classifies what the file system says. Only what may pass by itself is retried.
 func unread(file string, err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err // the folder's place is the operator's business
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err // the folder's place is the operator's business
 	}
 	f := &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("read the flow %s: %v", source.Quote(file), err)}
 	switch {

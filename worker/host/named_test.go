@@ -28,6 +28,22 @@ func flowsDir(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	for name, text := range map[string]string{
+		"agents/writer/agent.json": `{"name": "writer", "description": "Writes.", "capabilities": ["style"]}`, "agents/writer/agent.system-prompt.md": "You write.",
+		"capabilities/style/capability.json": `{"name": "style", "description": "x"}`, "capabilities/style/capability.text.md": "Short.",
+		"agents/typed/agent.json": `{"name": "typed", "description": "x", "system_prompt": "x", "parameters_schema": {"required": ["a"]}}`,
+		"agents/leaky/agent.json": `{"name": "leaky", "description": "x"}`, "agents/echo/agent.json": "{}",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../../../secret.json", filepath.Join(dir, "agents", "leaky", "agent.system-prompt.md")); err != nil {
+		t.Fatal(err)
+	}
 	for link, to := range map[string]string{"out.json": "../secret.json", "far.json": filepath.Join(top, "secret.json"), "in.json": "echo.json", "dangling.json": "nothing.json"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -43,7 +59,9 @@ func TestFlowsByName(t *testing.T) {
 		// at is the node's place; err the beginning of the failure's text, remedy a part of it.
 		at, err, remedy string
 	}{
-		"without its extension":         {name: "echo", at: "echo.json:5"},
+		"without its extension":         {name: "in", at: "in.json:5"},
+		"a file and an agent":           {name: "echo", err: `the flow's name "echo" means echo.json and agents/echo/agent.json`, remedy: "with its extension"},
+		"an agent with a link outside":  {name: "leaky", err: `the flow "leaky": read agents/leaky/agent.system-prompt.md: path escapes from parent`},
 		"with it":                       {name: "echo.json", at: "echo.json:5"},
 		"a name with a dot":             {name: "v1.2", at: "v1.2.yml:5"},
 		"a link inside the folder":      {name: "in", at: "in.json:5"},
@@ -88,6 +106,16 @@ func TestFlowsByName(t *testing.T) {
 	}
 }
 
+func TestAgentByName(t *testing.T) {
+	got, err := Compiler(load(t, "flows: {dir: "+flowsDir(t)+"}", fakeEnv{}))(contract.FlowRef{Name: "writer"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if system := got.Plan.Nodes[0].Agent.System; system != "You write.\n\n---\n\nShort." || got.Plan.Dialect != "blueprint" {
+		t.Errorf("the system prompt is %q", system)
+	}
+}
+
 func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
 	dir := flowsDir(t)
 	compile := Compiler(load(t, "flows: {dir: "+dir+", accept: named}", fakeEnv{}))
@@ -96,7 +124,7 @@ func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
 	if !errors.As(err, &f) || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "flows.accept: named") || f.Remedy == "" {
 		t.Errorf("error is %#v", err)
 	}
-	if _, err := compile(contract.FlowRef{Name: "echo"}); err != nil {
+	if _, err := compile(contract.FlowRef{Name: "in"}); err != nil {
 		t.Errorf("a name is refused: %v", err)
 	}
 	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})

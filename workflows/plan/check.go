@@ -44,6 +44,7 @@ func (f *Flow) Check() []string {
 	}
 	nodes := c.nodes()
 	c.edges(nodes)
+	c.inputs()
 	for _, l := range []struct {
 		name string
 		n    int
@@ -125,6 +126,19 @@ func (c *checker) agent(n *Node) {
 			c.add("node %q has two tools named %q", n.ID, t.As)
 		}
 		names[t.As] = true
+	}
+}
+
+func (c *checker) inputs() {
+	in := c.f.Inputs
+	if in == nil {
+		return
+	}
+	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative && in.Mode != InputsProcedural {
+		c.add("inputs.mode is %q, want %q, %q or %q", in.Mode, InputsMerged, InputsAuthoritative, InputsProcedural)
+	}
+	if in.Style != StyleFramework && in.Style != StyleDocumented {
+		c.add("inputs.style is %q, want %q or nothing", in.Style, StyleDocumented)
 	}
 }
 

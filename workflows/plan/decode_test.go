@@ -38,6 +38,8 @@ func TestCheck(t *testing.T) {
 		"edge out of END":     {func(f *Flow) { f.Edges[2].From = End }, []string{`edge 3 comes from "END", which is no node`}},
 		"no entry":            {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
 		"limits":              {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
+		"inputs":              {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
+		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative" or "procedural"`, `inputs.style is "loud", want "documented" or nothing`}},
 		"sub-agent":           {func(f *Flow) { f.Agents[0].Edges = nil }, []string{`agent "sub": no edge comes from START`}},
 	}
 	for name, tc := range tests {

@@ -47,8 +47,10 @@ type Flow struct {
 	Connections []Connection `json:"connections,omitempty"`
 	// Agents are the flows that nodes of this one can call as sub-agents.
 	Agents []Flow `json:"agents,omitempty"`
-	Limits Limits `json:"limits"`
-	Policy Policy `json:"policy"`
+	// Inputs, if set, declare the parameters of a run. Without them a run is given text.
+	Inputs *Inputs `json:"inputs,omitempty"`
+	Limits Limits  `json:"limits"`
+	Policy Policy  `json:"policy"`
 }
 
 // Kind says what a node does.

@@ -1,0 +1,105 @@
+// Package blueprint adapts agent blueprints of the Agent Orchestrator Framework to plans.
+//
+// A blueprint is a folder: agent.json, agent.system-prompt.md, agent.mcp.json, with
+// capabilities, MCP servers and scripts in registries beside. The adapter gets all of them as
+// texts and never touches the disk; [Collect] finds what belongs to one. What a run cannot do
+// yet is an error and never left out in silence; README.md has the table.
+//
+// Start at [Adapter.Adapt]; agent.go reads one agent, plan.go makes its plan.
+package blueprint
+
+import (
+	"path"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// Name is the dialect's name.
+const Name = "blueprint"
+
+// The profiles.
+const (
+	// ProfileDefault wants a prompt beside an agent's own parameters.
+	ProfileDefault = "default"
+	// ProfileAuthoritative takes an agent's parameters_schema as it is written.
+	ProfileAuthoritative = "authoritative"
+	// ProfileDocumented is default, with errors of parameters as the documentation shows them.
+	ProfileDocumented = "documented"
+)
+
+// Adapter is the dialect's adapter.
+type Adapter struct{}
+
+// Name is "blueprint".
+func (Adapter) Name() string { return Name }
+
+// Profiles are default, authoritative and documented.
+func (Adapter) Profiles() []string {
+	return []string{ProfileDefault, ProfileAuthoritative, ProfileDocumented}
+}
+
+// Traits says that agents declare their inputs.
+func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true} }
+
+// Detect looks for a name with one of the members that blueprints have, and for none of
+// those that mark other dialects.
+func (Adapter) Detect(doc *source.Document) (bool, string) {
+	const looked = `an object with "name" and "description" and no "nodes"`
+	switch path.Base(doc.Name) {
+	case fileCapability, fileScript, fileServer:
+		return false, looked
+	}
+	if name := doc.Root.Get("name"); name == nil {
+		return false, looked
+	}
+	for _, foreign := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt",
+		"execution_plan", "component_type", "agentspec_version", "url", "script_file"} {
+		if doc.Root.Get(foreign) != nil {
+			return false, looked
+		}
+	}
+	for _, key := range []string{"description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command"} {
+		if doc.Root.Get(key) != nil {
+			return true, looked
+		}
+	}
+	return false, looked
+}
+
+// Adapt makes the plan of an agent: one node that gives the result.
+func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
+	a := newAdaptation(doc, profile, host)
+	src := plan.Source{File: doc.Name}
+	if doc.Root.Kind != source.Object {
+		a.errorf(doc.Name, doc.Root.Pos, CodeWrongType, `write an agent: {"name": ..., "description": ...}`,
+			"the document is %s, want an object", doc.Root.Kind)
+		return nil, src, a.diags
+	}
+	agent := a.agent(doc.Root)
+	a.unsupported(agent)
+	f := a.plan(agent)
+	src.Positions = []plan.Position{{Path: plan.NodePath(f.Nodes[0].ID), Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col}}
+	return f, src, once(a.diags)
+}
+
+// adaptation is the work on one blueprint.
+type adaptation struct {
+	main    string
+	profile string
+	host    source.Host
+	files   map[string]string
+	// parsed are the files that have been read as JSON.
+	parsed map[string]*source.Value
+	diags  []source.Diagnostic
+	// errors counts those among diags.
+	errors int
+}
+
+func newAdaptation(doc *source.Document, profile string, host source.Host) *adaptation {
+	a := &adaptation{main: doc.Name, profile: profile, host: host, files: map[string]string{}, parsed: map[string]*source.Value{}}
+	for _, f := range host.Files {
+		a.files[f.Name] = f.Text
+	}
+	return a
+}

@@ -1,0 +1,184 @@
+package blueprint
+
+import (
+	"encoding/json"
+	"path"
+	"regexp"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+var agentFields = []string{"name", "description", "type", "script", "command", "runner_id", "parameters_schema", "output_schema",
+	"system_prompt", "mcp_servers", "skills", "tags", "capabilities", "demands", "hooks", "input_mode",
+	// What the framework's API adds.
+	"status", "created_at", "modified_at"}
+
+// The types of agents.
+const (
+	typeAutonomous = "autonomous"
+	typeProcedural = "procedural"
+)
+
+// agent is a blueprint as it is written, checked and resolved.
+type agent struct {
+	*object
+	name, description, kind, mode string
+	// prompt is the agent's own system prompt and that of its capabilities.
+	prompt string
+	// params and output are schemas, in the author's key order.
+	params, output json.RawMessage
+	servers        []server
+	scripts        []usedScript
+	hooks          []hook
+	demands        *source.Value
+	// has are the capabilities that have been read.
+	has map[string]bool
+}
+
+// agent reads agent.json and all that belongs to it.
+func (a *adaptation) agent(root *source.Value) *agent {
+	g := &agent{object: a.object(a.main, root, "the agent"), has: map[string]bool{}}
+	g.older()
+	g.name = g.agentName()
+	g.description = g.required("description")
+	g.kind = g.agentType()
+	g.mode = g.inputMode()
+	g.params = g.schema("parameters_schema")
+	g.output = g.schema("output_schema")
+	g.words("skills")
+	g.words("tags")
+	g.readDemands()
+	g.readHooks()
+	parts := []string{g.ownPrompt()}
+	for _, c := range g.words("capabilities") {
+		parts = append(parts, g.capability(c)...)
+	}
+	g.ownServers()
+	g.prompt = join(parts)
+	g.procedural()
+	g.placeholders()
+	if file, off := a.beside(fileDisabled); off {
+		g.errorf(source.Pos{}, CodeDisabled, "remove "+file+" to make it active", "the agent is disabled")
+	}
+	return g
+}
+
+// join is how the framework joins the parts of a system prompt.
+func join(parts []string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, "\n\n---\n\n")
+}
+
+// older reports fields of earlier shapes apart from those that nobody ever knew.
+func (g *agent) older() {
+	if v := g.value.Get("visibility"); v != nil {
+		g.warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is from before tags and has no effect")
+		g.only(append(agentFields, "visibility")...)
+		return
+	}
+	g.only(agentFields...)
+}
+
+var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
+
+func (g *agent) agentName() string {
+	name := g.required("name")
+	if strings.TrimSpace(name) == "" {
+		return "agent"
+	}
+	g.what = "agent " + source.Quote(name)
+	if !agentName.MatchString(name) {
+		g.warnf(g.pos("name"), CodeName, "use letters, digits, _ and -, at most 60, a letter or digit first", "the name %s is one that the framework's API refuses", source.Quote(name))
+	}
+	if folder := path.Base(path.Dir(g.file)); path.Base(g.file) == fileAgent && path.Dir(g.file) != "." && folder != name {
+		g.warnf(g.pos("name"), CodeName, "give both the same name; agents are found by their folder's", "the agent %s is in the folder %s", source.Quote(name), source.Quote(folder))
+	}
+	return name
+}
+
+func (g *agent) agentType() string {
+	switch kind := g.text("type"); kind {
+	case "":
+		// The framework's runners register programs without a type.
+		if g.value.Get("command") != nil {
+			return typeProcedural
+		}
+		return typeAutonomous
+	case typeAutonomous, typeProcedural:
+		return kind
+	default:
+		g.errorf(g.pos("type"), CodeType, `write "autonomous" or "procedural"`, "the type of %s is %s", g.what, source.Quote(kind))
+		return typeAutonomous
+	}
+}
+
+// inputMode is the agent's own mode, or that of the profile.
+func (g *agent) inputMode() string {
+	if g.kind == typeProcedural {
+		return plan.InputsProcedural
+	}
+	switch mode := g.text("input_mode"); mode {
+	case plan.InputsMerged, plan.InputsAuthoritative:
+		return mode
+	case "":
+	default:
+		g.errorf(g.pos("input_mode"), CodeMode, `write "merged" or "authoritative"`, "the input_mode of %s is %s", g.what, source.Quote(mode))
+	}
+	if g.a.profile == ProfileAuthoritative {
+		return plan.InputsAuthoritative
+	}
+	return plan.InputsMerged
+}
+
+// schema reads and compiles a schema. The schema {} is kept: it differs from none.
+func (g *agent) schema(key string) json.RawMessage {
+	v := g.get(key, source.Object)
+	if v == nil {
+		return nil
+	}
+	for _, p := range source.CheckSchema(v) {
+		g.errorf(p.Pos, CodeSchema, p.Help, "%s of %s: %s", key, g.what, p.Text)
+	}
+	return v.JSON()
+}
+
+// ownPrompt is the agent's system prompt: a file beside it, or a field.
+func (g *agent) ownPrompt() string {
+	file, ok := g.a.beside(filePrompt)
+	inline := g.get("system_prompt", source.String)
+	switch {
+	case ok && inline != nil:
+		g.errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is here and in %s", g.what, file)
+		return ""
+	case ok:
+		return g.a.markdown(file)
+	case inline != nil:
+		return inline.Text
+	}
+	if g.kind == typeAutonomous && g.value.Get("capabilities") == nil {
+		g.warnf(g.value.Pos, CodeNoPrompt, "write "+filePrompt+" beside it; for a folder name the folder or its "+fileAgent,
+			"%s has no system prompt", g.what)
+	}
+	return ""
+}
+
+// readDemands reads what a runner must have; here any worker will do.
+func (g *agent) readDemands() {
+	g.demands = g.get("demands", source.Object)
+	if g.demands == nil {
+		return
+	}
+	o := g.a.object(g.file, g.demands, "demands of "+g.what)
+	o.only("hostname", "project_dir", "executor_profile", "executor_type", "tags")
+	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
+		o.text(key)
+	}
+	o.words("tags")
+}

@@ -1,0 +1,81 @@
+package blueprint
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+)
+
+// capability adds what a capability brings to an agent, and returns its parts of the system
+// prompt: its text, then the usage of its script.
+func (g *agent) capability(c word) []string {
+	if g.has[c.text] {
+		g.errorf(c.at, CodeTwice, "remove one of the two", "%s names the capability %s twice", g.what, source.Quote(c.text))
+		return nil
+	}
+	g.has[c.text] = true
+	file := g.entry(dirCapabilities, fileCapability, c, CodeCapability, "capability")
+	if file == "" {
+		return nil
+	}
+	root := g.a.parse(file)
+	if root == nil {
+		return nil
+	}
+	o := g.a.object(file, root, "capability "+source.Quote(c.text))
+	if !o.ok {
+		return nil
+	}
+	o.only("name", "description", "type", "script", "created_at", "modified_at")
+	o.required("name")
+	o.required("description")
+	var parts []string
+	text, hasText := g.a.registered(dirCapabilities, c.text, fileText)
+	if hasText {
+		parts = append(parts, g.a.markdown(text))
+	}
+	servers, hasServers := g.a.registered(dirCapabilities, c.text, fileCapMCP)
+	if hasServers {
+		g.serversOf(servers)
+	}
+	script := o.get("script", source.String)
+	if script != nil {
+		parts = append(parts, g.usage(o, word{script.Text, script.Pos}))
+	}
+	o.checkParts(hasText, hasServers, script != nil)
+	return parts
+}
+
+// checkParts warns of a type that its parts do not fit. Without a type they say it.
+func (o *object) checkParts(text, servers, script bool) {
+	kind := o.text("type")
+	want := map[string]bool{"text": text, "mcp": servers, "script": script}
+	has, known := want[kind]
+	switch {
+	case kind == "" && !text && !servers && !script:
+		o.warnf(o.value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has nothing in it", o.what)
+	case kind == "":
+	case !known:
+		o.errorf(o.pos("type"), CodeCapability, `write "script", "mcp" or "text"`, "the type of %s is %s", o.what, source.Quote(kind))
+	case !has:
+		o.warnf(o.pos("type"), CodeCapability, "add that part, or correct the type", "%s is of type %s and has no such part", o.what, kind)
+	case kind == "text" && (servers || script), kind == "mcp" && script:
+		o.warnf(o.pos("type"), CodeCapability, "remove the other part, or the type", "%s is of type %s and has parts of another", o.what, kind)
+	}
+}
+
+// entry finds the file of a registry's entry; what is wrong with the name, or missing, is
+// reported, and "" returned.
+func (o *object) entry(registry, name string, w word, code, what string) string {
+	if !plainName.MatchString(w.text) {
+		o.errorf(w.at, code, "write the name of a folder in "+registry+"/", "%s names the %s %s, which is no name", o.what, what, source.Quote(w.text))
+		return ""
+	}
+	file, ok := o.a.registered(registry, w.text, name)
+	if !ok {
+		o.errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
+			"%s names the %s %s, which is not there", o.what, what, source.Quote(w.text))
+		return ""
+	}
+	return file
+}

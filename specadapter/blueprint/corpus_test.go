@@ -1,0 +1,150 @@
+package blueprint_test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"weft/specadapter"
+	"weft/specadapter/source"
+)
+
+const corpus = "../../../shared/corpus/blueprints"
+
+// corpusFiles are the files of the corpus as their framework lays them out: agents/ and the
+// registries side by side.
+func corpusFiles(t *testing.T) (files fstest.MapFS, agents []string) {
+	t.Helper()
+	if _, err := os.Stat(corpus); err != nil {
+		t.Skipf("the corpus is not here: %v", err)
+	}
+	files = fstest.MapFS{}
+	err := fs.WalkDir(os.DirFS(corpus), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(corpus, p))
+		if err != nil {
+			return err
+		}
+		to := "agents/" + strings.TrimPrefix(p, "_history/")
+		if rest, ok := strings.CutPrefix(p, "_config/"); ok {
+			to = rest
+		} else if path.Base(p) == "agent.json" {
+			agents = append(agents, to)
+		}
+		files[to] = &fstest.MapFile{Data: data}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort.Strings(agents)
+	return files, agents
+}
+
+// codes lists the codes of diagnostics of a severity, each once.
+func codes(diags []source.Diagnostic, s source.Severity) string {
+	var out []string
+	for _, d := range diags {
+		if d.Severity == s && !slices.Contains(out, d.Code) {
+			out = append(out, d.Code)
+		}
+	}
+	sort.Strings(out)
+	return strings.Join(out, " ")
+}
+
+// What the corpus' agents get besides not-yet: each is an agent that uses MCP servers, starts
+// others or is a program. An agent without a word here gets not-yet alone. Agents of the past
+// are listed by the name before @.
+var (
+	runs = []string{"high-demand-agent", "json-checker-agent", "local-codebase-researcher", "on-run-finished-hook-example",
+		"parametric-agent", "prompt-assistant", "simple-agent", "structured-output-agent"}
+	refused = map[string]string{
+		"browser-tester@2025-11-02-1cdb2ce-legacy":         "inline-command",
+		"browser-tester@2025-11-30-8a95473":                "inline-command",
+		"browser-tester@2025-12-11-fa709e0":                "inline-command",
+		"browser-tester@2026-01-09-b402ff0":                "inline-command",
+		"confluence-researcher@2025-11-30-8a95473":         "inline-command",
+		"test-script-coordinator-owned@2026-01-24-93ad426": "not-yet script",
+	}
+	// warned are the warnings of today's agents; those of the past have no prompt beside them.
+	warned = map[string]string{
+		"high-demand-agent":       "no-effect no-prompt",
+		"json-checker-agent":      "no-effect",
+		"simple-agent":            "no-effect",
+		"structured-output-agent": "no-effect",
+	}
+)
+
+func TestCorpus(t *testing.T) {
+	files, agents := corpusFiles(t)
+	loaded := 0
+	for _, main := range agents {
+		folder := path.Base(path.Dir(main))
+		name, past, _ := strings.Cut(folder, "@")
+		f, err := specadapter.ReadFolder(files, main)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, diags := specadapter.Load(f.Name, f.Text, specadapter.Options{Files: f.Files})
+		want := "not-yet"
+		if slices.Contains(runs, name) {
+			want = ""
+			loaded++
+		} else if other := refused[folder]; other != "" {
+			want = other
+		}
+		if got := codes(diags, source.Error); got != want || (r != nil) != (want == "") {
+			t.Errorf("%s: errors are %q, want %q: %v", folder, got, want, diags)
+		}
+		if got := codes(diags, source.Warning); past == "" && got != warned[name] {
+			t.Errorf("%s: warnings are %q, want %q: %v", folder, got, warned[name], diags)
+		}
+		for _, d := range diags {
+			if d.Line == 0 || d.Help == "" || files[d.File] == nil {
+				t.Errorf("%s: %s has no place or no help", folder, d)
+			}
+		}
+	}
+	if len(agents) < 60 || loaded < 15 {
+		t.Errorf("%d agents, %d of which run", len(agents), loaded)
+	}
+}
+
+// The documents of the corpus that are no agent's folder: agents in the framework's texts and
+// those that its runners own; all others are of no dialect.
+func TestCorpusDocuments(t *testing.T) {
+	files, _ := corpusFiles(t)
+	want := map[string]string{
+		"agent-types-03": "missing-field not-yet", "agent-types-05": "not-yet", "agent-types-06": "not-yet", "echo": "not-yet", "test": "not-yet",
+		"capabilities-06": "not-yet", "capabilities-09": "not-yet", "capabilities-11": "", "capabilities-14": "capability", "capabilities-15": "capability",
+		"hooks-01": "not-yet", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "not-yet",
+		"parameters-schema-23": "syntax", "seed003-01": "", "seed003-02": "syntax", "seed004-03": "", "seed004-04": "", "seed004-05": "",
+	}
+	seen := 0
+	for name, f := range files {
+		base := path.Base(name)
+		if path.Ext(name) != ".json" || base == "agent.json" {
+			continue
+		}
+		seen++
+		w, agent := want[strings.TrimSuffix(base, ".json")]
+		if !agent {
+			w = specadapter.CodeDialect
+		}
+		if _, diags := specadapter.Load(name, f.Data, specadapter.Options{}); codes(diags, source.Error) != w {
+			t.Errorf("%s: errors are %q, want %q", name, codes(diags, source.Error), w)
+		}
+	}
+	if seen < 80 {
+		t.Errorf("%d documents", seen)
+	}
+}

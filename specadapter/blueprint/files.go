@@ -1,0 +1,90 @@
+package blueprint
+
+import (
+	"path"
+	"regexp"
+	"unicode/utf8"
+
+	"weft/specadapter/source"
+)
+
+// The files of the dialect.
+const (
+	fileAgent      = "agent.json"
+	filePrompt     = "agent.system-prompt.md"
+	fileMCP        = "agent.mcp.json"
+	fileDisabled   = ".disabled"
+	fileCapability = "capability.json"
+	fileText       = "capability.text.md"
+	fileCapMCP     = "capability.mcp.json"
+	fileServer     = "mcp-server.json"
+	fileScript     = "script.json"
+)
+
+// The folders of registries.
+const (
+	dirAgents       = "agents"
+	dirCapabilities = "capabilities"
+	dirServers      = "mcp-servers"
+	dirScripts      = "scripts"
+)
+
+// plainName is what a folder of a registry may be called.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
+
+// roots are the folders that may have registries, seen from an agent's: the one above
+// agents/, the one above the agent, the agent's own.
+func roots(agentDir string) []string {
+	up := path.Dir(agentDir)
+	if path.Base(up) == dirAgents {
+		return []string{path.Dir(up), agentDir}
+	}
+	if agentDir == "." || agentDir == "/" {
+		return []string{agentDir}
+	}
+	return []string{up, agentDir}
+}
+
+// beside is the path of a file in the agent's folder, if it is there.
+func (a *adaptation) beside(name string) (file string, ok bool) {
+	file = path.Join(path.Dir(a.main), name)
+	_, ok = a.files[file]
+	return file, ok
+}
+
+// registered is the path of a file of a registry's entry, if it is there.
+func (a *adaptation) registered(registry, id, name string) (file string, ok bool) {
+	for _, root := range roots(path.Dir(a.main)) {
+		file = path.Join(root, registry, id, name)
+		if _, ok = a.files[file]; ok {
+			return file, true
+		}
+	}
+	return "", false
+}
+
+// parse reads a file as JSON. What is wrong with it is reported; then it is nil.
+func (a *adaptation) parse(file string) *source.Value {
+	if v, ok := a.parsed[file]; ok {
+		return v
+	}
+	doc, diags := source.Parse(file, []byte(a.files[file]))
+	a.diags = append(a.diags, diags...)
+	if doc == nil {
+		a.errors++
+		a.parsed[file] = nil
+		return nil
+	}
+	a.parsed[file] = doc.Root
+	return doc.Root
+}
+
+// markdown is a file as text.
+func (a *adaptation) markdown(file string) string {
+	text := a.files[file]
+	if !utf8.ValidString(text) {
+		a.errorf(file, source.Pos{Line: 1, Col: 1}, CodeEncoding, "save the file as UTF-8", "the file is not valid UTF-8")
+		return ""
+	}
+	return text
+}

@@ -1,0 +1,319 @@
+package blueprint
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan/pytext"
+)
+
+// sharedCases reads cases of the dialect's framework, where they are.
+func sharedCases(t *testing.T, name string, out any) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "cases", name))
+	if err != nil {
+		t.Skipf("../shared/cases/%s is not there", name)
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestArguments(t *testing.T) {
+	tests := map[string]struct {
+		command, params string
+		want            []string
+		bad             string
+	}{
+		"a program alone":     {"run", "", []string{"run"}, ""},
+		"blanks":              {"  a\tb \n", "", []string{"a", "b"}, ""},
+		"quotes":              {`a 'b c' "d e"f''`, "", []string{"a", "b c", "d ef"}, ""},
+		"an empty word":       {`a '' ""`, "", []string{"a", "", ""}, ""},
+		"backslashes":         {`a\ b 'c\d' "e\f\"\\"`, "", []string{"a b", `c\d`, `e\f"\`}, ""},
+		"nothing is expanded": {`$HOME * ~ #x`, "", []string{"$HOME", "*", "~", "#x"}, ""},
+		"a quote left open":   {`a 'b`, "", nil, "a quote is not closed"},
+		"a backslash at last": {`a \`, "", nil, "it ends in a backslash"},
+		"values in order":     {"x", `{"b":true,"a":false,"n":null,"f":1.50,"l":["ü",true,null],"o":{"k":[1]},"s":"-x y"}`, []string{"x", "--b", "--n", "None", "--f", "1.5", "--l", "ü,True,None", "--o", "{'k': [1]}", "--s", "-x y"}, ""},
+		"no object":           {"x", `{`, nil, "EOF"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Arguments(tc.command, json.RawMessage(tc.params))
+			if tc.bad != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.bad) {
+					t.Errorf("error is %v, want %s", err, tc.bad)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestArgumentsAsTheFrameworkMakesThem(t *testing.T) {
+	var in []struct {
+		Command    string
+		Parameters json.RawMessage
+		Expect     []string
+	}
+	sharedCases(t, "aof_procedural_cli_args.json", &in)
+	for _, c := range in {
+		got, err := Arguments(c.Command, c.Parameters)
+		if diff := cmp.Diff(c.Expect, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", c.Command, err, diff)
+		}
+	}
+	if len(in) < 4 {
+		t.Errorf("%d cases", len(in))
+	}
+}
+
+func TestUsageAsTheFrameworkWritesIt(t *testing.T) {
+	var in []struct {
+		Script struct {
+			Name, Description string
+			File              string          `json:"script_file"`
+			Params            json.RawMessage `json:"parameters_schema"`
+		}
+		Expect string
+	}
+	sharedCases(t, "aof_script_usage.json", &in)
+	for _, c := range in {
+		s := script{name: c.Script.Name, description: c.Script.Description, file: c.Script.File}
+		var err error
+		if s.params, err = pytext.Parse(c.Script.Params); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.usage(); got != c.Expect {
+			t.Errorf("got  %q\nwant %q", got, c.Expect)
+		}
+	}
+	if len(in) < 3 {
+		t.Errorf("%d cases", len(in))
+	}
+}
+
+func TestUsage(t *testing.T) {
+	tests := map[string]struct{ params, want string }{
+		"no schema":     {"", "uv run --script scripts/s/s.py\n```"},
+		"no parameters": {`{"properties":{}}`, "uv run --script scripts/s/s.py\n```"},
+		"all kinds": {`{"required":["n","e"],"properties":{"n":{"type":"number","default":1.50,"description":"Count"},"e":{"enum":["a",1]},"t":{"type":["string","null"]},"s":{}}}`,
+			"uv run --script scripts/s/s.py --n <N> --e <a|1> [--t <t>] [--s <s>]\n```\n\n**Arguments:**\n- `--n` (required) (number) [default: 1.5] - Count\n- `--e` (required) One of: a, 1\n- `--t` (optional) (['string', 'null'])\n- `--s` (optional)"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := script{name: "s", description: "d", file: "s.py"}
+			if tc.params != "" {
+				s.params, _ = pytext.Parse([]byte(tc.params))
+			}
+			if got, want := s.usage(), "## Local Script: s\n**Description:** d\n\n**Usage:**\n```bash\n"+tc.want; got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+// A server is what the registry says, with the agent's config on top.
+func TestServers(t *testing.T) {
+	doc, diags := source.Parse("agents/a/agent.json", []byte(`{"name":"a","description":"b"}`))
+	if doc == nil {
+		t.Fatal(diags)
+	}
+	a := newAdaptation(doc, ProfileDefault, source.Host{Connections: map[string]bool{"own": true, "cmd": true}, Files: []source.File{
+		{Name: "agents/a/agent.mcp.json", Text: `{"mcpServers":{"s":{"ref":"store","config":{"X-B":"2","X-C":3}},"o":{"ref":"orchestrator"},"w":{"ref":"own"},"cmd":{"command":"x"},"u":{"type":"sse","url":"http://h/mcp"}}}`},
+		{Name: "mcp-servers/store/mcp-server.json", Text: `{"id":"store","name":"Store","description":"Keeps","url":"http://h/s","default_config":{"X-A":"${runtime.run_id}","X-B":"1"}}`},
+		{Name: "mcp-servers/orchestrator/mcp-server.json", Text: `{"id":"orchestrator","name":"O","url":"${runner.orchestrator_mcp_url}","config_schema":{"X-Agent-Session-Id":{"required":true}}}`},
+	}})
+	g := a.agent(doc.Root)
+	var got []string
+	for _, s := range g.servers {
+		line := fmt.Sprintf("%s %s %s orchestrator=%v configured=%v", s.name, s.title, s.url, s.orchestrator, s.configured)
+		for _, h := range s.headers {
+			line += " " + h.name + "=" + h.value
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"s Store http://h/s orchestrator=false configured=false X-A=${runtime.run_id} X-B=2 X-C=3",
+		"o O ${runner.orchestrator_mcp_url} orchestrator=true configured=false",
+		"w   orchestrator=false configured=true", "cmd   orchestrator=false configured=true", "u  http://h/mcp orchestrator=false configured=false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s\n%v", diff, a.diags)
+	}
+	f := a.plan(g)
+	var conns []string
+	for _, c := range f.Connections {
+		conns = append(conns, c.ID+" "+c.URL)
+	}
+	if diff := cmp.Diff([]string{"s http://h/s", "w ", "cmd ", "u http://h/mcp"}, conns); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func names(files []source.File) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, f.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func agentsFS(extra map[string]string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"agents/a/agent.json":             `{"name":"a","capabilities":["c","no","../x"],"hooks":{"on_run_start":{"agent_name":"b"}},"script":"s"}`,
+		"agents/a/agent.system-prompt.md": "p", "agents/a/README.md": "not wanted", "agents/a/notes/x.json": "{}",
+		"agents/b/agent.json": `{"name":"b","capabilities":["d"]}`, "agents/b/.disabled": "",
+		"agents/z/agent.json":                      `{"name":"z"}`,
+		"capabilities/c/capability.json":           `{"name":"c","script":"t"}`,
+		"capabilities/c/capability.mcp.json":       `{"mcpServers":{"m":{"ref":"m"}}}`,
+		"capabilities/d/capability.json":           `broken`,
+		"mcp-servers/m/mcp-server.json":            `{"url":"http://h"}`,
+		"mcp-servers/orchestrator/mcp-server.json": `{"url":"${runner.orchestrator_mcp_url}"}`,
+		"scripts/s/script.json":                    `{}`, "scripts/t/script.json": `{}`, "scripts/t/t.py": "not wanted",
+	} {
+		out[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	for name, text := range extra {
+		out[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return out
+}
+
+func TestCollect(t *testing.T) {
+	closure := []string{"agents/a/agent.system-prompt.md", "agents/b/.disabled", "agents/b/agent.json", "capabilities/c/capability.json",
+		"capabilities/c/capability.mcp.json", "capabilities/d/capability.json", "mcp-servers/m/mcp-server.json", "scripts/s/script.json", "scripts/t/script.json"}
+	text, files, err := Collect(agentsFS(nil), "agents/a/agent.json")
+	if err != nil || !strings.HasPrefix(string(text), `{"name":"a"`) {
+		t.Fatal(string(text), err)
+	}
+	if diff := cmp.Diff(closure, names(files)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	_, files, err = Collect(agentsFS(map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"ref":"orchestrator"}}}`}), "agents/a/agent.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append([]string{"agents/a/agent.mcp.json", "agents/z/agent.json", "mcp-servers/orchestrator/mcp-server.json"}, closure...)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, names(files)); diff != "" {
+		t.Errorf("with the orchestrator (-want +got):\n%s", diff)
+	}
+}
+
+// An agent outside agents/ finds registries beside it and within it.
+func TestCollectElsewhere(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for _, name := range []string{"x/agent.json", "capabilities/c/capability.json", "x/capabilities/d/capability.json"} {
+		fsys[name] = &fstest.MapFile{Data: []byte(`{"capabilities":["c","d"]}`)}
+	}
+	_, files, err := Collect(fsys, "x/agent.json")
+	if diff := cmp.Diff([]string{"capabilities/c/capability.json", "x/capabilities/d/capability.json"}, names(files)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	sub, err := fs.Sub(fsys, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, files, err = Collect(sub, "agent.json"); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", names(files), err)
+	}
+}
+
+func TestCollectBounds(t *testing.T) {
+	many := map[string]string{"agents/a/agent.mcp.json": `{"mcpServers":{"x":{"url":"${runner.orchestrator_mcp_url}"}}}`}
+	for i := range MaxFiles {
+		many[fmt.Sprintf("agents/n%03d/agent.json", i)] = `{}`
+	}
+	large := map[string]string{"agents/a/agent.mcp.json": many["agents/a/agent.mcp.json"]}
+	for i := range 6 {
+		large[fmt.Sprintf("agents/n%d/agent.system-prompt.md", i)] = strings.Repeat("x", MaxFileBytes)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "agents", "a", "agent.mcp.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "agents", "a", "agent.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		fsys fs.FS
+		want string
+	}{
+		"too many":     {agentsFS(many), "more than 500 files"},
+		"too much":     {agentsFS(large), "more than 4194304 bytes"},
+		"too long":     {agentsFS(map[string]string{"capabilities/c/capability.text.md": strings.Repeat("x", MaxFileBytes+1)}), "read capabilities/c/capability.text.md: it has more than 1048576 bytes"},
+		"no file":      {os.DirFS(dir), "read agents/a/agent.mcp.json: it is no file"},
+		"no main file": {fstest.MapFS{}, "read agents/a/agent.json: file does not exist"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := Collect(tc.fsys, "agents/a/agent.json"); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// Links may not lead out of the folder.
+func TestCollectFollowsNoLinkOutside(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"secret.md": "secret", "root/agents/a/agent.json": "{}", "root/agents/b/agent.system-prompt.md": "inside"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(dir, "root", "agents", "a", "agent.system-prompt.md")
+	root, err := os.OpenRoot(filepath.Join(dir, "root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for target, want := range map[string]string{"../../../secret.md": "escapes", filepath.Join(dir, "secret.md"): "escapes", "../b/agent.system-prompt.md": ""} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Skip(err)
+		}
+		_, files, err := Collect(root.FS(), "agents/a/agent.json")
+		if got := fmt.Sprint(err); want != "" && !strings.Contains(got, want) || want == "" && (err != nil || len(files) != 1 || files[0].Text != "inside") {
+			t.Errorf("link to %s: %v, %v", target, names(files), err)
+		}
+		if err := os.Remove(link); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever a folder's files say, what is collected is bounded and what is asked for is inside.
+func FuzzCollect(f *testing.F) {
+	f.Add(`{"capabilities":["c"],"hooks":{"on_run_start":{"agent_name":"b"}}}`, `{"mcpServers":{"x":{"ref":"orchestrator"}}}`)
+	f.Add(`{"script":"../x","capabilities":[1,null,"/"]}`, `{"mcpServers":[]}`)
+	f.Add(`{"hooks":[],"mcp_servers":{"a":null,"b":{"ref":{}}}}`, `]`)
+	f.Fuzz(func(t *testing.T, agent, mcp string) {
+		_, files, err := Collect(agentsFS(map[string]string{"agents/a/agent.json": agent, "agents/a/agent.mcp.json": mcp}), "agents/a/agent.json")
+		if err != nil && len(agent) <= MaxFileBytes && len(mcp) <= MaxFileBytes {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if !fs.ValidPath(file.Name) || slices.Contains([]string{"agents/a/README.md", "scripts/t/t.py"}, file.Name) {
+				t.Fatal(file.Name)
+			}
+		}
+	})
+}

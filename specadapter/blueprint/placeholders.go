@@ -1,0 +1,104 @@
+package blueprint
+
+import (
+	"strings"
+
+	"weft/specadapter/inputs"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// kept are the kinds that the framework replaces and a run does not, and why.
+var kept = map[string]string{
+	"env":     "a file may not read the worker's environment",
+	"runtime": "a run's ids are not put into texts yet",
+	"runner":  "there is no runner",
+}
+
+// placeholders reports those that stay as they are written, each name once.
+func (g *agent) placeholders() {
+	l := linter{agent: g, told: map[string]bool{}, declared: g.declared()}
+	if file, ok := g.a.beside(filePrompt); ok {
+		l.text(file, g.a.files[file])
+	}
+	for _, key := range []string{"system_prompt", "output_schema"} {
+		if v := g.value.Get(key); v != nil {
+			l.value(v)
+		}
+	}
+}
+
+// linter looks at the placeholders of one agent.
+type linter struct {
+	agent    *agent
+	told     map[string]bool
+	declared func(name string) bool
+	reported int
+}
+
+// text looks at a file.
+func (l *linter) text(file, text string) {
+	at, line, begin := 0, 1, 0
+	for _, m := range inputs.Placeholder.FindAllStringSubmatchIndex(text, -1) {
+		line += strings.Count(text[at:m[0]], "\n")
+		if i := strings.LastIndexByte(text[at:m[0]], '\n'); i >= 0 {
+			begin = at + i + 1
+		}
+		at = m[0]
+		l.placeholder(file, source.Pos{Line: line, Col: at - begin + 1}, text[m[2]:m[3]])
+	}
+}
+
+// value looks at the texts in a value.
+func (l *linter) value(v *source.Value) {
+	if v.Kind == source.String {
+		for _, m := range inputs.Placeholder.FindAllStringSubmatch(v.Text, -1) {
+			l.placeholder(l.agent.file, v.Pos, m[1])
+		}
+	}
+	for _, item := range v.Items {
+		l.value(item)
+	}
+	for _, m := range v.Members {
+		l.value(m.Value)
+	}
+}
+
+func (l *linter) placeholder(file string, at source.Pos, name string) {
+	kind, key, ok := strings.Cut(name, ".")
+	if !ok || l.told[name] || l.reported > maxUnknown {
+		return
+	}
+	l.told[name] = true
+	why := kept[kind]
+	help := "give the value as a parameter: ${params.NAME}"
+	if kind == "params" && !l.declared(key) {
+		why, help = "no run can have such a parameter", "declare it in parameters_schema, or correct the name"
+	}
+	if why == "" {
+		return
+	}
+	if l.reported++; l.reported > maxUnknown {
+		l.agent.a.warnf(file, at, CodePlaceholder, "mend those above first", "more placeholders follow that stay as they are written")
+	} else {
+		l.agent.a.warnf(file, at, CodePlaceholder, help, "%s stays as it is written: %s", source.Quote("${"+name+"}"), why)
+	}
+}
+
+// declared says which parameters a run can have.
+func (g *agent) declared() func(name string) bool {
+	known := map[string]bool{"prompt": g.mode == plan.InputsMerged}
+	if len(g.params) == 0 || string(g.params) == "{}" {
+		return func(name string) bool { return name == "prompt" }
+	}
+	rules := g.value.Get("parameters_schema")
+	if extra := rules.Get("additionalProperties"); extra == nil || extra.Kind != source.Bool || extra.True {
+		return func(string) bool { return true }
+	}
+	if p := rules.Get("properties"); p != nil {
+		for _, m := range p.Members {
+			known[m.Key] = true
+		}
+	}
+	return func(name string) bool { return known[name] }
+}

@@ -1,0 +1,205 @@
+// Package inputs checks the parameters of a run and makes the text of them that a flow is
+// given.
+//
+// The starter uses it before a start and the worker where it compiles a document, so that
+// wrong parameters cost nothing. It is pure: no disk, no environment, no clock but the bound
+// of a check. Texts and errors are those of the blueprint dialect's framework, byte for byte.
+//
+// Start at [Read], then [Start].
+package inputs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weft/specadapter/schema"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+	"weft/workflows/plan/pytext"
+)
+
+// MaxBytes is the most that parameters may have, and the text that is made of them.
+const MaxBytes = 1 << 20
+
+// prompt is the parameter that every agent without a schema of its own has.
+const prompt = "prompt"
+
+// Params are the parameters of one run, in the order in which they were given.
+type Params struct{ object *pytext.Value }
+
+// JSON is the parameters as one compact JSON object.
+func (p *Params) JSON() json.RawMessage { return json.RawMessage(p.object.JSON()) }
+
+// Codes of the diagnostics that Read makes beside those of the parser.
+const (
+	CodeNoObject = "params-object"
+	CodeNumber   = "number-range"
+)
+
+// Read reads parameters: one JSON object, or YAML where the name says so. The name stands in
+// messages. The parameters are nil if and only if a diagnostic is an error.
+func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
+	fail := func(at source.Pos, code, help, format string, args ...any) (*Params, []source.Diagnostic) {
+		return nil, []source.Diagnostic{{File: name, Line: at.Line, Col: at.Col, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}}
+	}
+	if len(raw) > MaxBytes {
+		return fail(source.Pos{}, source.CodeTooLarge, "pass large texts by the name of a file or document", "the parameters have %d bytes, at most %d are taken", len(raw), MaxBytes)
+	}
+	doc, diags := source.Parse(name, raw)
+	if doc == nil {
+		return nil, diags
+	}
+	if doc.Root.Kind != source.Object {
+		return fail(doc.Root.Pos, CodeNoObject, `write an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
+	}
+	if v := uncountable(doc.Root); v != nil {
+		return fail(v.Pos, CodeNumber, "write a smaller number, or a text", "the number %s is out of range", v.Describe())
+	}
+	text := doc.Root.JSON()
+	if d := schema.Depth(text); d > schema.MaxDepth {
+		return fail(doc.Root.Pos, source.CodeTooLarge, "make them flatter", "the parameters nest %d deep, at most %d are taken", d, schema.MaxDepth)
+	}
+	object, err := pytext.Parse(text)
+	if err != nil {
+		return fail(doc.Root.Pos, source.CodeSyntax, "", "%v", err)
+	}
+	return &Params{object}, diags
+}
+
+// uncountable finds a number that is out of range, or nil.
+func uncountable(v *source.Value) *source.Value {
+	if v.Kind == source.Number && !schema.Countable(v.Text) {
+		return v
+	}
+	for _, item := range v.Items {
+		if bad := uncountable(item); bad != nil {
+			return bad
+		}
+	}
+	for _, m := range v.Members {
+		if bad := uncountable(m.Value); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+// FromText makes parameters of a text: the prompt alone.
+func FromText(text string) *Params {
+	return &Params{&pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
+}
+
+// Given makes parameters of what a run is given: an object, a text, or both, where the text is
+// the prompt.
+func Given(params json.RawMessage, text string) (*Params, error) {
+	if len(params) == 0 || string(params) == "null" {
+		return FromText(text), nil
+	}
+	p, diags := Read("params", params)
+	if p == nil {
+		return nil, fmt.Errorf("%s", diags[0])
+	}
+	if text == "" {
+		return p, nil
+	}
+	for _, m := range p.object.Members {
+		if m.Key == prompt {
+			return nil, fmt.Errorf("the prompt is given twice: as the run's text and as the parameter %q; leave out one of them", prompt)
+		}
+	}
+	set(p.object, prompt, &pytext.Value{Kind: pytext.String, Text: text})
+	return p, nil
+}
+
+// Invalid is the error of parameters that do not match. As JSON it is the error body that
+// the framework's clients know.
+type Invalid struct {
+	Code      string          `json:"error"`
+	Message   string          `json:"message"`
+	AgentName string          `json:"agent_name"`
+	Errors    []schema.Error  `json:"validation_errors"`
+	Schema    json.RawMessage `json:"parameters_schema"`
+}
+
+// Error lists what is wrong on one line.
+func (e *Invalid) Error() string {
+	var parts []string
+	for _, p := range e.Errors {
+		parts = append(parts, p.Path+": "+p.Message)
+	}
+	return fmt.Sprintf("%s (%s): %s", e.Message, source.Quote(e.AgentName), strings.Join(parts, "; "))
+}
+
+// Check validates parameters against what a flow declares. Its error is an [*Invalid], or
+// ctx's.
+func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
+	rules := Schema(in)
+	errs, err := schema.Check(ctx, rules, p.JSON(), schema.Options{Documented: in.Style == plan.StyleDocumented})
+	if err != nil || len(errs) == 0 {
+		return err
+	}
+	return &Invalid{Code: "parameter_validation_failed", Message: "Parameters do not match agent's parameters_schema",
+		AgentName: flow, Errors: errs, Schema: rules}
+}
+
+// implicit is the schema of an agent that has none.
+const implicit = `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},"additionalProperties":false}`
+
+// Schema is the schema that parameters must match: the author's, completed by the prompt
+// where the mode says so. The schema {} counts as none.
+func Schema(in *plan.Inputs) json.RawMessage {
+	own, err := pytext.Parse(in.Schema)
+	none := err != nil || !own.Truthy()
+	switch {
+	case none && in.Mode == plan.InputsProcedural:
+		return json.RawMessage(`{"type":"object"}`)
+	case none:
+		return json.RawMessage(implicit)
+	case in.Mode != plan.InputsMerged:
+		return in.Schema
+	}
+	return json.RawMessage(merged(own).JSON())
+}
+
+// merged adds the prompt to an author's schema. What the author says of it stays.
+func merged(own *pytext.Value) *pytext.Value {
+	text := func(s string) *pytext.Value { return &pytext.Value{Kind: pytext.String, Text: s} }
+	out := &pytext.Value{Kind: pytext.Object, Members: append([]pytext.Member{}, own.Members...)}
+	if t := out.Get("type"); t == nil || t.Kind != pytext.String || t.Text != "object" {
+		set(out, "type", text("object"))
+	}
+	properties := &pytext.Value{Kind: pytext.Object}
+	if p := own.Get("properties"); p != nil {
+		properties.Members = append([]pytext.Member{}, p.Members...)
+	}
+	if properties.Get(prompt) == nil {
+		set(properties, prompt, &pytext.Value{Kind: pytext.Object, Members: []pytext.Member{
+			{Key: "type", Value: text("string")}, {Key: "minLength", Value: &pytext.Value{Kind: pytext.Number, Text: "1"}}}})
+	}
+	set(out, "properties", properties)
+	required := &pytext.Value{Kind: pytext.Array}
+	if r := own.Get("required"); r != nil {
+		required.Items = append([]*pytext.Value{}, r.Items...)
+	}
+	for _, name := range required.Items {
+		if name.Text == prompt {
+			return out
+		}
+	}
+	required.Items = append(required.Items, text(prompt))
+	set(out, "required", required)
+	return out
+}
+
+// set replaces a member or appends it.
+func set(v *pytext.Value, key string, to *pytext.Value) {
+	for i := range v.Members {
+		if v.Members[i].Key == key {
+			v.Members[i].Value = to
+			return
+		}
+	}
+	v.Members = append(v.Members, pytext.Member{Key: key, Value: to})
+}

@@ -1,0 +1,218 @@
+package inputs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/workflows/plan"
+)
+
+func TestRead(t *testing.T) {
+	tests := map[string]struct{ name, raw, want string }{
+		"an object":               {"p.json", `{"b": 1, "a": "x"}`, ""},
+		"YAML":                    {"p.yaml", "b: 1\na: x\n", ""},
+		"a list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, want an object [params-object]`},
+		"a text":                  {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", want an object [params-object]`},
+		"no JSON":                 {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
+		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: the key "a" is already at line 1 [duplicate-key]`},
+		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
+		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 is out of range [number-range]`},
+		"a number with no end":    {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
+		"nesting without an end":  {"p.json", `{"a": ` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `p.json:1:1: error: the parameters nest 71 deep, at most 64 are taken [too-large]`},
+		"too much":                {"p.json", `{"a": "` + strings.Repeat("x", MaxBytes) + `"}`, `p.json: error: the parameters have 1048585 bytes, at most 1048576 are taken [too-large]`},
+		"half a character":        {"p.json", `{"a": "\ud800"}`, `p.json:1:8: error: the escape \ud800 stands for half a character [invalid-utf8]`},
+		"bytes that are no UTF-8": {"p.json", "{\"a\": \"\xff\"}", `p.json:1:8: error: byte 0xff is not valid UTF-8 [invalid-utf8]`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, diags := Read(tc.name, []byte(tc.raw))
+			if tc.want == "" {
+				if p == nil || fmt.Sprint(len(diags)) != "0" {
+					t.Errorf("got %v", diags)
+				}
+				return
+			}
+			if p != nil || len(diags) != 1 || !strings.HasPrefix(diags[0].String(), tc.want) {
+				t.Errorf("got %v\nwant %s", diags, tc.want)
+			}
+		})
+	}
+}
+
+const report = `{"type":"object","required":["topic"],"properties":{"topic":{"type":"string"},"tags":{"type":"array","items":{"enum":["a","b"]}}},"additionalProperties":false}`
+
+func TestCheck(t *testing.T) {
+	tests := map[string]struct {
+		in     plan.Inputs
+		params string
+		want   string
+	}{
+		"merged, right":              {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"prompt":"p","topic":"t"}`, ""},
+		"merged, without a prompt":   {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"topic":"t"}`, `Parameters do not match agent's parameters_schema ("writer"): $: 'prompt' is a required property`},
+		"authoritative, right":       {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t"}`, ""},
+		"authoritative, with prompt": {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(report)}, `{"topic":"t","prompt":"p"}`, `("writer"): $: Additional properties are not allowed ('prompt' was unexpected)`},
+		"several, in order":          {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"x":1}`, `: $: 'topic' is a required property; $: 'prompt' is a required property; $.tags.1: 'c' is not one of ['a', 'b']; $: Additional properties are not allowed ('x' was unexpected)`},
+		"documented":                 {plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"prompt":"p"}`, `: $.topic: 'topic' is a required property; $.tags[1]: 'c' is not one of ['a', 'b']`},
+		"no schema":                  {plan.Inputs{Mode: plan.InputsMerged}, `{"prompt":""}`, `: $.prompt: '' should be non-empty`},
+		"a schema that is null":      {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`null`)}, `{}`, `: $: 'prompt' is a required property`},
+		"a hostile schema":           {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"allOf":[{"$ref":"file:///etc/passwd"}]}`)}, `{"prompt":"p"}`, `leaves the document`},
+		"a program without a schema": {plan.Inputs{Mode: plan.InputsProcedural}, `{}`, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := Check(t.Context(), "writer", &tc.in, params(t, tc.params))
+			if got := fmt.Sprint(err); !strings.Contains(got, tc.want) || (tc.want == "") != (err == nil) {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// The error is the body that clients of the framework know, member by member.
+func TestErrorBody(t *testing.T) {
+	err := Check(t.Context(), "writer", &plan.Inputs{Mode: plan.InputsMerged}, params(t, `{"prompt":7}`))
+	raw, marshalErr := json.Marshal(err)
+	if marshalErr != nil {
+		t.Fatal(marshalErr)
+	}
+	want := `{"error":"parameter_validation_failed","message":"Parameters do not match agent's parameters_schema","agent_name":"writer",` +
+		`"validation_errors":[{"path":"$.prompt","message":"7 is not of type 'string'","schema_path":"properties/prompt/type"}],"parameters_schema":` + implicit + `}`
+	if string(raw) != want {
+		t.Errorf("got  %s\nwant %s", raw, want)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	tests := map[string]struct{ in, want string }{
+		"prompt goes to the end": {`{"type":"object","required":["t"],"properties":{"t":{}},"additionalProperties":false}`,
+			`{"type": "object", "required": ["t", "prompt"], "properties": {"t": {}, "prompt": {"type": "string", "minLength": 1}}, "additionalProperties": false}`},
+		"what is missing is made":       {`{"title":"x"}`, `{"title": "x", "type": "object", "properties": {"prompt": {"type": "string", "minLength": 1}}, "required": ["prompt"]}`},
+		"the author's own prompt stays": {`{"type":["object"],"properties":{"prompt":{"type":"integer"}},"required":["prompt"]}`, `{"type": "object", "properties": {"prompt": {"type": "integer"}}, "required": ["prompt"]}`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := string(Schema(&plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(tc.in)})); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestText(t *testing.T) {
+	const all = `{"notes":"a\nb\n","prompt":"Do it.","n":1.50,"on":true,"none":null,"list":["ü",{"k":1e3}],"e":""}`
+	block := "notes:\n  a\n  b\n  \n%sn: 1.5\non: True\nnone: null\nlist: [\"\\u00fc\", {\"k\": 1000.0}]\ne: \n</inputs>"
+	some := json.RawMessage(report)
+	tests := map[string]struct {
+		in           plan.Inputs
+		params, want string
+	}{
+		"merged":                           {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "") + "\n\nDo it."},
+		"authoritative":                    {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, all, "<inputs>\n" + fmt.Sprintf(block, "prompt: Do it.\n")},
+		"merged, the prompt alone":         {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":"a\nb"}`, "a\nb"},
+		"authoritative, the empty schema":  {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`{}`)}, `{"prompt":"p"}`, "<inputs>\nprompt: p\n</inputs>"},
+		"authoritative, no schema":         {plan.Inputs{Mode: plan.InputsAuthoritative}, `{"prompt":"p"}`, "p"},
+		"authoritative, nothing":           {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: some}, `{}`, "<inputs>\n</inputs>"},
+		"a prompt that is a number by law": {plan.Inputs{Mode: plan.InputsMerged, Schema: some}, `{"prompt":3}`, "3"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := Text(&tc.in, params(t, tc.params))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFromText(t *testing.T) {
+	if got := string(FromText("a \"b\"\n").JSON()); got != `{"prompt": "a \"b\"\n"}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// flow is an agent with placeholders.
+func flow(prompt, schema string) *plan.Flow {
+	agent := &plan.Agent{Prompt: prompt, System: "x"}
+	if schema != "" {
+		agent.Output = &plan.Output{Schema: json.RawMessage(schema), Repairs: 1}
+	}
+	return &plan.Flow{Name: "writer", Nodes: []plan.Node{{ID: "writer", Agent: agent}, {ID: "other"}},
+		Inputs: &plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{}`), Placeholders: true}}
+}
+
+func TestStart(t *testing.T) {
+	f := flow("About ${params.prompt} for ${scope.who}, ${env.HOME}, ${runtime.run_id}.", `{"description":"${params.prompt}","properties":{"${params.prompt}":{"type":"string"}}}`)
+	before, _ := json.Marshal(f)
+	out, text, err := Start(t.Context(), f, Values{Params: FromText(`"${scope.who}"`), Scope: params(t, `{"who":["x",null]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := out.Nodes[0].Agent
+	if text != `"${scope.who}"` {
+		t.Errorf("text is %q", text)
+	}
+	if want := `About "${scope.who}" for ['x', None], ${env.HOME}, ${runtime.run_id}.`; agent.Prompt != want || !strings.HasPrefix(agent.System, want+"\n\n## Required Output Format") {
+		t.Errorf("prompt is %q, system %q", agent.Prompt, agent.System)
+	}
+	if got, want := string(agent.Output.Schema), `{"description":"\"${scope.who}\"","properties":{"${params.prompt}":{"type":"string"}}}`; got != want {
+		t.Errorf("schema is %s, want %s", got, want)
+	}
+	if after, _ := json.Marshal(f); string(after) != string(before) {
+		t.Error("the flow itself was changed")
+	}
+	f.Inputs.Placeholders = false
+	if same, _, err := Start(t.Context(), f, Values{Params: FromText("x")}); same != f || err != nil {
+		t.Errorf("without placeholders it is another flow, %v", err)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	long := FromText(strings.Repeat("x", 600_000))
+	tests := map[string]struct {
+		flow   *plan.Flow
+		params *Params
+		want   string
+	}{
+		"wrong parameters":                    {flow("x", ""), FromText(""), "'' should be non-empty"},
+		"a prompt that grows":                 {flow("${params.prompt}${params.prompt}", ""), long, "the system prompt has 1200000 bytes or more"},
+		"a prompt that grows beyond memory":   {flow(strings.Repeat("${params.prompt}", 60_000), ""), long, "the system prompt has"},
+		"a schema that grows":                 {flow("x", `{"a":"${params.prompt}","b":"${params.prompt}"}`), long, "bytes or more"},
+		"a schema that is wrong then":         {flow("x", `{"pattern":"${params.prompt}"}`), FromText("("), `the output schema is wrong: "pattern"`},
+		"parameters that are too long a text": {flow("x", ""), FromText(strings.Repeat("x", MaxBytes+1)), "the text of the parameters has 1048577 bytes"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := Start(t.Context(), tc.flow, Values{Params: tc.params}); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %.200v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzStart(f *testing.F) {
+	for _, s := range []string{`{"prompt":"x"}`, `{"prompt":"${params.prompt}","a":[1,{"b":null}]}`, `{"a":"\n"}`, `{"prompt":1e5}`, `[]`, `{"prompt":"x","prompt":1}`} {
+		f.Add([]byte(s), `{"properties":{"a":{"type":"string"}},"description":"${params.a}"}`, "${params.prompt} ${params.a}")
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, schema, prompt string) {
+		p, diags := Read("p.json", raw)
+		if (p == nil) == (len(diags) == 0) {
+			t.Fatalf("%v with %v", p, diags)
+		}
+		if p == nil {
+			return
+		}
+		in := flow(prompt, "")
+		in.Inputs.Schema = json.RawMessage(schema)
+		out, text, err := Start(t.Context(), in, Values{Params: p})
+		if err == nil && (out == nil || len(text) > MaxBytes) || err != nil && err.Error() == "" {
+			t.Fatalf("%v, %q, %v", out, text, err)
+		}
+	})
+}

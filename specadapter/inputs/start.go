@@ -1,0 +1,108 @@
+package inputs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"weft/specadapter/source"
+	"weft/specadapter/structured"
+	"weft/workflows/plan"
+	"weft/workflows/plan/pytext"
+)
+
+// Start makes of a flow that declares inputs what a run with these values begins with: the
+// flow with its placeholders replaced, and the text that it is given. The flow itself is not
+// changed.
+//
+// Everything that can be wrong is looked at: its error is an [*Invalid], or says what to mend,
+// or is ctx's.
+func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
+	if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
+		return nil, "", err
+	}
+	text, err := Text(f.Inputs, v.Params)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(text) > MaxBytes {
+		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, at most %d are taken; shorten the largest", len(text), MaxBytes)
+	}
+	if !f.Inputs.Placeholders {
+		return f, text, nil
+	}
+	out, err := v.flow(f)
+	return out, text, err
+}
+
+// flow replaces the placeholders of the flow's texts and schemas.
+func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
+	out := *f
+	out.Nodes = append([]plan.Node{}, f.Nodes...)
+	size := 0
+	for i := range out.Nodes {
+		if out.Nodes[i].Agent == nil {
+			continue
+		}
+		agent := *out.Nodes[i].Agent
+		var schema json.RawMessage
+		if agent.Output != nil {
+			output := *agent.Output
+			replaced, err := v.schema(output.Schema)
+			if err != nil {
+				return nil, err
+			}
+			output.Schema, schema = replaced, replaced
+			agent.Output = &output
+		}
+		if err := v.fits(agent.Prompt); err != nil {
+			return nil, err
+		}
+		agent.Prompt = v.Text(agent.Prompt)
+		agent.System = structured.Enrich(agent.Prompt, schema)
+		size += len(agent.System)
+		out.Nodes[i].Agent = &agent
+	}
+	if size > MaxBytes {
+		return nil, tooLong(size)
+	}
+	return &out, nil
+}
+
+// fits refuses a text that placeholders would make too long, before they do.
+func (v *Values) fits(text string) error {
+	size := len(text)
+	for _, m := range Placeholder.FindAllString(text, -1) {
+		size += len(v.Text(m)) - len(m)
+		if size > MaxBytes {
+			return tooLong(size)
+		}
+	}
+	return nil
+}
+
+func tooLong(size int) error {
+	return fmt.Errorf("with its placeholders replaced the system prompt has %d bytes or more, at most %d are taken; shorten the parameters", size, MaxBytes)
+}
+
+// schema replaces the placeholders of an output schema.
+func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 {
+		return raw, nil
+	}
+	if err := v.fits(string(raw)); err != nil {
+		return nil, err
+	}
+	rules, err := pytext.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read the output schema: %w", err)
+	}
+	doc, _ := source.Parse("schema.json", []byte(v.Value(rules).JSON()))
+	if doc == nil {
+		return nil, fmt.Errorf("with its placeholders replaced the output schema is no JSON")
+	}
+	if problems := source.CheckSchema(doc.Root); len(problems) > 0 {
+		return nil, fmt.Errorf("with its placeholders replaced the output schema is wrong: %s; %s", problems[0].Text, problems[0].Help)
+	}
+	return doc.Root.JSON(), nil
+}

@@ -1,0 +1,58 @@
+package inputs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weft/workflows/plan"
+	"weft/workflows/plan/pytext"
+)
+
+// Text makes the text of parameters that the flow is given. It fails where a prompt is
+// needed and missing, in the framework's words.
+func Text(in *plan.Inputs, p *Params) (string, error) {
+	custom := len(in.Schema) > 0 && string(in.Schema) != "null"
+	said := p.object.Get(prompt)
+	if in.Mode == plan.InputsAuthoritative {
+		if custom {
+			return block(p.object.Members), nil
+		}
+		if said == nil {
+			return "", errors.New("Missing required 'prompt' in parameters for autonomous agent without custom schema")
+		}
+		return said.Str(), nil
+	}
+	if said == nil {
+		return "", errors.New("Missing required 'prompt' in parameters for autonomous agent")
+	}
+	var others []pytext.Member
+	for _, m := range p.object.Members {
+		if m.Key != prompt {
+			others = append(others, m)
+		}
+	}
+	if len(others) == 0 {
+		return said.Str(), nil
+	}
+	return block(others) + "\n\n" + said.Str(), nil
+}
+
+// block writes parameters line by line between <inputs> and </inputs>. Values are not
+// escaped; the framework does not.
+func block(members []pytext.Member) string {
+	var b strings.Builder
+	b.WriteString("<inputs>\n")
+	for _, m := range members {
+		switch v := m.Value; {
+		case v.Kind == pytext.String && strings.Contains(v.Text, "\n"):
+			fmt.Fprintf(&b, "%s:\n  %s\n", m.Key, strings.ReplaceAll(v.Text, "\n", "\n  "))
+		case v.Kind == pytext.Array, v.Kind == pytext.Object, v.Kind == pytext.Null:
+			fmt.Fprintf(&b, "%s: %s\n", m.Key, v.JSON())
+		default:
+			fmt.Fprintf(&b, "%s: %s\n", m.Key, v.Str())
+		}
+	}
+	b.WriteString("</inputs>")
+	return b.String()
+}

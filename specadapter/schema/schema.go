@@ -1,0 +1,261 @@
+// Package schema checks values against JSON Schemas that authors bring, and words what is
+// wrong as Python's validator does, which the blueprint dialect's framework uses.
+//
+// A schema and a value are untrusted: size, depth, steps and time are bounded, and nothing
+// outside the schema is ever loaded. It knows no dialect, and neither Temporal nor the disk.
+//
+// Start at [Check].
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"weft/workflows/plan/pytext"
+)
+
+// Bounds on what is checked: the validator's cost grows steeply with depth.
+const (
+	// MaxDepth is how deep a value may nest.
+	MaxDepth = 64
+	// MaxBytes is the most that a schema may have.
+	MaxBytes = 256 << 10
+	// MaxErrors bounds what is reported: one mends the first ones first.
+	MaxErrors = 100
+	// Time is how long a check may take.
+	Time = 3 * time.Second
+	// maxFrames bounds how deep the validator can recurse: one frame of some 6 KiB for
+	// each schema and level of the value. A goroutine whose stack goes beyond 512 MiB
+	// ends the whole process, and nothing can recover it.
+	maxFrames = 32 << 10
+	// maxVisits bounds how many schemas are tried altogether.
+	maxVisits = 500_000
+)
+
+// Error says what is wrong at one place of a value.
+type Error struct {
+	// Path is like $.items.0.title; $ is the whole value.
+	Path    string `json:"path"`
+	Message string `json:"message"`
+	// SchemaPath is the rule's place, like properties/items/items/required.
+	SchemaPath string `json:"schema_path"`
+}
+
+// Options say how to check. The zero value checks no formats and takes [Time] at most.
+type Options struct {
+	// Formats makes "format" a rule; Python's validator takes it as a remark.
+	Formats bool
+	// Documented names places as the dialect's documentation does: $.items[0].title and
+	// items.items.required, and the path of a property that is missing ends in its name.
+	Documented bool
+	// Limit is how long it may take; 0 is [Time].
+	Limit time.Duration
+}
+
+// Check validates a value against a schema, draft 7 unless it says otherwise. Errors are in
+// the order in which the schema's rules are written. What cannot be checked is an error at $.
+// The second result is ctx's error: what was cut short says nothing about the value.
+func Check(ctx context.Context, schema, value json.RawMessage, o Options) ([]Error, error) {
+	if o.Limit == 0 {
+		o.Limit = Time
+	}
+	within, cancel := context.WithTimeout(ctx, o.Limit)
+	defer cancel()
+	done := make(chan []Error, 1)
+	go func() { done <- validate(within, schema, value, o) }()
+	select {
+	case errs := <-done:
+		return errs, ctx.Err()
+	case <-within.Done():
+		return wrong("the schema could not be checked within %s; make it simpler", o.Limit), ctx.Err()
+	}
+}
+
+func wrong(format string, args ...any) []Error {
+	return []Error{{Path: "$", Message: fmt.Sprintf(format, args...)}}
+}
+
+// Usable says why values cannot be checked against a schema at all; nil if they can.
+func Usable(schema json.RawMessage) error {
+	_, _, err := prepare(schema, true, &budget{ctx: context.Background(), left: maxVisits})
+	return err
+}
+
+// prepare reads and compiles a schema.
+func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Value, compiled *jsonschema.Schema, err error) {
+	defer func() {
+		// A schema that the library cannot handle is its author's problem, not the host's.
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	if len(schema) > MaxBytes {
+		return nil, nil, fmt.Errorf("it has %d bytes, at most %d are used", len(schema), MaxBytes)
+	}
+	if rules, err = pytext.Parse(schema); err != nil {
+		return nil, nil, err
+	}
+	if literal := strange(rules); literal != "" {
+		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
+	}
+	// The author's own text says whether it is a schema; what checks values is rewritten.
+	if _, err = compile(schema, b); err != nil {
+		return nil, nil, err
+	}
+	compiled, err = compile(json.RawMessage(rewritten(rules, formats, false).JSON()), b)
+	return rules, compiled, err
+}
+
+// validate checks until ctx ends.
+func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out []Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			out = wrong("the schema cannot be used: %v", r)
+		}
+	}()
+	depth := Depth(raw)
+	if depth > MaxDepth {
+		return wrong("the value nests %d deep, at most %d are checked", depth, MaxDepth)
+	}
+	if n := bytes.Count(schema, []byte("{")); len(schema) <= MaxBytes && n*(depth+1) > maxFrames {
+		return wrong("a schema of %d parts and a value that nests %d deep are too much to check; make either flatter", n, depth)
+	}
+	rules, compiled, err := prepare(schema, o.Formats, &budget{ctx: ctx, left: maxVisits})
+	if err != nil {
+		return wrong("the schema cannot be used: %v", err)
+	}
+	value, err := pytext.Parse(raw)
+	if err != nil {
+		return wrong("%v", err)
+	}
+	if literal := strange(value); literal != "" {
+		return wrong("the number %s is out of range", short(literal))
+	}
+	err = compiled.Validate(plain(value))
+	var invalid *jsonschema.ValidationError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &invalid):
+		return (&phraser{ctx: ctx, index: index{}, rules: rules, value: value, documented: o.Documented}).all(invalid)
+	}
+	return wrong("%v", err)
+}
+
+// schemaURL is where a schema is while it is compiled. Nothing is read from there.
+const schemaURL = "mem:///schema.json"
+
+func compile(schema json.RawMessage, b *budget) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.Draft, c.AssertFormat = jsonschema.Draft7, true
+	c.RegisterExtension("budget", nil, b)
+	c.RegisterExtension("type", nil, typeRule{})
+	c.LoadURL = func(u string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("the reference %q leaves the document", u)
+	}
+	if err := c.AddResource(schemaURL, bytes.NewReader(schema)); err != nil {
+		return nil, err
+	}
+	return c.Compile(schemaURL)
+}
+
+// plain is a value as the validator wants it.
+func plain(v *pytext.Value) any {
+	switch v.Kind {
+	case pytext.Bool:
+		return v.True
+	case pytext.Number:
+		return json.Number(v.Text)
+	case pytext.String:
+		return v.Text
+	case pytext.Array:
+		out := make([]any, 0, len(v.Items))
+		for _, item := range v.Items {
+			out = append(out, plain(item))
+		}
+		return out
+	case pytext.Object:
+		out := make(map[string]any, len(v.Members))
+		for _, m := range v.Members {
+			out[m.Key] = plain(m.Value)
+		}
+		return out
+	}
+	return nil
+}
+
+// strange finds a number that exact arithmetic would expand to gigabytes, such as
+// 1e999999999; "" if there is none.
+func strange(v *pytext.Value) string {
+	if v.Kind == pytext.Number && !Countable(v.Text) {
+		return v.Text
+	}
+	for _, item := range v.Items {
+		if s := strange(item); s != "" {
+			return s
+		}
+	}
+	for _, m := range v.Members {
+		if s := strange(m.Value); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// Countable says whether a JSON number is within the range that is computed with: a whole
+// one of at most 400 digits, or what a double holds.
+func Countable(literal string) bool {
+	if len(literal) > 400 {
+		return false
+	}
+	if i := strings.IndexAny(literal, "eE"); i >= 0 {
+		if exp, err := strconv.Atoi(literal[i+1:]); err != nil || exp < -400 || exp > 400 {
+			return false
+		}
+	}
+	if !strings.ContainsAny(literal, ".eE") {
+		return true
+	}
+	_, err := strconv.ParseFloat(literal, 64)
+	return err == nil
+}
+
+// Depth is how deep a JSON value nests; 0 for a scalar.
+func Depth(raw []byte) int {
+	most, now, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}
+
+// maxShown is how many bytes of a value a message repeats.
+const maxShown = 500
+
+func short(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "…"
+}

@@ -1,0 +1,10 @@
+package source
+
+// Traits are what documents of a dialect may have beyond a graph. An adapter that has a
+// method Traits says so; the others have none of them.
+type Traits struct {
+	// Inputs: flows declare inputs by name and type, and runs of them take params.
+	Inputs bool
+	// Components: documents refer to components that stand in other documents.
+	Components bool
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"weft/specadapter/inputs"
+	"weft/workflows/plan"
+)
+
+// held holds what a run is given to the inputs that its flow declares, before anything is
+// started. The run does the same: other clients start runs too.
+func (a *app) held(ctx context.Context, f *plan.Flow, g *given) error {
+	if f.Inputs == nil {
+		return nil
+	}
+	p, err := inputs.Given(g.params, g.text)
+	if err == nil {
+		_, _, err = inputs.Start(ctx, f, inputs.Values{Params: p})
+	}
+	var invalid *inputs.Invalid
+	if errors.As(err, &invalid) {
+		return a.refuse(invalid)
+	}
+	if err != nil {
+		return badInput{err.Error()}
+	}
+	return nil
+}
+
+// refuse tells what is wrong with parameters: for programs as the body that clients of the
+// dialect's framework know.
+func (a *app) refuse(e *inputs.Invalid) error {
+	if a.flags.asJSON() {
+		a.object(e)
+	}
+	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives one, -input the prompt", e.AgentName)}
+	for _, p := range e.Errors {
+		lines = append(lines, "  "+p.Path+": "+p.Message)
+	}
+	return badInput{strings.Join(lines, "\n")}
+}

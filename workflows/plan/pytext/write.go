@@ -1,0 +1,228 @@
+package pytext
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+type number = json.Number
+
+// JSON is json.dumps(v): blanks behind commas and colons, ASCII alone.
+func (v *Value) JSON() string {
+	var b strings.Builder
+	v.dump(&b, -1, 0)
+	return b.String()
+}
+
+// Indented is json.dumps(v, indent=2).
+func (v *Value) Indented() string {
+	var b strings.Builder
+	v.dump(&b, 2, 0)
+	return b.String()
+}
+
+// dump writes JSON; an indent below 0 means one line.
+func (v *Value) dump(b *strings.Builder, indent, level int) {
+	switch v.Kind {
+	case Null:
+		b.WriteString("null")
+	case Bool:
+		b.WriteString(strconv.FormatBool(v.True))
+	case Number:
+		b.WriteString(jsonNumber(v.Text))
+	case String:
+		quoteJSON(b, v.Text)
+	case Array:
+		group(b, '[', ']', len(v.Items), indent, level, math.MaxInt, func(i int) { v.Items[i].dump(b, indent, level+1) })
+	case Object:
+		group(b, '{', '}', len(v.Members), indent, level, math.MaxInt, func(i int) {
+			quoteJSON(b, v.Members[i].Key)
+			b.WriteString(": ")
+			v.Members[i].Value.dump(b, indent, level+1)
+		})
+	}
+}
+
+// group writes what stands between two brackets, until more than limit bytes are there.
+func group(b *strings.Builder, open, closing byte, n, indent, level, limit int, item func(i int)) {
+	b.WriteByte(open)
+	for i := range n {
+		if b.Len() > limit {
+			return
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if indent >= 0 {
+			b.WriteString("\n" + strings.Repeat(" ", indent*(level+1)))
+		} else if i > 0 {
+			b.WriteByte(' ')
+		}
+		item(i)
+	}
+	if n > 0 && indent >= 0 {
+		b.WriteString("\n" + strings.Repeat(" ", indent*level))
+	}
+	b.WriteByte(closing)
+}
+
+var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
+
+func quoteJSON(b *strings.Builder, s string) {
+	b.WriteByte('"')
+	for _, r := range s {
+		switch esc, ok := jsonEscapes[r]; {
+		case ok:
+			b.WriteString(esc)
+		case r >= 0x20 && r < 0x7f:
+			b.WriteRune(r)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(b, `\u%04x`, r)
+		}
+	}
+	b.WriteByte('"')
+}
+
+// Str is str(v): a text as it is, all else as [Value.Repr] says.
+func (v *Value) Str() string {
+	if v.Kind == String {
+		return v.Text
+	}
+	return v.Repr()
+}
+
+// Repr is repr(v).
+func (v *Value) Repr() string {
+	var b strings.Builder
+	v.repr(&b, math.MaxInt)
+	return b.String()
+}
+
+// ReprUpTo is repr(v), or of a longer one its first n bytes and "…". It takes no longer
+// than that needs.
+func (v *Value) ReprUpTo(n int) string {
+	var b strings.Builder
+	v.repr(&b, n)
+	if b.Len() <= n {
+		return b.String()
+	}
+	return strings.ToValidUTF8(b.String()[:n], "") + "…"
+}
+
+// repr writes until something more than limit bytes are there.
+func (v *Value) repr(b *strings.Builder, limit int) {
+	if b.Len() > limit {
+		return
+	}
+	switch v.Kind {
+	case Null:
+		b.WriteString("None")
+	case Bool:
+		if v.True {
+			b.WriteString("True")
+		} else {
+			b.WriteString("False")
+		}
+	case Number:
+		b.WriteString(pyNumber(v.Text))
+	case String:
+		text := v.Text
+		if len(text) > limit {
+			text = strings.ToValidUTF8(text[:limit], "") + "…"
+		}
+		b.WriteString(Quote(text))
+	case Array:
+		group(b, '[', ']', len(v.Items), -1, 0, limit, func(i int) { v.Items[i].repr(b, limit) })
+	case Object:
+		group(b, '{', '}', len(v.Members), -1, 0, limit, func(i int) {
+			b.WriteString(Quote(v.Members[i].Key) + ": ")
+			v.Members[i].Value.repr(b, limit)
+		})
+	}
+}
+
+var reprEscapes = map[rune]string{'\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
+
+// Quote is repr of a text.
+func Quote(s string) string {
+	q := '\''
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		q = '"'
+	}
+	var b strings.Builder
+	b.WriteRune(q)
+	for _, r := range s {
+		switch esc, ok := reprEscapes[r]; {
+		case ok:
+			b.WriteString(esc)
+		case r == q:
+			b.WriteString(`\` + string(q))
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteRune(q)
+	return b.String()
+}
+
+// pyNumber is a number as Python prints it: a whole one exactly, another with the fewest
+// digits that give it back.
+func pyNumber(literal string) string {
+	if !strings.ContainsAny(literal, ".eE") {
+		if literal == "-0" {
+			return "0"
+		}
+		return literal
+	}
+	f, err := strconv.ParseFloat(literal, 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return literal
+	}
+	return pyFloat(f)
+}
+
+// jsonNumber differs from pyNumber where JSON has no such number.
+func jsonNumber(literal string) string {
+	switch s := pyNumber(literal); s {
+	case "inf":
+		return "Infinity"
+	case "-inf":
+		return "-Infinity"
+	default:
+		return s
+	}
+}
+
+func pyFloat(f float64) string {
+	if math.IsInf(f, 0) {
+		if f > 0 {
+			return "inf"
+		}
+		return "-inf"
+	}
+	sci := strconv.FormatFloat(f, 'e', -1, 64)
+	mantissa, exponent, _ := strings.Cut(sci, "e")
+	exp, err := strconv.Atoi(exponent)
+	if err == nil && (exp < -4 || exp >= 16) {
+		return fmt.Sprintf("%se%+03d", mantissa, exp)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}

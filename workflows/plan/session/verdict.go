@@ -1,0 +1,61 @@
+package session
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"weft/workflows/plan/pytext"
+)
+
+// Verdict is what a hook says of a run that is about to start.
+type Verdict struct {
+	// Block stops the run; Reason is why, "" if the hook gives none.
+	Block  bool
+	Reason string
+	// Params, if set, replace the run's parameters.
+	Params json.RawMessage
+}
+
+// Blocked is the problem of a run that a hook stops.
+func (v *Verdict) Blocked() string {
+	reason := v.Reason
+	if reason == "" {
+		reason = "No reason provided"
+	}
+	return "Blocked by on_run_start hook: " + reason
+}
+
+// ReadVerdict reads the result of a hook on a run's start: its data where there is any, else
+// its text as JSON. What is no JSON, and an action that is unknown, let the run go on.
+//
+// It fails where the result is JSON but no object; then the hook's on_error decides.
+func ReadVerdict(data json.RawMessage, text *string) (Verdict, error) {
+	said, err := pytext.Parse(data)
+	if err != nil || !said.Truthy() {
+		if text == nil {
+			return Verdict{}, nil
+		}
+		if said, err = pytext.Parse([]byte(*text)); err != nil || said.Kind == pytext.Null {
+			return Verdict{}, nil //nolint:nilerr // text that is no JSON is no verdict
+		}
+	}
+	if said.Kind != pytext.Object {
+		return Verdict{}, fmt.Errorf("the hook's result is %s, want an object", said.ReprUpTo(80))
+	}
+	if action := said.Get("action"); action != nil && action.Kind == pytext.String && action.Text == "block" {
+		v := Verdict{Block: true}
+		if reason := said.Get("block_reason"); reason.Truthy() {
+			v.Reason = reason.Str()
+		}
+		return v, nil
+	}
+	params := said.Get("parameters")
+	if params == nil || params.Kind == pytext.Null {
+		return Verdict{}, nil
+	}
+	if params.Kind != pytext.Object {
+		return Verdict{}, errors.New("the hook's parameters are no object")
+	}
+	return Verdict{Params: json.RawMessage(params.JSON())}, nil
+}
