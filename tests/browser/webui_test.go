@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"go.temporal.io/sdk/client"
 )
 
 // example is the flow that is looked at: a fork, branches of unequal length, a deferred join.
@@ -47,6 +49,10 @@ var pages = []struct {
 	{id: run, page: "relationships", want: []string{run + "/rules#2", run + "/demand#2", run + "/prices#2"}},
 	{id: run, page: "search-attributes", want: []string{"FlowName", "Market Briefing", "FlowDialect", "continuum", "FlowStatus", "running", "FlowHash"}},
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
+	{id: waiting, page: "user-metadata", want: []string{
+		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": …}`,
+	}},
+	{id: waiting, page: "search-attributes", want: []string{"FlowStatus", "waiting"}},
 	{id: run + "/rules#2", page: "history", want: []string{"rules · script", "counsel · script"}},
 }
 
@@ -54,14 +60,38 @@ var pages = []struct {
 func TestEndToEndWebUI(t *testing.T) {
 	s := open(t)
 	s.start(t)
+	s.ask(t)
 	for _, p := range pages {
-		t.Run(p.page, func(t *testing.T) {
+		t.Run(p.id+"/"+p.page, func(t *testing.T) {
 			s.look(t, p.id, p.page, p.want...)
 			if p.picture && !t.Failed() {
 				s.picture(t)
 			}
 		})
 	}
+}
+
+// waiting is a run that waits for its client to run a tool.
+const waiting = "lookup-7w2m1c9q"
+
+// ask starts a run as any client does, and waits until it asks.
+func (s *site) ask(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: waiting, TaskQueue: "weft"}, "Flow", json.RawMessage(`{"v":1,"model":"script",
+"flow":{"name":"lookup.json","text":"{\"name\":\"Lookup\",\"nodes\":[{\"id\":\"a\",\"name\":\"A\",\"prompt\":\"p\",\"is_exit_node\":true,\"tools\":[{\"name\":\"look_up\",\"data_connection_id\":\"web\"}]}],\"edges\":[{\"id\":\"e1\",\"source\":\"START\",\"target\":\"a\"},{\"id\":\"e2\",\"source\":\"a\",\"target\":\"END\"}]}"},
+"data_connections":[{"id":"web","kind":"client","tools":[{"name":"look_up"}]}],
+"script":{"rules":[{"turn":1,"call":[{"tool":"look_up","arguments":{"q":"42"}}]},{"say":"done"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		var status struct{ Requests []json.RawMessage }
+		if v, err := s.client.QueryWorkflow(ctx, waiting, "", "status"); err == nil && v.Get(&status) == nil && len(status.Requests) == 1 {
+			return
+		}
+	}
+	t.Fatal("the run asks for nothing")
 }
 
 // start starts the example and waits until the legal review is under way.
