@@ -39,6 +39,8 @@ type rehearsal struct {
 	// when denied.
 	tools  map[string]func(args string) (text string, failed bool)
 	denied bool
+	// settings are the worker's.
+	settings workflows.Settings
 	// expired, if set, says whether it refuses them now.
 	expired *atomic.Bool
 	// functions are tools of the worker itself.
@@ -62,7 +64,7 @@ func (r rehearsal) play(t *testing.T) played {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	workflows.Register(env)
+	r.settings.Register(env)
 	models, err := llm.Open(llm.Settings{Default: "script"})
 	if err != nil {
 		t.Fatal(err)

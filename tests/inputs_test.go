@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/workflows"
 )
 
 const undeclaring = `{"name":"one","nodes":[{"id":"a","name":"A","prompt":"p","is_exit_node":true}],
@@ -31,5 +32,20 @@ func TestParamsThatNobodyDeclared(t *testing.T) {
 				t.Errorf("failure is %v, want %q", p.err, tc.err)
 			}
 		})
+	}
+}
+
+// A worker that runs the flows of its folder alone takes no plan, of either workflow type.
+func TestPlansAreRefused(t *testing.T) {
+	p := rehearsal{settings: workflows.Settings{RefusePlans: true}, set: func(in *contract.RunInput) {
+		in.Flow = contract.FlowRef{Plan: graphPlan("own", []graphNode{{ID: "a", Exit: true}}, nil)}
+	}}.play(t)
+	if p.err == nil || p.err.Class != contract.ClassInvalidFlow || !strings.Contains(p.err.Text, "flows.accept: named") {
+		t.Errorf("a plan gives %v", p.err)
+	}
+	if p := (rehearsal{settings: workflows.Settings{RefusePlans: true}, doc: bundle, script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
+- {say: done}`}).play(t); p.err != nil {
+		t.Errorf("a flow that the worker compiled cannot call its sub-agent: %v", p.err)
 	}
 }

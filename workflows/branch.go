@@ -17,9 +17,19 @@ import (
 // others may be waiting for.
 //
 // It fails with the failure of the node that failed.
-func Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
+func (s Settings) Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
 	if err := validBranch(&in); err != nil {
 		return nil, wire(err)
+	}
+	if workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
+		// No run made it: a client that may bring no plan must not bring one here.
+		var refused bool
+		if err := workflow.SideEffect(ctx, func(workflow.Context) any { return s.RefusePlans }).Get(&refused); err != nil {
+			return nil, wire(err)
+		}
+		if refused {
+			return nil, wire(refusal())
+		}
 	}
 	b, err := newBranch(ctx, &in)
 	if err != nil {

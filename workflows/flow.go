@@ -19,6 +19,9 @@ type Settings struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
+	// folder alone.
+	RefusePlans bool
 }
 
 // Register makes a worker without a store run both workflow types.
@@ -27,7 +30,7 @@ func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
 // Register makes a worker run both workflow types.
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
-	w.RegisterWorkflowWithOptions(Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
+	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
 }
 
 // Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.
@@ -222,13 +225,14 @@ func (f *flowRun) begins() bool {
 // store, unless the run above has settled it (most).
 func (f *flowRun) check(ctx workflow.Context, most int) error {
 	var problems []string
+	refused := false
 	if f.hash == "" {
 		var v verdict
 		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
 		if err := recorded.Get(&v); err != nil {
 			return err
 		}
-		problems = v.Problems
+		problems, refused = v.Problems, v.Refused
 		f.allow(v.MaxPayload)
 		if f.public == nil {
 			f.public = v.Publish
@@ -236,6 +240,9 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 	}
 	if most > 0 {
 		f.allow(most)
+	}
+	if refused {
+		return refusal()
 	}
 	if len(problems) > 0 {
 		class := contract.ClassInvalidFlow
@@ -258,12 +265,20 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 	return nil
 }
 
+// refusal is the failure of a run whose plan the worker does not take.
+func refusal() *contract.Failure {
+	return &contract.Failure{Class: contract.ClassInvalidFlow,
+		Text:   "the run brings a plan of its own, but its worker runs the flows of its folder alone (flows.accept: named)",
+		Remedy: "start the run with the name of a flow instead, or ask the worker's operator to set flows.accept: any"}
+}
+
 // judgePlan gives what is recorded of the plan.
 func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	if f.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload}
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload,
+		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
 	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
 		v.Publish = &contract.Publish{Attributes: start.Attributes}
 	}

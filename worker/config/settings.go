@@ -34,7 +34,7 @@ var settings = []setting{
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
-	{"flows.accept", "any takes every flow; named refuses documents that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
+	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
 
 	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},

@@ -67,7 +67,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	}
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
-	workflows.Settings{MaxPayload: cfg.Store.Most()}.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin:      Begin,
