@@ -139,13 +139,16 @@ type ExitOutput struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// Usage counts tokens and calls.
+// Usage counts tokens and calls. Cached and CacheWrite are parts of Input, Reasoning is one
+// of Output.
 type Usage struct {
 	Calls     int `json:"calls"`
 	Input     int `json:"input_tokens"`
 	Output    int `json:"output_tokens"`
 	Cached    int `json:"cached_tokens,omitempty"`
 	Reasoning int `json:"reasoning_tokens,omitempty"`
+	// CacheWrite are tokens of the input that were stored for later calls.
+	CacheWrite int `json:"cache_write_tokens,omitempty"`
 }
 
 // Add counts another's tokens and calls too.
@@ -155,6 +158,7 @@ func (u *Usage) Add(o Usage) {
 	u.Output += o.Output
 	u.Cached += o.Cached
 	u.Reasoning += o.Reasoning
+	u.CacheWrite += o.CacheWrite
 }
 
 // PrepareInput asks for what a run must know before its first node: the plan of a

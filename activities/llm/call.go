@@ -31,6 +31,12 @@ type Call struct {
 	// checks the answer.
 	Schema json.RawMessage
 	JSON   bool
+	// Parallel, if set, allows or forbids several tool calls in one answer; Effort is how
+	// much a model thinks: none, minimal, low, medium, high, xhigh or max. Extra is an
+	// object of further fields of the request, sent as they are.
+	Parallel *bool
+	Effort   string
+	Extra    json.RawMessage
 	// Script is what the model "script" answers, see [ParseScript].
 	Script json.RawMessage
 	// Partial, if set, gets the text streamed so far, from the calling goroutine.

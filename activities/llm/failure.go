@@ -15,10 +15,11 @@ import (
 // Codes and types by which providers name an error, all in lower case. They decide
 // before the HTTP status, which the same providers use loosely.
 var (
-	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded"}
+	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error"}
 	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits"}
+	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired"}
 	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
-	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with"}
+	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens"}
 	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation"}
 	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk"}
 )
@@ -31,6 +32,7 @@ var statusOfCode = map[string]int{
 	"permission_error": 403, "permission_denied": 403,
 	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
+	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
 	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
@@ -45,6 +47,8 @@ func classOf(r *report) string {
 		return contract.ClassQuota
 	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
 		return contract.ClassContextLength
+	case st == 400 && containsAny(text, deniedTexts):
+		return contract.ClassDenied
 	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
 		return contract.ClassRefused
 	}
@@ -80,7 +84,7 @@ func containsAny(s string, subs []string) bool {
 }
 
 // reported turns what a provider reports into a failure.
-func (c *compatible) reported(r *report) *contract.Failure {
+func (c *remote) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
 	said := orElse(c.clean(r.message), "no message")
 	switch st := r.status; {
@@ -94,7 +98,7 @@ func (c *compatible) reported(r *report) *contract.Failure {
 	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)
 	}
-	if id := c.clean(r.header.Get("X-Request-Id")); id != "" {
+	if id := c.clean(r.requestID()); id != "" {
 		f.Text += fmt.Sprintf(" (request %s)", cut(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
@@ -110,7 +114,7 @@ func statusText(st int) string {
 }
 
 // remedy says what to do about a class of failure.
-func (c *compatible) remedy(class string, status int) string {
+func (c *remote) remedy(class string, status int) string {
 	switch class {
 	case contract.ClassDenied:
 		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
@@ -132,7 +136,7 @@ func (c *compatible) remedy(class string, status int) string {
 	return ""
 }
 
-func (c *compatible) notFound() string {
+func (c *remote) notFound() string {
 	if c.row.Name == "ollama" {
 		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
 	}
@@ -141,7 +145,7 @@ func (c *compatible) notFound() string {
 
 // broken turns an error of the network or of an answer's form into a failure. The end of
 // the caller's context comes back as it is, so that Temporal sees it.
-func (c *compatible) broken(ctx context.Context, err error) error {
+func (c *remote) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -183,6 +187,9 @@ func (c *compatible) broken(ctx context.Context, err error) error {
 type badAnswer struct{ text string }
 
 func (e *badAnswer) Error() string { return e.text }
+
+// errf is [fmt.Errorf] for errors that only ever become a part of a failure's text.
+func errf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 func badf(format string, args ...any) error {
 	return &badAnswer{fmt.Sprintf(format, args...)}

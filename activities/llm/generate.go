@@ -18,6 +18,8 @@ const (
 	infoModel    = "Model"
 	infoRefusal  = "Refusal"
 	infoProvider = "Provider"
+	// infoCacheWrite counts the tokens of the input that were written to a cache.
+	infoCacheWrite = "CacheWriteTokens"
 )
 
 // Answer is a model's whole answer.
@@ -166,6 +168,7 @@ func count(u *contract.Usage, info map[string]any) bool {
 	u.Input = number("PromptTokens", "InputTokens", "input_tokens", "prompt_tokens")
 	u.Output = number("CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens")
 	u.Cached = number("PromptCachedTokens", "CacheReadInputTokens", "CachedTokens", "cached_tokens")
+	u.CacheWrite = number(infoCacheWrite, "CacheCreationInputTokens")
 	u.Reasoning = number("ReasoningTokens", "ThinkingTokens", "reasoning_tokens")
 	return found
 }

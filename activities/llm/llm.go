@@ -48,6 +48,8 @@ type ProviderSettings struct {
 	Proxy string
 	// Unary switches streaming off.
 	Unary bool
+	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
+	NoCache bool
 	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
 	// pause between bytes.
 	FirstSeconds int
@@ -81,6 +83,7 @@ type provider struct {
 	headers     http.Header
 	client      *http.Client
 	unary       bool
+	noCache     bool
 	first, idle time.Duration
 	maxBody     int64
 }
@@ -160,7 +163,7 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return &compatible{provider: p, model: model}, nil
+	return &remote{provider: p, model: model}, nil
 }
 
 // ready reports what keeps a provider from being called.
@@ -169,7 +172,7 @@ func (p *provider) ready() error {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
-			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration, for example to %s", p.name, orElse(p.row.Example, "https://host/v1")),
 		}
 	}
 	if p.key == "" && (p.row.NeedsKey || p.named) {

@@ -115,6 +115,7 @@ type Provider struct {
 	Headers      map[string]string
 	Proxy        string
 	Unary        bool
+	NoCache      bool
 	FirstSeconds int
 	IdleSeconds  int
 	MaxBodyBytes int

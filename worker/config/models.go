@@ -47,14 +47,17 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	if kind == "" {
 		kind = name
 	}
-	keyName := p.KeyEnv
+	keyName, other := p.KeyEnv, ""
 	for _, row := range llm.Providers {
 		if row.Name == kind && keyName == "" {
-			keyName = row.KeyName
+			keyName, other = row.KeyName, row.OtherKeyName
 		}
 	}
+	if other != "" && !c.has(keyName) && c.has(other) {
+		keyName = other
+	}
 	out := llm.ProviderSettings{
-		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary,
+		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache,
 		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}

@@ -60,6 +60,7 @@ var records = []record{
 		{"headers", "headers of every call; ${NAME} is a variable", named(func(p *Provider) *map[string]string { return &p.Headers })},
 		{"proxy", "URL of a proxy", link(func(p *Provider) *string { return &p.Proxy })},
 		{"unary", "true: whole answers instead of streams", yes(func(p *Provider) *bool { return &p.Unary })},
+		{"no_cache", "true: no marks for the provider's cache of prompts", yes(func(p *Provider) *bool { return &p.NoCache })},
 		{"first_seconds", "how long the first part of an answer may take", count(func(p *Provider) *int { return &p.FirstSeconds })},
 		{"idle_seconds", "how long each later part may take", count(func(p *Provider) *int { return &p.IdleSeconds })},
 		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
