@@ -80,7 +80,8 @@ bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for l
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
 conformance: ## Ask the same of every model provider, and print the table
-	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -run '^TestConformance$$' ./activities/llm
+	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
+	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@for p in $$(go list ./...); do \
