@@ -43,7 +43,7 @@ func conformReasoning(t *testing.T, b bench) string {
 			t.Errorf("another provider got %q", thought)
 		}
 	}
-	signs := b.row.Protocol != ProtocolChat
+	signs := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini
 	if !signs && b.row.Reasoning == "" {
 		same(t, "reasoning", back.thoughts, []string(nil))
 		return "-"

@@ -99,6 +99,8 @@ func vendorOf(row Provider) vendor {
 		return fakeClaude{}
 	case ProtocolGemini:
 		return fakeGemini{}
+	case ProtocolOCI:
+		return fakeOCI{}
 	}
 	return fakeChat{kind: row.Name}
 }
@@ -136,11 +138,12 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 			answer(200, b.vendor.whole(s))(w, r)
 		}
 	})
-	return e, modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) { b.configure(p) })
+	return e, modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+		if b.row.Protocol == ProtocolOCI {
+			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
+		}
+	})
 }
-
-// configure adds what a kind needs beside an address and a key.
-func (b bench) configure(*ProviderSettings) {}
 
 // stream answers with s as a stream.
 func (b bench) stream(s said) http.HandlerFunc {

@@ -50,6 +50,14 @@ type ProviderSettings struct {
 	Unary bool
 	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
 	NoCache bool
+	// Region, Compartment and the rest are for OCI: its region and the OCID that is
+	// charged; Auth is one of the constants, AuthFile and AuthProfile (default
+	// DEFAULT) say where keys and tokens are.
+	Region      string
+	Compartment string
+	Auth        string
+	AuthFile    string
+	AuthProfile string
 	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
 	// pause between bytes.
 	FirstSeconds int
@@ -86,6 +94,9 @@ type provider struct {
 	noCache     bool
 	first, idle time.Duration
 	maxBody     int64
+	// compartment and signer are for OCI.
+	compartment string
+	signer      *signer
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of
@@ -168,11 +179,25 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 
 // ready reports what keeps a provider from being called.
 func (p *provider) ready() error {
+	if p.base == "" && p.row.Protocol == ProtocolOCI {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no region", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
+		}
+	}
 	if p.base == "" {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
 			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration, for example to %s", p.name, orElse(p.row.Example, "https://host/v1")),
+		}
+	}
+	if p.row.Protocol == ProtocolOCI && p.compartment == "" {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no compartment", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
 		}
 	}
 	if p.key == "" && (p.row.NeedsKey || p.named) {

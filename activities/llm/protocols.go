@@ -15,6 +15,8 @@ const (
 	ProtocolClaude = "claude"
 	// ProtocolGemini is Google's generateContent.
 	ProtocolGemini = "gemini"
+	// ProtocolOCI is the chat of Oracle's Generative AI service.
+	ProtocolOCI = "oci"
 )
 
 // protocols is the table of all protocols.
@@ -22,6 +24,7 @@ var protocols = map[string]func(*remote) protocol{
 	ProtocolChat:   func(m *remote) protocol { return compatible{m} },
 	ProtocolClaude: func(m *remote) protocol { return claude{m} },
 	ProtocolGemini: func(m *remote) protocol { return gemini{m} },
+	ProtocolOCI:    func(m *remote) protocol { return oci{m} },
 }
 
 // speak is the protocol of the model's provider.

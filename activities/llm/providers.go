@@ -101,6 +101,12 @@ var Providers = []Provider{
 		FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
+		Name: "oci", Protocol: ProtocolOCI, Example: "https://inference.generativeai.REGION.oci.oraclecloud.com",
+		Schema: true, JSON: true, ToolChoice: true, Params: append([]string{paramTopK}, openAIParams...),
+		NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"},
+		Reasoning:  "reasoningContent", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
 		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
 		NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},

@@ -57,7 +57,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 			address = "like " + code(p.Example)
 		}
 		reasoning := code(p.Reasoning)
-		if p.Protocol != ProtocolChat {
+		if p.Protocol == ProtocolClaude || p.Protocol == ProtocolGemini {
 			reasoning = "signed blocks"
 		}
 		params := strings.Join(p.Params, ", ")

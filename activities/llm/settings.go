@@ -51,11 +51,35 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if base := orElse(s.BaseURL, row.BaseURL); base != "" {
 		p.base = o.baseURL(name, base, row.Name == "ollama")
 	}
+	o.openOCI(name, s, p)
 	p.headers = o.headers(name, s)
 	if s.Proxy != "" {
 		p.client = o.proxied(name, s.Proxy)
 	}
 	return p
+}
+
+// openOCI settles what only OCI has; elsewhere it is a mistake.
+func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
+	if p.row.Protocol != ProtocolOCI {
+		for _, f := range []struct{ field, value string }{
+			{"region", s.Region}, {"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
+		} {
+			if f.value != "" {
+				o.problem("providers.%s.%s: only providers of kind oci have it; leave it out", name, f.field)
+			}
+		}
+		return
+	}
+	p.compartment, p.signer = s.Compartment, o.newSigner(name, s)
+	if s.Region == "" || s.BaseURL != "" {
+		return
+	}
+	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
+		o.problem("providers.%s.region: %q is no region; want for example us-chicago-1", name, cut(s.Region, 60))
+		return
+	}
+	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
 
 func seconds(n, def int) time.Duration {

@@ -112,10 +112,16 @@ type Provider struct {
 	// KeyEnv names the variable that holds the key; empty means the kind's own.
 	KeyEnv string
 	// Headers may refer to variables as ${NAME}.
-	Headers      map[string]string
-	Proxy        string
-	Unary        bool
-	NoCache      bool
+	Headers map[string]string
+	Proxy   string
+	Unary   bool
+	NoCache bool
+	// Region and the four behind it are OCI's.
+	Region       string
+	Compartment  string
+	Auth         string
+	AuthFile     string
+	AuthProfile  string
 	FirstSeconds int
 	IdleSeconds  int
 	MaxBodyBytes int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"weft/activities/llm"
@@ -58,6 +59,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	}
 	out := llm.ProviderSettings{
 		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache,
+		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
 		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}
@@ -67,6 +69,9 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 			*problems = append(*problems, fmt.Sprintf("providers.%s: %v", name, err))
 		}
 		out.Key = key
+	}
+	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
+		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
 	if kind == ollama && out.BaseURL == "" {
 		out.BaseURL, _ = c.env.LookupEnv(ollamaHost)
