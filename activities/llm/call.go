@@ -41,6 +41,9 @@ type Call struct {
 	Script json.RawMessage
 	// Partial, if set, gets the text streamed so far, from the calling goroutine.
 	Partial func(text string)
+	// Waiting, if set, gets what the call waits for before it begins, and "" when it
+	// begins.
+	Waiting func(what string)
 }
 
 type callKey struct{}

@@ -32,6 +32,8 @@ type Answer struct {
 	Model string
 	// Usage counts one call.
 	Usage contract.Usage
+	// Switched are the models that were asked before, see [Models.Ask].
+	Switched []contract.Switch
 }
 
 // Generate asks a model for one completion. It is the only way to call a model: it makes

@@ -28,6 +28,9 @@ type Settings struct {
 	// Default is the model, provider/model, of flows and runs that name none. May be
 	// empty.
 	Default string
+	// Prices are keyed by provider/model; a key that ends in * is for all models that
+	// begin so. The longest key wins.
+	Prices map[string]Price
 	// Providers are keyed by the name that references use. A row of the table that is
 	// not mentioned has its defaults.
 	Providers map[string]ProviderSettings
@@ -58,6 +61,11 @@ type ProviderSettings struct {
 	Auth        string
 	AuthFile    string
 	AuthProfile string
+	// RequestsPerMinute, TokensPerMinute and Concurrent bound this worker's calls with one
+	// key; 0 means no bound. A call waits for its turn.
+	RequestsPerMinute int
+	TokensPerMinute   int
+	Concurrent        int
 	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
 	// pause between bytes.
 	FirstSeconds int
@@ -77,6 +85,8 @@ const ScriptModel = "script"
 type Models struct {
 	def       string
 	providers map[string]*provider
+	prices    []priceRow
+	resting   rests
 }
 
 // provider is one configured provider: settings checked, defaults filled in.
@@ -97,6 +107,7 @@ type provider struct {
 	// compartment and signer are for OCI.
 	compartment string
 	signer      *signer
+	limits      *limiter
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of
@@ -113,6 +124,8 @@ func Open(s Settings) (*Models, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		m.providers[name] = o.open(name, s.Providers[name])
 	}
+	o.limit(s, m)
+	m.prices = o.pricesOf(s.Prices)
 	o.checkDefault(m)
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{

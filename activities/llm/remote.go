@@ -98,9 +98,14 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err != nil {
 		return nil, err
 	}
+	done, err := c.limits.enter(x, len(out.body))
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
 	x.watch = newWatch(ctx, c.first, c.idle)
 	defer x.watch.close()
 	resp, err := x.run(speak, out)
+	done(resp)
 	if err == nil {
 		err = ctx.Err()
 	}

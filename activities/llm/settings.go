@@ -104,6 +104,7 @@ func (o *opener) checkNumbers(name string, s ProviderSettings) {
 		value int64
 		most  int64
 	}{
+		{"requests_per_minute", int64(s.RequestsPerMinute), 1e6}, {"tokens_per_minute", int64(s.TokensPerMinute), 1e9}, {"concurrent", int64(s.Concurrent), 1e5},
 		{"first_seconds", int64(s.FirstSeconds), day}, {"idle_seconds", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
 	} {
 		if f.value < 0 || f.value > f.most {
@@ -212,14 +213,16 @@ func (o *opener) checkDefault(m *Models) {
 	if m.def == "" {
 		return
 	}
-	name, model, slash := strings.Cut(m.def, "/")
-	p := m.providers[name]
-	switch {
-	case p == nil:
-		o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(m.def, 200), cut(name, 100), m.known())
-	case p.row.Script && slash:
-		o.problem("default: model %q: the scripted model has no variants; want %s", cut(m.def, 200), name)
-	case !p.row.Script && strings.TrimSpace(model) == "":
-		o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(m.def, 200), name)
+	for _, ref := range Refs(m.def) {
+		name, model, slash := strings.Cut(ref, "/")
+		p := m.providers[name]
+		switch {
+		case p == nil:
+			o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(ref, 200), cut(name, 100), m.known())
+		case p.row.Script && slash:
+			o.problem("default: model %q: the scripted model has no variants; want %s", cut(ref, 200), name)
+		case !p.row.Script && strings.TrimSpace(model) == "":
+			o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(ref, 200), name)
+		}
 	}
 }

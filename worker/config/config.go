@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"weft/activities/llm"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -69,7 +70,9 @@ type Config struct {
 	AllowPrivate bool
 	AllowHosts   []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
-	Providers   map[string]Provider
+	Providers map[string]Provider
+	// Prices are keyed by provider/model, or by its beginning and *.
+	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
 	// Warnings say what is probably a mistake but keeps nothing from working.
@@ -117,14 +120,18 @@ type Provider struct {
 	Unary   bool
 	NoCache bool
 	// Region and the four behind it are OCI's.
-	Region       string
-	Compartment  string
-	Auth         string
-	AuthFile     string
-	AuthProfile  string
-	FirstSeconds int
-	IdleSeconds  int
-	MaxBodyBytes int
+	Region      string
+	Compartment string
+	Auth        string
+	AuthFile    string
+	AuthProfile string
+	// RequestsPerMinute and the two behind it bound the calls with one key; 0 is no bound.
+	RequestsPerMinute int
+	TokensPerMinute   int
+	Concurrent        int
+	FirstSeconds      int
+	IdleSeconds       int
+	MaxBodyBytes      int
 }
 
 // Connection configures one tool server.
@@ -158,7 +165,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
+		cfg:    &Config{env: o.Env, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -25,7 +25,7 @@ const (
 // that need it. The error is of type [Problems].
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Providers: map[string]llm.ProviderSettings{}}
+	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}}
 	for _, row := range llm.Providers {
 		if row.KeyName == "" {
 			continue
@@ -59,6 +59,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	}
 	out := llm.ProviderSettings{
 		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache,
+		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
 		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
