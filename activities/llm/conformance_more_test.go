@@ -134,7 +134,9 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, m := b.at(t, said{}, tc.handle)
-			m.first = 400 * time.Millisecond
+			if strings.HasPrefix(name, "stalled") {
+				m.first, m.idle = 400*time.Millisecond, 300*time.Millisecond
+			}
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
 			if f.Class != tc.class {

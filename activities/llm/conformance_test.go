@@ -138,11 +138,14 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 			answer(200, b.vendor.whole(s))(w, r)
 		}
 	})
-	return e, modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
 		if b.row.Protocol == ProtocolOCI {
 			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
 		}
 	})
+	// Only a test of silence is about time: a busy machine must not fail the others.
+	m.first, m.idle = 15*time.Second, 15*time.Second
+	return e, m
 }
 
 // stream answers with s as a stream.
@@ -374,6 +377,9 @@ func conformCalls(t *testing.T, b bench) string {
 	}
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)
+	}
+	if tells := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini; results[1].failed != tells || results[0].failed {
+		t.Errorf("results %+v: the second one is an error", results)
 	}
 	for i, r := range results {
 		if r.id != back.calls[i].ID || r.id == "" {
