@@ -68,4 +68,15 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 		}, " | ") + " |\n")
 	}
 	inReadme(t, "providers", b.String())
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, quirks, _ := strings.Cut(string(raw), "| kind | settings of its own")
+	quirks, _, _ = strings.Cut(quirks, "\n\n")
+	for _, p := range Providers {
+		if !p.Script && !strings.Contains(quirks, "\n| `"+p.Name+"` |") {
+			t.Errorf("README.md does not say what to know of %s", p.Name)
+		}
+	}
 }
