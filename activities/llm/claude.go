@@ -105,33 +105,18 @@ func (c claude) authorize(req *http.Request, _ []byte) error {
 }
 
 func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
-	b := claudeBody{Model: orElse(o.Model, c.model), Stop: o.StopWords, TopK: o.TopK, Stream: !c.unary}
+	b := claudeBody{Model: orElse(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
 	traits := claudeTraits(b.Model)
 	for i := range in {
 		if err := c.message(&b, &in[i]); err != nil {
 			return nil, c.unsendable("message %d: %v", i+1, err)
 		}
 	}
-	if len(b.Messages) == 0 || b.Messages[0].Role != "user" {
-		first := claudeMessage{Role: "user", Content: []any{&claudeBlock{Type: "text", Text: emptyText}}}
-		b.Messages = append([]claudeMessage{first}, b.Messages...)
-	}
+	b.beginByUser()
 	if err := c.setTools(&b, call, o); err != nil {
 		return nil, err
 	}
-	if b.MaxTokens = o.MaxTokens; b.MaxTokens == 0 {
-		b.MaxTokens = traits.maxTokens
-	}
-	if o.Temperature >= 0 && traits.sampling {
-		b.Temperature = &o.Temperature
-	}
-	// Models that take both of them take only one at a time.
-	if o.TopP >= 0 && traits.sampling && b.Temperature == nil {
-		b.TopP = &o.TopP
-	}
-	if !traits.sampling {
-		b.TopK = 0
-	}
+	b.setSampling(o, traits)
 	if err := c.setThinking(&b, call.Effort, traits); err != nil {
 		return nil, err
 	}
@@ -141,11 +126,38 @@ func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 		}
 		b.Output.Format = &claudeFormat{Type: "json_schema", Schema: call.Schema}
 	}
-	if !c.noCache && call.Kind != KindJudge && call.Kind != KindCondense {
+	// Judges and condensers ask once.
+	if asksOnce := call.Kind == KindJudge || call.Kind == KindCondense; !c.noCache && !asksOnce {
 		b.markPrefixes()
 	}
 	raw, err := c.marshal(&b, call.Extra)
 	return &outgoing{path: "/messages", body: raw, stream: b.Stream}, err
+}
+
+// beginByUser lets the conversation begin as the API wants it.
+func (b *claudeBody) beginByUser() {
+	if len(b.Messages) > 0 && b.Messages[0].Role == "user" {
+		return
+	}
+	first := claudeMessage{Role: "user", Content: []any{&claudeBlock{Type: "text", Text: emptyText}}}
+	b.Messages = append([]claudeMessage{first}, b.Messages...)
+}
+
+// setSampling sends what was set, to models that take it.
+func (b *claudeBody) setSampling(o *llms.CallOptions, traits claudeModel) {
+	if b.MaxTokens = o.MaxTokens; b.MaxTokens == 0 {
+		b.MaxTokens = traits.maxTokens
+	}
+	if !traits.sampling {
+		return
+	}
+	b.TopK = o.TopK
+	// Models that take both of them take only one at a time.
+	if o.Temperature >= 0 {
+		b.Temperature = &o.Temperature
+	} else if o.TopP >= 0 {
+		b.TopP = &o.TopP
+	}
 }
 
 // setTools lists the tools and says which may be called.

@@ -22,10 +22,10 @@ type claudeReader struct {
 // claudePart is a block under way. Its first form is kept: what this package does not know
 // goes back as it came.
 type claudePart struct {
-	first                                 map[string]json.RawMessage
-	kind                                  string
-	id, name                              string
-	text, thinking, signature, data, args strings.Builder
+	first                           map[string]json.RawMessage
+	kind                            string
+	id, name                        string
+	text, thinking, signature, args strings.Builder
 }
 
 type claudeEvent struct {
@@ -207,6 +207,9 @@ func (r *claudeReader) response() (*llms.ContentResponse, error) {
 	finish := r.finish
 	if finish == "" {
 		return nil, badf("the answer ended without a stop_reason after %d bytes of text: it was cut", r.text.Len())
+	}
+	if finish == "pause_turn" {
+		return nil, r.x.unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
 	}
 	if known, ok := finishReasons[finish]; ok {
 		finish = known

@@ -70,7 +70,7 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 				opts = append(opts, llms.WithTools(tools()))
 			}
 			e.one(t, m, tc.call, transcriptOf(t, "be good", talk[:tc.upto]...), opts...)
-			same(t, "marks", marks(map[string]any(e.sent(t)), ""), tc.want)
+			same(t, "marks", marks(e.sent(t), ""), tc.want)
 		})
 	}
 }
@@ -185,6 +185,14 @@ func TestClaudeSaysWhyItRefuses(t *testing.T) {
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassRefused)
 	mentions(t, f.Text, "not this")
+}
+
+func TestClaudeCannotPause(t *testing.T) {
+	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","stop_reason":"pause_turn","content":[],"usage":{}}`))
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassBadRequest)
+	mentions(t, f.Text, "pause_turn")
 }
 
 func TestClaudesToolChoice(t *testing.T) {

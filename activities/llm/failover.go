@@ -45,6 +45,12 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 	if len(refs) == 1 {
 		return m.askOne(ctx, refs[0], in, tools, opts...)
 	}
+	// A mistake that only a later model would refuse must not wait for the day it is needed.
+	for _, ref := range refs {
+		if err := m.vet(ctx, ref, opts); err != nil {
+			return nil, err
+		}
+	}
 	var switched []contract.Switch
 	var failures []*contract.Failure
 	for i, ref := range refs {
@@ -69,6 +75,22 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 		switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
 	}
 	return nil, allOf(failures, soonest(failures))
+}
+
+// vet finds what is wrong with asking a model, whatever its server says: a reference that is
+// none, a parameter that it does not take. A provider that lacks its key is no mistake here.
+func (m *Models) vet(ctx context.Context, ref string, opts []llms.CallOption) error {
+	model, err := m.Get(ref)
+	if err != nil {
+		if f := contract.FailureOf(err); f.Class == contract.ClassBadRequest {
+			return f
+		}
+		return nil
+	}
+	if r, ok := model.(*remote); ok {
+		return r.supported(CallFrom(ctx), optionsOf(opts))
+	}
+	return nil
 }
 
 func switchOf(ref string, f *contract.Failure) contract.Switch {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"weft/activities/contract"
 )
 
@@ -82,8 +84,15 @@ func TestNoneCanAnswer(t *testing.T) {
 		t.Errorf("class %q after %s: what passes soonest decides", f.Class, f.After)
 	}
 	mentions(t, f.Text, "slow down", "who are you")
-	_, err = m.Ask(t.Context(), "nobody/x, b/", hello(), nil)
+	_, err = m.Ask(t.Context(), "nobody/x, b/y", hello(), nil)
 	mentions(t, failureOf(t, err).Text, `no provider "nobody"`)
+	m, first, second := pair(t, good, good)
+	for _, list := range []string{"a/x, b/", "a/x, gpt"} {
+		_, err := m.Ask(t.Context(), list, hello(), nil)
+		if failureOf(t, err).Class != contract.ClassBadRequest || first.calls()+second.calls() != 0 {
+			t.Errorf("%q: %v: what is wrong in a list is said before the first call", list, err)
+		}
+	}
 	for _, list := range []string{"", " , "} {
 		if _, err := m.Ask(t.Context(), list, hello(), nil); failureOf(t, err).Class != contract.ClassBadRequest {
 			t.Errorf("%q: %v", list, err)
@@ -149,4 +158,18 @@ func TestPrices(t *testing.T) {
 		}
 		same(t, ref, got.Usage, want)
 	}
+}
+
+func TestAParameterThatOneOfAListLacksIsSaidAtOnce(t *testing.T) {
+	first := serve(t, good)
+	m, err := Open(Settings{Providers: map[string]ProviderSettings{"a": {Kind: "compatible", BaseURL: first.URL}, "anthropic": {Key: "k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Ask(t.Context(), "a/x,anthropic/y", hello(), nil, llms.WithSeed(1))
+	f := failureOf(t, err)
+	if f.Class != contract.ClassBadRequest || first.calls() != 0 {
+		t.Errorf("%v, %d calls", f, first.calls())
+	}
+	mentions(t, f.Text, "anthropic takes no seed")
 }

@@ -40,15 +40,16 @@ var statusOfCode = map[string]int{
 // where these are plain, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
-	refusesInput := st == 400 || st == 413 || st == 422 || st == 0
-	mayLackMoney := (st == 400 || st == 403 || st == 429) && r.after == 0
+	refusesInput := slices.Contains([]int{0, 400, 413, 422}, st)
+	mayLackMoney := slices.Contains([]int{400, 403, 429}, st) && r.after == 0
+	if st == 400 && containsAny(text, deniedTexts) {
+		return contract.ClassDenied
+	}
 	switch {
 	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
 		return contract.ClassQuota
 	case r.is(contextCodes), refusesInput && containsAny(text, contextTexts):
 		return contract.ClassContextLength
-	case st == 400 && containsAny(text, deniedTexts):
-		return contract.ClassDenied
 	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
 		return contract.ClassRefused
 	}

@@ -16,7 +16,6 @@ import (
 type limiter struct {
 	calls, tokens *rate.Limiter
 	places        chan struct{}
-	what          string
 }
 
 // limit gives every provider its limiter. Those with one address and key share one.

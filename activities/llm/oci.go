@@ -168,7 +168,7 @@ func (c oci) setTools(q *ociRequest, call *Call, o *llms.CallOptions) error {
 }
 
 func (c oci) setSampling(q *ociRequest, o *llms.CallOptions, model string) {
-	refuses := compatible{c.remote}.noSampling(model)
+	refuses := c.noSampling(model)
 	if o.Temperature >= 0 && !refuses {
 		q.Temperature = &o.Temperature
 	}
@@ -204,14 +204,11 @@ func ociText(s string) []ociContent { return []ociContent{{Type: "TEXT", Text: &
 
 // messages turns one message into the service's: several results become several messages.
 func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
-	role := map[llms.ChatMessageType]string{
-		llms.ChatMessageTypeSystem: "SYSTEM", llms.ChatMessageTypeHuman: "USER", llms.ChatMessageTypeGeneric: "USER",
-		llms.ChatMessageTypeAI: "ASSISTANT", llms.ChatMessageTypeTool: "TOOL",
-	}[mc.Role]
-	if role == "" {
+	role, ok := roles[mc.Role]
+	if !ok {
 		return nil, fmt.Errorf("role %q is not supported", mc.Role)
 	}
-	m := ociMessage{Role: role}
+	m := ociMessage{Role: strings.ToUpper(role)}
 	var results []ociMessage
 	for _, part := range mc.Parts {
 		switch p := part.(type) {
@@ -234,22 +231,33 @@ func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
 			}
 			m.ToolCalls = append(m.ToolCalls, ociCall{"FUNCTION", c.callID(p.ID), p.FunctionCall.Name, objectArguments(p.FunctionCall.Arguments)})
 		case llms.ToolCallResponse:
-			results = append(results, ociMessage{Role: "TOOL", Content: ociText(p.Content), ToolCallID: c.callID(p.ToolCallID)})
+			results = append(results, c.result(&p))
 		case FailedResult:
-			results = append(results, ociMessage{Role: "TOOL", Content: ociText(p.Content), ToolCallID: c.callID(p.ToolCallID)})
+			results = append(results, c.result(&p.ToolCallResponse))
 		default:
 			return nil, errf("content of type %T is not supported", part)
 		}
 	}
-	switch {
-	case role == "TOOL":
+	if role == "tool" {
 		return results, nil
-	case len(m.Content) == 0 && role == "ASSISTANT":
-		m.Content = ociText(".") // the service fails without a content
-	case len(m.Content) == 0:
+	}
+	return append(results, m.filled()), nil
+}
+
+// filled is the message with some content: the service fails without any.
+func (m ociMessage) filled() ociMessage {
+	switch {
+	case len(m.Content) > 0:
+	case m.Role == "ASSISTANT":
+		m.Content = ociText(".")
+	default:
 		m.Content = ociText(emptyText)
 	}
-	return append(results, m), nil
+	return m
+}
+
+func (c oci) result(p *llms.ToolCallResponse) ociMessage {
+	return ociMessage{Role: "TOOL", Content: ociText(p.Content), ToolCallID: c.callID(p.ToolCallID)}
 }
 
 // paired puts each result behind its own call: Google's models at OCI want one at a time.

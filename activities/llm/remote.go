@@ -85,16 +85,13 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	o := llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}
-	for _, opt := range opts {
-		opt(&o)
-	}
-	x := &exchange{remote: c, ctx: ctx, call: CallFrom(ctx), opts: &o}
-	if err := c.supported(x.call, &o); err != nil {
+	o := optionsOf(opts)
+	x := &exchange{remote: c, ctx: ctx, call: CallFrom(ctx), opts: o}
+	if err := c.supported(x.call, o); err != nil {
 		return nil, err
 	}
 	speak := c.speak()
-	out, err := speak.encode(x.call, in, &o)
+	out, err := speak.encode(x.call, in, o)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +110,15 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 		return nil, c.broken(ctx, err)
 	}
 	return resp, nil
+}
+
+// optionsOf applies options to values that say unset.
+func optionsOf(opts []llms.CallOption) *llms.CallOptions {
+	o := &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
 }
 
 func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, error) {

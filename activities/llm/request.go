@@ -201,7 +201,7 @@ func (c compatible) setSampling(b *body, o *llms.CallOptions) {
 }
 
 // noSampling says whether the model refuses sampling parameters.
-func (c compatible) noSampling(model string) bool {
+func (c *remote) noSampling(model string) bool {
 	for _, prefix := range c.row.NoSampling {
 		if strings.HasPrefix(model, prefix) {
 			return true

@@ -51,25 +51,33 @@ func (c *checker) params(n *Node) {
 	if p == nil {
 		return
 	}
-	number := func(name string, v *float64, least, most float64) {
-		if v != nil && (math.IsNaN(*v) || *v < least || *v > most) {
-			c.add("node %q: params.%s is %v, want %v to %v", n.ID, name, *v, least, most)
+	for _, f := range []struct {
+		name        string
+		v           *float64
+		least, most float64
+	}{
+		{"temperature", p.Temperature, 0, 2}, {"top_p", p.TopP, 0, 1}, {"frequency_penalty", &p.Frequency, -2, 2}, {"presence_penalty", &p.Presence, -2, 2},
+	} {
+		if f.v != nil && (math.IsNaN(*f.v) || *f.v < f.least || *f.v > f.most) {
+			c.add("node %q: params.%s is %v, want %v to %v", n.ID, f.name, *f.v, f.least, f.most)
 		}
 	}
-	number("temperature", p.Temperature, 0, 2)
-	number("top_p", p.TopP, 0, 1)
-	number("frequency_penalty", &p.Frequency, -2, 2)
-	number("presence_penalty", &p.Presence, -2, 2)
 	if p.TopK < 0 || p.MaxTokens < 0 || p.Seed != nil && *p.Seed < 0 {
 		c.add("node %q: params.top_k, max_tokens and seed want 0 or more", n.ID)
 	}
 	if p.Effort != "" && !slices.Contains(Efforts, p.Effort) {
 		c.add("node %q: params.reasoning_effort is %q, want one of %v", n.ID, p.Effort, Efforts)
 	}
+	c.choice(n)
 	var extra map[string]json.RawMessage
 	if len(p.Extra) > 0 && (json.Unmarshal(p.Extra, &extra) != nil || extra == nil) {
 		c.add("node %q: params.extra is no JSON object", n.ID)
 	}
+}
+
+// choice checks a node's tool choice.
+func (c *checker) choice(n *Node) {
+	p := n.Agent.Params
 	if !slices.Contains([]string{"", ChoiceAuto, ChoiceNone, ChoiceRequired}, p.ToolChoice) && !n.Agent.offers(p.ToolChoice) {
 		c.add("node %q: params.tool_choice is %q, want auto, none, required or a tool of the node", n.ID, p.ToolChoice)
 	}
