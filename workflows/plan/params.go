@@ -69,15 +69,15 @@ func (c *checker) params(n *Node) {
 		c.add("node %q: params.reasoning_effort is %q, want one of %v", n.ID, p.Effort, Efforts)
 	}
 	c.choice(n)
+}
+
+// choice checks a node's tool choice, and what goes to the provider unread.
+func (c *checker) choice(n *Node) {
+	p := n.Agent.Params
 	var extra map[string]json.RawMessage
 	if len(p.Extra) > 0 && (json.Unmarshal(p.Extra, &extra) != nil || extra == nil) {
 		c.add("node %q: params.extra is no JSON object", n.ID)
 	}
-}
-
-// choice checks a node's tool choice.
-func (c *checker) choice(n *Node) {
-	p := n.Agent.Params
 	if !slices.Contains([]string{"", ChoiceAuto, ChoiceNone, ChoiceRequired}, p.ToolChoice) && !n.Agent.offers(p.ToolChoice) {
 		c.add("node %q: params.tool_choice is %q, want auto, none, required or a tool of the node", n.ID, p.ToolChoice)
 	}
