@@ -16,12 +16,13 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 	_, err := Open(Settings{
 		Default: "nobody/m",
 		Providers: map[string]ProviderSettings{
-			"a/b":    {Kind: "openai"},
-			"corp":   {Kind: "acme", FirstSeconds: -1},
-			"mine":   {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
-			"openai": {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
-			"vllm":   {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
-			"ollama": {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
+			"a/b":       {Kind: "openai"},
+			"corp":      {Kind: "acme", FirstSeconds: -1},
+			"mine":      {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
+			"openai":    {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
+			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
+			"ollama":    {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
+			"anthropic": {BaseURL: "https://api.anthropic.com/v1/messages"},
 			"mistral": {
 				BaseURL: "https://host/v1/chat/completions", Headers: map[string]string{"X-B": "1", "x-b": "2"},
 			},
@@ -36,7 +37,7 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 		"providers.corp.first_seconds: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
 		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
 		`host "host"`, "providers.vllm.idle_seconds: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
-		"leave that out, it is appended", "X-B is set twice", `default: model "nobody/m"`)
+		"leave that out, it is appended", "ends in /messages; leave that out", "X-B is set twice", `default: model "nobody/m"`)
 	if strings.Contains(f.Text, "hidden-value") {
 		t.Errorf("secret in %q", f.Text)
 	}

@@ -131,9 +131,12 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
 		return ""
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
-		o.problem("%s: %q ends in /chat/completions; leave that out, it is appended", field, cut(u.String(), 200))
-		return ""
+	}
+	for _, end := range []string{"/chat/completions", "/messages", "/actions/chat"} {
+		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), end) {
+			o.problem("%s: %q ends in %s; leave that out, it is appended", field, cut(u.String(), 200), end)
+			return ""
+		}
 	}
 	return strings.TrimRight(u.String(), "/")
 }
