@@ -40,7 +40,7 @@ type Settings struct {
 type ProviderSettings struct {
 	// Kind is a row of [Providers]; empty means the row of the provider's own name.
 	Kind string
-	// BaseURL is where /chat/completions is appended. Ollama's may be host:port.
+	// BaseURL is where the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
 	BaseURL string
 	// Key is the secret; KeyName is the variable that messages name instead of it.
 	Key     string
