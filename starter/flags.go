@@ -42,7 +42,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.flow, "flow", "", "the flow's `FILE`, - for standard input")
 	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
-	fs.StringVar(&f.model, "model", "", "`provider/model` for nodes that name none (default: the worker's)")
+	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
 	fs.StringVar(&f.profile, "profile", "", "the `reading` of the dialect (default: default)")
 	fs.StringVar(&f.id, "id", "", "the run's workflow `ID` (default: the flow's name and 8 random characters)")

@@ -32,6 +32,7 @@ var statusOfCode = map[string]int{
 	"permission_error": 403, "permission_denied": 403,
 	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
+	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "serviceunavailable": 503,
 	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
 	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
@@ -118,6 +119,9 @@ func statusText(st int) string {
 func (c *remote) remedy(class string, status int) string {
 	switch class {
 	case contract.ClassDenied:
+		if c.row.Protocol == ProtocolOCI {
+			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", c.name)
+		}
 		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
 	case contract.ClassQuota:
 		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
@@ -138,6 +142,9 @@ func (c *remote) remedy(class string, status int) string {
 }
 
 func (c *remote) notFound() string {
+	if c.row.Protocol == ProtocolOCI {
+		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", c.name, c.base)
+	}
 	if c.row.Name == "ollama" {
 		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
 	}

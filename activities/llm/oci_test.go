@@ -39,6 +39,17 @@ func TestOCIServesOnDemandAndDedicated(t *testing.T) {
 	mentions(t, f.Text, "provider cohere")
 }
 
+func TestOCISaysWhatToDo(t *testing.T) {
+	for status, says := range map[int]string{401: "providers.fake.auth", 404: "providers.fake.region and compartment"} {
+		_, m := ociBench().at(t, said{}, answer(status, fakeOCI{}.fault(status, faultPlain, "Authorization failed or requested resource not found."), "Opc-Request-Id", "opc-42"))
+		_, err := ask(t, m, &Call{})
+		mentions(t, failureOf(t, err).Error(), says, "policy", "opc-42")
+	}
+	_, m := ociBench().at(t, said{}, sse(`{"code":"TooManyRequests","message":"slow down"}`))
+	_, err := ask(t, m, &Call{})
+	same(t, "class inside a stream", failureOf(t, err).Class, contract.ClassRateLimited)
+}
+
 func TestOCIPairsCallsOfGooglesModels(t *testing.T) {
 	e, m := ociBench().at(t, says("ok"), nil)
 	m.model = "google.gemini-2.5-pro"
