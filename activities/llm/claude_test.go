@@ -149,8 +149,8 @@ func blocksOf(t *testing.T, e *endpoint, n int) string {
 }
 
 func TestClaudesBlocksGoBackInOrder(t *testing.T) {
-	const content = `[{"signature":"SIG==","thinking":"one","type":"thinking"},{"data":"XYZ","type":"redacted_thinking"},{"text":"First. ","type":"text"},` +
-		`{"id":"t1","input":{"a":1},"name":"get","type":"tool_use"},{"signature":"SIG==","thinking":"two","type":"thinking"},{"text":"Second.","type":"text"},{"id":"t2","input":{},"name":"put","type":"tool_use"}]`
+	const content = `[{"signature":"U0lH","thinking":"one","type":"thinking"},{"data":"XYZ","type":"redacted_thinking"},{"text":"First. ","type":"text"},` +
+		`{"id":"t1","input":{"a":1},"name":"get","type":"tool_use"},{"signature":"U0lH","thinking":"two","type":"thinking"},{"text":"Second.","type":"text"},{"id":"t2","input":{},"name":"put","type":"tool_use"}]`
 	answers := answer(200, `{"type":"message","model":"claude-x","stop_reason":"tool_use","content":`+content+`,"usage":{}}`)
 	e, m := claudeBench().at(t, said{}, answers)
 	a := e.one(t, m, &Call{}, hello(), llms.WithTools(tools()))
@@ -174,7 +174,7 @@ func TestClaudesBlocksGoBackInOrder(t *testing.T) {
 	// What does not fit the record goes without it, rather than wrong.
 	changed := a.Message
 	changed.Text = "Changed."
-	if got := back(changed); strings.Contains(got, "SIG==") || !strings.Contains(got, "Changed.") {
+	if got := back(changed); strings.Contains(got, "U0lH") || !strings.Contains(got, "Changed.") {
 		t.Errorf("a changed message went back as\n%s", got)
 	}
 }

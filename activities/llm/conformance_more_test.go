@@ -52,7 +52,7 @@ func conformReasoning(t *testing.T, b bench) string {
 		t.Error("nothing went back")
 	}
 	for _, thought := range back.thoughts {
-		if thought != "hm, let me think" && thought != "hm, let me think/SIG==" && thought != "SIG==" {
+		if thought != "hm, let me think" && thought != "hm, let me think/U0lH" && thought != "U0lH" {
 			t.Errorf("%q went back", thought)
 		}
 	}

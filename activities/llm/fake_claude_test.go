@@ -161,7 +161,7 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 		case "image":
 			turn.images = append(turn.images, strings.TrimSpace(b.Source.URL+b.Source.MediaType+" "+b.Source.Data))
 		case "thinking":
-			if b.Signature != "SIG==" {
+			if b.Signature != "U0lH" {
 				return nil, fmt.Errorf("invalid `signature` in `thinking` block")
 			}
 			turn.thoughts = append(turn.thoughts, b.Thinking+"/"+b.Signature)
@@ -214,7 +214,7 @@ func (fakeClaude) usage(s said) object {
 func (f fakeClaude) whole(s said) string {
 	content := []any{}
 	if s.thought != "" {
-		content = append(content, object{"type": "thinking", "thinking": s.thought, "signature": "SIG=="})
+		content = append(content, object{"type": "thinking", "thinking": s.thought, "signature": "U0lH"})
 	}
 	content = append(content, object{"type": "text", "text": strings.Join(s.pieces, "")})
 	for _, c := range s.calls {
@@ -246,7 +246,7 @@ func (f fakeClaude) events(s said) []string {
 	if s.thought != "" {
 		half := len(s.thought) / 2
 		block(object{"type": "thinking", "thinking": "", "signature": ""}, object{"type": "thinking_delta", "thinking": s.thought[:half]},
-			object{"type": "thinking_delta", "thinking": s.thought[half:]}, object{"type": "signature_delta", "signature": "SIG=="})
+			object{"type": "thinking_delta", "thinking": s.thought[half:]}, object{"type": "signature_delta", "signature": "U0lH"})
 	}
 	var deltas []object
 	for _, p := range s.pieces {

@@ -205,7 +205,7 @@ func (fakeGemini) parts(s said) []object {
 	for i, c := range s.calls {
 		part := object{"functionCall": object{"id": c.ID, "name": c.Name, "args": json.RawMessage(c.Arguments)}}
 		if i == 0 {
-			part["thoughtSignature"] = "SIG=="
+			part["thoughtSignature"] = "U0lH"
 		}
 		out = append(out, part)
 	}

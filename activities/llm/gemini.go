@@ -14,7 +14,8 @@ import (
 )
 
 // gemini is Google's generateContent. The vendor's own SDK is not used: it leaves the headers
-// of errors out, and weighs two hundred packages.
+// of errors out, reads arguments of calls into floating point numbers, which changes long
+// integers, and weighs two hundred packages.
 type gemini struct{ *remote }
 
 type geminiBody struct {
