@@ -220,11 +220,15 @@ func FuzzStream(f *testing.F) {
 	} {
 		f.Add(s)
 	}
+	for _, v := range []vendor{fakeClaude{}, fakeGemini{}, fakeOCI{}} {
+		s := said{pieces: []string{"a", "b"}, thought: "hm", calls: someCalls(), stop: "tool_calls"}
+		f.Add(strings.Join(v.events(s), ""))
+		f.Add(v.whole(s))
+		f.Add(v.late(faultContext, "too long"))
+	}
 	f.Fuzz(func(t *testing.T, stream string) {
-		for _, row := range Providers {
-			if row.Script {
-				continue
-			}
+		for _, kind := range []string{"openai", "anthropic", "google", "oci"} { // one of each protocol
+			row, _ := rowOf(kind)
 			c := &remote{provider: &provider{name: "fake", row: row, maxBody: 1 << 20}, model: "m"}
 			x := &exchange{remote: c, ctx: t.Context(), call: &Call{}, opts: &llms.CallOptions{}, watch: newWatch(t.Context(), 1e10, 1e10)}
 			x.watch.attach(noClose{strings.NewReader(stream)}, c.maxBody)
