@@ -36,6 +36,8 @@ type rehearsal struct {
 	// when denied.
 	tools  map[string]func(args string) (text string, failed bool)
 	denied bool
+	// models, if set, are asked instead of the scripted one.
+	models *llm.Models
 }
 
 // played is what came of a rehearsal.
@@ -53,9 +55,12 @@ func (r rehearsal) play(t *testing.T) played {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	workflows.Register(env)
-	models, err := llm.Open(llm.Settings{Default: "script"})
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	models := r.models
+	if models == nil {
+		if models, err = llm.Open(llm.Settings{Default: "script"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Model: "script"}
 	if r.script != "" {

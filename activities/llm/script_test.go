@@ -310,3 +310,14 @@ func actionsAndConditions() []string {
 	}
 	return out
 }
+
+func TestRulesSeeResultsThatAreErrors(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
+			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})
+		got := newTalk(in)
+		if got.after != "get" || got.last != "no such key" || !strings.Contains(got.all, "no such key") {
+			t.Errorf("failed %v: %+v", failed, got)
+		}
+	}
+}
