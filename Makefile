@@ -22,15 +22,15 @@ CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
-CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
 
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench fuzz
+.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz
 
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
 
 build: devserver ## Build bin/worker, bin/starter and bin/weft-devserver
 	@go build -o bin/ ./worker ./starter
@@ -83,6 +83,10 @@ dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
 bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
+
+conformance: ## Ask the same of every model provider, and print the table
+	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
+	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@for p in $$(go list ./...); do \

@@ -169,15 +169,24 @@ type Beat struct {
 	// Text is the end of the text so far, 4 KiB at most.
 	Text    string `json:"text,omitempty"`
 	Attempt int32  `json:"attempt"`
+	// Waiting is what the call waits for before it begins, such as a rate limit.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // beat sends heartbeats until stop is called. tell replaces the text that they carry.
 func beat(ctx context.Context) (tell func(string), stop func()) {
+	tell, _, stop = pulse(ctx)
+	return tell, stop
+}
+
+// pulse is [beat] for calls that may have to wait: waits replaces what they wait for, "" ends
+// it.
+func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
-		return func(string) {}, func() {}
+		return func(string) {}, func(string) {}, func() {}
 	}
-	texts := make(chan string, 1)
+	texts, reasons := make(chan string, 1), make(chan string, 1)
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -191,6 +200,8 @@ func beat(ctx context.Context) (tell func(string), stop func()) {
 			case <-done:
 				return
 			case b.Text = <-texts:
+			case b.Waiting = <-reasons:
+				activity.RecordHeartbeat(ctx, b)
 			case <-t.C:
 				activity.RecordHeartbeat(ctx, b)
 			}
@@ -200,14 +211,19 @@ func beat(ctx context.Context) (tell func(string), stop func()) {
 		if len(text) > maxBeat {
 			text = text[len(text)-maxBeat:]
 		}
-		select {
-		case <-texts:
-		default:
-		}
-		select {
-		case texts <- text:
-		default:
-		}
+		latest(texts, text)
 	}
-	return tell, func() { close(done); <-ended }
+	return tell, func(reason string) { latest(reasons, reason) }, func() { close(done); <-ended }
+}
+
+// latest puts a text where only the newest one counts. It never waits.
+func latest(texts chan string, text string) {
+	select {
+	case <-texts:
+	default:
+	}
+	select {
+	case texts <- text:
+	default:
+	}
 }

@@ -35,11 +35,9 @@ func bench(t *testing.T, d Deps) (*Activities, *testsuite.TestActivityEnvironmen
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestActivityEnvironment()
-	models, err := llm.Open(llm.Settings{Default: "script"})
-	if err != nil {
-		t.Fatal(err)
+	if d.Models == nil {
+		d.Models = modelsOf(t, llm.Settings{Default: "script"})
 	}
-	d.Models = models
 	a := New(d)
 	a.Register(env)
 	return a, env
@@ -196,15 +194,21 @@ func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 // beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
 func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []Beat {
 	t.Helper()
+	return pulseFor(t, timeout, func(tell, _ func(string)) { work(tell) })
+}
+
+// pulseFor is beatFor for work that can wait.
+func pulseFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []Beat {
+	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	b := &beats{}
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{b}})
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
-		tell, stop := beat(ctx)
+		tell, waits, stop := pulse(ctx)
 		defer stop()
-		work(tell)
+		work(tell, waits)
 		return nil
 	}, activity.RegisterOptions{Name: "work"})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {

@@ -16,13 +16,13 @@ task needs, with exact names and numbers; drop the rest. Answer with the condens
 
 // Condense shortens a value that a model wants to store to what the node's task needs.
 func (a *Activities) Condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	tell, stop := beat(ctx)
+	tell, waits, stop := pulse(ctx)
 	defer stop()
-	out, err := a.condense(ctx, &in, tell)
+	out, err := a.condense(ctx, &in, tell, waits)
 	return out, leave(ctx, err)
 }
 
-func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, tell func(string)) (*contract.CondenseResult, error) {
+func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, tell, waits func(string)) (*contract.CondenseResult, error) {
 	value, err := a.valueOf(ctx, in)
 	if err != nil {
 		return nil, err
@@ -33,13 +33,13 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, t
 			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, value)}},
 		call: &llm.Call{
 			IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
-			Node: in.Node, Step: in.Step, Turn: 1, Partial: tell,
+			Node: in.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.CondenseResult{Value: whole(answer.Message.Text), Usage: answer.Usage}
+	out := &contract.CondenseResult{Value: whole(answer.Message.Text), Usage: answer.Usage, Switched: answer.Switched}
 	if out.Value == nil {
 		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
 			return nil, err

@@ -23,16 +23,16 @@ const maxJudgedValue = 2 << 10
 // Judge answers one yes/no question about a node's output. An answer that is neither is
 // asked for once more, then the failure is condition_unparsable.
 func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	_, stop := beat(ctx)
+	_, waits, stop := pulse(ctx)
 	defer stop()
-	out, err := a.judge(ctx, &in)
+	out, err := a.judge(ctx, &in, waits)
 	if err == nil {
 		err = a.bounded("the judge's answer", out)
 	}
 	return out, leave(ctx, err)
 }
 
-func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contract.JudgeResult, error) {
+func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits func(string)) (*contract.JudgeResult, error) {
 	prompt, err := a.material(ctx, in)
 	if err != nil {
 		return nil, err
@@ -44,14 +44,14 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput) (*contr
 			model: in.Model, script: in.Script, system: judgeSystem, messages: messages,
 			call: &llm.Call{
 				IdempotencyKey: fmt.Sprintf("%s/%d", key(ctx), try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
-				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true,
+				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: waits,
 			},
 		}, llms.WithTemperature(0))
 		if err != nil {
 			return nil, err
 		}
 		out.Usage.Add(answer.Usage)
-		out.Model = answer.Model
+		out.Model, out.Switched = answer.Model, append(out.Switched, answer.Switched...)
 		yes, reason, ok := verdict(answer.Message.Text)
 		if ok {
 			out.Yes, out.Reason = yes, trim(reason, 500)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -21,13 +22,13 @@ import (
 // failures have the classes of package llm, and too_large for an answer that history cannot
 // hold.
 func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	tell, stop := beat(ctx)
+	tell, waits, stop := pulse(ctx)
 	defer stop()
-	out, err := a.model(ctx, &in, tell)
+	out, err := a.model(ctx, &in, tell, waits)
 	return out, leave(ctx, err)
 }
 
-func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell func(string)) (*contract.ModelResult, error) {
+func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, waits func(string)) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: 1, Partial: tell,
+		Node: profile.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
 	}
 	for _, m := range messages {
 		if m.Role == contract.RoleAssistant {
@@ -56,10 +57,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
-	var opts []llms.CallOption
-	if in.NoTools {
-		opts = append(opts, llms.WithToolChoice("none"))
-	}
+	opts := options(profile.Params, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
 		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
@@ -69,7 +67,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell fu
 	}
 	out := &contract.ModelResult{
 		Model: answer.Model, Stop: answer.Stop, Usage: answer.Usage,
-		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt,
+		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Switched: answer.Switched,
 	}
 	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
 		if out.Checked, err = check(ctx, profile.Output.Schema, answer.Message.Text); err != nil {
@@ -105,13 +103,10 @@ type asked struct {
 	tools    []llms.Tool
 }
 
-// generate calls a model once.
+// generate calls a model once; of a list, each model until one answers.
 func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOption) (*llm.Answer, error) {
-	model, err := a.deps.Models.Get(q.model)
-	if err != nil {
-		return nil, err
-	}
-	if q.script != nil && q.model == llm.ScriptModel {
+	var err error
+	if q.script != nil && slices.Contains(llm.Refs(q.model), llm.ScriptModel) {
 		if q.call.Script, err = a.content(ctx, *q.script); err != nil {
 			return nil, err
 		}
@@ -120,7 +115,14 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	if err != nil {
 		return nil, err
 	}
-	return llm.Generate(llm.WithCall(ctx, q.call), model, in, q.tools, opts...)
+	answer, err := a.deps.Models.Ask(llm.WithCall(ctx, q.call), q.model, in, q.tools, opts...)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range answer.Switched {
+		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
+	}
+	return answer, nil
 }
 
 // profile gives a call profile: from the call, the cache or the run.

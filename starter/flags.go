@@ -61,7 +61,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
 	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
-	fs.StringVar(&f.model, "model", "", "`provider/model` for nodes that name none (default: the worker's)")
+	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
 	fs.StringVar(&f.profile, "profile", "", "the `reading` of the dialect (default: default)")
 	fs.StringVar(&f.id, "id", "", "the run's workflow `ID` (default: the flow's name and 8 random characters)")

@@ -180,6 +180,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 		if !decode(result, &out) {
 			return
 		}
+		f.switched(at, c, out.Switched, out.Model)
 		text := fmt.Sprintf("judge %q: %s", c.asked, yesNo(out.Yes))
 		if out.Reason != "" {
 			text += " (" + clean(out.Reason, 200) + ")"
@@ -208,6 +209,7 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 		return
 	}
 	n := notice{Event: eventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
+	f.switched(at, c, out.Switched, out.Model)
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.at).Seconds(), scriptNote(out.Model))
 	switch {
 	case len(msg.Calls) > 0 && !c.last:
@@ -224,6 +226,14 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 		f.tell(notice{Event: eventFinished, Time: at, Node: c.node}, "finished")
 		node := strings.TrimPrefix(c.node, t.label)
 		delete(t.started, node)
+	}
+}
+
+// switched says which models could not answer, before one did.
+func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
+	for _, s := range list {
+		f.tell(notice{Event: eventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: %s could not answer (%s: %s); %s did",
+			c.what, clean(s.Model, 100), clean(s.Class, 40), clean(s.Text, 300), clean(to, 100))
 	}
 }
 

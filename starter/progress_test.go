@@ -172,6 +172,21 @@ func TestEventsBecomeLines(t *testing.T) {
     0.2s  n#1                       finished
 `,
 		},
+		"another model answered": {
+			build: func(h *history) {
+				r := answer(h.t, "fine")
+				r.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
+				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+				h.call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 1: acme/first could not answer (rate_limited: slow down); acme/m did
+    0.2s  n#1                       model call 1: "fine" (12+3 tokens, 0.2 s)
+    0.2s  n#1                       finished
+    0.5s  n#1                       judge: acme/first could not answer (rate_limited: slow down); acme/m did
+    0.5s  n#1                       judge "Done?": no
+`,
+		},
 		"wrong JSON does not end a node": {
 			build: func(h *history) {
 				r := answer(h.t, "{}")

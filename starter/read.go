@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -137,12 +138,17 @@ func (a *app) chooseModel() (string, error) {
 	if model == "" {
 		model, _ = a.env.LookupEnv("WEFT_MODEL")
 	}
+	for _, ref := range llm.Refs(model) {
+		if ref != llm.ScriptModel && !strings.Contains(ref, "/") {
+			return "", bad("the model %q is not provider/model; write for example openai/%s", ref, ref)
+		}
+	}
 	switch {
 	case model == "" && a.flags.script != "":
 		return llm.ScriptModel, nil
-	case model != "" && model != llm.ScriptModel && !strings.Contains(model, "/"):
-		return "", bad("the model %q is not provider/model; write for example openai/%s", model, model)
-	case a.flags.script != "" && model != llm.ScriptModel:
+	case model != "" && len(llm.Refs(model)) == 0:
+		return "", bad("the model %q names none; write for example openai/gpt-5-mini", model)
+	case a.flags.script != "" && !slices.Contains(llm.Refs(model), llm.ScriptModel):
 		return "", bad("-script is what the model script says, but the model is %q; leave out one of them", model)
 	}
 	return model, nil

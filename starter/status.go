@@ -93,6 +93,18 @@ func ask(ctx context.Context, t *config.Temporal, id string, about about, query 
 	return nil
 }
 
+// costOf is what the worker's price table says of the calls; "" where it has no price.
+func costOf(u contract.Usage) string {
+	if u.Cost == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(", cost %d.%06d", u.Cost/1_000_000, u.Cost%1_000_000)
+	if u.Unpriced > 0 {
+		text += fmt.Sprintf(" without %d calls that have no price", u.Unpriced)
+	}
+	return text
+}
+
 // print shows a status as text.
 func (a *app) print(id string, st *contract.Status) {
 	line := func(label, format string, args ...any) {
@@ -103,7 +115,7 @@ func (a *app) print(id string, st *contract.Status) {
 	if st.Model != "" {
 		line("model", "%s", modelLabel(st.Model))
 	}
-	line("usage", "%d model calls, %d input and %d output tokens", st.Usage.Calls, st.Usage.Input, st.Usage.Output)
+	line("usage", "%d model calls, %d input and %d output tokens%s", st.Usage.Calls, st.Usage.Input, st.Usage.Output, costOf(st.Usage))
 	for _, l := range []struct {
 		label string
 		items []string

@@ -47,6 +47,8 @@ type rehearsal struct {
 	functions []tool.Function
 	// wrap, if set, stands between the activities and the worker.
 	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
+	// models, if set, are asked instead of the scripted one.
+	models *llm.Models
 }
 
 // played is what came of a rehearsal.
@@ -65,9 +67,12 @@ func (r rehearsal) play(t *testing.T) played {
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
 	r.settings.Register(env)
-	models, err := llm.Open(llm.Settings{Default: "script"})
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	models := r.models
+	if models == nil {
+		if models, err = llm.Open(llm.Settings{Default: "script"}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Model: "script"}
 	if r.script != "" {

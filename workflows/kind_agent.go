@@ -142,7 +142,7 @@ func (r *run) home() contract.Run {
 func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: a.shared.Model, Node: a.node.ID, System: a.cfg.System,
-		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Params: a.cfg.Params, Script: a.shared.Script, Home: a.home(),
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]

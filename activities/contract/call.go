@@ -9,7 +9,8 @@ import (
 // Profile is what the calls of one node execution repeat. It enters history once, with
 // the first call that uses it, and is named by its hash from then on.
 type Profile struct {
-	// Model is provider/model.
+	// Model is provider/model, or several of them, separated by commas: the next one is
+	// asked where one cannot answer.
 	Model string `json:"model"`
 	// Node is the node's id, for scripts, logs and spans.
 	Node   string `json:"node"`
@@ -20,6 +21,8 @@ type Profile struct {
 	// Output, if set, makes the call extract and check JSON of an answer without tool
 	// calls.
 	Output *plan.Output `json:"output,omitempty"`
+	// Params are the author's parameters of the call.
+	Params *plan.Params `json:"params,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
@@ -78,6 +81,16 @@ type ModelResult struct {
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
+	// Switched are the models that were asked before the one that answered.
+	Switched []Switch `json:"switched,omitempty"`
+}
+
+// Switch is a model that could not answer, and why: the next one of its list was asked.
+type Switch struct {
+	// Model is provider/model; Class is one of the classes of a [Failure].
+	Model string `json:"model"`
+	Class string `json:"class"`
+	Text  string `json:"text"`
 }
 
 // Checked is the outcome of extracting and validating JSON. Errors empty: Data is good.
@@ -186,10 +199,11 @@ type LongValue struct {
 
 // JudgeResult is the result of the activity Judge.
 type JudgeResult struct {
-	Yes    bool   `json:"yes"`
-	Reason string `json:"reason,omitempty"`
-	Model  string `json:"model,omitempty"`
-	Usage  Usage  `json:"usage"`
+	Yes      bool     `json:"yes"`
+	Reason   string   `json:"reason,omitempty"`
+	Model    string   `json:"model,omitempty"`
+	Usage    Usage    `json:"usage"`
+	Switched []Switch `json:"switched,omitempty"`
 }
 
 // CondenseInput is the input of the activity Condense: a value shortened to what a node
@@ -208,8 +222,9 @@ type CondenseInput struct {
 
 // CondenseResult is the shortened value.
 type CondenseResult struct {
-	Value json.RawMessage `json:"value"`
-	Usage Usage           `json:"usage"`
+	Value    json.RawMessage `json:"value"`
+	Usage    Usage           `json:"usage"`
+	Switched []Switch        `json:"switched,omitempty"`
 }
 
 // weighed is the share of every call that has a fixed length, with room.

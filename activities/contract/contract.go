@@ -67,7 +67,8 @@ type RunInput struct {
 	State map[string]json.RawMessage `json:"state,omitempty"`
 	// History is the conversation before this run, as get_chat_history returns it.
 	History []ChatMessage `json:"history,omitempty"`
-	// Model is provider/model; empty takes the worker's default.
+	// Model is provider/model, or several of them, separated by commas: the next one is
+	// asked where one cannot answer. Empty takes the worker's default.
 	Model string `json:"model,omitempty"`
 	// Script is what the model "script" answers; see activities/llm. Kept by reference.
 	Script json.RawMessage `json:"script,omitempty"`
@@ -179,13 +180,20 @@ type ExitOutput struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// Usage counts tokens and calls.
+// Usage counts tokens and calls. Cached and CacheWrite are parts of Input, Reasoning is one
+// of Output.
 type Usage struct {
 	Calls     int `json:"calls"`
 	Input     int `json:"input_tokens"`
 	Output    int `json:"output_tokens"`
 	Cached    int `json:"cached_tokens,omitempty"`
 	Reasoning int `json:"reasoning_tokens,omitempty"`
+	// CacheWrite are tokens of the input that were stored for later calls.
+	CacheWrite int `json:"cache_write_tokens,omitempty"`
+	// Cost is in millionths of the currency of the worker's price table. Unpriced are the
+	// calls that a table has no price for.
+	Cost     int64 `json:"cost_micros,omitempty"`
+	Unpriced int   `json:"unpriced_calls,omitempty"`
 }
 
 // Add counts another's tokens and calls too.
@@ -195,6 +203,9 @@ func (u *Usage) Add(o Usage) {
 	u.Output += o.Output
 	u.Cached += o.Cached
 	u.Reasoning += o.Reasoning
+	u.CacheWrite += o.CacheWrite
+	u.Cost += o.Cost
+	u.Unpriced += o.Unpriced
 }
 
 // PrepareInput asks for what a run must know before its first node: the plan of a

@@ -266,13 +266,14 @@ var finishReasons = map[string]string{
 	"length": "length", "max_tokens": "length", "model_length": "length",
 	"tool_calls": "tool_calls", "tool_call": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
 	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter",
+	"model_context_window_exceeded": "length",
 }
 
 // brokenReasons are ends by which servers say that they broke off.
 var brokenReasons = map[string]bool{"error": true, "insufficient_system_resource": true, "abort": true, "load": true}
 
 // response checks that the answer is whole and turns it into langchaingo's.
-func (a *assembly) response(c *compatible) (*llms.ContentResponse, error) {
+func (a *assembly) response(c *remote) (*llms.ContentResponse, error) {
 	finish := strings.ToLower(strings.TrimSpace(a.finish))
 	if finish == "" {
 		return nil, badf("the answer ended without a finish_reason after %d bytes of text: it was cut", a.text.Len())
@@ -297,23 +298,21 @@ func (a *assembly) response(c *compatible) (*llms.ContentResponse, error) {
 		}
 	}
 	out.GenerationInfo = a.info(c)
-	if keep.Details != nil || keep.Calls != nil || (c.row.Reasoning != "" && out.ReasoningContent != "") {
-		raw, err := json.Marshal(keep)
-		if err != nil {
-			return nil, badf("the provider's own data: %v", err)
-		}
-		out.GenerationInfo[infoProvider] = json.RawMessage(raw)
+	return c.keep(out, &keep)
+}
+
+// modelInfo begins an answer's info: its model, as the provider names it.
+func (c *remote) modelInfo(named string) map[string]any {
+	model := c.model
+	if named != "" && utf8.ValidString(named) {
+		model = cut(named, 200)
 	}
-	return &llms.ContentResponse{Choices: []*llms.ContentChoice{out}}, nil
+	return map[string]any{infoModel: c.name + "/" + model}
 }
 
 // info is what langchaingo has no fields for.
-func (a *assembly) info(c *compatible) map[string]any {
-	model := c.model
-	if a.model != "" && utf8.ValidString(a.model) {
-		model = cut(a.model, 200)
-	}
-	g := map[string]any{infoModel: c.name + "/" + model}
+func (a *assembly) info(c *remote) map[string]any {
+	g := c.modelInfo(a.model)
 	if a.refusal.Len() > 0 {
 		g[infoRefusal] = a.refusal.String()
 	}

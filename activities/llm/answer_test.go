@@ -167,7 +167,7 @@ func TestReasoningGoesBack(t *testing.T) {
 	router, seek := modelOf(t, "openrouter", s.URL, header("openrouter")), modelOf(t, "deepseek", s.URL, header("deepseek"))
 	seek.provider.name = "seek"
 
-	again := func(m *compatible, a *Answer) string {
+	again := func(m *remote, a *Answer) string {
 		t.Helper()
 		stored, err := a.Message.Encode() // through history
 		if err != nil {
@@ -220,21 +220,32 @@ func FuzzStream(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	c := &compatible{provider: &provider{name: "fake", row: Providers[0], maxBody: 1 << 20}, model: "m"}
+	for _, v := range []vendor{fakeClaude{}, fakeGemini{}, fakeOCI{}} {
+		s := said{pieces: []string{"a", "b"}, thought: "hm", calls: someCalls(), stop: "tool_calls"}
+		f.Add(strings.Join(v.events(s), ""))
+		f.Add(v.whole(s))
+		f.Add(v.late(faultContext, "too long"))
+	}
 	f.Fuzz(func(t *testing.T, stream string) {
-		x := &exchange{ctx: t.Context(), call: &Call{}, opts: &llms.CallOptions{}, watch: newWatch(t.Context(), 1e10, 1e10)}
-		defer x.watch.close()
-		x.watch.attach(noClose{strings.NewReader(stream)}, c.maxBody)
-		a, err := c.read(x)
-		if err == nil {
-			var resp *llms.ContentResponse
-			if resp, err = a.response(c); err == nil {
-				_, err = merge(resp)
+		for _, kind := range []string{"openai", "anthropic", "google", "oci"} { // one of each protocol
+			row, _ := rowOf(kind)
+			c := &remote{provider: &provider{name: "fake", row: row, maxBody: 1 << 20}, model: "m"}
+			x := &exchange{remote: c, ctx: t.Context(), call: &Call{}, opts: &llms.CallOptions{}, watch: newWatch(t.Context(), 1e10, 1e10)}
+			x.watch.attach(noClose{strings.NewReader(stream)}, c.maxBody)
+			r := c.speak().reader(x)
+			err := x.read(r)
+			if err == nil {
+				var resp *llms.ContentResponse
+				if resp, err = r.response(); err == nil {
+					_, err = merge(resp)
+				}
 			}
-		}
-		if err != nil {
+			x.watch.close()
+			if err == nil {
+				continue
+			}
 			if fl := contract.FailureOf(c.broken(t.Context(), err)); fl.Class == "" || fl.Text == "" {
-				t.Errorf("failure %+v", fl)
+				t.Errorf("%s: failure %+v", row.Name, fl)
 			}
 		}
 	})

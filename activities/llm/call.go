@@ -31,10 +31,19 @@ type Call struct {
 	// checks the answer.
 	Schema json.RawMessage
 	JSON   bool
+	// Parallel, if set, allows or forbids several tool calls in one answer; Effort is how
+	// much a model thinks: none, minimal, low, medium, high, xhigh or max. Extra is an
+	// object of further fields of the request, sent as they are.
+	Parallel *bool
+	Effort   string
+	Extra    json.RawMessage
 	// Script is what the model "script" answers, see [ParseScript].
 	Script json.RawMessage
 	// Partial, if set, gets the text streamed so far, from the calling goroutine.
 	Partial func(text string)
+	// Waiting, if set, gets what the call waits for before it begins, and "" when it
+	// begins.
+	Waiting func(what string)
 }
 
 type callKey struct{}

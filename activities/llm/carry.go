@@ -19,6 +19,17 @@ type carried struct {
 	// Calls holds extra_content of tool calls, Google's thought signatures, by the
 	// call's place in its message: ids can be made unique later.
 	Calls []carriedCall `json:"calls,omitempty"`
+	// Blocks are the blocks of a message in their order, for providers that sign them.
+	Blocks []carriedBlock `json:"blocks,omitempty"`
+}
+
+// carriedBlock is a block of a message: Raw as it is, the message's next call, or the next
+// Text bytes of its text.
+type carriedBlock struct {
+	Raw       json.RawMessage `json:"raw,omitempty"`
+	Call      bool            `json:"call,omitempty"`
+	Text      int             `json:"text,omitempty"`
+	Signature string          `json:"signature,omitempty"`
 }
 
 type carriedCall struct {
@@ -26,8 +37,28 @@ type carriedCall struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
+// keep puts into an answer what its provider wants back with it. Blocks that are nothing but
+// one text and the calls behind it say nothing of their own.
+func (c *remote) keep(out *llms.ContentChoice, k *carried) (*llms.ContentResponse, error) {
+	plain := true
+	for i, b := range k.Blocks {
+		plain = plain && b.Raw == nil && b.Signature == "" && (b.Call || i == 0)
+	}
+	if plain {
+		k.Blocks = nil
+	}
+	if k.Details != nil || k.Calls != nil || k.Blocks != nil || (c.row.Reasoning != "" && out.ReasoningContent != "") {
+		raw, err := plainJSON(k)
+		if err != nil {
+			return nil, badf("the provider's own data: %v", err)
+		}
+		out.GenerationInfo[infoProvider] = json.RawMessage(raw)
+	}
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{out}}, nil
+}
+
 // own reads a blob that this provider wrote; nil for any other.
-func (c *compatible) own(raw json.RawMessage) *carried {
+func (c *remote) own(raw json.RawMessage) *carried {
 	var k carried
 	if len(raw) == 0 || json.Unmarshal(raw, &k) != nil || k.By != c.name {
 		return nil
@@ -36,7 +67,7 @@ func (c *compatible) own(raw json.RawMessage) *carried {
 }
 
 // carryBack puts an assistant's own reasoning into its message.
-func (c *compatible) carryBack(m *wireMessage, p *ReasoningPart) {
+func (c compatible) carryBack(m *wireMessage, p *ReasoningPart) {
 	k := c.own(p.Provider)
 	if k == nil {
 		return
@@ -50,7 +81,7 @@ func (c *compatible) carryBack(m *wireMessage, p *ReasoningPart) {
 }
 
 // extraOf is the extra content that came with the n-th call, from 0.
-func (c *compatible) extraOf(n int, parts []llms.ContentPart) json.RawMessage {
+func (c compatible) extraOf(n int, parts []llms.ContentPart) json.RawMessage {
 	for _, part := range parts {
 		p, ok := part.(ReasoningPart)
 		if !ok {

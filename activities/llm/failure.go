@@ -15,10 +15,11 @@ import (
 // Codes and types by which providers name an error, all in lower case. They decide
 // before the HTTP status, which the same providers use loosely.
 var (
-	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded"}
+	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error"}
 	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits"}
+	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired"}
 	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
-	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with"}
+	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens"}
 	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation"}
 	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk"}
 )
@@ -31,6 +32,8 @@ var statusOfCode = map[string]int{
 	"permission_error": 403, "permission_denied": 403,
 	"not_found_error": 404, "notfounderror": 404, "model_not_found": 404, "not_found": 404,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
+	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "serviceunavailable": 503,
+	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
 	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
@@ -38,8 +41,11 @@ var statusOfCode = map[string]int{
 // where these are plain, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
-	refusesInput := st == 400 || st == 413 || st == 422 || st == 0
-	mayLackMoney := (st == 400 || st == 403 || st == 429) && r.after == 0
+	refusesInput := slices.Contains([]int{0, 400, 413, 422}, st)
+	mayLackMoney := slices.Contains([]int{400, 403, 429}, st) && r.after == 0
+	if st == 400 && containsAny(text, deniedTexts) {
+		return contract.ClassDenied
+	}
 	switch {
 	case r.is(quotaCodes), mayLackMoney && containsAny(text, quotaTexts):
 		return contract.ClassQuota
@@ -80,7 +86,7 @@ func containsAny(s string, subs []string) bool {
 }
 
 // reported turns what a provider reports into a failure.
-func (c *compatible) reported(r *report) *contract.Failure {
+func (c *remote) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
 	said := orElse(c.clean(r.message), "no message")
 	switch st := r.status; {
@@ -94,7 +100,7 @@ func (c *compatible) reported(r *report) *contract.Failure {
 	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)
 	}
-	if id := c.clean(r.header.Get("X-Request-Id")); id != "" {
+	if id := c.clean(r.requestID()); id != "" {
 		f.Text += fmt.Sprintf(" (request %s)", cut(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
@@ -110,9 +116,12 @@ func statusText(st int) string {
 }
 
 // remedy says what to do about a class of failure.
-func (c *compatible) remedy(class string, status int) string {
+func (c *remote) remedy(class string, status int) string {
 	switch class {
 	case contract.ClassDenied:
+		if c.row.Protocol == ProtocolOCI {
+			return fmt.Sprintf("check providers.%s.auth and what it names, and that a policy lets it use this model", c.name)
+		}
 		return fmt.Sprintf("check %s in the worker's environment, and that it may use this model", c.keyName)
 	case contract.ClassQuota:
 		return fmt.Sprintf("add credit for the account of %s, or choose another model", c.keyName)
@@ -132,7 +141,10 @@ func (c *compatible) remedy(class string, status int) string {
 	return ""
 }
 
-func (c *compatible) notFound() string {
+func (c *remote) notFound() string {
+	if c.row.Protocol == ProtocolOCI {
+		return fmt.Sprintf("check the model's name, providers.%s.region and compartment (%s), and that a policy lets the worker use it: OCI says the same for what is not there and what is not allowed", c.name, c.base)
+	}
 	if c.row.Name == "ollama" {
 		return fmt.Sprintf("run: ollama pull %s; or check providers.%s.base_url (%s)", c.model, c.name, c.base)
 	}
@@ -141,7 +153,7 @@ func (c *compatible) notFound() string {
 
 // broken turns an error of the network or of an answer's form into a failure. The end of
 // the caller's context comes back as it is, so that Temporal sees it.
-func (c *compatible) broken(ctx context.Context, err error) error {
+func (c *remote) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -183,6 +195,9 @@ func (c *compatible) broken(ctx context.Context, err error) error {
 type badAnswer struct{ text string }
 
 func (e *badAnswer) Error() string { return e.text }
+
+// errf is [fmt.Errorf] for errors that only ever become a part of a failure's text.
+func errf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 func badf(format string, args ...any) error {
 	return &badAnswer{fmt.Sprintf(format, args...)}

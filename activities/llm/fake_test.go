@@ -66,7 +66,7 @@ func (s *server) sent(t *testing.T) map[string]any {
 }
 
 // modelOf opens a model of a kind at a fake server, with short watches.
-func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *compatible {
+func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) *remote {
 	t.Helper()
 	set := ProviderSettings{Kind: kind, BaseURL: url + "/v1", Key: testKey, KeyName: "FAKE_API_KEY"}
 	for _, f := range change {
@@ -80,7 +80,7 @@ func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := m.(*compatible)
+	c := m.(*remote)
 	c.first, c.idle = 2*time.Second, 300*time.Millisecond
 	return c
 }

@@ -18,6 +18,8 @@ const (
 	infoModel    = "Model"
 	infoRefusal  = "Refusal"
 	infoProvider = "Provider"
+	// infoCacheWrite counts the tokens of the input that were written to a cache.
+	infoCacheWrite = "CacheWriteTokens"
 )
 
 // Answer is a model's whole answer.
@@ -30,6 +32,8 @@ type Answer struct {
 	Model string
 	// Usage counts one call.
 	Usage contract.Usage
+	// Switched are the models that were asked before, see [Models.Ask].
+	Switched []contract.Switch
 }
 
 // Generate asks a model for one completion. It is the only way to call a model: it makes
@@ -166,6 +170,7 @@ func count(u *contract.Usage, info map[string]any) bool {
 	u.Input = number("PromptTokens", "InputTokens", "input_tokens", "prompt_tokens")
 	u.Output = number("CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens")
 	u.Cached = number("PromptCachedTokens", "CacheReadInputTokens", "CachedTokens", "cached_tokens")
+	u.CacheWrite = number(infoCacheWrite, "CacheCreationInputTokens")
 	u.Reasoning = number("ReasoningTokens", "ThinkingTokens", "reasoning_tokens")
 	return found
 }

@@ -28,6 +28,9 @@ type Settings struct {
 	// Default is the model, provider/model, of flows and runs that name none. May be
 	// empty.
 	Default string
+	// Prices are keyed by provider/model; a key that ends in * is for all models that
+	// begin so. The longest key wins.
+	Prices map[string]Price
 	// Providers are keyed by the name that references use. A row of the table that is
 	// not mentioned has its defaults.
 	Providers map[string]ProviderSettings
@@ -37,7 +40,7 @@ type Settings struct {
 type ProviderSettings struct {
 	// Kind is a row of [Providers]; empty means the row of the provider's own name.
 	Kind string
-	// BaseURL is where /chat/completions is appended. Ollama's may be host:port.
+	// BaseURL is where the protocol's path, such as /chat/completions, is appended. Ollama's may be host:port.
 	BaseURL string
 	// Key is the secret; KeyName is the variable that messages name instead of it.
 	Key     string
@@ -48,6 +51,21 @@ type ProviderSettings struct {
 	Proxy string
 	// Unary switches streaming off.
 	Unary bool
+	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
+	NoCache bool
+	// Region, Compartment and the rest are for OCI: its region and the OCID that is
+	// charged; Auth is one of the constants, AuthFile and AuthProfile (default
+	// DEFAULT) say where keys and tokens are.
+	Region      string
+	Compartment string
+	Auth        string
+	AuthFile    string
+	AuthProfile string
+	// RequestsPerMinute, TokensPerMinute and Concurrent bound this worker's calls with one
+	// key; 0 means no bound. A call waits for its turn.
+	RequestsPerMinute int
+	TokensPerMinute   int
+	Concurrent        int
 	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
 	// pause between bytes.
 	FirstSeconds int
@@ -67,6 +85,8 @@ const ScriptModel = "script"
 type Models struct {
 	def       string
 	providers map[string]*provider
+	prices    []priceRow
+	resting   rests
 }
 
 // provider is one configured provider: settings checked, defaults filled in.
@@ -81,8 +101,13 @@ type provider struct {
 	headers     http.Header
 	client      *http.Client
 	unary       bool
+	noCache     bool
 	first, idle time.Duration
 	maxBody     int64
+	// compartment and signer are for OCI.
+	compartment string
+	signer      *signer
+	limits      *limiter
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of
@@ -99,6 +124,8 @@ func Open(s Settings) (*Models, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Providers)) {
 		m.providers[name] = o.open(name, s.Providers[name])
 	}
+	o.limit(s, m)
+	m.prices = o.pricesOf(s.Prices)
 	o.checkDefault(m)
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{
@@ -160,16 +187,30 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
-	return &compatible{provider: p, model: model}, nil
+	return &remote{provider: p, model: model}, nil
 }
 
 // ready reports what keeps a provider from being called.
 func (p *provider) ready() error {
+	if p.base == "" && p.row.Protocol == ProtocolOCI {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no region", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
+		}
+	}
 	if p.base == "" {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
-			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration, for example to %s", p.name, orElse(p.row.Example, "https://host/v1")),
+		}
+	}
+	if p.row.Protocol == ProtocolOCI && p.compartment == "" {
+		return &contract.Failure{
+			Class:  contract.ClassConnection,
+			Text:   fmt.Sprintf("provider %q has no compartment", p.name),
+			Remedy: fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
 		}
 	}
 	if p.key == "" && (p.row.NeedsKey || p.named) {

@@ -16,12 +16,13 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 	_, err := Open(Settings{
 		Default: "nobody/m",
 		Providers: map[string]ProviderSettings{
-			"a/b":    {Kind: "openai"},
-			"corp":   {Kind: "azure", FirstSeconds: -1},
-			"mine":   {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
-			"openai": {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
-			"vllm":   {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
-			"ollama": {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
+			"a/b":       {Kind: "openai"},
+			"corp":      {Kind: "acme", FirstSeconds: -1},
+			"mine":      {Kind: "compatible", BaseURL: "ftp://x", Proxy: "::"},
+			"openai":    {Key: "sk-hidden-value\n", Headers: map[string]string{"Host": "x", "bad name": "x", "X-A": "a\nb", "Authorization": "Bearer hidden-value"}},
+			"vllm":      {BaseURL: "http://user:hidden-value@host/v1", IdleSeconds: 100_000, MaxBodyBytes: -1},
+			"ollama":    {BaseURL: "http://host:11434/v1/chat/completions?x=hidden-value"},
+			"anthropic": {BaseURL: "https://api.anthropic.com/v1/messages"},
 			"mistral": {
 				BaseURL: "https://host/v1/chat/completions", Headers: map[string]string{"X-B": "1", "x-b": "2"},
 			},
@@ -32,11 +33,11 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 		t.Errorf("class %q", f.Class)
 	}
 	mentions(t, f.Text,
-		`name "a/b"`, `providers.corp.kind: "azure"`, "openai, deepseek, openrouter, mistral, vllm, ollama, compatible, script",
+		`name "a/b"`, `providers.corp.kind: "acme"`, "openai, deepseek, anthropic, google, ",
 		"providers.corp.first_seconds: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
 		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
 		`host "host"`, "providers.vllm.idle_seconds: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
-		"leave that out, it is appended", "X-B is set twice", `default: model "nobody/m"`)
+		"leave that out, it is appended", "ends in /messages; leave that out", "X-B is set twice", `default: model "nobody/m"`)
 	if strings.Contains(f.Text, "hidden-value") {
 		t.Errorf("secret in %q", f.Text)
 	}
@@ -56,7 +57,7 @@ func TestGet(t *testing.T) {
 	}{
 		"no provider":               {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
 		"nothing":                   {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":       {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "compatible, deepseek, mistral, ollama, openai, openrouter, proxy, script, vllm"}},
+		"an unknown provider":       {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
 		"a provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
 		"a provider without key":    {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
 		"a key by convention":       {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},

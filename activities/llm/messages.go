@@ -21,6 +21,10 @@ type ReasoningPart struct {
 	Provider json.RawMessage
 }
 
+// FailedResult is the result of a tool that reports an error. Providers that tell errors
+// apart hear of it; for others it is a result like any.
+type FailedResult struct{ llms.ToolCallResponse }
+
 // Messages turns a system prompt, which may be empty, and a transcript into langchaingo's
 // messages, without loss. The transcript's references must be resolved. It fails with
 // bad_request, naming every message that it cannot turn.
@@ -56,9 +60,12 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 		if m.CallID == "" {
 			return llms.MessageContent{}, fmt.Errorf("result of tool %q names no call", m.Name)
 		}
-		return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
-			llms.ToolCallResponse{ToolCallID: m.CallID, Name: m.Name, Content: text},
-		}}, nil
+		result := llms.ToolCallResponse{ToolCallID: m.CallID, Name: m.Name, Content: text}
+		part := llms.ContentPart(result)
+		if m.Error {
+			part = FailedResult{result}
+		}
+		return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{part}}, nil
 	case contract.RoleAssistant:
 		return assistant(m, text), nil
 	}

@@ -5,12 +5,17 @@ package llm
 type Provider struct {
 	// Name is the kind, and the name of a provider that names no kind.
 	Name string
-	// BaseURL is the default; empty means that one must be configured.
+	// Protocol is one of the constants; empty is OpenAI's chat completions.
+	Protocol string
+	// BaseURL is the default; empty means that one must be configured, like Example.
 	BaseURL string
+	Example string
 	// KeyName is the variable that holds the key by convention; NeedsKey says that
 	// there is no call without one.
-	KeyName  string
-	NeedsKey bool
+	// OtherKeyName is a second name for the same key.
+	KeyName      string
+	OtherKeyName string
+	NeedsKey     bool
 	// Schema, JSON: the server takes response_format json_schema, json_object.
 	Schema bool
 	JSON   bool
@@ -24,14 +29,19 @@ type Provider struct {
 	UnaryTools bool
 	// StreamUsage says that a stream has usage only when asked for by stream_options.
 	StreamUsage bool
-	// MaxTokens and Seed are the names of these parameters.
+	// MaxTokens and Seed are the names of these parameters in chat completions.
 	MaxTokens string
 	Seed      string
+	// Params are the parameters that the server takes beside temperature, top_p, the
+	// bound of tokens and stop sequences.
+	Params []string
 	// NoSampling are prefixes of models that refuse temperature and top_p.
 	NoSampling []string
 	// Reasoning is the field in which an assistant's reasoning goes back to the
 	// provider that wrote it; empty: it does not go back.
 	Reasoning string
+	// EffortObject says that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
+	EffortObject bool
 	// RawArguments says that tool calls go back with arguments that are no JSON object.
 	// Elsewhere these are wrapped into one, because the server parses them.
 	RawArguments bool
@@ -53,48 +63,112 @@ const (
 	idsAny   idRule = iota
 	idsMax40        // at most 40 bytes
 	idsNine         // nine letters or digits
+	idsWord         // letters, digits, _ and -, at most 64
 )
 
 // openAIReasoners are OpenAI's models that refuse sampling parameters.
 var openAIReasoners = []string{"o1", "o3", "o4", "gpt-5"}
+
+// What servers of OpenAI's protocol take: OpenAI itself, and most others.
+var (
+	openAIParams = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort}
+	chatParams   = []string{paramSeed, paramFrequency, paramPresence, paramParallel, paramEffort, paramTopK}
+)
 
 // Providers is the table of all kinds of providers.
 var Providers = []Provider{
 	{
 		Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
-		MaxTokens: "max_completion_tokens", Seed: "seed", NoSampling: openAIReasoners,
+		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
 		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true,
 		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params:    []string{paramSeed, paramFrequency, paramPresence},
 		Reasoning: "reasoning_content", RawArguments: true, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
+		Name: "anthropic", Protocol: ProtocolClaude, BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true,
+		Schema: true, FormatWithTools: true, ToolChoice: true, Params: []string{paramTopK, paramParallel, paramEffort},
+		CallIDs: idsWord, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "google", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
+		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, ToolChoice: true, Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
+		FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "oci", Protocol: ProtocolOCI, Example: "https://inference.generativeai.REGION.oci.oraclecloud.com",
+		Schema: true, JSON: true, ToolChoice: true, Params: append([]string{paramTopK}, openAIParams...),
+		NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"},
+		Reasoning:  "reasoningContent", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
 		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
 		NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},
-		Reasoning:  "reasoning", CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
+		Reasoning:  "reasoning", EffortObject: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, MaxTokens: "max_tokens", Seed: "random_seed",
+		Params:  []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		CallIDs: idsNine, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY",
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
 		Reasoning: "reasoning", FirstSeconds: 600, IdleSeconds: 120,
 	},
 	{
 		Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
 		Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params:       []string{paramSeed, paramFrequency, paramPresence, paramEffort},
 		FirstSeconds: 600, IdleSeconds: 300,
 	},
 	{
-		Name: "compatible", ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		FirstSeconds: 300, IdleSeconds: 120,
+		Name: "compatible", ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
+		Example: "https://host/v1", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "azure", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
+		Schema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
+		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
+		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true, Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_completion_tokens", Params: []string{paramParallel, paramEffort},
+		Reasoning: "reasoning", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY", NeedsKey: true,
+		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params:    []string{paramSeed, paramPresence, paramParallel, paramTopK},
+		Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
+		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_completion_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning", FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true,
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "xai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
+		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{Name: ScriptModel, Script: true},
 }

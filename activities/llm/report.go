@@ -165,6 +165,16 @@ func (r *report) effective() int {
 	return 0
 }
 
+// requestID is the provider's name for the call.
+func (r *report) requestID() string {
+	for _, name := range []string{"X-Request-Id", "Request-Id", "Opc-Request-Id"} {
+		if id := r.header.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
 // target is the host of a redirect; its path and query may hold secrets.
 func (r *report) target() string {
 	u, err := url.Parse(r.header.Get("Location"))
@@ -188,19 +198,20 @@ func waitOf(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// resetOf reads x-ratelimit-reset and its kin (-requests, -tokens). Where the headers
+// resetOf reads x-ratelimit-reset and its kin (-requests, -tokens), and Anthropic's
+// anthropic-ratelimit-requests-reset and its. Where the headers
 // say which limit is used up, only that one counts; else the longest.
 func resetOf(h http.Header, now time.Time) time.Duration {
-	const prefix = "X-Ratelimit-Reset"
 	var longest, empty time.Duration
 	for key := range h {
-		suffix, ok := strings.CutPrefix(http.CanonicalHeaderKey(key), prefix)
-		if !ok {
+		key = http.CanonicalHeaderKey(key)
+		remaining := strings.Replace(key, "Reset", "Remaining", 1)
+		if !strings.HasPrefix(key, "X-Ratelimit-Reset") && (!strings.HasPrefix(key, "Anthropic-Ratelimit-") || !strings.HasSuffix(key, "-Reset")) {
 			continue
 		}
 		d := resetTime(h.Get(key), now)
 		longest = max(longest, d)
-		if strings.TrimSpace(h.Get("X-Ratelimit-Remaining"+suffix)) == "0" {
+		if strings.TrimSpace(h.Get(remaining)) == "0" {
 			empty = max(empty, d)
 		}
 	}

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -25,6 +24,12 @@ type body struct {
 	ResponseFormat *responseFormat `json:"response_format,omitempty"`
 	Temperature    *float64        `json:"temperature,omitempty"`
 	TopP           *float64        `json:"top_p,omitempty"`
+	TopK           int             `json:"top_k,omitempty"`
+	Frequency      float64         `json:"frequency_penalty,omitempty"`
+	Presence       float64         `json:"presence_penalty,omitempty"`
+	Effort         string          `json:"reasoning_effort,omitempty"`
+	Reasoning      *effort         `json:"reasoning,omitempty"`
+	Parallel       *bool           `json:"parallel_tool_calls,omitempty"`
 	Stop           []string        `json:"stop,omitempty"`
 	Seed           *int            `json:"seed,omitempty"`
 	RandomSeed     *int            `json:"random_seed,omitempty"`
@@ -32,6 +37,10 @@ type body struct {
 	MaxCompletion  int             `json:"max_completion_tokens,omitempty"`
 	Stream         bool            `json:"stream,omitempty"`
 	StreamOptions  *streamOptions  `json:"stream_options,omitempty"`
+}
+
+type effort struct {
+	Effort string `json:"effort"`
 }
 
 type streamOptions struct {
@@ -85,38 +94,45 @@ type wireDefinition struct {
 	Parameters  any    `json:"parameters"`
 }
 
-// encode gives a request's bytes and says whether it asks for a stream. A conversation or
-// a schema that cannot be sent is a bad_request.
-func (c *compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) ([]byte, bool, error) {
+// encode gives a request. A conversation or a schema that cannot be sent is a bad_request.
+func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	b := body{Model: orElse(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
 	for i := range in {
 		msgs, err := c.wire(&in[i])
 		if err != nil {
-			return nil, false, c.unsendable("message %d: %v", i+1, err)
+			return nil, c.unsendable("message %d: %v", i+1, err)
 		}
 		b.Messages = append(b.Messages, msgs...)
 	}
 	if err := c.setTools(&b, o.Tools); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	c.setSampling(&b, o)
+	c.setEffort(&b, call)
 	if err := c.setFormat(&b, call, o); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	b.Stream = !c.unary && !(c.row.UnaryTools && len(b.Tools) > 0)
 	if b.Stream && c.row.StreamUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(&b); err != nil {
-		return nil, false, c.unsendable("%v", err)
-	}
-	return buf.Bytes(), b.Stream, nil
+	raw, err := c.marshal(&b, call.Extra)
+	return &outgoing{path: "/chat/completions", body: raw, stream: b.Stream}, err
 }
 
-func (c *compatible) unsendable(format string, args ...any) error {
+// setEffort says how much to think, and whether several tools may be called at once.
+func (c compatible) setEffort(b *body, call *Call) {
+	if c.row.EffortObject && call.Effort != "" {
+		b.Reasoning = &effort{call.Effort}
+	} else {
+		b.Effort = call.Effort
+	}
+	if len(b.Tools) > 0 {
+		b.Parallel = call.Parallel
+	}
+}
+
+func (c *remote) unsendable(format string, args ...any) error {
 	return &contract.Failure{
 		Class: contract.ClassBadRequest,
 		Text:  fmt.Sprintf("model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...))),
@@ -124,7 +140,7 @@ func (c *compatible) unsendable(format string, args ...any) error {
 }
 
 // setTools lists the tools. Where tool_choice is not obeyed, "none" leaves them out.
-func (c *compatible) setTools(b *body, tools []llms.Tool) error {
+func (c compatible) setTools(b *body, tools []llms.Tool) error {
 	if !c.row.ToolChoice {
 		if b.ToolChoice == "none" {
 			tools = nil
@@ -132,18 +148,13 @@ func (c *compatible) setTools(b *body, tools []llms.Tool) error {
 		b.ToolChoice = nil
 	}
 	for _, t := range tools {
-		if t.Function == nil || t.Function.Name == "" {
-			return c.unsendable("a tool of type %q has no name", t.Type)
+		schema, err := c.schemaOf(&t)
+		if err != nil {
+			return err
 		}
-		d := wireDefinition{Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters}
-		raw, isRaw := d.Parameters.(json.RawMessage)
-		switch {
-		case d.Parameters == nil, isRaw && len(raw) == 0:
-			d.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
-		case isRaw && !json.Valid(raw):
-			return c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
-		}
-		b.Tools = append(b.Tools, wireTool{Type: "function", Function: d})
+		b.Tools = append(b.Tools, wireTool{Type: "function", Function: wireDefinition{
+			Name: t.Function.Name, Description: t.Function.Description, Parameters: schema,
+		}})
 	}
 	if len(b.Tools) == 0 {
 		b.ToolChoice = nil
@@ -151,14 +162,30 @@ func (c *compatible) setTools(b *body, tools []llms.Tool) error {
 	return nil
 }
 
+// schemaOf is the schema of a tool's arguments, as it is.
+func (c *remote) schemaOf(t *llms.Tool) (any, error) {
+	if t.Function == nil || t.Function.Name == "" {
+		return nil, c.unsendable("a tool of type %q has no name", t.Type)
+	}
+	raw, isRaw := t.Function.Parameters.(json.RawMessage)
+	switch {
+	case t.Function.Parameters == nil, isRaw && len(raw) == 0:
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	case isRaw && !json.Valid(raw):
+		return nil, c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
+	}
+	return t.Function.Parameters, nil
+}
+
 // setSampling sends what was set. Zero is a value; the sentinels say unset.
-func (c *compatible) setSampling(b *body, o *llms.CallOptions) {
+func (c compatible) setSampling(b *body, o *llms.CallOptions) {
 	if o.Temperature >= 0 && !c.noSampling(b.Model) {
 		b.Temperature = &o.Temperature
 	}
 	if o.TopP >= 0 && !c.noSampling(b.Model) {
 		b.TopP = &o.TopP
 	}
+	b.TopK, b.Frequency, b.Presence = o.TopK, o.FrequencyPenalty, o.PresencePenalty
 	switch {
 	case o.Seed < 0:
 	case c.row.Seed == "random_seed":
@@ -174,7 +201,7 @@ func (c *compatible) setSampling(b *body, o *llms.CallOptions) {
 }
 
 // noSampling says whether the model refuses sampling parameters.
-func (c *compatible) noSampling(model string) bool {
+func (c *remote) noSampling(model string) bool {
 	for _, prefix := range c.row.NoSampling {
 		if strings.HasPrefix(model, prefix) {
 			return true
@@ -184,7 +211,7 @@ func (c *compatible) noSampling(model string) bool {
 }
 
 // setFormat asks for JSON where the row supports it, and where tools do not forbid it.
-func (c *compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
+func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
 	if len(b.Tools) > 0 && b.ToolChoice != "none" && !c.row.FormatWithTools {
 		return nil
 	}
@@ -217,7 +244,7 @@ var roles = map[llms.ChatMessageType]string{
 
 // wire turns one message into the protocol's: several results in one message become
 // several messages.
-func (c *compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
+func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 	role, ok := roles[mc.Role]
 	if !ok {
 		return nil, fmt.Errorf("role %q is not supported", mc.Role)
@@ -246,6 +273,8 @@ func (c *compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 			m.ToolCalls = append(m.ToolCalls, c.wireCall(&p, c.extraOf(len(m.ToolCalls), mc.Parts)))
 		case llms.ToolCallResponse:
 			results = append(results, c.result(&p))
+		case FailedResult:
+			results = append(results, c.result(&p.ToolCallResponse))
 		default:
 			return nil, fmt.Errorf("content of type %T is not supported", part)
 		}
@@ -274,7 +303,7 @@ func imagePart(url, detail string) any {
 	}{"image_url", image{url, detail}}
 }
 
-func (c *compatible) result(p *llms.ToolCallResponse) wireMessage {
+func (c compatible) result(p *llms.ToolCallResponse) wireMessage {
 	m := wireMessage{Role: "tool", Content: p.Content, ToolCallID: c.callID(p.ToolCallID)}
 	if c.row.ToolName {
 		m.Name = p.Name
@@ -284,14 +313,10 @@ func (c *compatible) result(p *llms.ToolCallResponse) wireMessage {
 
 // wireCall writes a tool call. Arguments that are no JSON object go inside one where the
 // server would choke on them: the model then sees what it wrote.
-func (c *compatible) wireCall(p *llms.ToolCall, extra json.RawMessage) wireCall {
+func (c compatible) wireCall(p *llms.ToolCall, extra json.RawMessage) wireCall {
 	args := p.FunctionCall.Arguments
-	if strings.TrimSpace(args) == "" {
-		args = "{}"
-	}
-	if !c.row.RawArguments && !isObject(args) {
-		quoted, _ := json.Marshal(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
-		args = string(quoted)
+	if !c.row.RawArguments || strings.TrimSpace(args) == "" {
+		args = objectArguments(args)
 	}
 	return wireCall{
 		ID: c.callID(p.ID), Type: "function", Function: wireFunction{Name: p.FunctionCall.Name, Arguments: args},
@@ -303,13 +328,20 @@ func isObject(s string) bool {
 	return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
 }
 
+var wordID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
 var nineAlnum = regexp.MustCompile(`^[A-Za-z0-9]{9}$`)
 
 // callID gives an id that the server accepts; the same id always becomes the same.
-func (c *compatible) callID(id string) string {
+func (c *remote) callID(id string) string {
 	switch c.row.CallIDs {
 	case idsMax40:
 		if len(id) <= 40 {
+			return id
+		}
+		return "call_" + digest(id)[:32]
+	case idsWord:
+		if wordID.MatchString(id) {
 			return id
 		}
 		return "call_" + digest(id)[:32]

@@ -169,7 +169,7 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 }
 
 func TestConversationsGrowAtTheirEnd(t *testing.T) {
-	c := &compatible{provider: &provider{name: "fake", row: Providers[0]}, model: "m"}
+	c := compatible{&remote{provider: &provider{name: "fake", row: Providers[0]}, model: "m"}}
 	all := transcript()
 	previous := ""
 	for n := 1; n <= len(all); n++ {
@@ -177,11 +177,11 @@ func TestConversationsGrowAtTheirEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, _, err := c.encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+		out, err := c.encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		messages, _, _ := strings.Cut(string(raw), `],"tools"`)
+		messages, _, _ := strings.Cut(string(out.body), `],"tools"`)
 		if !strings.HasPrefix(messages, previous) {
 			t.Errorf("%d messages do not begin with the bytes of %d", n, n-1)
 		}
@@ -202,7 +202,7 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 		"a tool's schema that is no JSON":    {opts: []llms.CallOption{llms.WithTools(broken)}, says: `tool "bad"`},
 		"a tool without a function":          {opts: []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "retrieval"}})}, says: "retrieval"},
 		"an answer's schema that is no JSON": {call: Call{Schema: json.RawMessage(`{`)}, says: "schema of the answer"},
-		"options that would be dropped":      {opts: []llms.CallOption{llms.WithTopK(3), llms.WithN(2)}, says: "top_k, n"},
+		"options that would be dropped":      {opts: []llms.CallOption{llms.WithTopK(3), llms.WithN(2)}, says: "n, top_k"},
 		"a role that is unknown":             {in: []llms.MessageContent{{Role: "function"}}, says: `"function"`},
 		"a part that is unknown":             {in: []llms.MessageContent{{Role: "human", Parts: []llms.ContentPart{llms.CachedContent{}}}}, says: "CachedContent"},
 		"a call without a function":          {in: []llms.MessageContent{{Role: "ai", Parts: []llms.ContentPart{llms.ToolCall{ID: "x"}}}}, says: `"x"`},

@@ -33,11 +33,9 @@ func newTalk(in []llms.MessageContent) *talk {
 			case llms.TextContent:
 				text.WriteString(p.Text)
 			case llms.ToolCallResponse:
-				// Of several results in one message the last one counts.
-				text.Reset()
-				text.WriteString(p.Content)
-				t.after = p.Name
-				all.WriteString(p.Content + "\n")
+				t.result(&p, &text, &all)
+			case FailedResult:
+				t.result(&p.ToolCallResponse, &text, &all)
 			case llms.ToolCall:
 				if p.FunctionCall != nil {
 					all.WriteString(p.FunctionCall.Arguments + "\n")
@@ -55,6 +53,14 @@ func newTalk(in []llms.MessageContent) *talk {
 	}
 	t.all = all.String()
 	return t
+}
+
+// result takes a tool's result. Of several in one message the last one counts.
+func (t *talk) result(p *llms.ToolCallResponse, text, all *strings.Builder) {
+	text.Reset()
+	text.WriteString(p.Content)
+	t.after = p.Name
+	all.WriteString(p.Content + "\n")
 }
 
 // kind is the kind of calls that a rule speaks for. Where the rule does not say it, its

@@ -286,34 +286,10 @@ func TestReadmeExamplesParse(t *testing.T) {
 	}
 }
 
-func TestReadmeTableIsTheTable(t *testing.T) {
+func TestReadmeExplainsScripts(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
-	}
-	tick := func(b bool) string { return map[bool]string{true: "yes", false: "-"}[b] }
-	code := func(s string) string {
-		if s == "" {
-			return "-"
-		}
-		return "`" + s + "`"
-	}
-	for _, p := range Providers {
-		if p.Script {
-			continue
-		}
-		key := code(p.KeyName)
-		if !p.NeedsKey && p.KeyName != "" {
-			key += " (optional)"
-		}
-		row := "| " + strings.Join([]string{
-			code(p.Name), code(p.BaseURL), key, tick(p.Schema), tick(p.JSON), tick(p.FormatWithTools),
-			map[bool]string{true: "sent", false: "no tools sent"}[p.ToolChoice], map[bool]string{true: "unary", false: "streamed"}[p.UnaryTools],
-			code(p.Reasoning), map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments],
-		}, " | ") + " |"
-		if !strings.Contains(string(readme), row+"\n") {
-			t.Errorf("README.md has no row\n%s", row)
-		}
 	}
 	for _, field := range actionsAndConditions() {
 		if !strings.Contains(string(readme), "| `"+field+"` |") {
@@ -333,4 +309,15 @@ func actionsAndConditions() []string {
 		}
 	}
 	return out
+}
+
+func TestRulesSeeResultsThatAreErrors(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
+			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})
+		got := newTalk(in)
+		if got.after != "get" || got.last != "no such key" || !strings.Contains(got.all, "no such key") {
+			t.Errorf("failed %v: %+v", failed, got)
+		}
+	}
 }

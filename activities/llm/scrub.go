@@ -11,7 +11,7 @@ import (
 const maxSaid = 300
 
 // secretShapes are texts that look like keys: servers repeat the one that they refuse.
-var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
+var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
 
 // clean makes a provider's words fit for a message: no secrets, no control characters,
 // one line, at most [maxSaid] bytes.

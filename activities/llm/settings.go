@@ -38,7 +38,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	p := &provider{
 		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
-		client: o.shared, unary: s.Unary, maxBody: s.MaxBodyBytes,
+		client: o.shared, unary: s.Unary, noCache: s.NoCache, maxBody: s.MaxBodyBytes,
 		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
 	}
 	if p.maxBody == 0 {
@@ -51,11 +51,35 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if base := orElse(s.BaseURL, row.BaseURL); base != "" {
 		p.base = o.baseURL(name, base, row.Name == "ollama")
 	}
+	o.openOCI(name, s, p)
 	p.headers = o.headers(name, s)
 	if s.Proxy != "" {
 		p.client = o.proxied(name, s.Proxy)
 	}
 	return p
+}
+
+// openOCI settles what only OCI has; elsewhere it is a mistake.
+func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
+	if p.row.Protocol != ProtocolOCI {
+		for _, f := range []struct{ field, value string }{
+			{"region", s.Region}, {"compartment", s.Compartment}, {"auth", s.Auth}, {"auth_file", s.AuthFile}, {"auth_profile", s.AuthProfile},
+		} {
+			if f.value != "" {
+				o.problem("providers.%s.%s: only providers of kind oci have it; leave it out", name, f.field)
+			}
+		}
+		return
+	}
+	p.compartment, p.signer = s.Compartment, o.newSigner(name, s)
+	if s.Region == "" || s.BaseURL != "" {
+		return
+	}
+	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
+		o.problem("providers.%s.region: %q is no region; want for example us-chicago-1", name, cut(s.Region, 60))
+		return
+	}
+	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
 
 func seconds(n, def int) time.Duration {
@@ -80,6 +104,7 @@ func (o *opener) checkNumbers(name string, s ProviderSettings) {
 		value int64
 		most  int64
 	}{
+		{"requests_per_minute", int64(s.RequestsPerMinute), 1e6}, {"tokens_per_minute", int64(s.TokensPerMinute), 1e9}, {"concurrent", int64(s.Concurrent), 1e5},
 		{"first_seconds", int64(s.FirstSeconds), day}, {"idle_seconds", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
 	} {
 		if f.value < 0 || f.value > f.most {
@@ -106,9 +131,12 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
 		return ""
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
-		o.problem("%s: %q ends in /chat/completions; leave that out, it is appended", field, cut(u.String(), 200))
-		return ""
+	}
+	for _, end := range []string{"/chat/completions", "/messages", "/actions/chat"} {
+		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), end) {
+			o.problem("%s: %q ends in %s; leave that out, it is appended", field, cut(u.String(), 200), end)
+			return ""
+		}
 	}
 	return strings.TrimRight(u.String(), "/")
 }
@@ -188,14 +216,16 @@ func (o *opener) checkDefault(m *Models) {
 	if m.def == "" {
 		return
 	}
-	name, model, slash := strings.Cut(m.def, "/")
-	p := m.providers[name]
-	switch {
-	case p == nil:
-		o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(m.def, 200), cut(name, 100), m.known())
-	case p.row.Script && slash:
-		o.problem("default: model %q: the scripted model has no variants; want %s", cut(m.def, 200), name)
-	case !p.row.Script && strings.TrimSpace(model) == "":
-		o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(m.def, 200), name)
+	for _, ref := range Refs(m.def) {
+		name, model, slash := strings.Cut(ref, "/")
+		p := m.providers[name]
+		switch {
+		case p == nil:
+			o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(ref, 200), cut(name, 100), m.known())
+		case p.row.Script && slash:
+			o.problem("default: model %q: the scripted model has no variants; want %s", cut(ref, 200), name)
+		case !p.row.Script && strings.TrimSpace(model) == "":
+			o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(ref, 200), name)
+		}
 	}
 }

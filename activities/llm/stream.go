@@ -74,10 +74,9 @@ func isDone(data []byte) bool {
 	return string(bytes.TrimSpace(data)) == "[DONE]"
 }
 
-// readStream reads a streamed answer. An answer that has its finish_reason is whole,
-// whatever happens to the rest of the stream.
-func (c *compatible) readStream(x *exchange, r *bufio.Reader) (*assembly, error) {
-	a := &assembly{}
+// readStream reads a streamed answer. An answer that has its end is whole, whatever happens
+// to the rest of the stream.
+func (x *exchange) readStream(to reader, r *bufio.Reader) error {
 	err := readEvents(r, func(data []byte) (bool, error) {
 		if isDone(data) {
 			return true, nil
@@ -85,27 +84,17 @@ func (c *compatible) readStream(x *exchange, r *bufio.Reader) (*assembly, error)
 		if len(bytes.TrimSpace(data)) == 0 {
 			return false, nil
 		}
-		var ch chunk
-		if err := json.Unmarshal(data, &ch); err != nil {
-			return false, badf("an event of the stream is no JSON (%v): %s", err, cut(string(data), 100))
-		}
-		if f := c.problemIn(x, &ch, data); f != nil {
-			return false, f
-		}
-		text, err := a.add(&ch, true)
+		text, done, err := to.take(data, true)
 		if err != nil {
 			return false, err
 		}
-		if a.finish != "" {
+		if to.whole() {
 			x.watch.hurry(afterFinish)
 		}
-		return false, x.emit(a, text)
+		return done, x.emit(to, text)
 	})
-	if err != nil {
-		if a.finish != "" && !x.stopped && x.ctx.Err() == nil {
-			return a, nil
-		}
-		return nil, x.watch.fault(err)
+	if err != nil && (!to.whole() || x.stopped || x.ctx.Err() != nil) {
+		return x.watch.fault(err)
 	}
-	return a, nil
+	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"weft/activities/llm"
 	"weft/specadapter/source"
 	"weft/worker/store"
 	"weft/workflows/plan"
@@ -86,7 +87,9 @@ type Config struct {
 	AllowLoopback bool
 	AllowHosts    []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
-	Providers   map[string]Provider
+	Providers map[string]Provider
+	// Prices are keyed by provider/model, or by its beginning and *.
+	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
 	// Confirm are rules by a name of the operator's.
@@ -132,12 +135,23 @@ type Provider struct {
 	// KeyEnv names the variable that holds the key; empty means the kind's own.
 	KeyEnv string
 	// Headers may refer to variables as ${NAME}.
-	Headers      map[string]string
-	Proxy        string
-	Unary        bool
-	FirstSeconds int
-	IdleSeconds  int
-	MaxBodyBytes int
+	Headers map[string]string
+	Proxy   string
+	Unary   bool
+	NoCache bool
+	// Region and the four behind it are OCI's.
+	Region      string
+	Compartment string
+	Auth        string
+	AuthFile    string
+	AuthProfile string
+	// RequestsPerMinute and the two behind it bound the calls with one key; 0 is no bound.
+	RequestsPerMinute int
+	TokensPerMinute   int
+	Concurrent        int
+	FirstSeconds      int
+	IdleSeconds       int
+	MaxBodyBytes      int
 }
 
 // ConfirmRule says which tools need a person's yes; see [tool.ConfirmRule].
@@ -179,7 +193,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

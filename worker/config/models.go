@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"weft/activities/llm"
@@ -24,7 +25,7 @@ const (
 // that need it. The error is of type [Problems].
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Providers: map[string]llm.ProviderSettings{}}
+	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}}
 	for _, row := range llm.Providers {
 		if row.KeyName == "" {
 			continue
@@ -47,14 +48,19 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	if kind == "" {
 		kind = name
 	}
-	keyName := p.KeyEnv
+	keyName, other := p.KeyEnv, ""
 	for _, row := range llm.Providers {
 		if row.Name == kind && keyName == "" {
-			keyName = row.KeyName
+			keyName, other = row.KeyName, row.OtherKeyName
 		}
 	}
+	if other != "" && !c.has(keyName) && c.has(other) {
+		keyName = other
+	}
 	out := llm.ProviderSettings{
-		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary,
+		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache,
+		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
+		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
 		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}
@@ -64,6 +70,9 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 			*problems = append(*problems, fmt.Sprintf("providers.%s: %v", name, err))
 		}
 		out.Key = key
+	}
+	if home, _ := c.env.LookupEnv("HOME"); kind == "oci" && out.AuthFile == "" && home != "" {
+		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
 	if kind == ollama && out.BaseURL == "" {
 		out.BaseURL, _ = c.env.LookupEnv(ollamaHost)

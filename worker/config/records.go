@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"weft/specadapter/source"
@@ -223,6 +224,27 @@ func count[T any](at func(*T) *int) entry[T] {
 		*at(t), err = parseInt(s, 0, math.MaxInt32)
 		return err
 	}, show: func(t *T) []Shown { return []Shown{{Value: fmt.Sprint(*at(t))}} }}
+}
+
+// decimal is a number that is no whole one.
+func decimal[T any](at func(*T) *float64) entry[T] {
+	return entry[T]{want: "decimal", set: func(t *T, v *source.Value) error {
+		s, _ := scalar(v)
+		n, err := strconv.ParseFloat(s, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+			return fmt.Errorf("want a number like 1.25, 0 or more")
+		}
+		*at(t) = n
+		return nil
+	}, show: func(t *T) []Shown { return []Shown{{Value: strconv.FormatFloat(*at(t), 'f', -1, 64)}} }}
+}
+
+// orNew is where an optional number is; it is made when it is first asked for.
+func orNew(at **float64) *float64 {
+	if *at == nil {
+		*at = new(float64)
+	}
+	return *at
 }
 
 func many[T any](at func(*T) *[]string) entry[T] {

@@ -27,6 +27,13 @@ func (c *Config) secret(name string) (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
+// has says whether a secret is given as a variable or as a file.
+func (c *Config) has(name string) bool {
+	value, _ := c.env.LookupEnv(name)
+	file, _ := c.env.LookupEnv(name + "_FILE")
+	return value != "" || file != ""
+}
+
 var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // expand replaces ${NAME} by the variable's value, in all values of a map. at is the

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/llm"
 	"weft/worker/store"
 	"weft/workflows/plan"
 )
@@ -66,9 +67,28 @@ var records = []record{
 		{"headers", "headers of every call; ${NAME} is a variable", named(func(p *Provider) *map[string]string { return &p.Headers })},
 		{"proxy", "URL of a proxy", link(func(p *Provider) *string { return &p.Proxy })},
 		{"unary", "true: whole answers instead of streams", yes(func(p *Provider) *bool { return &p.Unary })},
+		{"region", "OCI: region of the service, such as us-chicago-1", one(func(p *Provider) *string { return &p.Region })},
+		{"compartment", "OCI: OCID of the compartment that is charged", one(func(p *Provider) *string { return &p.Compartment })},
+		{"auth", "OCI: api_key (default), security_token, instance_principal or resource_principal", one(func(p *Provider) *string { return &p.Auth })},
+		{"auth_file", "OCI: file with keys and tokens; default: ~/.oci/config", one(func(p *Provider) *string { return &p.AuthFile })},
+		{"auth_profile", "OCI: profile in that file; default: DEFAULT", one(func(p *Provider) *string { return &p.AuthProfile })},
+		{"requests_per_minute", "bound of calls with one key, per worker; they wait for their turn", count(func(p *Provider) *int { return &p.RequestsPerMinute })},
+		{"tokens_per_minute", "bound of their tokens", count(func(p *Provider) *int { return &p.TokensPerMinute })},
+		{"concurrent", "bound of calls at the same time", count(func(p *Provider) *int { return &p.Concurrent })},
+		{"no_cache", "true: no marks for the provider's cache of prompts", yes(func(p *Provider) *bool { return &p.NoCache })},
 		{"first_seconds", "how long the first part of an answer may take", count(func(p *Provider) *int { return &p.FirstSeconds })},
 		{"idle_seconds", "how long each later part may take", count(func(p *Provider) *int { return &p.IdleSeconds })},
 		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
+	}},
+	section[llm.Price]{"prices", func(c *Config) map[string]llm.Price { return c.Prices }, []field[llm.Price]{
+		{"input", "a million tokens of input, in any currency; NAME is provider/model, or its beginning and *", decimal(func(p *llm.Price) *float64 { return &p.Input })},
+		{"output", "a million tokens of output", decimal(func(p *llm.Price) *float64 { return &p.Output })},
+		{"cached", "a million tokens of input from the provider's cache; default: as input", decimal(func(p *llm.Price) *float64 {
+			return orNew(&p.Cached)
+		})},
+		{"cache_write", "a million tokens of input stored there; default: as input", decimal(func(p *llm.Price) *float64 {
+			return orNew(&p.CacheWrite)
+		})},
 	}},
 	section[Connection]{"connections", func(c *Config) map[string]Connection { return c.Connections }, []field[Connection]{
 		{"transport", "http, sse, stdio, or local: Go functions of the worker", one(func(c *Connection) *string { return &c.Transport })},

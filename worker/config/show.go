@@ -215,8 +215,10 @@ func Reference() string {
 	}
 	b.WriteString("\nKeys of providers, each as the variable or as a file that NAME_FILE names:")
 	for _, p := range llm.Providers {
-		if p.KeyName != "" {
-			fmt.Fprintf(&b, " `%s`", p.KeyName)
+		for _, name := range []string{p.KeyName, p.OtherKeyName} {
+			if name != "" {
+				fmt.Fprintf(&b, " `%s`", name)
+			}
 		}
 	}
 	b.WriteString(".\n")

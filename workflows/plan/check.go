@@ -115,6 +115,7 @@ func (c *checker) agent(n *Node) {
 	if n.Agent.MaxCalls < 1 || n.Agent.MaxErrors < 1 {
 		c.add("node %q: max_calls is %d and max_errors %d, want 1 or more", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
 	}
+	c.params(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

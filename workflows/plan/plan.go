@@ -118,6 +118,8 @@ type Agent struct {
 	MaxErrors int `json:"max_errors"`
 	// Output, if set, asks for JSON; absent, the answer's text is the output.
 	Output *Output `json:"output,omitempty"`
+	// Params, if set, are the parameters of the model's calls.
+	Params *Params `json:"params,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only

@@ -1,0 +1,96 @@
+package llm
+
+import (
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// piece is one block of an assistant's message in the order in which the model wrote it:
+// text, a call, or something that only its provider can read. Signature belongs to it.
+type piece struct {
+	text      string
+	call      *llms.ToolCall
+	raw       []byte
+	signature string
+}
+
+// piecesOf takes an assistant's message apart. Where the provider's own record of its blocks
+// is there, and fits, their order and everything unread comes back; else text and calls.
+func (c *remote) piecesOf(parts []llms.ContentPart) ([]piece, error) {
+	var text strings.Builder
+	var calls []*llms.ToolCall
+	var kept *carried
+	for _, part := range parts {
+		switch p := part.(type) {
+		case llms.TextContent:
+			text.WriteString(p.Text)
+		case llms.ToolCall:
+			if p.FunctionCall == nil {
+				return nil, errf("tool call %q has no function", p.ID)
+			}
+			calls = append(calls, &p)
+		case ReasoningPart:
+			kept = c.own(p.Provider)
+		default:
+			return nil, errf("content of type %T is not supported in an assistant's message", part)
+		}
+	}
+	if kept != nil {
+		if out := arrange(kept.Blocks, text.String(), calls); out != nil {
+			return out, nil
+		}
+	}
+	var out []piece
+	if text.Len() > 0 {
+		out = append(out, piece{text: text.String()})
+	}
+	for _, call := range calls {
+		out = append(out, piece{call: call})
+	}
+	return out, nil
+}
+
+// arrange puts text and calls where their blocks stood; nil where the blocks are not
+// exactly those of this message.
+func arrange(blocks []carriedBlock, text string, calls []*llms.ToolCall) []piece {
+	var out []piece
+	next := 0
+	for _, b := range blocks {
+		p := piece{raw: b.Raw, signature: b.Signature}
+		switch {
+		case b.Raw != nil:
+		case b.Call:
+			if next >= len(calls) {
+				return nil
+			}
+			p.call = calls[next]
+			next++
+		case b.Text < 0 || b.Text > len(text):
+			return nil
+		default:
+			p.text, text = text[:b.Text], text[b.Text:]
+		}
+		out = append(out, p)
+	}
+	if text != "" || next != len(calls) {
+		return nil
+	}
+	return out
+}
+
+// objectArguments are a call's arguments as a JSON object. What is none goes inside one:
+// the model then sees what it wrote.
+func objectArguments(args string) string {
+	if strings.TrimSpace(args) == "" {
+		return "{}"
+	}
+	if isObject(args) {
+		return args
+	}
+	quoted, _ := plainJSON(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
+	return string(quoted)
+}
+
+// emptyText stands for a message without text where a provider takes none.
+const emptyText = "(empty)"

@@ -1,0 +1,358 @@
+package llm
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// claude is Anthropic's messages. The vendor's own SDK is not used: it would need a
+// transport of ours below it for bounds, silence and errors anyway, and its compiled weight
+// is many times that of these few files.
+type claude struct{ *remote }
+
+// claudeVersion is the version of the API that is spoken here.
+const claudeVersion = "2023-06-01"
+
+type claudeBody struct {
+	Model     string          `json:"model"`
+	MaxTokens int             `json:"max_tokens"`
+	Tools     []claudeTool    `json:"tools,omitempty"`
+	Choice    *claudeChoice   `json:"tool_choice,omitempty"`
+	System    []*claudeBlock  `json:"system,omitempty"`
+	Messages  []claudeMessage `json:"messages"`
+
+	Temperature *float64        `json:"temperature,omitempty"`
+	TopP        *float64        `json:"top_p,omitempty"`
+	TopK        int             `json:"top_k,omitempty"`
+	Stop        []string        `json:"stop_sequences,omitempty"`
+	Thinking    *claudeThinking `json:"thinking,omitempty"`
+	Output      *claudeOutput   `json:"output_config,omitempty"`
+	Stream      bool            `json:"stream,omitempty"`
+}
+
+type claudeTool struct {
+	Name        string     `json:"name"`
+	Description string     `json:"description,omitempty"`
+	Schema      any        `json:"input_schema"`
+	Cache       *cacheMark `json:"cache_control,omitempty"`
+}
+
+type claudeChoice struct {
+	Type       string `json:"type"`
+	Name       string `json:"name,omitempty"`
+	NoParallel bool   `json:"disable_parallel_tool_use,omitempty"`
+}
+
+// claudeMessage has blocks of ours or, as raw JSON, of the provider's.
+type claudeMessage struct {
+	Role    string `json:"role"`
+	Content []any  `json:"content"`
+}
+
+type claudeBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	Source    *claudeSource   `json:"source,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+	Cache     *cacheMark      `json:"cache_control,omitempty"`
+}
+
+type claudeSource struct {
+	Type      string `json:"type"`
+	MediaType string `json:"media_type,omitempty"`
+	Data      string `json:"data,omitempty"`
+	URL       string `json:"url,omitempty"`
+}
+
+type claudeThinking struct {
+	Type   string `json:"type"`
+	Budget int    `json:"budget_tokens,omitempty"`
+}
+
+type claudeOutput struct {
+	Effort string        `json:"effort,omitempty"`
+	Format *claudeFormat `json:"format,omitempty"`
+}
+
+type claudeFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// cacheMark ends a prefix that the provider keeps.
+type cacheMark struct {
+	Type string `json:"type"`
+}
+
+func (c claude) authorize(req *http.Request, _ []byte) error {
+	if c.key != "" {
+		req.Header.Set("X-Api-Key", c.key)
+	}
+	if req.Header.Get("Anthropic-Version") == "" {
+		req.Header.Set("Anthropic-Version", claudeVersion)
+	}
+	return nil
+}
+
+func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
+	b := claudeBody{Model: orElse(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
+	traits := claudeTraits(b.Model)
+	for i := range in {
+		if err := c.message(&b, &in[i]); err != nil {
+			return nil, c.unsendable("message %d: %v", i+1, err)
+		}
+	}
+	b.beginByUser()
+	if err := c.setTools(&b, call, o); err != nil {
+		return nil, err
+	}
+	b.setSampling(o, traits)
+	if err := c.setThinking(&b, call.Effort, traits); err != nil {
+		return nil, err
+	}
+	if traits.schema && len(call.Schema) > 0 && claudeTakes(call.Schema) {
+		if b.Output == nil {
+			b.Output = &claudeOutput{}
+		}
+		b.Output.Format = &claudeFormat{Type: "json_schema", Schema: call.Schema}
+	}
+	// Judges and condensers ask once.
+	if asksOnce := call.Kind == KindJudge || call.Kind == KindCondense; !c.noCache && !asksOnce {
+		b.markPrefixes()
+	}
+	raw, err := c.marshal(&b, call.Extra)
+	return &outgoing{path: "/messages", body: raw, stream: b.Stream}, err
+}
+
+// beginByUser lets the conversation begin as the API wants it.
+func (b *claudeBody) beginByUser() {
+	if len(b.Messages) > 0 && b.Messages[0].Role == "user" {
+		return
+	}
+	first := claudeMessage{Role: "user", Content: []any{&claudeBlock{Type: "text", Text: emptyText}}}
+	b.Messages = append([]claudeMessage{first}, b.Messages...)
+}
+
+// setSampling sends what was set, to models that take it.
+func (b *claudeBody) setSampling(o *llms.CallOptions, traits claudeModel) {
+	if b.MaxTokens = o.MaxTokens; b.MaxTokens == 0 {
+		b.MaxTokens = traits.maxTokens
+	}
+	if !traits.sampling {
+		return
+	}
+	b.TopK = o.TopK
+	// Models that take both of them take only one at a time.
+	if o.Temperature >= 0 {
+		b.Temperature = &o.Temperature
+	} else if o.TopP >= 0 {
+		b.TopP = &o.TopP
+	}
+}
+
+// setTools lists the tools and says which may be called.
+func (c claude) setTools(b *claudeBody, call *Call, o *llms.CallOptions) error {
+	for _, t := range o.Tools {
+		schema, err := c.schemaOf(&t)
+		if err != nil {
+			return err
+		}
+		b.Tools = append(b.Tools, claudeTool{Name: t.Function.Name, Description: t.Function.Description, Schema: schema})
+	}
+	want, err := c.choiceOf(o.ToolChoice)
+	if err != nil || len(b.Tools) == 0 {
+		return err
+	}
+	switch {
+	case want.tool != "":
+		b.Choice = &claudeChoice{Type: "tool", Name: want.tool}
+	case want.mode == choiceRequired:
+		b.Choice = &claudeChoice{Type: "any"}
+	case want.mode != "":
+		b.Choice = &claudeChoice{Type: want.mode}
+	}
+	if call.Parallel != nil && !*call.Parallel && want.mode != choiceNone {
+		if b.Choice == nil {
+			b.Choice = &claudeChoice{Type: "auto"}
+		}
+		b.Choice.NoParallel = true
+	}
+	return nil
+}
+
+// setThinking says how much to think: as an effort where the model knows one, else as a
+// number of tokens.
+func (c claude) setThinking(b *claudeBody, effort string, traits claudeModel) error {
+	switch {
+	case effort == "":
+		return nil
+	case effort == "none":
+		if traits.adaptive {
+			b.Thinking = &claudeThinking{Type: "disabled"}
+		}
+		return nil
+	case traits.adaptive:
+		if effort == "minimal" {
+			effort = "low"
+		}
+		b.Thinking, b.Output = &claudeThinking{Type: "adaptive"}, &claudeOutput{Effort: effort}
+		return nil
+	case !traits.budget:
+		return c.unsendable("reasoning_effort is %q, but this model does not think; leave it out, or choose another model", effort)
+	}
+	budget, known := claudeBudgets[effort]
+	if !known {
+		return c.unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+	}
+	// The thoughts count into the bound of the answer, which must leave room for the rest.
+	if b.MaxTokens <= budget {
+		if budget = b.MaxTokens / 2; budget < 1024 {
+			return c.unsendable("max_tokens is %d, too little for reasoning_effort %q: want 2048 or more", b.MaxTokens, effort)
+		}
+	}
+	b.Thinking, b.Temperature, b.TopK = &claudeThinking{Type: "enabled", Budget: budget}, nil, 0
+	return nil
+}
+
+// message adds one message. Neighbours of one role become one message: all results of one
+// answer's calls must come together.
+func (c claude) message(b *claudeBody, mc *llms.MessageContent) error {
+	var content []any
+	var err error
+	role := "user"
+	switch mc.Role {
+	case llms.ChatMessageTypeSystem:
+		return c.system(b, mc)
+	case llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric, llms.ChatMessageTypeTool:
+		content, err = c.userContent(mc)
+	case llms.ChatMessageTypeAI:
+		role = "assistant"
+		content, err = c.assistantContent(mc)
+	default:
+		return fmt.Errorf("role %q is not supported", mc.Role)
+	}
+	if err != nil || len(content) == 0 {
+		return err
+	}
+	if n := len(b.Messages); n > 0 && b.Messages[n-1].Role == role {
+		b.Messages[n-1].Content = append(b.Messages[n-1].Content, content...)
+	} else {
+		b.Messages = append(b.Messages, claudeMessage{role, content})
+	}
+	return nil
+}
+
+func (c claude) system(b *claudeBody, mc *llms.MessageContent) error {
+	for _, part := range mc.Parts {
+		p, ok := part.(llms.TextContent)
+		if !ok {
+			return errf("content of type %T is not supported in a system message", part)
+		}
+		if strings.TrimSpace(p.Text) != "" {
+			b.System = append(b.System, &claudeBlock{Type: "text", Text: p.Text})
+		}
+	}
+	return nil
+}
+
+func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
+	var out []any
+	for _, part := range mc.Parts {
+		switch p := part.(type) {
+		case llms.TextContent:
+			if strings.TrimSpace(p.Text) != "" {
+				out = append(out, &claudeBlock{Type: "text", Text: p.Text})
+			}
+		case llms.BinaryContent:
+			out = append(out, &claudeBlock{Type: "image", Source: &claudeSource{
+				Type: "base64", MediaType: p.MIMEType, Data: base64.StdEncoding.EncodeToString(p.Data),
+			}})
+		case llms.ImageURLContent:
+			source := &claudeSource{Type: "url", URL: p.URL}
+			if media, data, ok := dataURL(p.URL); ok {
+				source = &claudeSource{Type: "base64", MediaType: media, Data: data}
+			}
+			out = append(out, &claudeBlock{Type: "image", Source: source})
+		case llms.ToolCallResponse:
+			out = append(out, c.result(&p, false))
+		case FailedResult:
+			out = append(out, c.result(&p.ToolCallResponse, true))
+		default:
+			return nil, errf("content of type %T is not supported", part)
+		}
+	}
+	return out, nil
+}
+
+func (c claude) result(p *llms.ToolCallResponse, failed bool) *claudeBlock {
+	text := p.Content
+	if failed && strings.TrimSpace(text) == "" {
+		text = emptyText // an error needs a text
+	}
+	return &claudeBlock{Type: "tool_result", ToolUseID: c.callID(p.ToolCallID), Content: text, IsError: failed}
+}
+
+func (c claude) assistantContent(mc *llms.MessageContent) ([]any, error) {
+	pieces, err := c.piecesOf(mc.Parts)
+	if err != nil {
+		return nil, err
+	}
+	var out []any
+	for _, p := range pieces {
+		switch {
+		case p.raw != nil:
+			out = append(out, json.RawMessage(p.raw))
+		case p.call != nil:
+			out = append(out, &claudeBlock{
+				Type: "tool_use", ID: c.callID(p.call.ID), Name: p.call.FunctionCall.Name,
+				Input: json.RawMessage(objectArguments(p.call.FunctionCall.Arguments)),
+			})
+		case strings.TrimSpace(p.text) != "":
+			out = append(out, &claudeBlock{Type: "text", Text: p.text})
+		}
+	}
+	return out, nil
+}
+
+// dataURL takes a data: URL apart.
+func dataURL(s string) (media, data string, ok bool) {
+	rest, ok := strings.CutPrefix(s, "data:")
+	if !ok {
+		return "", "", false
+	}
+	media, data, ok = strings.Cut(rest, ";base64,")
+	return media, data, ok
+}
+
+// markPrefixes marks what the provider shall keep between calls: the tools, the system
+// prompt, and, where tools make more turns likely, the conversation up to its last two
+// messages of the user's side. The second mark finds what the call before has stored.
+func (b *claudeBody) markPrefixes() {
+	mark := &cacheMark{Type: "ephemeral"}
+	if n := len(b.Tools); n > 0 {
+		b.Tools[n-1].Cache = mark
+	}
+	if n := len(b.System); n > 0 {
+		b.System[n-1].Cache = mark
+	}
+	marks := 2
+	for i := len(b.Messages) - 1; i >= 0 && marks > 0 && len(b.Tools) > 0; i-- {
+		if b.Messages[i].Role != "user" {
+			continue
+		}
+		if last, ok := b.Messages[i].Content[len(b.Messages[i].Content)-1].(*claudeBlock); ok {
+			last.Cache = mark
+			marks--
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package llm
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// claudeModel says what a family of Anthropic's models does differently.
+type claudeModel struct {
+	prefix string
+	// maxTokens is the bound of an answer where nobody sets one: the API requires it.
+	maxTokens int
+	// sampling: it takes temperature, top_p and top_k. Newer ones refuse them.
+	sampling bool
+	// adaptive: it takes an effort; budget: it takes a number of tokens for thoughts.
+	adaptive, budget bool
+	// schema: it takes a JSON Schema of its answer.
+	schema bool
+}
+
+// claudeModels are the known families, the first prefix that fits wins. The last row is for
+// models that are newer than this table, as Anthropic's latest are.
+var claudeModels = []claudeModel{
+	{prefix: "claude-2", maxTokens: 4_096, sampling: true},
+	{prefix: "claude-3-7", maxTokens: 32_000, sampling: true, budget: true},
+	{prefix: "claude-3-5", maxTokens: 8_192, sampling: true},
+	{prefix: "claude-3", maxTokens: 4_096, sampling: true},
+	{prefix: "claude-opus-4-5", maxTokens: 32_000, sampling: true, budget: true, schema: true},
+	{prefix: "claude-opus-4-6", maxTokens: 32_000, sampling: true, adaptive: true, schema: true},
+	{prefix: "claude-opus-4-7", maxTokens: 32_000, adaptive: true, schema: true},
+	{prefix: "claude-opus-4-8", maxTokens: 32_000, adaptive: true, schema: true},
+	{prefix: "claude-opus-4", maxTokens: 32_000, sampling: true, budget: true},
+	{prefix: "claude-sonnet-4-5", maxTokens: 32_000, sampling: true, budget: true, schema: true},
+	{prefix: "claude-sonnet-4-6", maxTokens: 32_000, sampling: true, adaptive: true, schema: true},
+	{prefix: "claude-sonnet-4", maxTokens: 32_000, sampling: true, budget: true},
+	{prefix: "claude-haiku-4", maxTokens: 32_000, sampling: true, budget: true, schema: true},
+	{prefix: "", maxTokens: 32_000, adaptive: true},
+}
+
+// claudeBudgets are efforts as tokens, for models that know no effort.
+var claudeBudgets = map[string]int{"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
+
+// claudeTraits finds a model's family. Gateways put words before the name.
+func claudeTraits(model string) claudeModel {
+	if i := strings.Index(model, "claude-"); i > 0 {
+		model = model[i:]
+	}
+	for _, m := range claudeModels {
+		if strings.HasPrefix(model, m.prefix) {
+			return m
+		}
+	}
+	return claudeModels[len(claudeModels)-1]
+}
+
+// claudeTakes says whether a schema is within what the API enforces. Others would be
+// refused; the prompt asks for them, and the caller checks the answer.
+func claudeTakes(raw json.RawMessage) bool {
+	var schema any
+	return json.Unmarshal(raw, &schema) == nil && claudeEnforces(schema, 0)
+}
+
+// claudeWords are the keywords that the API enforces or ignores.
+var claudeWords = map[string]bool{
+	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "enum": true, "const": true,
+	"anyOf": true, "allOf": true, "title": true, "description": true, "$schema": true, "default": true,
+}
+
+// maxClaudeDepth bounds how deep a schema may nest to be sent.
+const maxClaudeDepth = 16
+
+func claudeEnforces(schema any, depth int) bool {
+	s, ok := schema.(map[string]any)
+	if !ok || depth > maxClaudeDepth {
+		return false
+	}
+	for key := range s {
+		if !claudeWords[key] {
+			return false
+		}
+	}
+	if s["type"] == "object" || s["properties"] != nil {
+		if closed, isBool := s["additionalProperties"].(bool); !isBool || closed {
+			return false
+		}
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for _, p := range properties {
+		if !claudeEnforces(p, depth+1) {
+			return false
+		}
+	}
+	for _, word := range []string{"anyOf", "allOf"} {
+		list, _ := s[word].([]any)
+		for _, p := range list {
+			if !claudeEnforces(p, depth+1) {
+				return false
+			}
+		}
+	}
+	return s["items"] == nil || claudeEnforces(s["items"], depth+1)
+}

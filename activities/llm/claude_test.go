@@ -1,0 +1,243 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// claudeBench is Anthropic under test.
+func claudeBench() bench {
+	row, _ := rowOf("anthropic")
+	return bench{row, fakeClaude{}}
+}
+
+// marks lists where a request has cache marks.
+func marks(v any, path string) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		if v["cache_control"] != nil {
+			out = append(out, path)
+		}
+		for _, key := range []string{"tools", "system", "messages", "content"} {
+			out = append(out, marks(v[key], path+"."+key)...)
+		}
+	case []any:
+		for i, e := range v {
+			out = append(out, marks(e, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	}
+	return out
+}
+
+func TestClaudeCachesStablePrefixes(t *testing.T) {
+	e, m := claudeBench().at(t, says("ok"), nil)
+	turn := func(id string) []contract.Message {
+		return []contract.Message{
+			{Role: "assistant", Calls: []contract.ToolCall{{ID: id, Name: "get", Arguments: "{}"}, {ID: id + "b", Name: "get", Arguments: "{}"}}},
+			{Role: "tool", CallID: id, Name: "get", Text: "1"}, {Role: "tool", CallID: id + "b", Name: "get", Text: "2"},
+		}
+	}
+	talk := append(append([]contract.Message{user("go")}, turn("x")...), turn("y")...)
+	for name, tc := range map[string]struct {
+		call  *Call
+		upto  int
+		tools bool
+		set   func(*remote)
+		want  []string
+	}{
+		"the first turn":        {&Call{}, 1, true, nil, []string{".tools[1]", ".system[0]", ".messages[0].content[0]"}},
+		"later turns":           {&Call{}, 7, true, nil, []string{".tools[1]", ".system[0]", ".messages[2].content[1]", ".messages[4].content[1]"}},
+		"without tools":         {&Call{}, 1, false, nil, []string{".system[0]"}},
+		"a judge asks once":     {&Call{Kind: KindJudge}, 1, false, nil, nil},
+		"a condenser asks once": {&Call{Kind: KindCondense}, 1, false, nil, nil},
+		"switched off":          {&Call{}, 1, true, func(m *remote) { m.noCache = true }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.noCache = false
+			if tc.set != nil {
+				tc.set(m)
+			}
+			var opts []llms.CallOption
+			if tc.tools {
+				opts = append(opts, llms.WithTools(tools()))
+			}
+			e.one(t, m, tc.call, transcriptOf(t, "be good", talk[:tc.upto]...), opts...)
+			same(t, "marks", marks(e.sent(t), ""), tc.want)
+		})
+	}
+}
+
+// Requests of a growing conversation have equal prefixes, marks aside: what the provider
+// keeps is found again.
+func TestClaudeRequestsGrowAtTheirEnd(t *testing.T) {
+	m := &remote{provider: &provider{name: "fake", row: claudeBench().row, noCache: true}, model: "claude-x"}
+	all := transcript()
+	before := ""
+	for n := 1; n <= len(all); n++ {
+		if n > 1 && n < len(all) && (all[n].Role == "tool" || all[n-1].Role == "assistant") {
+			continue // not the end of a turn of the user's side
+		}
+		out, err := m.speak().encode(&Call{}, transcriptOf(t, "be good", all[:n]...), &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, _, _ := strings.Cut(string(out.body), `],"stream"`)
+		now = strings.TrimSuffix(now, "]}")
+		if !strings.HasPrefix(now, before) {
+			t.Errorf("%d messages:\n%s\ndo not begin with\n%s", n, now, before)
+		}
+		before = now
+	}
+}
+
+func TestClaudesFamilies(t *testing.T) {
+	e, m := claudeBench().at(t, says("ok"), nil)
+	for _, tc := range []struct {
+		model, effort string
+		maxTokens     int
+		want          string
+	}{
+		{"claude-3-haiku-20240307", "", 0, `{"max_tokens":4096,"temperature":0,"top_k":3}`},
+		{"claude-3-5-sonnet-latest", "", 0, `{"max_tokens":8192,"temperature":0,"top_k":3}`},
+		{"claude-sonnet-4-5", "", 100, `{"max_tokens":100,"temperature":0,"top_k":3}`},
+		{"claude-sonnet-4-5", "medium", 0, `{"max_tokens":32000,"thinking":{"budget_tokens":8192,"type":"enabled"}}`},
+		{"claude-sonnet-4-5", "high", 4000, `{"max_tokens":4000,"thinking":{"budget_tokens":2000,"type":"enabled"}}`},
+		{"claude-sonnet-4-5", "none", 0, `{"max_tokens":32000,"temperature":0,"top_k":3}`},
+		{"claude-opus-4-6", "high", 0, `{"max_tokens":32000,"output_config":{"effort":"high"},"temperature":0,"thinking":{"type":"adaptive"},"top_k":3}`},
+		{"claude-opus-4-7", "minimal", 0, `{"max_tokens":32000,"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`},
+		{"claude-opus-9", "", 0, `{"max_tokens":32000}`},
+		{"gateway.claude-opus-4-7-v1:0", "none", 0, `{"max_tokens":32000,"thinking":{"type":"disabled"}}`},
+	} {
+		t.Run(tc.model+" "+tc.effort, func(t *testing.T) {
+			m.model = tc.model
+			e.one(t, m, &Call{Effort: tc.effort}, hello(), llms.WithTemperature(0), llms.WithTopK(3), llms.WithMaxTokens(tc.maxTokens))
+			sent := e.sent(t)
+			for _, key := range []string{"model", "messages", "system", "stream"} {
+				delete(sent, key)
+			}
+			same(t, "request", sent, json.RawMessage(tc.want))
+		})
+	}
+	for _, tc := range []struct {
+		model, effort, says string
+		maxTokens           int
+	}{{"claude-3-5-haiku", "high", "does not think", 0}, {"claude-sonnet-4-5", "huge", "want none, minimal", 0}, {"claude-sonnet-4-5", "low", "want 2048 or more", 1500}} {
+		m.model = tc.model
+		_, err := Generate(WithCall(t.Context(), &Call{Effort: tc.effort}), m, hello(), nil, llms.WithMaxTokens(tc.maxTokens))
+		f := failureOf(t, err)
+		same(t, "class", f.Class, contract.ClassBadRequest)
+		mentions(t, f.Text, tc.says)
+	}
+}
+
+// blocksOf are the blocks of the assistant's message in the last request, as they are.
+func blocksOf(t *testing.T, e *endpoint, n int) string {
+	t.Helper()
+	b, err := json.Marshal(at(e.sent(t), "messages", n, "content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestClaudesBlocksGoBackInOrder(t *testing.T) {
+	const content = `[{"signature":"U0lH","thinking":"one","type":"thinking"},{"data":"XYZ","type":"redacted_thinking"},{"text":"First. ","type":"text"},` +
+		`{"id":"t1","input":{"a":1},"name":"get","type":"tool_use"},{"signature":"U0lH","thinking":"two","type":"thinking"},{"text":"Second.","type":"text"},{"id":"t2","input":{},"name":"put","type":"tool_use"}]`
+	answers := answer(200, `{"type":"message","model":"claude-x","stop_reason":"tool_use","content":`+content+`,"usage":{}}`)
+	e, m := claudeBench().at(t, said{}, answers)
+	a := e.one(t, m, &Call{}, hello(), llms.WithTools(tools()))
+	same(t, "text", a.Message.Text, "First. Second.")
+	same(t, "reasoning", a.Message.Reasoning, "onetwo")
+	back := func(msg contract.Message) string {
+		t.Helper()
+		e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), msg,
+			contract.Message{Role: "tool", CallID: msg.Calls[0].ID, Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: msg.Calls[1].ID, Name: "put", Text: "2"}), llms.WithTools(tools()))
+		return blocksOf(t, e, 1)
+	}
+	if got := back(a.Message); got != content {
+		t.Errorf("blocks went back as\n%s, want\n%s", got, content)
+	}
+	// Ids that had to be made unique do not lose the order.
+	renamed := a.Message
+	renamed.Calls = []contract.ToolCall{{ID: "t1_2", Name: "get", Arguments: `{"a":1}`}, a.Message.Calls[1]}
+	if got := back(renamed); got != strings.Replace(content, `"t1"`, `"t1_2"`, 1) {
+		t.Errorf("with another id they went back as\n%s", got)
+	}
+	// What does not fit the record goes without it, rather than wrong.
+	changed := a.Message
+	changed.Text = "Changed."
+	if got := back(changed); strings.Contains(got, "U0lH") || !strings.Contains(got, "Changed.") {
+		t.Errorf("a changed message went back as\n%s", got)
+	}
+}
+
+func TestClaudeSaysWhyItRefuses(t *testing.T) {
+	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","model":"claude-x","stop_reason":"refusal","stop_details":{"explanation":"not this"},"content":[],"usage":{}}`))
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassRefused)
+	mentions(t, f.Text, "not this")
+}
+
+func TestClaudeCannotPause(t *testing.T) {
+	_, m := claudeBench().at(t, said{}, answer(200, `{"type":"message","stop_reason":"pause_turn","content":[],"usage":{}}`))
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassBadRequest)
+	mentions(t, f.Text, "pause_turn")
+}
+
+func TestClaudesToolChoice(t *testing.T) {
+	e, m := claudeBench().at(t, says("ok"), nil)
+	no := false
+	for want, opts := range map[string][]llms.CallOption{
+		`{"disable_parallel_tool_use":true,"type":"auto"}`: nil,
+		`{"disable_parallel_tool_use":true,"type":"any"}`:  {llms.WithToolChoice("required")},
+		`{"type":"none"}`: {llms.WithToolChoice("none")},
+	} {
+		e.one(t, m, &Call{Parallel: &no}, hello(), append(opts, llms.WithTools(tools()))...)
+		same(t, "choice", e.sent(t)["tool_choice"], json.RawMessage(want))
+	}
+	_, err := Generate(t.Context(), m, hello(), tools(), llms.WithToolChoice("sometimes"))
+	mentions(t, failureOf(t, err).Text, "tool_choice is sometimes, want auto, none, required")
+}
+
+func TestClaudeTakesSomeSchemas(t *testing.T) {
+	for schema, want := range map[string]bool{
+		`{"type":"object","properties":{"a":{"type":"string","enum":["x"]}},"required":["a"],"additionalProperties":false}`: true,
+		`{"type":"object","properties":{"a":{"type":"string"}}}`:                                                            false,
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":3}},"additionalProperties":false}`:                  false,
+		`{"type":"object","properties":{"a":{"anyOf":[{"type":"object"}]}},"additionalProperties":false}`:                   false,
+		`{"type":"array","items":{"$ref":"#/x"}}`:                                                                           false, `{"type":"array","items":{"type":"number"}}`: true, `true`: false, `oops`: false,
+	} {
+		if got := claudeTakes(json.RawMessage(schema)); got != want {
+			t.Errorf("%s: %v", schema, got)
+		}
+	}
+	// One that it does not take is not sent: the prompt asks for it, and the caller checks.
+	e, m := claudeBench().at(t, says("{}"), nil)
+	m.model = "claude-opus-4-7"
+	e.one(t, m, &Call{Schema: json.RawMessage(`{"type":"object","minProperties":1}`), JSON: true}, hello())
+	same(t, "output_config", e.sent(t)["output_config"], nil)
+}
+
+func TestClaudesLimitsAreRead(t *testing.T) {
+	_, m := claudeBench().at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Anthropic-Ratelimit-Requests-Remaining", "0")
+		w.Header().Set("Anthropic-Ratelimit-Requests-Reset", "2126-01-01T00:00:00Z")
+		w.Header().Set("Request-Id", "req_42")
+		answer(429, fakeClaude{}.fault(429, faultPlain, "slow"))(w, r)
+	})
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "wait", f.After, maxAfter)
+	mentions(t, f.Text, "req_42")
+}

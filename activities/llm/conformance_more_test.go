@@ -1,0 +1,266 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// conformReasoning: what a provider wants back of its own reasoning comes back with the
+// tool's result, through history, and no other provider gets it.
+func conformReasoning(t *testing.T, b bench) string {
+	calls := someCalls()[:2]
+	e, m := b.at(t, said{pieces: []string{"So: "}, thought: "hm, let me think", calls: calls, stop: "tool_calls"}, nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	stored, err := a.Message.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := contract.DecodeMessage(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := transcriptOf(t, "", user("go"), *again,
+		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
+	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
+	back := e.got(t).turns[1]
+	same(t, "text", back.text, "So: ")
+	same(t, "calls", len(back.calls), 2)
+	m.provider.name = "another"
+	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
+	for _, thought := range e.got(t).turns[1].thoughts {
+		if thought != noSignature {
+			t.Errorf("another provider got %q", thought)
+		}
+	}
+	signs := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini
+	if !signs && b.row.Reasoning == "" {
+		same(t, "reasoning", back.thoughts, []string(nil))
+		return "-"
+	}
+	if len(back.thoughts) == 0 {
+		t.Error("nothing went back")
+	}
+	for _, thought := range back.thoughts {
+		if thought != "hm, let me think" && thought != "hm, let me think/U0lH" && thought != "U0lH" {
+			t.Errorf("%q went back", thought)
+		}
+	}
+	if !strings.Contains(a.Message.Reasoning, "let me think") {
+		t.Errorf("reasoning %q", a.Message.Reasoning)
+	}
+	if signs {
+		return "signed"
+	}
+	return "yes"
+}
+
+func conformUsage(t *testing.T, b bench) string {
+	u := contract.Usage{Calls: 1, Input: 120, Output: 45}
+	for name, change := range map[string]func(*remote){"stream": func(*remote) {}, "whole": func(m *remote) { m.unary = true }} {
+		e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
+		change(m)
+		a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+		same(t, "usage, "+name, a.Usage, u)
+	}
+	return "yes"
+}
+
+func conformCached(t *testing.T, b bench) string {
+	u := contract.Usage{Calls: 1, Input: 120, Output: 45, Cached: 100, Reasoning: 20}
+	if b.row.Protocol == ProtocolClaude {
+		u.CacheWrite = 7
+	}
+	e, m := b.at(t, said{pieces: []string{"x"}, stop: "stop", usage: u}, nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+	same(t, "usage", a.Usage, u)
+	return "yes"
+}
+
+func conformStops(t *testing.T, b bench) string {
+	e, m := b.at(t, said{pieces: []string{"half an ans"}, stop: "length"}, nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")))
+	same(t, "stop at the bound", a.Stop, "length")
+	same(t, "text", a.Message.Text, "half an ans")
+	for _, change := range []func(*remote){func(*remote) {}, func(m *remote) { m.unary = true }} {
+		_, m := b.at(t, said{pieces: []string{"I"}, stop: "refused"}, nil)
+		change(m)
+		_, err := ask(t, m, &Call{})
+		same(t, "class of a refusal", failureOf(t, err).Class, contract.ClassRefused)
+	}
+	return "yes"
+}
+
+// conformBrokenStreams: half an answer is never taken for a whole one.
+func conformBrokenStreams(t *testing.T, b bench) string {
+	events := b.vendor.events(said{pieces: []string{"one ", "two ", "three "}, calls: someCalls()[:1], stop: "tool_calls"})
+	half := strings.Join(events[:len(events)/2], "")
+	sends := func(text string, then func(w http.ResponseWriter, r *http.Request)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, text)
+			w.(http.Flusher).Flush()
+			then(w, r)
+		}
+	}
+	ends := func(http.ResponseWriter, *http.Request) {}
+	aborts := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for name, tc := range map[string]struct {
+		handle http.HandlerFunc
+		class  string
+		says   string
+	}{
+		"cut":                {sends(half, ends), contract.ClassUnavailable, "cut"},
+		"cut in a line":      {sends(half+events[len(events)/2][:8], aborts), contract.ClassUnavailable, ""},
+		"stalled":            {sends(half, waits), contract.ClassUnavailable, "no byte for"},
+		"stalled at once":    {sends("", waits), contract.ClassUnavailable, "no byte"},
+		"an error inside":    {sends(half+b.vendor.late(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
+		"too long inside":    {sends(half+b.vendor.late(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
+		"nonsense inside":    {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
+		"a page":             {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
+		"nothing":            {answer(200, ""), contract.ClassUnavailable, "empty"},
+		"another JSON value": {answer(200, `{"hello":1}`), contract.ClassUnavailable, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, m := b.at(t, said{}, tc.handle)
+			if strings.HasPrefix(name, "stalled") {
+				m.first, m.idle = 400*time.Millisecond, 300*time.Millisecond
+			}
+			_, err := ask(t, m, &Call{})
+			f := failureOf(t, err)
+			if f.Class != tc.class {
+				t.Errorf("class %q, want %q: %v (server: %v)", f.Class, tc.class, f, e.err)
+			}
+			mentions(t, f.Text, tc.says, m.ref())
+			same(t, "requests", e.calls(), 1)
+		})
+	}
+	return "yes"
+}
+
+func conformErrors(t *testing.T, b bench) string {
+	for _, tc := range []struct {
+		status  int
+		kind    string
+		message string
+		headers []string
+		class   string
+		after   time.Duration
+	}{
+		{400, faultPlain, "bad field", nil, contract.ClassBadRequest, 0},
+		{400, faultContext, "", nil, contract.ClassContextLength, 0},
+		{401, faultPlain, "wrong key " + testKey, nil, contract.ClassDenied, 0},
+		{403, faultPlain, "not allowed", nil, contract.ClassDenied, 0},
+		{404, faultPlain, "no such model", nil, contract.ClassBadRequest, 0},
+		{408, faultPlain, "timed out", nil, contract.ClassUnavailable, 0},
+		{409, faultPlain, "conflict", nil, contract.ClassUnavailable, 0},
+		{413, faultPlain, "request too large", nil, contract.ClassTooLarge, 0},
+		{422, faultPlain, "unprocessable", nil, contract.ClassBadRequest, 0},
+		{429, faultPlain, "slow down", nil, contract.ClassRateLimited, 0},
+		{429, faultPlain, "slow down", []string{"Retry-After", "17"}, contract.ClassRateLimited, 17 * time.Second},
+		{429, faultQuota, "", nil, contract.ClassQuota, 0},
+		{500, faultPlain, "oops", nil, contract.ClassUnavailable, 0},
+		{503, faultPlain, "busy", []string{"Retry-After", "3"}, contract.ClassUnavailable, 3 * time.Second},
+		{529, faultPlain, "overloaded", nil, contract.ClassUnavailable, 0},
+	} {
+		if tc.kind == faultQuota {
+			if _, knows := b.vendor.(interface{ noQuota() }); knows {
+				continue // this vendor says the same as for any limit
+			}
+		}
+		t.Run(fmt.Sprintf("%d %s %s", tc.status, tc.kind, strings.Join(tc.headers, " ")), func(t *testing.T) {
+			e, m := b.at(t, said{}, answer(tc.status, b.vendor.fault(tc.status, tc.kind, tc.message), tc.headers...))
+			_, err := ask(t, m, &Call{})
+			f := failureOf(t, err)
+			if f.Class != tc.class || f.After != tc.after {
+				t.Errorf("class %q after %s, want %q after %s: %v (server: %v)", f.Class, f.After, tc.class, tc.after, f, e.err)
+			}
+			mentions(t, f.Text, m.ref(), fmt.Sprint(tc.status))
+			if tc.status != 401 {
+				mentions(t, f.Text, tc.message)
+			}
+			if strings.Contains(f.Error(), testKey) {
+				t.Errorf("secret in %q", f.Error())
+			}
+			same(t, "requests", e.calls(), 1)
+		})
+	}
+	return "yes"
+}
+
+func conformBounds(t *testing.T, b bench) string {
+	t.Run("cancelled", func(t *testing.T) {
+		begun := make(chan struct{})
+		_, m := b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, strings.Join(b.vendor.events(says("one ", "two"))[:1], ""))
+			w.(http.Flusher).Flush()
+			close(begun)
+			<-r.Context().Done()
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-begun; cancel() }()
+		if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("out of time", func(t *testing.T) {
+		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("slow headers", func(t *testing.T) {
+		_, m := b.at(t, said{}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		m.first = 100 * time.Millisecond
+		_, err := ask(t, m, &Call{})
+		f := failureOf(t, err)
+		same(t, "class", f.Class, contract.ClassUnavailable)
+		mentions(t, f.Error(), "no byte within 100ms", "first_seconds")
+	})
+	t.Run("a huge answer", func(t *testing.T) {
+		e, m := b.at(t, says(strings.Repeat("x", 200_000)), nil)
+		m.maxBody = 100_000
+		_, err := ask(t, m, &Call{})
+		f := failureOf(t, err)
+		if f.Class != contract.ClassTooLarge {
+			t.Errorf("class %q: %v (server: %v)", f.Class, f, e.err)
+		}
+		mentions(t, f.Error(), "100000 bytes", "max_body_bytes")
+	})
+	t.Run("a huge error", func(t *testing.T) {
+		_, m := b.at(t, said{}, answer(500, b.vendor.fault(500, faultPlain, strings.Repeat("x", 1_000_000))))
+		_, err := ask(t, m, &Call{})
+		if f := failureOf(t, err); f.Class != contract.ClassUnavailable || len(f.Text) > 1_000 {
+			t.Errorf("class %q, %d bytes", f.Class, len(f.Text))
+		}
+	})
+	return "yes"
+}
+
+// strict decodes what a server knows and refuses everything else.
+func strict(raw []byte, v any) error {
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// event is a server-sent event around a value.
+func event(v any) string {
+	b, _ := json.Marshal(v)
+	return "data: " + string(b) + "\n\n"
+}
+
+type object = map[string]any

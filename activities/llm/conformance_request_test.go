@@ -1,0 +1,160 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// deepSchema is a tool's schema with what converters lose.
+const deepSchema = `{"$defs":{"p":{"pattern":"^a","type":"string"}},"additionalProperties":false,"properties":{"mode":{"enum":["a","b",3]},` +
+	`"n":{"maximum":7.5,"minimum":-1,"type":["integer","null"]},"u":{"anyOf":[{"$ref":"#/$defs/p"},{"items":{"type":"number"},"type":"array"}]}},"required":["mode"],"type":"object"}`
+
+func conformToolSchemas(t *testing.T, b bench) string {
+	e, m := b.at(t, says("ok"), nil)
+	list := []llms.Tool{
+		{Type: "function", Function: &llms.FunctionDefinition{Name: "deep", Description: "says <b> & more", Parameters: json.RawMessage(deepSchema)}},
+		{Type: "function", Function: &llms.FunctionDefinition{Name: "bare"}},
+	}
+	e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(list))
+	got := e.got(t)
+	if len(got.tools) != 2 || got.tools[0].name != "deep" || got.tools[0].description != "says <b> & more" || got.tools[1].name != "bare" {
+		t.Fatalf("tools %+v", got.tools)
+	}
+	same(t, "schema", got.tools[0].schema, json.RawMessage(deepSchema))
+	return "yes"
+}
+
+func conformChoice(t *testing.T, b bench) string {
+	e, m := b.at(t, says("ok"), nil)
+	in := transcriptOf(t, "", user("go"))
+	for _, tc := range []struct {
+		choice any
+		want   string
+	}{
+		{nil, ""}, {"auto", "auto"}, {"none", "none"}, {"required", "required"},
+		{llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "put"}}, "tool put"},
+	} {
+		opts := []llms.CallOption{llms.WithTools(tools())}
+		if tc.choice != nil {
+			opts = append(opts, llms.WithToolChoice(tc.choice))
+		}
+		if !b.row.ToolChoice && tc.want != "" && tc.want != "none" {
+			continue
+		}
+		e.one(t, m, &Call{}, in, opts...)
+		got := e.got(t)
+		switch {
+		case !b.row.ToolChoice && tc.want == "none":
+			same(t, "tools where none may be called", len(got.tools), 0)
+		default:
+			same(t, fmt.Sprintf("choice for %v", tc.choice), got.choice, tc.want)
+		}
+	}
+	if !b.row.ToolChoice {
+		return "none only"
+	}
+	return "yes"
+}
+
+func conformSchema(t *testing.T, b bench) string {
+	const schema = `{"additionalProperties":false,"properties":{"kind":{"enum":["bug","idea"]},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["kind","note"],"type":"object"}`
+	e, m := b.at(t, says(`{"kind":"bug","note":null}`), nil)
+	m.model = schemaModel(b.row)
+	in := transcriptOf(t, "Answer in JSON.", user("go"))
+	a := e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in)
+	same(t, "answer", a.Message.Text, `{"kind":"bug","note":null}`)
+	got := e.got(t)
+	// Beside tools the request must be one that the server takes.
+	e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in, llms.WithTools(tools()))
+	e.got(t)
+	if b.row.Schema {
+		same(t, "schema", got.schema, json.RawMessage(schema))
+		return "yes"
+	}
+	if got.schema != nil {
+		t.Errorf("a schema was sent: %v", got.schema)
+	}
+	if b.row.JSON {
+		same(t, "JSON mode", got.json, true)
+		return "JSON mode"
+	}
+	return "-"
+}
+
+// schemaModel is a model's name that takes a schema.
+func schemaModel(row Provider) string {
+	if row.Protocol == ProtocolClaude {
+		return "claude-opus-4-7"
+	}
+	return "m-1"
+}
+
+func conformImages(t *testing.T, b bench) string {
+	e, m := b.at(t, says("a cat"), nil)
+	e.one(t, m, &Call{}, []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+		llms.TextPart("look"), llms.BinaryPart("image/png", []byte("png")), llms.ImageURLPart("https://images.test/1.jpg"), llms.ImageURLPart("data:image/gif;base64,Z2lm"),
+	}}})
+	turn := e.got(t).turns[0]
+	same(t, "text", turn.text, "look")
+	same(t, "images", turn.images, []string{"image/png cG5n", "https://images.test/1.jpg", "image/gif Z2lm"})
+	return "yes"
+}
+
+func conformParameters(t *testing.T, b bench) string {
+	e, m := b.at(t, says("ok"), nil)
+	m.model = samplingModel(b.row)
+	in := transcriptOf(t, "", user("go"))
+	e.one(t, m, &Call{}, in)
+	if got := e.got(t); got.temperature != nil || got.topP != nil || got.seed != nil || got.stop != nil {
+		t.Errorf("unset parameters were sent: %+v", got)
+	}
+	e.one(t, m, &Call{}, in, llms.WithTemperature(0), llms.WithMaxTokens(99), llms.WithStopWords([]string{"END"}))
+	got := e.got(t)
+	same(t, "temperature", got.temperature, 0)
+	same(t, "max_tokens", got.maxTokens, 99)
+	same(t, "stop", got.stop, []string{"END"})
+	e.one(t, m, &Call{}, in, llms.WithTopP(0.25))
+	same(t, "top_p", e.got(t).topP, 0.25)
+	effort := slices.Contains(b.row.Params, paramEffort)
+	_, err := Generate(WithCall(t.Context(), &Call{Effort: "high"}), m, in, nil, llms.WithMaxTokens(40_000))
+	if effort {
+		if err != nil {
+			t.Errorf("reasoning_effort: %v", err)
+		} else if e.got(t).effort == "" {
+			t.Error("reasoning_effort was not sent")
+		}
+	} else if f := failureOf(t, err); f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "reasoning_effort") {
+		t.Errorf("reasoning_effort: %v", err)
+	}
+	return "yes"
+}
+
+// samplingModel is a model's name that takes sampling parameters.
+func samplingModel(row Provider) string {
+	if row.Protocol == ProtocolClaude {
+		return "claude-sonnet-4-5"
+	}
+	return "m-1"
+}
+
+func conformSeed(t *testing.T, b bench) string {
+	e, m := b.at(t, says("ok"), nil)
+	in := transcriptOf(t, "", user("go"))
+	if slices.Contains(b.row.Params, paramSeed) {
+		e.one(t, m, &Call{}, in, llms.WithSeed(0))
+		same(t, "seed", e.got(t).seed, 0)
+		return "yes"
+	}
+	_, err := Generate(t.Context(), m, in, nil, llms.WithSeed(7))
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassBadRequest)
+	mentions(t, f.Text, "takes no seed")
+	return "refused"
+}

@@ -1,0 +1,407 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// The conformance suite asks the same of every provider of the table, through fake servers
+// that speak the vendor's format. `make conformance` prints its table; README.md has it.
+
+// vendor is a fake server's knowledge of one format, written from its public documentation
+// and with no code of this package's.
+type vendor interface {
+	// seen reads a request, and refuses what the real server refuses.
+	seen(r *http.Request, body []byte) (*seen, error)
+	// whole and events write an answer, whole and as raw server-sent events.
+	whole(s said) string
+	events(s said) []string
+	// fault writes the body of an error.
+	fault(status int, kind, message string) string
+	// late writes an error as an event inside a stream.
+	late(kind, message string) string
+}
+
+// Kinds of faults, as vendors name them in their own words.
+const (
+	faultPlain   = "plain"
+	faultQuota   = "quota"
+	faultContext = "context"
+)
+
+// said is an answer. Thought comes with a signature where the vendor signs.
+type said struct {
+	pieces  []string
+	calls   []contract.ToolCall
+	stop    string // stop, length, tool_calls, refused
+	thought string
+	usage   contract.Usage
+}
+
+func says(pieces ...string) said { return said{pieces: pieces, stop: "stop"} }
+
+// seen is a request in one form.
+type seen struct {
+	model, key, system, choice string
+	stream, json               bool
+	turns                      []seenTurn
+	tools                      []seenTool
+	schema                     any
+	temperature, topP          *float64
+	maxTokens                  int
+	stop                       []string
+	seed                       *int
+	effort                     string
+}
+
+type seenTurn struct {
+	role, text string
+	calls      []contract.ToolCall
+	results    []seenResult
+	images     []string
+	// thoughts are signatures or reasoning that came back.
+	thoughts []string
+}
+
+type seenResult struct {
+	id, name, text string
+	failed         bool
+}
+
+type seenTool struct {
+	name, description string
+	schema            any
+}
+
+// bench is one provider under test.
+type bench struct {
+	row    Provider
+	vendor vendor
+}
+
+// vendorOf is the fake server of a row.
+func vendorOf(row Provider) vendor {
+	switch row.Protocol {
+	case ProtocolClaude:
+		return fakeClaude{}
+	case ProtocolGemini:
+		return fakeGemini{}
+	case ProtocolOCI:
+		return fakeOCI{}
+	}
+	return fakeChat{kind: row.Name}
+}
+
+// endpoint is a fake server under way.
+type endpoint struct {
+	*server
+	bench
+	mu   sync.Mutex
+	last *seen
+	err  error
+}
+
+// at starts a fake server that reads every request by its vendor's rules and then answers
+// with handle; nil answers with s, streamed if asked for a stream.
+func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *remote) {
+	t.Helper()
+	e := &endpoint{bench: b}
+	e.server = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		e.server.mu.Lock()
+		body := e.bodies[len(e.bodies)-1]
+		e.server.mu.Unlock()
+		got, err := b.vendor.seen(r, []byte(body))
+		e.mu.Lock()
+		e.last, e.err = got, err
+		e.mu.Unlock()
+		switch {
+		case err != nil:
+			answer(400, b.vendor.fault(400, faultPlain, err.Error()))(w, r)
+		case handle != nil:
+			handle(w, r)
+		case got.stream:
+			b.stream(s)(w, r)
+		default:
+			answer(200, b.vendor.whole(s))(w, r)
+		}
+	})
+	m := modelOf(t, b.row.Name, e.URL, func(p *ProviderSettings) {
+		if b.row.Protocol == ProtocolOCI {
+			p.Compartment, p.AuthFile = "ocid1.compartment.oc1..c", ociConfig(t)
+		}
+	})
+	// Only a test of silence is about time: a busy machine must not fail the others.
+	m.first, m.idle = 15*time.Second, 15*time.Second
+	return e, m
+}
+
+// stream answers with s as a stream.
+func (b bench) stream(s said) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range b.vendor.events(s) {
+			_, _ = io.WriteString(w, e)
+		}
+	}
+}
+
+// got is the last request, which the vendor must have taken.
+func (e *endpoint) got(t *testing.T) *seen {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		t.Fatalf("the server refuses the request: %v\n%s", e.err, e.bodies[len(e.bodies)-1])
+	}
+	if e.last == nil {
+		t.Fatal("no request came")
+	}
+	return e.last
+}
+
+// one makes one call that must succeed.
+func (e *endpoint) one(t *testing.T, m *remote, call *Call, in []llms.MessageContent, opts ...llms.CallOption) *Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	a, err := Generate(WithCall(ctx, call), m, in, nil, opts...)
+	if err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		t.Fatalf("%v (server: %v)", err, e.err)
+	}
+	e.got(t)
+	return a
+}
+
+// transcriptOf turns messages into langchaingo's.
+func transcriptOf(t *testing.T, system string, in ...contract.Message) []llms.MessageContent {
+	t.Helper()
+	out, err := Messages(system, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func user(s string) contract.Message { return contract.Message{Role: "user", Text: s} }
+
+// same fails the test where two values differ.
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	g, _ := json.Marshal(got)
+	w, _ := json.Marshal(want)
+	if string(g) != string(w) {
+		t.Errorf("%s: %s, want %s", what, g, w)
+	}
+}
+
+// feature is a column of the table. Its test says what the provider does: yes, or "-" where
+// the provider has no such thing and the call goes without it.
+type feature struct {
+	name string
+	test func(t *testing.T, b bench) string
+}
+
+var features = []feature{
+	{"text", conformText}, {"streams", conformStreams}, {"parallel calls", conformCalls}, {"tool schemas", conformToolSchemas},
+	{"tool choice", conformChoice}, {"JSON schema", conformSchema}, {"images", conformImages}, {"parameters", conformParameters}, {"seed", conformSeed},
+	{"reasoning goes back", conformReasoning}, {"usage", conformUsage}, {"cached tokens", conformCached}, {"stop reasons", conformStops},
+	{"broken streams", conformBrokenStreams}, {"errors", conformErrors}, {"time and size", conformBounds},
+}
+
+// conformance is the table of results, by provider and feature.
+type conformance struct {
+	mu      sync.Mutex
+	results map[string]map[string]string
+}
+
+func TestConformance(t *testing.T) {
+	table := conformance{results: map[string]map[string]string{}}
+	t.Run("providers", func(t *testing.T) {
+		for _, row := range Providers {
+			if row.Script {
+				continue
+			}
+			b := bench{row, vendorOf(row)}
+			for _, f := range features {
+				t.Run(row.Name+"/"+f.name, func(t *testing.T) {
+					t.Parallel()
+					result := f.test(t, b)
+					if t.Failed() {
+						result = "FAILS"
+					}
+					table.put(row.Name, f.name, result)
+				})
+			}
+		}
+	})
+	if table.complete() && !t.Failed() {
+		got := table.markdown()
+		if os.Getenv("CONFORMANCE") != "" {
+			fmt.Println(got)
+		}
+		inReadme(t, "conformance", got)
+	}
+}
+
+func (c *conformance) put(provider, feature, result string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.results[provider] == nil {
+		c.results[provider] = map[string]string{}
+	}
+	c.results[provider][feature] = result
+}
+
+// complete says whether every test ran, which -run can prevent.
+func (c *conformance) complete() bool {
+	for _, row := range Providers {
+		if !row.Script && len(c.results[row.Name]) != len(features) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *conformance) markdown() string {
+	var b strings.Builder
+	head, line := "| kind |", "| --- |"
+	for _, f := range features {
+		head, line = head+" "+f.name+" |", line+" --- |"
+	}
+	b.WriteString(head + "\n" + line + "\n")
+	for _, row := range Providers {
+		if row.Script {
+			continue
+		}
+		b.WriteString("| `" + row.Name + "` |")
+		for _, f := range features {
+			b.WriteString(" " + c.results[row.Name][f.name] + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func conformText(t *testing.T, b bench) string {
+	e, m := b.at(t, says("Hello ", "world"), nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "Be good.", user("hi <&> ünïcode"), contract.Message{Role: "assistant", Text: "yes?"}, user("go")))
+	same(t, "answer", a.Message, contract.Message{Role: "assistant", Text: "Hello world"})
+	same(t, "stop", a.Stop, "stop")
+	if !strings.HasPrefix(a.Model, "fake/") {
+		t.Errorf("model %q", a.Model)
+	}
+	got := e.got(t)
+	same(t, "key", got.key, testKey)
+	same(t, "model", got.model, m.model)
+	same(t, "system", got.system, "Be good.")
+	if len(got.turns) != 3 || got.turns[0].text != "hi <&> ünïcode" || got.turns[1].text != "yes?" || got.turns[1].role != "assistant" || got.turns[2].text != "go" {
+		t.Errorf("turns %+v", got.turns)
+	}
+	// Nothing was said, and yet there is something to answer.
+	e.one(t, m, &Call{}, transcriptOf(t, "Just begin.", user("")))
+	return "yes"
+}
+
+func conformStreams(t *testing.T, b bench) string {
+	var pieces []string
+	for i := range 3_000 {
+		pieces = append(pieces, fmt.Sprintf("word%d ", i))
+	}
+	long := strings.Repeat("x", 300_000) // one line, longer than common buffers
+	pieces = append(pieces, long)
+	e, m := b.at(t, says(pieces...), nil)
+	partial, calls := "", 0
+	var chunks strings.Builder
+	a := e.one(t, m, &Call{Partial: func(s string) { partial, calls = s, calls+1 }}, transcriptOf(t, "", user("go")),
+		llms.WithStreamingFunc(func(_ context.Context, b []byte) error { chunks.Write(b); return nil }))
+	if want := strings.Join(pieces, ""); a.Message.Text != want || partial != want || chunks.String() != want {
+		t.Errorf("text of %d bytes, seen %d and %d, want %d", len(a.Message.Text), len(partial), chunks.Len(), len(want))
+	}
+	if calls < 1_000 {
+		t.Errorf("the text was shown %d times", calls)
+	}
+	return "yes"
+}
+
+// someCalls are calls with everything that gets lost: no arguments, big numbers, order.
+func someCalls() []contract.ToolCall {
+	return []contract.ToolCall{
+		{ID: "call_1", Name: "get", Arguments: `{"k":"a","n":12345678901234567}`},
+		{ID: "call_2", Name: "put", Arguments: `{"list":[1,{"x":null}],"t":"quote \" and ünï"}`},
+		{ID: "call_3", Name: "get", Arguments: `{}`},
+	}
+}
+
+func conformCalls(t *testing.T, b bench) string {
+	calls := someCalls()
+	e, m := b.at(t, said{pieces: []string{"Let me see."}, calls: calls, stop: "tool_calls"}, nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	same(t, "stop", a.Stop, "tool_calls")
+	same(t, "text", a.Message.Text, "Let me see.")
+	same(t, "calls", a.Message.Calls, calls)
+	// The turn goes back as it came, with all results, one of them an error.
+	e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), a.Message,
+		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"},
+		contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "no such key", Error: true},
+		contract.Message{Role: "tool", CallID: "call_3", Name: "get", Text: ""},
+		user("and now?")), llms.WithTools(tools()))
+	got := e.got(t)
+	if len(got.turns) < 3 {
+		t.Fatalf("turns %+v", got.turns)
+	}
+	back := got.turns[1]
+	same(t, "text of the turn", back.text, "Let me see.")
+	if len(back.calls) != 3 || back.calls[0].Arguments != calls[0].Arguments || back.calls[1].Arguments != calls[1].Arguments || back.calls[2].Arguments != "{}" {
+		t.Fatalf("calls went back as %+v", back.calls)
+	}
+	var results []seenResult
+	last := ""
+	for _, turn := range got.turns[2:] {
+		results = append(results, turn.results...)
+		last += turn.text
+	}
+	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
+		t.Fatalf("results %+v, then %q", results, last)
+	}
+	if tells := b.row.Protocol == ProtocolClaude || b.row.Protocol == ProtocolGemini; results[1].failed != tells || results[0].failed {
+		t.Errorf("results %+v: the second one is an error", results)
+	}
+	for i, r := range results {
+		if r.id != back.calls[i].ID || r.id == "" {
+			t.Errorf("result %d answers %q, its call is %q", i+1, r.id, back.calls[i].ID)
+		}
+	}
+	conformHostileCalls(t, b)
+	return "yes"
+}
+
+// conformHostileCalls sends back what models really write: ids that are long or have signs,
+// arguments that are no JSON.
+func conformHostileCalls(t *testing.T, b bench) {
+	t.Helper()
+	e, m := b.at(t, says("ok"), nil)
+	long := strings.Repeat("toolu:01/", 20)
+	in := transcriptOf(t, "", user("go"),
+		contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: long, Name: "get", Arguments: "{k: 1"}, {ID: "b", Name: "put", Arguments: "[1]"}}},
+		contract.Message{Role: "tool", CallID: long, Name: "get", Text: "no JSON", Error: true},
+		contract.Message{Role: "tool", CallID: "b", Name: "put", Text: "no object", Error: true})
+	e.one(t, m, &Call{}, in, llms.WithTools(tools()))
+	got := e.got(t)
+	if call := got.turns[1].calls[0]; !strings.Contains(call.Arguments, "{k: 1") {
+		t.Errorf("arguments that are no JSON went as %q", call.Arguments)
+	}
+}

@@ -1,0 +1,59 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// marshal writes a request as it is, without escapes for HTML, and puts the author's extra
+// fields into it.
+func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
+	raw, err := plainJSON(v)
+	if err != nil {
+		return nil, c.unsendable("%v", err)
+	}
+	if !isSet(extra) {
+		return raw, nil
+	}
+	merged, err := c.merged("", raw, extra)
+	if err != nil {
+		return nil, err
+	}
+	return merged, nil
+}
+
+// plainJSON is v as JSON without escapes for HTML.
+func plainJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// merged adds the members of one object to another. Objects of the same name are merged in
+// turn; a value is never replaced, because the engine has set it for a reason.
+func (c *remote) merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
+	var have, more map[string]json.RawMessage
+	if json.Unmarshal(from, &more) != nil || more == nil {
+		return nil, c.unsendable("extra parameters%s are no JSON object", path)
+	}
+	if json.Unmarshal(into, &have) != nil || have == nil {
+		return nil, c.unsendable("extra parameter%s is set by the engine already; leave it out", path)
+	}
+	for _, key := range slices.Sorted(maps.Keys(more)) {
+		value := more[key]
+		if have[key] != nil {
+			var err error
+			if value, err = c.merged(path+" "+key, have[key], value); err != nil {
+				return nil, c.unsendable("extra parameter%s is set by the engine already; use the parameter of its own, or leave it out", path+" "+key)
+			}
+		}
+		have[key] = value
+	}
+	return plainJSON(have)
+}

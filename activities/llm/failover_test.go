@@ -1,0 +1,175 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// pair opens two providers, a and b, at two fake servers.
+func pair(t *testing.T, a, b http.HandlerFunc, change ...func(*Settings)) (*Models, *server, *server) {
+	t.Helper()
+	first, second := serve(t, a), serve(t, b)
+	s := Settings{Providers: map[string]ProviderSettings{
+		"a": {Kind: "compatible", BaseURL: first.URL, Key: "key-of-a"}, "b": {Kind: "compatible", BaseURL: second.URL, Key: "key-of-b"},
+	}}
+	for _, f := range change {
+		f(&s)
+	}
+	m, err := Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, first, second
+}
+
+var good = answer(200, whole(`{"content":"fine"}`, "stop"))
+
+func TestAnotherModelAnswers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first http.HandlerFunc
+		class string
+	}{
+		"unavailable":          {answer(503, `{"error":{"message":"down"}}`), contract.ClassUnavailable},
+		"rate limited":         {answer(429, `{"error":{"message":"slow"}}`), contract.ClassRateLimited},
+		"no money":             {answer(402, `{"error":{"message":"pay"}}`), contract.ClassQuota},
+		"denied":               {answer(401, `{"error":{"message":"who"}}`), contract.ClassDenied},
+		"too long for this":    {answer(400, errorBody("context_length_exceeded", "too long")), contract.ClassContextLength},
+		"a stream that is cut": {sse(text("half")), contract.ClassUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _, _ := pair(t, tc.first, good)
+			got, err := m.Ask(t.Context(), "a/x, b/y", hello(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Message.Text != "fine" || got.Model != "b/m-1-2026" || len(got.Switched) != 1 || got.Switched[0].Model != "a/x" || got.Switched[0].Class != tc.class {
+				t.Errorf("answer %+v", got)
+			}
+		})
+	}
+}
+
+func TestWhatIsWrongForAllIsNotHidden(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first http.HandlerFunc
+		class string
+	}{
+		"a bad request": {answer(400, errorBody("invalid", "bad field")), contract.ClassBadRequest},
+		"a refusal":     {answer(200, whole(`{"refusal":"no"}`, "stop")), contract.ClassRefused},
+		"no such model": {answer(404, errorBody("model_not_found", "typo")), contract.ClassBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _, second := pair(t, tc.first, good)
+			_, err := m.Ask(t.Context(), "a/x,b/y", hello(), nil)
+			if f := failureOf(t, err); f.Class != tc.class || second.calls() != 0 {
+				t.Errorf("%v, %d calls of the second", f, second.calls())
+			}
+		})
+	}
+}
+
+func TestNoneCanAnswer(t *testing.T) {
+	m, _, _ := pair(t, answer(401, errorBody("", "who are you")), answer(429, errorBody("", "slow down"), "Retry-After", "30"))
+	_, err := m.Ask(t.Context(), "a/x,b/y", hello(), nil)
+	f := failureOf(t, err)
+	if f.Class != contract.ClassRateLimited || f.After != 30*time.Second {
+		t.Errorf("class %q after %s: what passes soonest decides", f.Class, f.After)
+	}
+	mentions(t, f.Text, "slow down", "who are you")
+	_, err = m.Ask(t.Context(), "nobody/x, b/y", hello(), nil)
+	mentions(t, failureOf(t, err).Text, `no provider "nobody"`)
+	m, first, second := pair(t, good, good)
+	for _, list := range []string{"a/x, b/", "a/x, gpt"} {
+		_, err := m.Ask(t.Context(), list, hello(), nil)
+		if failureOf(t, err).Class != contract.ClassBadRequest || first.calls()+second.calls() != 0 {
+			t.Errorf("%q: %v: what is wrong in a list is said before the first call", list, err)
+		}
+	}
+	for _, list := range []string{"", " , "} {
+		if _, err := m.Ask(t.Context(), list, hello(), nil); failureOf(t, err).Class != contract.ClassBadRequest {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
+func TestAPauseIsKept(t *testing.T) {
+	m, first, second := pair(t, answer(429, errorBody("", "slow down"), "Retry-After", "60"), good)
+	for range 3 {
+		got, err := m.Ask(t.Context(), "a/x,b/y", hello(), nil)
+		if err != nil || len(got.Switched) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if first.calls() != 1 || second.calls() != 3 {
+		t.Errorf("%d and %d calls: who asked for a pause gets one", first.calls(), second.calls())
+	}
+	// Alone it is asked: there is no other.
+	if _, err := m.Ask(t.Context(), "a/x", hello(), nil); err == nil || first.calls() != 2 {
+		t.Errorf("%v, %d calls", err, first.calls())
+	}
+}
+
+func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
+	silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	m, _, _ := pair(t, silent, good)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	got, err := m.Ask(ctx, "a/x,b/y", hello(), nil)
+	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Switched[0].Text, "its part of the call's time") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	m, _, _ = pair(t, silent, silent)
+	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := m.Ask(ctx, "a/x,b/y", hello(), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPrices(t *testing.T) {
+	cheap := 0.125
+	_, err := Open(Settings{Prices: map[string]Price{"gpt": {Input: -1}}})
+	mentions(t, failureOf(t, err).Text, "prices.gpt: the key is not provider/model", "prices.gpt: -1 is no price")
+	usage := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":400}}}`
+	m, _, _ := pair(t, answer(200, usage), good, func(s *Settings) {
+		s.Prices = map[string]Price{
+			"a/big*": {Input: 1.25, Output: 10, Cached: &cheap}, "a/*": {Input: 1, Output: 1}, "a/big": {Input: 2, Output: 2}, "a/dear-one": {Input: 3},
+		}
+	})
+	for ref, want := range map[string]contract.Usage{
+		"a/big-2026": {Calls: 1, Input: 1000, Output: 100, Cached: 400, Cost: 600*5/4 + 50 + 1000},
+		"a/big":      {Calls: 1, Input: 1000, Output: 100, Cached: 400, Cost: 2200},
+		"a/other":    {Calls: 1, Input: 1000, Output: 100, Cached: 400, Cost: 1100},
+		"a/dear-one": {Calls: 1, Input: 1000, Output: 100, Cached: 400, Cost: 3000},
+		"b/y":        {Calls: 1, Input: 7, Output: 3, Unpriced: 1},
+		"script":     {Calls: 1},
+	} {
+		got, err := m.Ask(t.Context(), ref, hello(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, ref, got.Usage, want)
+	}
+}
+
+func TestAParameterThatOneOfAListLacksIsSaidAtOnce(t *testing.T) {
+	first := serve(t, good)
+	m, err := Open(Settings{Providers: map[string]ProviderSettings{"a": {Kind: "compatible", BaseURL: first.URL}, "anthropic": {Key: "k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Ask(t.Context(), "a/x,anthropic/y", hello(), nil, llms.WithSeed(1))
+	f := failureOf(t, err)
+	if f.Class != contract.ClassBadRequest || first.calls() != 0 {
+		t.Errorf("%v, %d calls", f, first.calls())
+	}
+	mentions(t, f.Text, "anthropic takes no seed")
+}

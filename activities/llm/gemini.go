@@ -1,0 +1,355 @@
+package llm
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// gemini is Google's generateContent. The vendor's own SDK is not used: it leaves the headers
+// of errors out, reads arguments of calls into floating point numbers, which changes long
+// integers, and weighs two hundred packages.
+type gemini struct{ *remote }
+
+type geminiBody struct {
+	System     *geminiContent    `json:"systemInstruction,omitempty"`
+	Tools      []geminiTools     `json:"tools,omitempty"`
+	ToolConfig *geminiToolConfig `json:"toolConfig,omitempty"`
+	Contents   []geminiContent   `json:"contents"`
+	Config     geminiConfig      `json:"generationConfig"`
+}
+
+type geminiContent struct {
+	Role  string       `json:"role,omitempty"`
+	Parts []geminiPart `json:"parts"`
+}
+
+type geminiPart struct {
+	Text      *string         `json:"text,omitempty"`
+	Thought   bool            `json:"thought,omitempty"`
+	Inline    *geminiBlob     `json:"inlineData,omitempty"`
+	File      *geminiFile     `json:"fileData,omitempty"`
+	Call      *geminiCall     `json:"functionCall,omitempty"`
+	Result    *geminiResult   `json:"functionResponse,omitempty"`
+	Signature string          `json:"thoughtSignature,omitempty"`
+	raw       json.RawMessage // instead of all others
+}
+
+// MarshalJSON writes a part, or the one that came from the provider.
+func (p geminiPart) MarshalJSON() ([]byte, error) {
+	if p.raw != nil {
+		return p.raw, nil
+	}
+	type plain geminiPart
+	return plainJSON(plain(p))
+}
+
+type geminiBlob struct {
+	MIME string `json:"mimeType"`
+	Data string `json:"data"`
+}
+
+type geminiFile struct {
+	MIME string `json:"mimeType,omitempty"`
+	URI  string `json:"fileUri"`
+}
+
+type geminiCall struct {
+	ID   string          `json:"id,omitempty"`
+	Name string          `json:"name"`
+	Args json.RawMessage `json:"args,omitempty"`
+}
+
+type geminiResult struct {
+	ID       string            `json:"id,omitempty"`
+	Name     string            `json:"name"`
+	Response map[string]string `json:"response"`
+}
+
+type geminiTools struct {
+	Functions []geminiFunction `json:"functionDeclarations"`
+}
+
+type geminiFunction struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Schema      any    `json:"parametersJsonSchema"`
+}
+
+type geminiToolConfig struct {
+	Calling geminiCalling `json:"functionCallingConfig"`
+}
+
+type geminiCalling struct {
+	Mode    string   `json:"mode"`
+	Allowed []string `json:"allowedFunctionNames,omitempty"`
+}
+
+type geminiConfig struct {
+	Temperature *float64        `json:"temperature,omitempty"`
+	TopP        *float64        `json:"topP,omitempty"`
+	TopK        int             `json:"topK,omitempty"`
+	MaxTokens   int             `json:"maxOutputTokens,omitempty"`
+	Stop        []string        `json:"stopSequences,omitempty"`
+	Seed        *int            `json:"seed,omitempty"`
+	Presence    float64         `json:"presencePenalty,omitempty"`
+	Frequency   float64         `json:"frequencyPenalty,omitempty"`
+	MIME        string          `json:"responseMimeType,omitempty"`
+	Schema      json.RawMessage `json:"responseJsonSchema,omitempty"`
+	Thinking    *geminiThinking `json:"thinkingConfig,omitempty"`
+}
+
+type geminiThinking struct {
+	Level  string `json:"thinkingLevel,omitempty"`
+	Budget *int   `json:"thinkingBudget,omitempty"`
+}
+
+// noSignature stands, by Google's documentation, for the signature of a call that another
+// model made: those of the third generation refuse a call without one.
+const noSignature = "skip_thought_signature_validator"
+
+func (c gemini) authorize(req *http.Request, _ []byte) error {
+	if c.key != "" {
+		req.Header.Set("X-Goog-Api-Key", c.key)
+	}
+	return nil
+}
+
+func (c gemini) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
+	model := orElse(o.Model, c.model)
+	b := geminiBody{}
+	names := map[string]string{}
+	for i := range in {
+		if err := c.message(&b, &in[i], names); err != nil {
+			return nil, c.unsendable("message %d: %v", i+1, err)
+		}
+	}
+	if len(b.Contents) == 0 || b.Contents[0].Role != "user" {
+		b.Contents = append([]geminiContent{{"user", []geminiPart{textPart(emptyText)}}}, b.Contents...)
+	}
+	c.sign(&b, model)
+	if err := c.setTools(&b, o); err != nil {
+		return nil, err
+	}
+	if err := c.configure(&b, call, o, model); err != nil {
+		return nil, err
+	}
+	where := "/models/" + url.PathEscape(model)
+	if strings.HasPrefix(model, "models/") || strings.HasPrefix(model, "tunedModels/") {
+		kind, name, _ := strings.Cut(model, "/")
+		where = "/" + kind + "/" + url.PathEscape(name)
+	}
+	raw, err := c.marshal(&b, call.Extra)
+	if c.unary {
+		return &outgoing{path: where + ":generateContent", body: raw}, err
+	}
+	return &outgoing{path: where + ":streamGenerateContent?alt=sse", body: raw, stream: true}, err
+}
+
+func (c gemini) setTools(b *geminiBody, o *llms.CallOptions) error {
+	var list []geminiFunction
+	for _, t := range o.Tools {
+		schema, err := c.schemaOf(&t)
+		if err != nil {
+			return err
+		}
+		list = append(list, geminiFunction{t.Function.Name, t.Function.Description, schema})
+	}
+	want, err := c.choiceOf(o.ToolChoice)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	b.Tools = []geminiTools{{list}}
+	switch {
+	case want.tool != "":
+		b.ToolConfig = &geminiToolConfig{geminiCalling{"ANY", []string{want.tool}}}
+	case want.mode == choiceRequired:
+		b.ToolConfig = &geminiToolConfig{geminiCalling{Mode: "ANY"}}
+	case want.mode != "":
+		b.ToolConfig = &geminiToolConfig{geminiCalling{Mode: strings.ToUpper(want.mode)}}
+	}
+	return nil
+}
+
+// configure sets parameters and format. JSON is asked for where tools do not forbid it.
+func (c gemini) configure(b *geminiBody, call *Call, o *llms.CallOptions, model string) error {
+	g := &b.Config
+	g.TopK, g.MaxTokens, g.Stop, g.Presence, g.Frequency = o.TopK, o.MaxTokens, o.StopWords, o.PresencePenalty, o.FrequencyPenalty
+	if o.Temperature >= 0 {
+		g.Temperature = &o.Temperature
+	}
+	if o.TopP >= 0 {
+		g.TopP = &o.TopP
+	}
+	if o.Seed >= 0 {
+		g.Seed = &o.Seed
+	}
+	if len(b.Tools) == 0 || o.ToolChoice == choiceNone {
+		if len(call.Schema) > 0 && !json.Valid(call.Schema) {
+			return c.unsendable("the schema of the answer is no JSON")
+		}
+		if call.JSON || o.JSONMode || len(call.Schema) > 0 {
+			// Forbidden tools need not be told, and keep the format from being taken.
+			g.MIME, g.Schema = "application/json", call.Schema
+			if !b.called() {
+				b.Tools, b.ToolConfig = nil, nil
+			} else if len(b.Tools) > 0 {
+				g.MIME, g.Schema = "", nil
+			}
+		}
+	}
+	return c.setThinking(g, call.Effort, model)
+}
+
+// called says whether the conversation has a call of a tool.
+func (b *geminiBody) called() bool {
+	for _, content := range b.Contents {
+		for _, p := range content.Parts {
+			if p.Call != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// geminiBudgets are efforts as tokens, for models that know no level.
+var geminiBudgets = map[string]int{"none": 0, "minimal": 512, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
+
+// geminiLevels are efforts as levels.
+var geminiLevels = map[string]string{"none": "minimal", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}
+
+func (c gemini) setThinking(g *geminiConfig, effort, model string) error {
+	if effort == "" {
+		return nil
+	}
+	budget, known := geminiBudgets[effort]
+	if !known {
+		return c.unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+	}
+	if strings.HasPrefix(model, "gemini-2.5") {
+		g.Thinking = &geminiThinking{Budget: &budget}
+	} else {
+		g.Thinking = &geminiThinking{Level: geminiLevels[effort]}
+	}
+	return nil
+}
+
+// message adds one message. Neighbours of one role become one content: all results of one
+// answer's calls must come together. Names are those of calls, by id.
+func (c gemini) message(b *geminiBody, mc *llms.MessageContent, names map[string]string) error {
+	var parts []geminiPart
+	var err error
+	role := "user"
+	switch mc.Role {
+	case llms.ChatMessageTypeSystem, llms.ChatMessageTypeHuman, llms.ChatMessageTypeGeneric, llms.ChatMessageTypeTool:
+		parts, err = c.userParts(mc, names)
+	case llms.ChatMessageTypeAI:
+		role = "model"
+		parts, err = c.modelParts(mc, names)
+	default:
+		return fmt.Errorf("role %q is not supported", mc.Role)
+	}
+	if err != nil || len(parts) == 0 {
+		return err
+	}
+	if mc.Role == llms.ChatMessageTypeSystem {
+		if b.System == nil {
+			b.System = &geminiContent{}
+		}
+		b.System.Parts = append(b.System.Parts, parts...)
+		return nil
+	}
+	if n := len(b.Contents); n > 0 && b.Contents[n-1].Role == role {
+		b.Contents[n-1].Parts = append(b.Contents[n-1].Parts, parts...)
+	} else {
+		b.Contents = append(b.Contents, geminiContent{role, parts})
+	}
+	return nil
+}
+
+func textPart(s string) geminiPart { return geminiPart{Text: &s} }
+
+func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) ([]geminiPart, error) {
+	var out []geminiPart
+	for _, part := range mc.Parts {
+		switch p := part.(type) {
+		case llms.TextContent:
+			if p.Text != "" {
+				out = append(out, textPart(p.Text))
+			}
+		case llms.BinaryContent:
+			out = append(out, geminiPart{Inline: &geminiBlob{p.MIMEType, base64.StdEncoding.EncodeToString(p.Data)}})
+		case llms.ImageURLContent:
+			if media, data, ok := dataURL(p.URL); ok {
+				out = append(out, geminiPart{Inline: &geminiBlob{media, data}})
+				continue
+			}
+			kind := ""
+			if u, err := url.Parse(p.URL); err == nil {
+				kind = mime.TypeByExtension(path.Ext(u.Path))
+			}
+			out = append(out, geminiPart{File: &geminiFile{kind, p.URL}})
+		case llms.ToolCallResponse:
+			out = append(out, c.result(&p, "output", names))
+		case FailedResult:
+			out = append(out, c.result(&p.ToolCallResponse, "error", names))
+		default:
+			return nil, errf("content of type %T is not supported", part)
+		}
+	}
+	return out, nil
+}
+
+func (c gemini) result(p *llms.ToolCallResponse, key string, names map[string]string) geminiPart {
+	return geminiPart{Result: &geminiResult{
+		ID: p.ToolCallID, Name: orElse(p.Name, orElse(names[p.ToolCallID], p.ToolCallID)), Response: map[string]string{key: p.Content},
+	}}
+}
+
+func (c gemini) modelParts(mc *llms.MessageContent, names map[string]string) ([]geminiPart, error) {
+	pieces, err := c.piecesOf(mc.Parts)
+	if err != nil {
+		return nil, err
+	}
+	var out []geminiPart
+	for _, p := range pieces {
+		switch {
+		case p.raw != nil:
+			out = append(out, geminiPart{raw: p.raw})
+		case p.call != nil:
+			f := p.call.FunctionCall
+			names[p.call.ID] = f.Name
+			out = append(out, geminiPart{Signature: p.signature, Call: &geminiCall{
+				ID: p.call.ID, Name: f.Name, Args: json.RawMessage(objectArguments(f.Arguments)),
+			}})
+		case p.text != "" || p.signature != "":
+			out = append(out, geminiPart{Text: &p.text, Signature: p.signature})
+		}
+	}
+	return out, nil
+}
+
+// sign marks the calls that have no signature, because another model made them.
+func (c gemini) sign(b *geminiBody, model string) {
+	if strings.HasPrefix(model, "gemini-1") || strings.HasPrefix(model, "gemini-2") {
+		return
+	}
+	for i := range b.Contents {
+		for j := range b.Contents[i].Parts {
+			if p := &b.Contents[i].Parts[j]; p.Call != nil {
+				if p.Signature == "" {
+					p.Signature = noSignature
+				}
+				break // only the first call of an answer has one
+			}
+		}
+	}
+}

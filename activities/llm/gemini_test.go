@@ -1,0 +1,112 @@
+package llm
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// geminiBench is Google under test.
+func geminiBench() bench {
+	row, _ := rowOf("google")
+	return bench{row, fakeGemini{}}
+}
+
+func TestGeminisFamilies(t *testing.T) {
+	e, m := geminiBench().at(t, says("ok"), nil)
+	for _, tc := range []struct{ model, effort, want string }{
+		{"gemini-2.5-pro", "none", `{"thinkingBudget":0}`}, {"gemini-2.5-flash", "medium", `{"thinkingBudget":8192}`},
+		{"gemini-3-pro-preview", "medium", `{"thinkingLevel":"medium"}`}, {"gemini-3-flash", "max", `{"thinkingLevel":"high"}`}, {"gemini-3-flash", "", `null`},
+	} {
+		m.model = tc.model
+		e.one(t, m, &Call{Effort: tc.effort}, hello())
+		same(t, tc.model+" "+tc.effort, at(e.sent(t), "generationConfig", "thinkingConfig"), json.RawMessage(tc.want))
+	}
+	_, err := Generate(WithCall(t.Context(), &Call{Effort: "huge"}), m, hello(), nil)
+	mentions(t, failureOf(t, err).Text, `"huge", want none`)
+	m.model = "models/gemini-3-flash"
+	e.one(t, m, &Call{}, hello())
+	same(t, "model", e.got(t).model, "gemini-3-flash")
+}
+
+func TestGeminiRefusesAndBreaksOff(t *testing.T) {
+	for name, tc := range map[string]struct{ body, class, says string }{
+		"a prompt that is blocked":    {`{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT","blockReasonMessage":"no"}}`, contract.ClassRefused, "PROHIBITED_CONTENT no"},
+		"an answer that is withheld":  {`{"candidates":[{"finishReason":"SPII"}]}`, contract.ClassRefused, "filtered"},
+		"a call that went wrong":      {`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"print(x)"}]}`, contract.ClassUnavailable, "MALFORMED_FUNCTION_CALL print(x)"},
+		"a call without a name":       {`{"candidates":[{"content":{"parts":[{"functionCall":{}}]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "no name"},
+		"a part that is none":         {`{"candidates":[{"content":{"parts":[3]},"finishReason":"STOP"}]}`, contract.ClassUnavailable, "is none"},
+		"an error in a list":          {`[{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, contract.ClassRateLimited, "slow"},
+		"an answer without a finish":  {`{"candidates":[{"content":{"parts":[{"text":"half"}]}}]}`, contract.ClassUnavailable, "finishReason"},
+		"a finish that nobody knows":  {`{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"TIRED"}]}`, "", ""},
+		"an answer with nothing more": {`{"candidates":[{"content":{},"finishReason":"STOP"}]}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, m := geminiBench().at(t, said{}, answer(200, tc.body))
+			_, err := ask(t, m, &Call{})
+			if tc.class == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			f := failureOf(t, err)
+			same(t, "class", f.Class, tc.class)
+			mentions(t, f.Text, tc.says)
+		})
+	}
+	_, m := geminiBench().at(t, said{}, answer(400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}`))
+	_, err := ask(t, m, &Call{})
+	same(t, "class of a wrong key", failureOf(t, err).Class, contract.ClassDenied)
+}
+
+func TestGeminisSignaturesStayWithTheirParts(t *testing.T) {
+	const parts = `[{"text":"One. "},{"text":"Two.","thoughtSignature":"SA"},{"functionCall":{"args":{"a":1},"id":"c1","name":"get"},"thoughtSignature":"SB"},{"text":"","thoughtSignature":"SC"}]`
+	var events []string
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(parts), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list {
+		events = append(events, `{"candidates":[{"content":{"parts":[`+string(p)+`]}}]}`)
+	}
+	e, m := geminiBench().at(t, said{}, sse(append(events, `{"candidates":[{"finishReason":"STOP"}]}`)...))
+	a := e.one(t, m, &Call{}, hello(), llms.WithTools(tools()))
+	same(t, "text", a.Message.Text, "One. Two.")
+	raw, _, err := encodeBack(m, transcriptOf(t, "", user("go"), a.Message, contract.Message{Role: "tool", CallID: "c1", Name: "get", Text: "1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "parts", at(raw, "contents", 1, "parts"), json.RawMessage(parts))
+	// Without an id of the provider's, the result still names its call.
+	same(t, "result", at(raw, "contents", 2, "parts", 0, "functionResponse"), object{"id": "c1", "name": "get", "response": object{"output": "1"}})
+}
+
+// encodeBack encodes a request and decodes it.
+func encodeBack(m *remote, in []llms.MessageContent) (map[string]any, string, error) {
+	out, err := m.speak().encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+	if err != nil {
+		return nil, "", err
+	}
+	var v map[string]any
+	err = json.Unmarshal(out.body, &v)
+	return v, string(out.body), err
+}
+
+func TestGeminiTakesCallsOfOthers(t *testing.T) {
+	_, m := geminiBench().at(t, says("ok"), nil)
+	in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: someCalls()[:2]},
+		contract.Message{Role: "tool", CallID: "call_1", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"})
+	for model, want := range map[string]int{"gemini-3-pro": 1, "gemini-2.5-pro": 0} {
+		m.model = model
+		v, raw, err := encodeBack(m, in)
+		if err != nil || strings.Count(raw, noSignature) != want {
+			t.Errorf("%s: %v\n%s", model, err, raw)
+		}
+		same(t, "name of a result without one", at(v, "contents", 2, "parts", 0, "functionResponse", "name"), "get")
+	}
+}

@@ -1,0 +1,167 @@
+package llm
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+	"golang.org/x/time/rate"
+
+	"weft/activities/contract"
+)
+
+// limiter bounds the calls of one worker with one key. The zero value has no bound.
+type limiter struct {
+	calls, tokens *rate.Limiter
+	places        chan struct{}
+}
+
+// limit gives every provider its limiter. Those with one address and key share one.
+func (o *opener) limit(s Settings, m *Models) {
+	type shared struct {
+		name     string
+		settings [3]int
+		limiter  *limiter
+	}
+	byKey := map[string]shared{}
+	for _, name := range slices.Sorted(maps.Keys(m.providers)) {
+		p, set := m.providers[name], s.Providers[name]
+		bounds := [3]int{set.RequestsPerMinute, set.TokensPerMinute, set.Concurrent}
+		key := p.base + "\n" + p.key
+		if p.key == "" {
+			key = name
+		}
+		have, found := byKey[key]
+		switch {
+		case !found:
+			have = shared{name, bounds, newLimiter(bounds)}
+			byKey[key] = have
+		case have.settings != bounds:
+			o.problem("providers.%s: its key and address are those of providers.%s, but its limits are others; give both the same requests_per_minute, tokens_per_minute and concurrent", name, have.name)
+		}
+		p.limits = have.limiter
+	}
+}
+
+func newLimiter(bounds [3]int) *limiter {
+	l := &limiter{}
+	if n := bounds[0]; n > 0 {
+		// A burst of a tenth lets short peaks through without a minute's calls at once.
+		l.calls = rate.NewLimiter(rate.Limit(float64(n)/60), max(1, n/10))
+	}
+	if n := bounds[1]; n > 0 {
+		l.tokens = rate.NewLimiter(rate.Limit(float64(n)/60), n)
+	}
+	if n := bounds[2]; n > 0 {
+		l.places = make(chan struct{}, n)
+	}
+	return l
+}
+
+// enter waits for a call's turn; what it waits for is told to whoever watches. size is the
+// request's, in bytes. The call ends with done, which settles how many tokens it really was.
+//
+// A turn that would come after the call's deadline is not waited for: the failure is
+// rate_limited, and says when to try again.
+func (l *limiter) enter(x *exchange, size int) (done func(*llms.ContentResponse), err error) {
+	if l == nil {
+		return func(*llms.ContentResponse) {}, nil
+	}
+	told := false
+	tell := func(what string) {
+		if x.call.Waiting != nil {
+			x.call.Waiting(what)
+			told = true
+		}
+	}
+	defer func() {
+		if told {
+			x.call.Waiting("")
+		}
+	}()
+	if err := l.place(x, tell); err != nil {
+		return nil, err
+	}
+	leave := func() {
+		if l.places != nil {
+			<-l.places
+		}
+	}
+	// Four bytes are about one token; the answer's size is settled when it is there.
+	guess := size/4 + 1
+	for _, b := range []struct {
+		limiter *rate.Limiter
+		n       int
+		name    string
+	}{{l.calls, 1, "requests_per_minute"}, {l.tokens, guess, "tokens_per_minute"}} {
+		if err := wait(x, b.limiter, b.n, b.name, tell); err != nil {
+			leave()
+			return nil, err
+		}
+	}
+	return func(resp *llms.ContentResponse) {
+		leave()
+		l.settle(resp, guess)
+	}, nil
+}
+
+// place takes one of the places for calls at the same time.
+func (l *limiter) place(x *exchange, tell func(string)) error {
+	if l.places == nil {
+		return nil
+	}
+	select {
+	case l.places <- struct{}{}:
+		return nil
+	default:
+	}
+	tell(fmt.Sprintf("waiting for one of the %d calls of provider %s to end (providers.%s.concurrent)", cap(l.places), x.name, x.name))
+	select {
+	case l.places <- struct{}{}:
+		return nil
+	case <-x.ctx.Done():
+		return x.ctx.Err()
+	}
+}
+
+// wait waits until a limit lets n through.
+func wait(x *exchange, l *rate.Limiter, n int, name string, tell func(string)) error {
+	if l == nil {
+		return nil
+	}
+	turn := l.ReserveN(time.Now(), min(n, l.Burst()))
+	delay := turn.Delay()
+	if delay <= 0 {
+		return nil
+	}
+	if deadline, ok := x.ctx.Deadline(); ok && time.Until(deadline) < delay {
+		turn.Cancel()
+		return &contract.Failure{
+			Class: contract.ClassRateLimited, After: min(delay, maxAfter),
+			Text:   fmt.Sprintf("model %q: this worker's own limit providers.%s.%s has no turn for the call within its time, but in %s", x.ref(), x.name, name, delay.Round(time.Second)),
+			Remedy: fmt.Sprintf("raise providers.%s.%s, or let fewer runs go on at the same time", x.name, name),
+		}
+	}
+	tell(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.name, name))
+	if err := sleep(x.ctx, delay); err != nil {
+		turn.Cancel()
+		return err
+	}
+	return nil
+}
+
+// settle charges the tokens that a call was more than guessed.
+func (l *limiter) settle(resp *llms.ContentResponse, guess int) {
+	if l.tokens == nil {
+		return
+	}
+	var u contract.Usage
+	for _, c := range choicesOf(resp) {
+		count(&u, c.GenerationInfo)
+	}
+	if more := u.Input + u.Output - guess; more > 0 {
+		l.tokens.ReserveN(time.Now(), min(more, l.tokens.Burst()))
+	}
+}

@@ -1,0 +1,120 @@
+package llm
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oracle/oci-go-sdk/v65/common"
+	"github.com/oracle/oci-go-sdk/v65/common/auth"
+
+	"weft/activities/contract"
+)
+
+// Ways to sign in at OCI, see [ProviderSettings]. The vendor's SDK does it, and nothing else:
+// of its 180 services none is compiled in.
+const (
+	AuthAPIKey            = "api_key"
+	AuthSecurityToken     = "security_token"
+	AuthInstancePrincipal = "instance_principal"
+	AuthResourcePrincipal = "resource_principal"
+)
+
+var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthResourcePrincipal}
+
+// signer signs requests. What a file says is read for every call, because tokens in it are
+// renewed from outside; principals are made once, because they fetch their own.
+type signer struct {
+	auth, file, profile string
+
+	mu   sync.Mutex
+	made common.ConfigurationProvider
+}
+
+// newSigner checks the settings of signing in. It opens no connection and reads no file.
+func (o *opener) newSigner(name string, s ProviderSettings) *signer {
+	g := &signer{auth: orElse(s.Auth, AuthAPIKey), file: s.AuthFile, profile: orElse(s.AuthProfile, "DEFAULT")}
+	if !slices.Contains(auths, g.auth) {
+		o.problem("providers.%s.auth: %q; want one of %s", name, s.Auth, strings.Join(auths, ", "))
+	}
+	return g
+}
+
+// provider gives the keys to sign with.
+func (g *signer) provider() (common.ConfigurationProvider, error) {
+	switch g.auth {
+	case AuthAPIKey, AuthSecurityToken:
+		if g.file == "" {
+			return nil, errf("no file of keys is named")
+		}
+	}
+	switch g.auth {
+	case AuthAPIKey:
+		return common.ConfigurationProviderFromFileWithProfile(g.file, g.profile, "")
+	case AuthSecurityToken:
+		return common.ConfigurationProviderForSessionTokenWithProfile(g.file, g.profile, "")
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.made != nil {
+		return g.made, nil
+	}
+	var err error
+	if g.auth == AuthInstancePrincipal {
+		g.made, err = auth.InstancePrincipalConfigurationProvider()
+	} else {
+		g.made, err = auth.ResourcePrincipalConfigurationProvider()
+	}
+	if err != nil {
+		g.made = nil
+	}
+	return g.made, err
+}
+
+// sign signs a request. The SDK takes no context, and can wait for long where it asks a
+// service for a token: the call's end does not wait for it.
+func (g *signer) sign(c *remote, req *http.Request) error {
+	type outcome struct {
+		header http.Header
+		err    error
+	}
+	signed := req.Clone(req.Context())
+	signed.Body, _ = req.GetBody() // a body in memory can always be had again
+	signed.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	signed.Header.Set("Content-Length", fmt.Sprint(req.ContentLength))
+	done := make(chan outcome, 1)
+	go func() {
+		provider, err := g.provider()
+		if err == nil {
+			err = common.DefaultRequestSigner(provider).Sign(signed)
+		}
+		done <- outcome{signed.Header, err}
+	}()
+	select {
+	case <-req.Context().Done():
+		return req.Context().Err()
+	case out := <-done:
+		if out.err != nil {
+			return g.failure(c, out.err)
+		}
+		req.Header = out.header
+		return nil
+	}
+}
+
+// failure says what is missing. A service of Oracle's that did not answer may answer later;
+// a file has to be mended.
+func (g *signer) failure(c *remote, err error) error {
+	f := &contract.Failure{
+		Class: contract.ClassConnection, Text: fmt.Sprintf("model %q: no credentials of OCI by %s: %s", c.ref(), g.auth, c.clean(err.Error())),
+		Remedy: fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),
+	}
+	if g.auth == AuthInstancePrincipal || g.auth == AuthResourcePrincipal {
+		f.Class = contract.ClassUnavailable
+		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", c.name)
+	}
+	return f
+}

@@ -1,0 +1,149 @@
+package llm
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+)
+
+// ociBench is OCI under test.
+func ociBench() bench {
+	row, _ := rowOf("oci")
+	return bench{row, fakeOCI{}}
+}
+
+func TestOCIServesOnDemandAndDedicated(t *testing.T) {
+	e, m := ociBench().at(t, says("ok"), nil)
+	for model, serving := range map[string]object{
+		"meta.llama-3.3-70b-instruct":              {"servingType": "ON_DEMAND", "modelId": "meta.llama-3.3-70b-instruct"},
+		"ocid1.generativeaimodel.oc1..m":           {"servingType": "ON_DEMAND", "modelId": "ocid1.generativeaimodel.oc1..m"},
+		"ocid1.generativeaiendpoint.oc1.us.amaaaa": {"servingType": "DEDICATED", "endpointId": "ocid1.generativeaiendpoint.oc1.us.amaaaa"},
+	} {
+		m.model = model
+		e.one(t, m, &Call{Extra: json.RawMessage(`{"verbosity":"LOW"}`)}, hello())
+		same(t, model, e.sent(t)["servingMode"], serving)
+	}
+	m.model = "cohere.command-a"
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassBadRequest)
+	mentions(t, f.Text, "provider cohere")
+}
+
+func TestOCISaysWhatToDo(t *testing.T) {
+	for status, says := range map[int]string{401: "providers.fake.auth", 404: "providers.fake.region and compartment"} {
+		_, m := ociBench().at(t, said{}, answer(status, fakeOCI{}.fault(status, faultPlain, "Authorization failed or requested resource not found."), "Opc-Request-Id", "opc-42"))
+		_, err := ask(t, m, &Call{})
+		mentions(t, failureOf(t, err).Error(), says, "policy", "opc-42")
+	}
+	_, m := ociBench().at(t, said{}, sse(`{"code":"TooManyRequests","message":"slow down"}`))
+	_, err := ask(t, m, &Call{})
+	same(t, "class inside a stream", failureOf(t, err).Class, contract.ClassRateLimited)
+}
+
+func TestOCIPairsCallsOfGooglesModels(t *testing.T) {
+	e, m := ociBench().at(t, says("ok"), nil)
+	m.model = "google.gemini-2.5-pro"
+	e.one(t, m, &Call{}, transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Text: "both", Calls: someCalls()[:2]},
+		contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "1"}, contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "2"}, user("and?")))
+	var got []string
+	for _, turn := range e.got(t).turns {
+		for _, c := range turn.calls {
+			got = append(got, "call "+c.ID)
+		}
+		for _, r := range turn.results {
+			got = append(got, "result "+r.id)
+		}
+	}
+	same(t, "order", got, []string{"call call_1", "result call_1", "call call_2", "result call_2"})
+}
+
+func TestOCISignsIn(t *testing.T) {
+	b := ociBench()
+	e, m := b.at(t, says("ok"), nil)
+	file := ociConfig(t)
+	m.signer = &signer{auth: AuthSecurityToken, file: file, profile: "TOKEN"}
+	e.one(t, m, &Call{}, hello())
+	same(t, "key of a session", e.got(t).key, testKey)
+	for name, s := range map[string]*signer{
+		"no file":     {auth: AuthAPIKey, file: file + "x", profile: "DEFAULT"},
+		"no profile":  {auth: AuthAPIKey, file: file, profile: "OTHER"},
+		"no token":    {auth: AuthSecurityToken, file: file, profile: "DEFAULT"},
+		"no settings": {auth: AuthAPIKey},
+	} {
+		before := e.calls()
+		m.signer = s
+		_, err := ask(t, m, &Call{})
+		f := failureOf(t, err)
+		if f.Class != contract.ClassConnection || e.calls() != before {
+			t.Errorf("%s: class %q, %d requests", name, f.Class, e.calls()-before)
+		}
+		mentions(t, f.Error(), "no credentials of OCI by", "auth_profile")
+	}
+}
+
+func TestOCIByResourcePrincipal(t *testing.T) {
+	b := ociBench()
+	e, m := b.at(t, says("ok"), nil)
+	part := func(v object) string {
+		raw, _ := json.Marshal(v)
+		return base64.RawURLEncoding.EncodeToString(raw)
+	}
+	token := part(object{"alg": "RS256"}) + "." + part(object{"exp": time.Now().Add(time.Hour).Unix(), "res_tenant": "ocid1.tenancy.oc1..t"}) + ".c2ln"
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "2.2")
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_RPST", token)
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_PRIVATE_PEM", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(ociKey())})))
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
+	m.signer = &signer{auth: AuthResourcePrincipal}
+	e.one(t, m, &Call{}, hello())
+	same(t, "key", e.got(t).key, "ST$"+token)
+
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
+	m.signer = &signer{auth: AuthResourcePrincipal}
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassUnavailable)
+	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
+}
+
+// The vendor's SDK asks the metadata service for long, and knows no context.
+func TestOCIByInstancePrincipalIsCancelled(t *testing.T) {
+	b := ociBench()
+	e, m := b.at(t, says("ok"), nil)
+	silent := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	t.Setenv("OCI_METADATA_BASE_URL", silent.URL)
+	m.signer = &signer{auth: AuthInstancePrincipal}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	same(t, "requests", e.calls(), 0)
+}
+
+func TestOCISettingsAreChecked(t *testing.T) {
+	_, err := Open(Settings{Providers: map[string]ProviderSettings{
+		"oci": {Region: "Chicago!", Auth: "password"}, "openai": {Region: "us-chicago-1", Compartment: "c"},
+	}})
+	mentions(t, failureOf(t, err).Text, `providers.oci.region: "Chicago!"`, `providers.oci.auth: "password"; want one of api_key`,
+		"providers.openai.region: only providers of kind oci", "providers.openai.compartment")
+	models, err := Open(Settings{Providers: map[string]ProviderSettings{"oci": {Region: "us-chicago-1"}, "far": {Kind: "oci", Compartment: "c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "address", models.providers["oci"].base, "https://inference.generativeai.us-chicago-1.oci.oraclecloud.com")
+	for ref, says := range map[string]string{"oci/m": "providers.oci.compartment", "far/m": "providers.far.region"} {
+		_, err := models.Get(ref)
+		mentions(t, fmt.Sprint(failureOf(t, err)), says)
+	}
+}

@@ -1,0 +1,70 @@
+package llm
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// Price is what a million tokens cost, in any currency. Cached and CacheWrite are what input
+// costs that is read from the provider's cache, or stored there; nil means Input's price.
+type Price struct {
+	Input, Output      float64
+	Cached, CacheWrite *float64
+}
+
+// priceRow is a row of the price table.
+type priceRow struct {
+	model  string
+	prefix bool
+	Price
+}
+
+// pricesOf checks the price table and orders it, the longest key first.
+func (o *opener) pricesOf(in map[string]Price) []priceRow {
+	var out []priceRow
+	for _, key := range slices.Sorted(maps.Keys(in)) {
+		p := in[key]
+		if !strings.Contains(key, "/") {
+			o.problem("prices.%s: the key is not provider/model; want for example openai/gpt-5*", cut(key, 100))
+		}
+		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite} {
+			if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e6) {
+				o.problem("prices.%s: %v is no price of a million tokens; want 0 to 1000000", cut(key, 100), *v)
+			}
+		}
+		model, prefix := strings.CutSuffix(key, "*")
+		out = append(out, priceRow{model, prefix, p})
+	}
+	slices.SortStableFunc(out, func(a, b priceRow) int { return cmp.Compare(len(b.model), len(a.model)) })
+	return out
+}
+
+// price puts a call's cost into its usage: millionths, because a price is per million. A
+// model without a price is counted, so that a sum is never taken for all.
+func (m *Models) price(ref string, u *contract.Usage) {
+	if len(m.prices) == 0 || ref == ScriptModel {
+		return
+	}
+	i := slices.IndexFunc(m.prices, func(r priceRow) bool {
+		return r.model == ref || r.prefix && strings.HasPrefix(ref, r.model)
+	})
+	if i < 0 {
+		u.Unpriced = u.Calls
+		return
+	}
+	p := m.prices[i]
+	or := func(v *float64) float64 {
+		if v == nil {
+			return p.Input
+		}
+		return *v
+	}
+	plain := max(0, u.Input-u.Cached-u.CacheWrite)
+	cost := float64(plain)*p.Input + float64(u.Cached)*or(p.Cached) + float64(u.CacheWrite)*or(p.CacheWrite) + float64(u.Output)*p.Output
+	u.Cost = int64(math.Round(cost))
+}

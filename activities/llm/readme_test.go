@@ -1,0 +1,82 @@
+package llm
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// inReadme checks that README.md has a generated part between its marks. UPDATE=1 rewrites it.
+func inReadme(t *testing.T, name, want string) {
+	t.Helper()
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	before, rest, found := strings.Cut(string(raw), open)
+	have, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("README.md has no part %q", name)
+	}
+	switch {
+	case have == want:
+	case os.Getenv("UPDATE") != "":
+		if err := os.WriteFile("README.md", []byte(before+open+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("README.md differs in the part %q; UPDATE=1 rewrites it:\n%s", name, want)
+	}
+}
+
+func TestReadmeTableIsTheTable(t *testing.T) {
+	tick := func(b bool) string { return map[bool]string{true: "yes", false: "-"}[b] }
+	code := func(s string) string {
+		if s == "" {
+			return "-"
+		}
+		return "`" + s + "`"
+	}
+	var b strings.Builder
+	b.WriteString("| kind | address | key | json_schema | json_object | ... beside tools | `tool_choice: none` | calls with tools | reasoning goes back as | arguments that are no JSON | further parameters |\n")
+	b.WriteString(strings.Repeat("| --- ", 11) + "|\n")
+	for _, p := range Providers {
+		if p.Script {
+			continue
+		}
+		key := code(p.KeyName)
+		if p.OtherKeyName != "" {
+			key += " or " + code(p.OtherKeyName)
+		}
+		if !p.NeedsKey && p.KeyName != "" {
+			key += " (optional)"
+		}
+		address := code(p.BaseURL)
+		if p.BaseURL == "" {
+			address = "like " + code(p.Example)
+		}
+		reasoning := code(p.Reasoning)
+		if p.Protocol == ProtocolClaude || p.Protocol == ProtocolGemini {
+			reasoning = "signed blocks"
+		}
+		params := strings.Join(p.Params, ", ")
+		b.WriteString("| " + strings.Join([]string{
+			code(p.Name), address, key, tick(p.Schema), tick(p.JSON), tick(p.FormatWithTools),
+			map[bool]string{true: "sent", false: "no tools sent"}[p.ToolChoice], map[bool]string{true: "unary", false: "streamed"}[p.UnaryTools],
+			reasoning, map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
+		}, " | ") + " |\n")
+	}
+	inReadme(t, "providers", b.String())
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, quirks, _ := strings.Cut(string(raw), "| kind | settings of its own")
+	quirks, _, _ = strings.Cut(quirks, "\n\n")
+	for _, p := range Providers {
+		if !p.Script && !strings.Contains(quirks, "\n| `"+p.Name+"` |") {
+			t.Errorf("README.md does not say what to know of %s", p.Name)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package llm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/contract"
+)
+
+// remote is a model behind HTTP. What is alike for all of them is here: one request, an
+// answer that is watched byte by byte, streamed or not, and the class of every failure. What
+// a family of servers has of its own is its [protocol].
+type remote struct {
+	*provider
+	model string
+}
+
+var _ llms.Model = (*remote)(nil)
+
+// protocol is one family's way to write a request and to read an answer.
+type protocol interface {
+	// encode gives a request. What cannot be sent is a bad_request.
+	encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error)
+	// authorize puts the key into a request.
+	authorize(req *http.Request, body []byte) error
+	// reader reads the answer of one exchange.
+	reader(x *exchange) reader
+}
+
+// outgoing is an encoded request.
+type outgoing struct {
+	// path is appended to the base URL.
+	path   string
+	body   []byte
+	stream bool
+}
+
+// reader puts one answer together.
+type reader interface {
+	// take takes a whole answer, or an event of a streamed one, and gives the text that
+	// it added. Done says that nothing follows.
+	take(raw []byte, streamed bool) (text string, done bool, err error)
+	// whole says that the answer has its end, whatever else follows.
+	whole() bool
+	// said is all text so far.
+	said() string
+	// response checks the answer and turns it into langchaingo's.
+	response() (*llms.ContentResponse, error)
+}
+
+// ref is how a flow names the model.
+func (c *remote) ref() string { return c.name + "/" + c.model }
+
+// Call answers one prompt; see [llms.GenerateFromSinglePrompt].
+func (c *remote) Call(ctx context.Context, prompt string, opts ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, c, prompt, opts...)
+}
+
+// exchange is one request and its answer.
+type exchange struct {
+	*remote
+	ctx     context.Context
+	call    *Call
+	opts    *llms.CallOptions
+	watch   *watch
+	header  http.Header
+	stopped bool
+}
+
+// GenerateContent makes one request. Options that the provider does not take are refused
+// with bad_request; temperature, top_p and seed are unset unless an option sets them, and
+// 0 is a value of theirs. Its errors are [contract.Failure]s, or the context's own.
+func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	o := optionsOf(opts)
+	x := &exchange{remote: c, ctx: ctx, call: CallFrom(ctx), opts: o}
+	if err := c.supported(x.call, o); err != nil {
+		return nil, err
+	}
+	speak := c.speak()
+	out, err := speak.encode(x.call, in, o)
+	if err != nil {
+		return nil, err
+	}
+	done, err := c.limits.enter(x, len(out.body))
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	x.watch = newWatch(ctx, c.first, c.idle)
+	defer x.watch.close()
+	resp, err := x.run(speak, out)
+	done(resp)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, c.broken(ctx, err)
+	}
+	return resp, nil
+}
+
+// optionsOf applies options to values that say unset.
+func optionsOf(opts []llms.CallOption) *llms.CallOptions {
+	o := &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return o
+}
+
+func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
+	req, err := x.request(speak, out)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.client.Do(req) //nolint:bodyclose // the watch closes it, whatever happens
+	if err != nil {
+		return nil, x.watch.fault(err)
+	}
+	x.header = resp.Header
+	x.watch.attach(resp.Body, x.maxBody)
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		// An error whose text is lost on the way is still the error of its status.
+		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
+		return nil, x.reported(newReport(resp.StatusCode, resp.Header, text, time.Now()))
+	}
+	r := speak.reader(x)
+	if err := x.read(r); err != nil {
+		return nil, err
+	}
+	return r.response()
+}
+
+func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, x.base+out.path, bytes.NewReader(out.body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range x.headers {
+		req.Header[k] = v
+	}
+	if req.Header.Get("User-Agent") == "" {
+		req.Header.Set("User-Agent", "weft")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	if out.stream {
+		req.Header.Set("Accept", "text/event-stream, application/json")
+	}
+	if key := x.call.IdempotencyKey; key != "" {
+		if len(key) > 200 || strings.IndexFunc(key, notInHeader) >= 0 {
+			key = digest(key)
+		}
+		// In lower case on purpose: under its canonical name Go's transport takes the
+		// request for repeatable and sends it again when a connection breaks.
+		req.Header["idempotency-key"] = []string{key}
+	}
+	return req, speak.authorize(req, out.body)
+}
+
+// read reads an answer, whichever of the two forms the server chose: some answer a
+// request for a stream with plain JSON, and some say the wrong content type.
+func (x *exchange) read(to reader) error {
+	r := bufio.NewReaderSize(x.watch, 32<<10)
+	first, err := skipSpace(r)
+	switch {
+	case errors.Is(err, io.EOF):
+		return badf("the answer is empty")
+	case err != nil:
+		return x.watch.fault(err)
+	case first == '{' || first == '[':
+		return x.readWhole(to, r)
+	case first == '<':
+		start, _ := r.Peek(min(r.Buffered(), 200))
+		return badf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.name, x.base, start)
+	}
+	return x.readStream(to, r)
+}
+
+// skipSpace drops the blanks by which servers keep a waiting connection alive, and peeks
+// at what follows.
+func skipSpace(r *bufio.Reader) (byte, error) {
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !unicode.IsSpace(rune(b)) {
+			return b, r.UnreadByte()
+		}
+	}
+}
+
+func (x *exchange) readWhole(to reader, r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return x.watch.fault(err)
+	}
+	if !json.Valid(raw) {
+		return badf("the answer is no JSON: %s", cut(string(raw), 100))
+	}
+	text, _, err := to.take(raw, false)
+	if err != nil {
+		return err
+	}
+	return x.emit(to, text)
+}
+
+// problem is an error object in an answer that has status 200, or in an event of it.
+func (x *exchange) problem(raw []byte) error {
+	x.stopped = true
+	return x.reported(newReport(http.StatusOK, x.header, raw, time.Now()))
+}
+
+// emit hands new text to whoever watches.
+func (x *exchange) emit(to reader, text string) error {
+	if text == "" {
+		return nil
+	}
+	if x.call.Partial != nil {
+		x.call.Partial(to.said())
+	}
+	if x.opts.StreamingFunc != nil {
+		if err := x.opts.StreamingFunc(x.ctx, []byte(text)); err != nil {
+			x.stopped = true
+			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("the receiver of the stream stopped it: %v", err)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package plan
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+)
+
+func TestParamsAreChecked(t *testing.T) {
+	num := func(v float64) *float64 { return &v }
+	minus := -1
+	for name, tc := range map[string]struct {
+		params Params
+		want   []string
+	}{
+		"nothing":           {Params{}, nil},
+		"zero is a value":   {Params{Temperature: num(0), TopP: num(0)}, nil},
+		"all of them":       {Params{Temperature: num(2), TopK: 4, MaxTokens: 9, Stop: []string{"x"}, ToolChoice: "get_state", Effort: "xhigh", Extra: json.RawMessage(`{"a":1}`)}, nil},
+		"too hot":           {Params{Temperature: num(2.5)}, []string{`node "a": params.temperature is 2.5, want 0 to 2`}},
+		"top_p":             {Params{TopP: num(-0.1)}, []string{`node "a": params.top_p is -0.1, want 0 to 1`}},
+		"penalties":         {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty is 3, want -2 to 2`, `node "a": params.presence_penalty is -3, want -2 to 2`}},
+		"a negative seed":   {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed want 0 or more`}},
+		"an unknown effort": {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort is "huge", want one of [none minimal low medium high xhigh max]`}},
+		"extra is a list":   {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is no JSON object`}},
+		"extra is null":     {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is no JSON object`}},
+		"an unknown tool":   {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope", want auto, none, required or a tool of the node`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := good()
+			f.Nodes[0].Agent.Params = &tc.params
+			if got := f.Check(); !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A plan without parameters is what it was before there were any, and one with them says
+// only what is set.
+func TestParamsAreCanonical(t *testing.T) {
+	zero, seed, no := 0.0, 0, false
+	for want, p := range map[string]*Params{
+		`{"prompt":"","system":"","max_calls":0,"max_errors":0}`:                                                                 nil,
+		`{"prompt":"","system":"","max_calls":0,"max_errors":0,"params":{"temperature":0,"seed":0,"parallel_tool_calls":false}}`: {Temperature: &zero, Seed: &seed, Parallel: &no},
+	} {
+		raw, err := json.Marshal(Agent{Params: p})
+		if err != nil || string(raw) != want {
+			t.Errorf("%s, %v; want %s", raw, err, want)
+		}
+	}
+}
