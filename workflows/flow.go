@@ -159,7 +159,8 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	return f.connect(ctx)
 }
 
-// prepare settles plan and model. Where the input has both, no activity is needed.
+// prepare settles plan and model. Where the input has both, and declares no inputs, no activity
+// is needed.
 func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", in.V),
@@ -170,41 +171,17 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		f.source = *in.Flow.Source
 	}
 	declared := ""
-	if f.flow == nil || f.shared.Model == "" || f.begins() {
-		actx := workflow.WithActivityOptions(ctx, prepareOptions)
-		var out contract.PrepareResult
-		request := contract.PrepareInput{Flow: in.Flow, Model: in.Model, Params: in.Params, Input: in.Input}
-		switch {
-		case f.begins():
-			hash, err := f.flow.Hash()
-			if err != nil {
-				return err
-			}
-			declared = hash // what the inputs make of the flow is the same flow
-			request.Flow = contract.FlowRef{Plan: f.flow}
-		case f.flow != nil:
-			request.Flow, request.Params, request.Input = contract.FlowRef{}, nil, ""
-		}
-		if in.Depth == 0 {
-			request.Root = startFacts(ctx)
-		}
-		if err := f.guard.admit(ctx, "the document", request); err != nil {
+	if f.begins() {
+		hash, err := f.flow.Hash()
+		if err != nil {
 			return err
 		}
-		if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+		declared = hash // what the inputs make of the flow is the same flow
+	}
+	if f.flow == nil || f.shared.Model == "" || declared != "" {
+		if err := f.inquire(ctx, in); err != nil {
 			return err
 		}
-		switch {
-		case f.flow == nil:
-			f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
-		case out.Plan != nil:
-			f.flow = out.Plan
-		}
-		if out.Input != nil {
-			in.Input = *out.Input
-		}
-		f.shared.Model, f.public = out.Model, out.Publish
-		f.allow(out.MaxPayload)
 	}
 	if err := f.check(ctx, in.MaxPayload); err != nil {
 		return err
@@ -212,6 +189,40 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if declared != "" {
 		f.hash = declared
 	}
+	return nil
+}
+
+// inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
+func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
+	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model, Params: in.Params, Input: in.Input}
+	switch {
+	case f.begins():
+		request.Flow = contract.FlowRef{Plan: f.flow}
+	case f.flow != nil:
+		request.Flow, request.Params, request.Input = contract.FlowRef{}, nil, ""
+	}
+	if in.Depth == 0 {
+		request.Root = startFacts(ctx)
+	}
+	if err := f.guard.admit(ctx, "the document", request); err != nil {
+		return err
+	}
+	var out contract.PrepareResult
+	actx := workflow.WithActivityOptions(ctx, prepareOptions)
+	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+		return err
+	}
+	switch {
+	case f.flow == nil:
+		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
+	case out.Plan != nil:
+		f.flow = out.Plan
+	}
+	if out.Input != nil {
+		in.Input = *out.Input
+	}
+	f.shared.Model, f.public = out.Model, out.Publish
+	f.allow(out.MaxPayload)
 	return nil
 }
 
