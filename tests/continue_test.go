@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
@@ -42,35 +43,44 @@ func TestEndToEndContinueAsNew(t *testing.T) {
 	}
 }
 
-// TestEndToEndLongLoop goes round more often than one history should hold.
+// TestEndToEndLongLoop goes round more often than one history should hold: as a length of
+// history wants it, and 3,000 times as the server suggests it.
 func TestEndToEndLongLoop(t *testing.T) {
-	const steps = 400
-	h := newHand(t, 0)
-	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: judgedLoop, Name: "flow.json"}, MaxSteps: steps + 1, MaxEvents: 1500,
-		Script: script(t, fmt.Sprintf(`rules:
+	tests := map[string]struct{ steps, events, runs, calls int }{
+		"at 1,500 events":            {steps: 400, events: 1500, runs: 3, calls: 2},
+		"at the server's suggestion": {steps: 3000, runs: 5, calls: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHand(t, 0)
+			writes := ""
+			if tc.calls == 2 {
+				writes = "- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: lap, value: 1}}]}\n"
+			}
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: judgedLoop, Name: "flow.json"}, MaxSteps: tc.steps + 1, MaxEvents: tc.events,
+				Script: script(t, fmt.Sprintf(`rules:
 - {question: "again?", step: %d, yes: false}
 - {question: "done?", step: %d, yes: true}
 - {question: "again?", yes: true}
 - {question: "done?", yes: false}
-- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: lap, value: 1}}]}
-- {say: round}`, steps, steps))})
-	out, err := resultOf(t, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Usage.Calls != 2*steps+2*steps+1 || out.ResultNode != "x" {
-		t.Errorf("%d calls, result from %q", out.Usage.Calls, out.ResultNode)
-	}
-	v, err := h.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryStatus)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var status contract.Status
-	if err := v.Get(&status); err != nil {
-		t.Fatal(err)
-	}
-	if n := runsOf(t, h.client, run); n < 3 {
-		t.Errorf("%d runs, want several", n)
+%s- {say: round}`, tc.steps, tc.steps, writes))})
+			ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+			defer cancel()
+			var out contract.RunResult
+			if err := run.Get(ctx, &out); err != nil {
+				t.Fatal(err)
+			}
+			if out.Usage.Calls != tc.calls*tc.steps+2*tc.steps+1 || out.ResultNode != "x" {
+				t.Errorf("%d calls, result from %q", out.Usage.Calls, out.ResultNode)
+			}
+			if s := h.status(t, run.GetID()); s.Dropped+len(s.Executions) != tc.steps+1 {
+				t.Errorf("%d executions are listed and %d not", len(s.Executions), s.Dropped)
+			}
+			if n := runsOf(t, h.client, run); n < tc.runs {
+				t.Errorf("%d runs, want at least %d", n, tc.runs)
+			}
+		})
 	}
 }
 

@@ -172,3 +172,44 @@ func anonymous(t *testing.T, raw []byte) []byte {
 	}
 	return append(out, '\n')
 }
+
+// TestEndToEndRecordRequests records a run that waits: a sub-agent in a branch for a person and
+// for its client, beside a branch that is told something.
+func TestEndToEndRecordRequests(t *testing.T) {
+	h := confirmed(t)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: patience, Name: "flow.json"}, DataConnections: mailTools(),
+		Script: script(t, `rules:
+- {question: "again?", step: 2, yes: false}
+- {question: "enough?", step: 2, yes: true}
+- {question: "again?", yes: true}
+- {question: "enough?", yes: false}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: set_state, arguments: {key: k, value: 1}}]}
+- {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {node: b, delay: 500ms, say: ok}
+- {say: ok}`)})
+	id := run.GetID()
+	if _, err := h.update(t, id, contract.RequestMessage, map[string]any{"text": "hurry", "node": "b", "key": "k1"}); err != nil {
+		t.Fatal(err)
+	}
+	q := h.open(t, id, 1)[0]
+	if _, err := h.update(t, id, contract.RequestConfirm, map[string]any{"id": q.ID, "approve": true, "arguments": map[string]any{"to": "bob"}}); err != nil {
+		t.Fatal(err)
+	}
+	first := q.ID
+	waitFor(t, "the client to be asked", func() bool {
+		open := h.status(t, id).Requests
+		if len(open) == 1 {
+			q = open[0]
+		}
+		return q.ID != first
+	})
+	for range 2 {
+		if err := h.client.SignalWorkflow(context.Background(), id, "", q.Kind, map[string]any{"id": q.ID, "result": map[string]any{"sent": true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := resultOf(t, run); err != nil {
+		t.Fatal(err)
+	}
+	save(t, h.client, "requests", id, run.GetRunID())
+}

@@ -18,6 +18,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/worker/host"
 	"weft/workflows"
 )
 
@@ -85,6 +86,7 @@ func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source a
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
+	host.NameBuild()
 	w := worker.New(c, queue, worker.Options{
 		MaxConcurrentActivityExecutionSize:     200,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,

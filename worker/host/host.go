@@ -65,6 +65,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		}
 		return nil, problems
 	}
+	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
 	workflows.Settings{MaxPayload: cfg.Store.Most(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
