@@ -91,7 +91,7 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	if in.Flow.Plan != nil {
 		out.Plan = in.Flow.Plan
 	}
-	if out.Plan != nil && out.Plan.Inputs != nil {
+	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
 		begun, text, err := a.deps.Begin(ctx, out.Plan, in.Params, in.Input)
 		if err != nil {
 			return nil, leave(ctx, err)

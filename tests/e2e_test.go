@@ -133,7 +133,7 @@ func TestEndToEndCancel(t *testing.T) {
 // TestEndToEndFailureEndsSiblings fails one branch while another waits for its model.
 func TestEndToEndFailureEndsSiblings(t *testing.T) {
 	h := newHand(t, 0)
-	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"},
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"}, OnError: contract.OnErrorFail,
 		Script: script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {delay: 10m, say: late}]`)})
 	_, err := resultOf(t, run)
 	f := contract.FailureOf(err)

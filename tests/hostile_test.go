@@ -115,7 +115,7 @@ func TestEndToEndFailedBranchKeepsWhatWasDone(t *testing.T) {
 	h := newHand(t, 0)
 	f := graphPlan("partial", []graphNode{{ID: "a"}, {ID: "a2"}, {ID: "b", Exit: true}}, []graphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: "a2"},
 		{Source: plan.Start, Target: "b"}, {Source: "a2", Target: plan.End}, {Source: "b", Target: plan.End}})
-	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f},
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, OnError: contract.OnErrorFail,
 		Script: script(t, `rules: [{node: a2, fail: {class: denied, text: no key}}, {node: b, delay: 30s, say: late}, {say: ok}]`)})
 	if _, err := resultOf(t, run); class(contract.FailureOf(err)) != contract.ClassDenied {
 		t.Fatal(err)

@@ -194,12 +194,16 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
 func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
-	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model, Params: in.Params, Input: in.Input}
+	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
+	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	switch {
 	case f.begins():
-		request.Flow = contract.FlowRef{Plan: f.flow}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Input: in.Input}
+		if f.hash != "" {
+			actx = workflow.WithActivityOptions(ctx, beginOptions())
+		}
 	case f.flow != nil:
-		request.Flow, request.Params, request.Input = contract.FlowRef{}, nil, ""
+		request.Flow = contract.FlowRef{}
 	}
 	if in.Depth == 0 {
 		request.Root = startFacts(ctx)
@@ -208,22 +212,34 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	var out contract.PrepareResult
-	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
 		return err
 	}
-	switch {
-	case f.flow == nil:
+	f.shared.Model, f.public = out.Model, out.Publish
+	f.allow(out.MaxPayload)
+	if f.flow == nil {
 		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
-	case out.Plan != nil:
+		if f.begins() {
+			// Only now is it known that the flow wants what the run was given.
+			return f.inquire(ctx, in)
+		}
+		return nil
+	}
+	if out.Plan != nil {
 		f.flow = out.Plan
 	}
 	if out.Input != nil {
 		in.Input = *out.Input
 	}
-	f.shared.Model, f.public = out.Model, out.Publish
-	f.allow(out.MaxPayload)
 	return nil
+}
+
+// beginOptions are those of the activity that makes a run's text of its params, behind the one
+// that compiles.
+func beginOptions() workflow.ActivityOptions {
+	o := prepareOptions
+	o.ActivityID, o.Summary = "begin", "check the inputs"
+	return o
 }
 
 // begins says whether the flow declares inputs, so that what the run is given makes its text.
