@@ -56,10 +56,16 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 		return nil, wire(err)
 	}
 	out, err := f.play(ctx, in)
+	f.part(ctx)
 	if f.desk != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
+		f.desk.drain(ctx)
 		if waited := f.desk.quiet(ctx); err == nil {
 			err = waited
+		}
+		if err == nil {
+			f.desk.drain(ctx)
+			out, err = f.result() // messages may have come since
 		}
 	}
 	switch {
@@ -113,7 +119,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.shared.Owner = f.store.workflow
-	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign,
+	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
 		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)

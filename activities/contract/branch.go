@@ -147,7 +147,7 @@ type BranchResult struct {
 	// Yielded, if set, is an execution that came back in its middle: behind Executions, it
 	// goes on from there.
 	Yielded *CarriedExecution `json:"yielded,omitempty"`
-	// Unread are the messages of the inbox that no model call has had.
+	// Unread are the messages that no model call has had, by their Seq alone.
 	Unread []Inbound `json:"unread,omitempty"`
 	Usage  Usage     `json:"usage"`
 }
