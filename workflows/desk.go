@@ -29,6 +29,7 @@ const (
 	maxInboxSize = 1 << 20
 	maxName      = 500 // by and key
 	maxReason    = 1 << 10
+	maxListed    = 800 << 10 // of requests in a status, so that a query's answer holds it
 	maxLimit     = 100 * 365 * 24 * 3600 // seconds
 	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
 	maxRequestID  = 300
@@ -618,12 +619,24 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 
 // status adds the desk's part to the answer of the query.
 func (d *desk) status(s *contract.Status) {
-	s.Requests = slices.Clone(d.requests)
+	size := 0
+	for i := range d.requests {
+		q := &d.requests[i]
+		if size += len(q.Text) + len(q.Arguments) + envelope/4; size > maxListed {
+			s.MoreRequests = len(d.requests) - i
+			break
+		}
+		s.Requests = append(s.Requests, *q)
+	}
 	for _, a := range d.answered[max(0, len(d.answered)-maxKept):] {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	s.Inbox, s.Rejected, s.Rejects = d.inbox, d.rejected, d.rejects
+	for _, m := range d.inbox {
+		m.Text = cut(m.Text, maxName)
+		s.Inbox = append(s.Inbox, m)
+	}
+	s.Rejected, s.Rejects = d.rejected, d.rejects
 }
 
 // carry is what the owner's next run goes on with.

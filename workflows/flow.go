@@ -433,7 +433,7 @@ func (f *flowRun) report() contract.Status {
 	if f.desk != nil {
 		f.desk.status(&s)
 		if !f.alive() {
-			s.Requests = nil // nobody waits any more
+			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}
 	}
 	return s
