@@ -97,7 +97,7 @@ func TestCancelWhileTheRunGivesWay(t *testing.T) {
 				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
 			},
 			5500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
-			6 * time.Second: func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
+			6 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 		})}.play(t)
 	if err := p.env.GetWorkflowError(); workflow.IsContinueAsNewError(err) || !contract.Cancelled(err) {
 		t.Errorf("the run ends with %v", err)

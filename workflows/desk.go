@@ -29,7 +29,7 @@ const (
 	maxInboxSize = 1 << 20
 	maxName      = 500 // by and key
 	maxReason    = 1 << 10
-	maxListed    = 800 << 10 // of requests in a status, so that a query's answer holds it
+	maxListed    = 800 << 10             // of requests in a status, so that a query's answer holds it
 	maxLimit     = 100 * 365 * 24 * 3600 // seconds
 	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
 	maxRequestID  = 300
