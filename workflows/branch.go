@@ -37,6 +37,7 @@ func (s Settings) Branch(ctx workflow.Context, in contract.BranchInput) (*contra
 	}
 	out, err := b.chain(ctx)
 	if err != nil {
+		b.part(ctx)
 		return nil, b.ended(err)
 	}
 	return out, nil
@@ -144,6 +145,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			return nil, err
 		}
 		if done.resume != nil {
+			b.part(ctx)
 			return b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
 		}
 		done.Nth = nth
@@ -154,6 +156,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			return nil, b.failed(x, err)
 		}
 		if !ok || due || b.full() {
+			b.part(ctx)
 			return b.result(x, done.taken, nil)
 		}
 		if n++; n > b.flow.Limits.MaxSteps {
@@ -241,7 +244,10 @@ func contents(v *contract.View) []string {
 // flow.
 func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
 	b.hear()
-	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Unread: b.inbox}
+	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded}
+	for _, m := range b.inbox {
+		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
+	}
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
 	}

@@ -141,6 +141,11 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 			return err
 		}
 	}
+	f.part(ctx)
+	f.hear()
+	if ctx.Err() != nil {
+		return ctx.Err() // the next run would know nothing of the cancellation
+	}
 	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
 	err := f.guard.fits("what the run carries into a new one", in)
 	var large *contract.Failure

@@ -27,6 +27,13 @@ const (
 	maxMessage   = 256 << 10
 	maxKept      = 20 // answered requests in a status
 	maxInboxSize = 1 << 20
+	maxName      = 500 // by and key
+	maxReason    = 1 << 10
+	maxListed    = 800 << 10             // of requests in a status, so that a query's answer holds it
+	maxLimit     = 100 * 365 * 24 * 3600 // seconds
+	// maxRequestID is more than a request's id has, maxWorkflowID the server's limit.
+	maxRequestID  = 300
+	maxWorkflowID = 1000
 )
 
 // desk is where the run at the root of a tree keeps the tree's requests: what is open, what
@@ -51,8 +58,10 @@ type desk struct {
 	// ready says whether the flow is known yet; known, whether it has a node.
 	ready func() bool
 	known func(node string) bool
-	// steered is called when a message without a request has come.
+	// steered is called when a message without a request has come; given counts those that
+	// branches have, and their bytes.
 	steered func(ctx workflow.Context)
+	given   func() (n, size int)
 }
 
 // serve registers the Updates of an owner, and starts to listen to signals.
@@ -138,15 +147,50 @@ func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawVal
 // told takes what runs below the owner say.
 func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
-	if err := readPayload(raw, &req); err != nil || req.ID == "" {
-		d.reject(ctx, name, fmt.Errorf("it names no request (%w)", orMissing(err)))
-		return
+	err := readPayload(raw, &req)
+	switch {
+	case err == nil && name == contract.SignalRequest:
+		err = d.announced(&req)
+	case err == nil:
+		err = d.foreign(req.ID)
 	}
-	if name == contract.SignalClose {
+	switch {
+	case err != nil:
+		d.reject(ctx, name, fmt.Errorf("it is from no run of this tree: %w", err))
+	case name == contract.SignalClose:
 		d.close(ctx, req.ID)
-	} else {
+	default:
 		d.open(ctx, &req)
 	}
+}
+
+// announced refuses what no run below this one says. Anybody can send the signal, and an
+// answer that cannot be relayed would be a command that the server refuses for ever.
+func (d *desk) announced(req *contract.Request) error {
+	wf := req.Run.Workflow
+	switch {
+	case len(req.ID) > maxRequestID:
+		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
+	case !slices.Contains(contract.Requests, req.Kind):
+		return fmt.Errorf("its kind is %q", cut(req.Kind, 50))
+	case wf == "" || wf == d.r.store.workflow || len(wf) > maxWorkflowID:
+		return fmt.Errorf("the run that waits is %q", cut(wf, 200))
+	case len(req.Text) > 2*maxAsked || len(req.Arguments) > 8*maxShown:
+		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
+	}
+	return d.foreign(req.ID)
+}
+
+// foreign refuses an id that is missing, or is that of a request of this run's own: that
+// one is not opened and closed by signal.
+func (d *desk) foreign(id string) error {
+	if id == "" {
+		return errors.New("the id is missing")
+	}
+	if i := d.index(id); i >= 0 && d.requests[i].Run.Workflow == d.r.store.workflow {
+		return fmt.Errorf("the request %q is another run's", cut(id, 200))
+	}
+	return nil
 }
 
 func (d *desk) reject(ctx workflow.Context, kind string, err error) {
@@ -166,17 +210,21 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 		return
 	}
 	if i := d.index(req.ID); i >= 0 {
-		d.requests[i].Run = req.Run // it goes on in another run
+		// It goes on in another run, which also holds what it refers to.
+		q := &d.requests[i]
+		q.Run, q.Call, q.Catalogue = req.Run, req.Call, req.Catalogue
 		return
 	}
 	if len(d.requests) >= maxOpen {
-		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are open", maxOpen))
+		// Whoever waits must not wait for what nobody can see.
+		d.reject(ctx, contract.SignalRequest, fmt.Errorf("%d requests are open, %q is not opened", maxOpen, req.ID))
+		d.relay(ctx, req, &contract.Reply{ID: req.ID, Expired: true})
 		return
 	}
 	own := *req
 	own.OpenedAt, own.DueAt = workflow.Now(ctx).UTC(), nil
 	if own.LimitSeconds > 0 {
-		due := own.OpenedAt.Add(time.Duration(own.LimitSeconds) * time.Second)
+		due := own.OpenedAt.Add(time.Duration(min(own.LimitSeconds, maxLimit)) * time.Second)
 		own.DueAt = &due
 	}
 	d.requests = append(d.requests, own)
@@ -222,6 +270,15 @@ func (d *desk) recall(ctx workflow.Context, req *contract.Request) {
 			return
 		}
 	}
+}
+
+// remember keeps an answer for every later call of the tool; the last one counts.
+func (d *desk) remember(req *contract.Request, c *contract.ConfirmAnswer) {
+	d.remembered = slices.DeleteFunc(d.remembered, func(m contract.Remembered) bool {
+		return m.Connection == req.Connection && m.Name == req.Name
+	})
+	d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name,
+		Approve: *c.Approve, Reason: cut(c.Reason, maxReason), By: c.By})
 }
 
 // early answers a question with a message that came before it was asked.
@@ -348,21 +405,29 @@ func (d *desk) names() string {
 }
 
 func (d *desk) roomFor(m *contract.MessageAnswer) error {
-	size := len(m.Text)
+	// What branches have counts too, read or not: they bring back what they have not read.
+	n, size := d.given()
+	n, size = n+len(d.inbox), size+len(m.Text)+len(m.Node)
 	for i := range d.inbox {
-		size += len(d.inbox[i].Text)
+		size += len(d.inbox[i].Text) + len(d.inbox[i].Node)
 	}
 	switch {
 	case len(m.Text) > maxMessage:
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message is %d bytes, at most %d are taken", len(m.Text), maxMessage)}
-	case len(d.inbox) >= maxInbox || size > maxInboxSize:
-		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already", len(d.inbox)),
+	case n >= maxInbox || size > maxInboxSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already, or with branches that still run", n),
 			Remedy: "wait until an agent has read them"}
-	case m.Node != "" && !d.known(m.Node):
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", cut(m.Node, 200)),
-			Remedy: "name one of the flow's agents, or leave node out"}
 	}
-	return nil
+	return d.placed(m)
+}
+
+// placed refuses a message for a node that there is not.
+func (d *desk) placed(m *contract.MessageAnswer) error {
+	if m.Node == "" || d.known(m.Node) {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", cut(m.Node, 200)),
+		Remedy: "name one of the flow's agents, or leave node out"}
 }
 
 // answer is an answer as it was sent.
@@ -381,8 +446,8 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	case err != nil:
 	case a.id == "" && kind != contract.RequestMessage:
 		err = errors.New("id is missing")
-	case contract.Depth(raw) > maxDepth || len(a.by) > 500:
-		err = fmt.Errorf("it nests more than %d deep, or by is longer than 500 bytes", maxDepth)
+	case contract.Depth(raw) > maxDepth || len(a.by) > maxName || a.message != nil && len(a.message.Key) > maxName:
+		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", maxDepth, maxName)
 	}
 	if err != nil {
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the answer of kind %s: %v", kind, err),
@@ -472,7 +537,7 @@ func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage) (*
 	if i := d.index(a.id); i >= 0 {
 		req := d.requests[i]
 		if c := a.reply.Confirm; c != nil && c.Remember {
-			d.remembered = append(d.remembered, contract.Remembered{Connection: req.Connection, Name: req.Name, Approve: *c.Approve, Reason: c.Reason, By: c.By})
+			d.remember(&req, c)
 		}
 		d.settle(ctx, i, a.reply, a.hash, a.by)
 	}
@@ -544,8 +609,9 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	if err := workflow.Await(ctx, d.ready); err != nil {
 		return nil, err
 	}
-	if err := d.roomFor(m); err != nil {
+	if err := d.placed(m); err != nil {
 		d.inbox = slices.DeleteFunc(d.inbox, func(i contract.Inbound) bool { return i.Seq == seq })
+		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
 		return nil, err
 	}
 	return &contract.Receipt{ID: id, Status: "accepted"}, nil
@@ -553,12 +619,24 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 
 // status adds the desk's part to the answer of the query.
 func (d *desk) status(s *contract.Status) {
-	s.Requests = slices.Clone(d.requests)
+	size := 0
+	for i := range d.requests {
+		q := &d.requests[i]
+		if size += len(q.Text) + len(q.Arguments) + envelope/4; size > maxListed {
+			s.MoreRequests = len(d.requests) - i
+			break
+		}
+		s.Requests = append(s.Requests, *q)
+	}
 	for _, a := range d.answered[max(0, len(d.answered)-maxKept):] {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	s.Inbox, s.Rejected, s.Rejects = d.inbox, d.rejected, d.rejects
+	for _, m := range d.inbox {
+		m.Text = cut(m.Text, maxName)
+		s.Inbox = append(s.Inbox, m)
+	}
+	s.Rejected, s.Rejects = d.rejected, d.rejects
 }
 
 // carry is what the owner's next run goes on with.
@@ -601,11 +679,4 @@ func paste(q *contract.Request) string {
 		body = `{"id": %q, "text": "…"}`
 	}
 	return strings.TrimSpace(fmt.Sprintf(body, q.ID))
-}
-
-func orMissing(err error) error {
-	if err == nil {
-		return errors.New("the id is missing")
-	}
-	return err
 }

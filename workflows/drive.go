@@ -211,7 +211,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := x.child.Get(quiet, &out)
 	f.sched.done(x)
-	f.returned(ctx, x, out.Unread)
+	f.returned(ctx, x, out.Unread, err)
 	if err != nil {
 		return f.childFailed(ctx, x, err)
 	}

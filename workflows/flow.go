@@ -59,10 +59,16 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 		return nil, wire(err)
 	}
 	out, err := f.play(ctx, in)
+	f.part(ctx)
 	if f.desk != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
+		f.desk.drain(ctx)
 		if waited := f.desk.quiet(ctx); err == nil {
 			err = waited
+		}
+		if err == nil {
+			f.desk.drain(ctx)
+			out, err = f.result() // messages may have come since
 		}
 	}
 	switch {
@@ -116,7 +122,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.shared.Owner = f.store.workflow
-	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign,
+	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
 		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)
@@ -469,7 +475,7 @@ func (f *flowRun) report() contract.Status {
 	if f.desk != nil {
 		f.desk.status(&s)
 		if !f.alive() {
-			s.Requests = nil // nobody waits any more
+			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}
 	}
 	return s

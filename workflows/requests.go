@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -29,10 +31,13 @@ type requests struct {
 	// inbox are messages for this run's agents, given by the owner.
 	inbox          []contract.Inbound
 	replies, steer workflow.ReceiveChannel
+	// parting are signals to the owner that have not arrived yet.
+	parting []workflow.Future
 }
 
 // ticket is a request of this run's, until its answer is taken.
 type ticket struct {
+	kind  string
 	reply *contract.Reply
 }
 
@@ -58,7 +63,7 @@ func (r *run) listen(ctx workflow.Context) {
 }
 
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
-// what is not of their shape is left out.
+// what is not of their shape is left out, and so are answers to the owner, which has a desk.
 func (r *run) hear() {
 	for r.yield.ReceiveAsync(nil) {
 		r.asked = true
@@ -66,15 +71,17 @@ func (r *run) hear() {
 	var raw converter.RawValue
 	for r.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if readPayload(raw, &reply) == nil {
+		if readPayload(raw, &reply) == nil && r.desk == nil {
 			r.deliver(&reply)
 		}
+		raw = converter.RawValue{}
 	}
 	for r.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if readPayload(raw, &m) == nil && m.Text != "" {
+		if readPayload(raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.desk == nil && len(r.inbox) < maxInbox {
 			r.inbox = append(r.inbox, m)
 		}
+		raw = converter.RawValue{}
 	}
 }
 
@@ -92,16 +99,32 @@ func readPayload(raw converter.RawValue, to any) error {
 
 // deliver hands an answer to the execution that waits for it.
 func (r *run) deliver(reply *contract.Reply) {
-	if t := r.waiting[reply.ID]; t != nil && t.reply == nil {
+	if t := r.waiting[reply.ID]; t != nil && t.reply == nil && answers(t.kind, reply) {
 		t.reply = reply
 	}
+}
+
+// answers says whether a reply is one to a request of a kind. It is looked at again here,
+// because anybody can send the signal.
+func answers(kind string, reply *contract.Reply) bool {
+	switch {
+	case reply.Expired:
+		return true
+	case kind == contract.RequestMessage:
+		return reply.Message != nil
+	case kind == contract.RequestToolResult:
+		return reply.ToolResult != nil
+	case kind == contract.RequestConfirm:
+		return reply.Confirm != nil && reply.Confirm.Approve != nil
+	}
+	return reply.Retry != nil
 }
 
 // request opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first; carried is what the execution would carry, in bytes.
 func (r *run) request(ctx workflow.Context, x *step, req contract.Request, carried int) (*contract.Reply, error) {
 	req = r.complete(x, req)
-	t := &ticket{}
+	t := &ticket{kind: req.Kind}
 	r.waiting[req.ID] = t
 	defer delete(r.waiting, req.ID)
 	err := r.announce(ctx, &req)
@@ -140,12 +163,13 @@ func (r *run) complete(x *step, req contract.Request) contract.Request {
 // maxAsked bounds the text of a request.
 const maxAsked = 8 << 10
 
-// below is the path from the owner to this sub-agent, or "" in the owner's own flow.
+// below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
+// the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
 func (r *run) below() string {
-	if len(r.root) > len(r.shared.Owner)+1 && r.root[:len(r.shared.Owner)] == r.shared.Owner {
-		return r.root[len(r.shared.Owner)+1:] + "/"
+	if r.root == r.shared.Owner {
+		return ""
 	}
-	return ""
+	return strings.TrimPrefix(r.root, r.shared.Owner+"/") + "/"
 }
 
 // announce tells the owner of a request. It is told again after every resumption, and shows
@@ -170,7 +194,18 @@ func (r *run) closeRequest(ctx workflow.Context, id string) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id})
+	r.parting = append(slices.DeleteFunc(r.parting, workflow.Future.IsReady),
+		workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id}))
+}
+
+// part waits until the owner has heard all that this run had to say. The server drops a
+// signal whose sender ends in the same moment.
+func (r *run) part(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for _, sent := range r.parting {
+		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
+	}
+	r.parting = nil
 }
 
 // attempt makes a call. Where it fails with something that an operator must mend, a request of

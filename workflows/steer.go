@@ -2,8 +2,10 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -40,6 +42,14 @@ func (f *flowRun) assign(ctx workflow.Context) {
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
 	f.desk.inbox = left
+}
+
+// given counts the messages that branches have, and their bytes.
+func (f *flowRun) given() (n, size int) {
+	for i := range f.sent {
+		size += len(f.sent[i].message.Text) + len(f.sent[i].message.Node)
+	}
+	return len(f.sent), size
 }
 
 // addressee is the branch that gets a message: one that can run the node that it names, or
@@ -88,7 +98,9 @@ func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
 }
 
 // returned takes back what a branch that has ended did not read.
-func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound) {
+func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound, err error) {
+	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
+	never := errors.As(err, &taken) // it did not even start
 	x.child = nil
 	var left, mine []dispatch
 	for _, d := range f.sent {
@@ -103,7 +115,7 @@ func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract
 	back := false
 	for _, d := range mine {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		lost := d.sent != nil && d.sent.Get(quiet, nil) != nil
+		lost := never || d.sent != nil && d.sent.Get(quiet, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
 			f.desk.inbox = append(f.desk.inbox, d.message)
 			back = true

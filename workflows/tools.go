@@ -145,13 +145,17 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 			if err != nil || refused != nil {
 				return orEmpty(refused), err
 			}
+			var reply toolReply
 			switch b.Connection.Kind {
 			case plan.ConnectionAgent:
-				return c.subAgent(ctx, b.Connection.Agent, args)
+				reply, err = c.subAgent(ctx, b.Connection.Agent, args)
 			case plan.ConnectionClient:
-				return c.client(ctx, tool, b, args)
+				reply, err = c.client(ctx, tool, b, args)
+			default:
+				return c.tool(ctx, tool, b, args, note)
 			}
-			return c.tool(ctx, tool, b, args, note)
+			reply.text = note + reply.text
+			return reply, err
 		}
 	}
 	if slices.Contains(c.cfg.Builtins, c.call.Name) {
@@ -270,8 +274,10 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 	if len(decision.Arguments) == 0 {
 		return args, "", nil, nil
 	}
-	edited := compacted(decision.Arguments)
-	if bytes.Equal(edited, compacted(args)) {
+	// Without the escapes that a way through a payload adds: whether the run has continued
+	// since must not make it another call.
+	edited := plain(decision.Arguments)
+	if bytes.Equal(edited, plain(args)) {
 		return args, "", nil, nil
 	}
 	note := "[a person changed the arguments to " + cut(string(edited), 4<<10) + "]\n"
@@ -279,6 +285,15 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 		note = "[a person changed the arguments to " + cut(string(edited), 4<<10) + ": " + cut(decision.Reason, 1<<10) + "]\n"
 	}
 	return edited, note, nil, nil
+}
+
+// plain is JSON as it is after a way through a payload, and readable.
+func plain(raw json.RawMessage) json.RawMessage {
+	out, err := json.Marshal(raw)
+	if err != nil {
+		return raw
+	}
+	return unescape(out)
 }
 
 // describeCall says in a request which call it is about.

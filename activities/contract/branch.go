@@ -147,7 +147,7 @@ type BranchResult struct {
 	// Yielded, if set, is an execution that came back in its middle: behind Executions, it
 	// goes on from there.
 	Yielded *CarriedExecution `json:"yielded,omitempty"`
-	// Unread are the messages of the inbox that no model call has had.
+	// Unread are the messages that no model call has had, by their Seq alone.
 	Unread []Inbound `json:"unread,omitempty"`
 	Usage  Usage     `json:"usage"`
 }
@@ -188,9 +188,12 @@ type Status struct {
 	Usage     Usage      `json:"usage"`
 	// Requests are what the run waits for, in the order in which they were opened.
 	Requests []Request `json:"requests,omitempty"`
+	// MoreRequests counts those behind them that an answer of a query does not hold. They are
+	// listed when the first ones have their answers.
+	MoreRequests int `json:"more_requests,omitempty"`
 	// Answered are the last requests that have their answers.
 	Answered []Answered `json:"answered,omitempty"`
-	// Inbox are messages that no model call has had yet.
+	// Inbox are messages that no model call has had yet, long ones shortened.
 	Inbox []Inbound `json:"inbox,omitempty"`
 	// Rejected counts signals that were no answer to anything; Rejects says why, of the last
 	// ten.

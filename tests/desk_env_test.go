@@ -1,0 +1,154 @@
+package tests
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// later runs steps at moments of a rehearsal. The check of an answer takes two seconds, in
+// which virtual time does not hurry.
+func later(at map[time.Duration]func(env *testsuite.TestWorkflowEnvironment)) func(worker.ActivityRegistry) worker.ActivityRegistry {
+	return func(r worker.ActivityRegistry) worker.ActivityRegistry {
+		env := r.(*testsuite.TestWorkflowEnvironment)
+		for when, step := range at {
+			env.RegisterDelayedCallback(func() { step(env) }, when)
+		}
+		return slowCheck{env}
+	}
+}
+
+// slowCheck is a worker that checks answers slowly.
+type slowCheck struct {
+	*testsuite.TestWorkflowEnvironment
+}
+
+// RegisterActivityWithOptions puts a slow check in the place of the real one.
+func (s slowCheck) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	if o.Name == contract.ActivityCheck {
+		fn = func(ctx context.Context, _ contract.CheckInput) (*contract.CheckResult, error) {
+			select {
+			case <-time.After(2 * time.Second):
+				return &contract.CheckResult{}, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	s.TestWorkflowEnvironment.RegisterActivityWithOptions(fn, o)
+}
+
+// ask sends an Update to a rehearsal and keeps what it gives.
+func ask(env *testsuite.TestWorkflowEnvironment, name string, answer any, out *error) {
+	env.UpdateWorkflow(name, "", &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { *out = err },
+		OnComplete: func(_ any, err error) { *out = err }}, answer)
+}
+
+// openOf is the only open request of a rehearsal.
+func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Request {
+	t.Helper()
+	var s contract.Status
+	query(t, env, contract.QueryStatus, &s)
+	if len(s.Requests) != 1 {
+		t.Fatalf("open: %+v", s.Requests)
+	}
+	return s.Requests[0]
+}
+
+// TestMessageWhileTheRunEnds reports a message as unread that came while the run waited for
+// the check of a late answer.
+func TestMessageWhileTheRunEnds(t *testing.T) {
+	var late, message error
+	p := rehearsal{doc: oneNode(clientNode), script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
+		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 10) },
+		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+			9500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
+				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
+			},
+			10800 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
+				ask(env, "message", map[string]any{"text": "wait"}, &message)
+			},
+		})}.play(t)
+	if p.err != nil || message != nil || len(p.result.Unread) != 1 || p.result.Unread[0].Text != "wait" {
+		t.Errorf("%+v, %v, message %v", p.result, p.err, message)
+	}
+	if late == nil {
+		t.Error("an answer that came too late was taken")
+	}
+}
+
+// TestCancelWhileTheRunGivesWay cancels a run that waits for a check before it continues as
+// new.
+func TestCancelWhileTheRunGivesWay(t *testing.T) {
+	var late error
+	p := rehearsal{doc: oneNode(clientNode), script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
+		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 0) },
+		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+			5 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
+			},
+			5500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
+			6 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
+		})}.play(t)
+	if err := p.env.GetWorkflowError(); workflow.IsContinueAsNewError(err) || !contract.Cancelled(err) {
+		t.Errorf("the run ends with %v", err)
+	}
+}
+
+// TestFarLimit takes a limit that is longer than a time can say for a long one.
+func TestFarLimit(t *testing.T) {
+	f := asking()
+	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
+	f.Nodes[0].Ask.LimitSeconds, f.Nodes[0].Exit = 1<<40, true
+	var answered error
+	p := rehearsal{set: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
+		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+			5 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+				ask(env, "message", map[string]any{"id": openOf(t, env).ID, "text": "blue"}, &answered)
+			},
+		})}.play(t)
+	if p.err != nil || answered != nil || *p.result.ResultText != "blue" {
+		t.Errorf("%+v, %v, %v", p.result, p.err, answered)
+	}
+}
+
+// TestStatusOfManyRequests shows a run that waits for more than one answer of a query holds.
+func TestStatusOfManyRequests(t *testing.T) {
+	branches := []string{"b1", "b2", "b3"}
+	f := wide("many", branches...)
+	for i := range f.Nodes {
+		if f.Nodes[i].ID != "join" {
+			f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "look_up", As: "look_up", Connection: "web"}}
+			f.Nodes[i].Agent.MaxCalls = 200
+		}
+	}
+	call := `{tool: look_up, arguments: {q: ` + strings.Repeat("x", 15<<10) + `}}`
+	calls := strings.Repeat(call+",", 99) + call
+	var size int
+	rehearsal{script: `rules: [{turn: 1, node: join, say: done}, {turn: 1, call: [` + calls + `]}, {say: done}]`,
+		set: func(in *contract.RunInput) {
+			in.Flow, in.DataConnections = contract.FlowRef{Plan: f}, clientTool("look_up", 60)
+		},
+		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
+			30 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+				var s contract.Status
+				query(t, env, contract.QueryStatus, &s)
+				size = len(encoded(t, s))
+				if len(s.Requests) < 30 || len(s.Requests)+s.MoreRequests != 300 {
+					t.Errorf("%d requests and %d more", len(s.Requests), s.MoreRequests)
+				}
+			},
+		})}.play(t)
+	if size == 0 || size > 1900<<10 {
+		t.Errorf("the status has %d bytes", size)
+	}
+}
