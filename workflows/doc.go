@@ -9,6 +9,11 @@
 // (view.go); what was said is in the store (store.go), each message once, from where
 // activities ask for it by query.
 //
+// What waits for somebody outside opens a request (requests.go). The run at the root of the
+// tree keeps all of them on its desk (desk.go), takes the answers (answer.go) and relays them;
+// messages that nobody asked for go to branches by steer.go. Waits give way where a run
+// continues as new (continue.go): an execution is carried in its middle.
+//
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.
 //

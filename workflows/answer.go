@@ -1,0 +1,274 @@
+package workflows
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// admit looks at an answer before it is taken: its shape, its size, and whether there is
+// something that it answers.
+func (d *desk) admit(kind string, raw json.RawMessage) error {
+	if len(raw) > maxAnswer {
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer is %d bytes, at most %d are taken", len(raw), maxAnswer),
+			Remedy: "keep the data elsewhere and pass a reference to it"}
+	}
+	a, err := readAnswer(kind, raw)
+	if err != nil {
+		return err
+	}
+	if a.id == "" {
+		return d.roomFor(a.message)
+	}
+	if old := d.find(a.id); old != nil {
+		if old.Hash == a.hash {
+			return nil
+		}
+		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("the request %q was answered differently at %s", a.id, old.At.Format(time.RFC3339)),
+			Remedy: "look at the run's status; an answer cannot be taken back"}
+	}
+	i := d.index(a.id)
+	if i < 0 {
+		return &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("no request has the id %q; open: %s", cut(a.id, 200), d.names()),
+			Remedy: "take the id from the run's status"}
+	}
+	if want := d.requests[i].Kind; want != kind {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the request %q is of kind %s and is not answered by %s", a.id, want, kind),
+			Remedy: "send " + want + ": " + updateText[want]}
+	}
+	return nil
+}
+
+// names lists the open requests for a message.
+func (d *desk) names() string {
+	var out []string
+	for i := range d.requests {
+		out = append(out, d.requests[i].ID)
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return some(out)
+}
+
+func (d *desk) roomFor(m *contract.MessageAnswer) error {
+	// What branches have counts too, read or not: they bring back what they have not read.
+	n, size := d.given()
+	n, size = n+len(d.inbox), size+len(m.Text)+len(m.Node)
+	for i := range d.inbox {
+		size += len(d.inbox[i].Text) + len(d.inbox[i].Node)
+	}
+	switch {
+	case len(m.Text) > maxMessage:
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message is %d bytes, at most %d are taken", len(m.Text), maxMessage)}
+	case n >= maxInbox || size > maxInboxSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already, or with branches that still run", n),
+			Remedy: "wait until an agent has read them"}
+	}
+	return d.placed(m)
+}
+
+// placed refuses a message for a node that there is not.
+func (d *desk) placed(m *contract.MessageAnswer) error {
+	if m.Node == "" || d.known(m.Node) {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the flow has no node %q that could get a message", cut(m.Node, 200)),
+		Remedy: "name one of the flow's agents, or leave node out"}
+}
+
+// answer takes an answer that was admitted. What the tool's schema says of it is checked by
+// an activity, because schemas are untrusted; a wrong one leaves the request open.
+func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage) (*contract.Receipt, error) {
+	a, err := readAnswer(kind, raw)
+	if err != nil {
+		return nil, err
+	}
+	if a.id == "" {
+		return d.take(ctx, a)
+	}
+	if err := d.check(ctx, a); err != nil {
+		return nil, err
+	}
+	// While it was checked another one may have come.
+	if err := d.admit(kind, raw); err != nil {
+		return nil, err
+	}
+	if i := d.index(a.id); i >= 0 {
+		req := d.requests[i]
+		if c := a.reply.Confirm; c != nil && c.Remember {
+			d.remember(&req, c)
+		}
+		d.settle(ctx, i, a.reply, a.hash, a.by)
+	}
+	return &contract.Receipt{ID: a.id, Status: "accepted"}, nil
+}
+
+// check asks an activity whether an answer is of the shape that the tool declares.
+func (d *desk) check(ctx workflow.Context, a *sent) error {
+	i := d.index(a.id)
+	if i < 0 || d.requests[i].Catalogue == nil || len(a.check.Arguments)+len(a.check.Result) == 0 {
+		return nil
+	}
+	req := &d.requests[i]
+	in := a.check
+	in.Catalogue, in.Name = *req.Catalogue, req.Name
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		Summary:                boundSummary("check the answer to " + a.id),
+		StartToCloseTimeout:    30 * time.Second,
+		ScheduleToCloseTimeout: 5 * time.Minute,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+	})
+	if err := d.r.guard.admit(ctx, "the answer", in); err != nil {
+		return err
+	}
+	var out contract.CheckResult
+	if err := workflow.ExecuteActivity(ctx, contract.ActivityCheck, in).Get(ctx, &out); err != nil {
+		return err
+	}
+	if len(out.Errors) > 0 {
+		return &contract.Failure{Class: contract.ClassSchema, Errors: out.Errors,
+			Text:   fmt.Sprintf("the answer to %q is not what the tool %q declares: %s", a.id, req.Name, errorList(out.Errors, "; ")),
+			Remedy: "correct the answer and send it again; the request is still open"}
+	}
+	return nil
+}
+
+// take keeps a message that answers no request by id: it answers the oldest question that is
+// open, or else waits for the next model call.
+func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
+	m := a.message
+	id := "message"
+	if m.Key != "" {
+		id = "message:" + m.Key
+		if old := d.find(id); old != nil {
+			if old.Hash != a.hash {
+				return nil, &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("another message has the key %q", cut(m.Key, 200)),
+					Remedy: "give every message a key of its own"}
+			}
+			return &contract.Receipt{ID: id, Status: "accepted"}, nil
+		}
+		d.record(ctx, contract.Answered{ID: id, Kind: contract.RequestMessage, Hash: a.hash, By: a.by})
+	}
+	for i := range d.requests {
+		if q := &d.requests[i]; q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node) {
+			id = q.ID
+			d.settle(ctx, i, contract.Reply{ID: q.ID, Message: m}, a.hash, a.by)
+			return &contract.Receipt{ID: id, Status: "accepted"}, nil
+		}
+	}
+	d.seq++
+	seq := d.seq
+	d.inbox = append(d.inbox, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
+	d.steered(ctx)
+	d.changed(ctx)
+	if m.Node == "" || d.ready() {
+		return &contract.Receipt{ID: id, Status: "accepted"}, nil
+	}
+	// The message came before the flow was known.
+	if err := workflow.Await(ctx, d.ready); err != nil {
+		return nil, err
+	}
+	if err := d.placed(m); err != nil {
+		d.inbox = slices.DeleteFunc(d.inbox, func(i contract.Inbound) bool { return i.Seq == seq })
+		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
+		return nil, err
+	}
+	return &contract.Receipt{ID: id, Status: "accepted"}, nil
+}
+
+// sent is an answer as it was sent.
+type sent struct {
+	id, hash, by string
+	reply        contract.Reply
+	message      *contract.MessageAnswer
+	check        contract.CheckInput
+}
+
+// readAnswer decodes an answer strictly: a misspelt field would be a silent default.
+func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
+	a := &sent{hash: contract.SHA(compacted(raw))}
+	err := a.read(kind, raw)
+	switch {
+	case err != nil:
+	case a.id == "" && kind != contract.RequestMessage:
+		err = errors.New("id is missing")
+	case contract.Depth(raw) > maxDepth || len(a.by) > maxName || a.message != nil && len(a.message.Key) > maxName:
+		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", maxDepth, maxName)
+	}
+	if err != nil {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the answer of kind %s: %v", kind, err),
+			Remedy: "send " + updateText[kind]}
+	}
+	a.reply.ID = a.id
+	return a, nil
+}
+
+// read decodes an answer of a kind, and says what is wrong with it by itself.
+func (a *sent) read(kind string, raw json.RawMessage) error {
+	switch kind {
+	case contract.RequestMessage:
+		var m contract.MessageAnswer
+		err := strictly(raw, &m)
+		a.id, a.by, a.message, a.reply.Message = m.ID, m.By, &m, &m
+		if err == nil && m.Text == "" {
+			err = errors.New("text is empty")
+		}
+		return err
+	case contract.RequestToolResult:
+		var t contract.ToolResultAnswer
+		err := strictly(raw, &t)
+		a.id, a.by, a.reply.ToolResult, a.check.Result = t.ID, t.By, &t, t.Result
+		if err == nil && (len(t.Result) > 0) == (t.Error != "") {
+			err = errors.New("want exactly one of result and error")
+		}
+		return err
+	case contract.RequestConfirm:
+		var c contract.ConfirmAnswer
+		err := strictly(raw, &c)
+		a.id, a.by, a.reply.Confirm, a.check.Arguments = c.ID, c.By, &c, c.Arguments
+		switch {
+		case err != nil:
+		case c.Approve == nil:
+			err = errors.New("approve is missing, want true or false")
+		case len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")):
+			err = fmt.Errorf("arguments is no object: %s", cut(string(c.Arguments), 100))
+		}
+		return err
+	}
+	var t contract.RetryAnswer
+	err := strictly(raw, &t)
+	a.id, a.by, a.reply.Retry = t.ID, t.By, &t
+	return err
+}
+
+// strictly decodes one JSON object and refuses fields that there are not.
+func strictly(raw json.RawMessage, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is text behind the object")
+	}
+	return nil
+}
+
+// compacted is JSON without what does not count, so that the same answer has the same hash.
+func compacted(raw json.RawMessage) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw
+	}
+	return b.Bytes()
+}
