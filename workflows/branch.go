@@ -90,7 +90,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox
 	r.allow(in.Shared.MaxPayload)
 	r.takeTalk(in.Talk)
-	r.talk.forks, r.talk.reminded = nil, nil
+	r.talk.forks = nil // they stay with the run above
 	for _, raw := range in.Values {
 		r.store.keep(raw)
 	}

@@ -133,10 +133,19 @@ func (r *run) addTalk(t *contract.Talk) {
 	r.talk.forks = append(r.talk.forks, t.Forks...)
 	r.talk.spent += t.Spent
 	for _, m := range t.Reminded {
-		for range m.N {
-			r.talk.remind(m.Node)
+		r.talk.atLeast(m)
+	}
+}
+
+// atLeast takes over a count that a branch went on with.
+func (t *talk) atLeast(m contract.Reminded) {
+	for i := range t.reminded {
+		if t.reminded[i].Node == m.Node {
+			t.reminded[i].N = max(t.reminded[i].N, m.N)
+			return
 		}
 	}
+	t.reminded = append(t.reminded, m)
 }
 
 // needsTalk says whether nodes of a branch go on with the flow's conversation.

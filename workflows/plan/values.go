@@ -225,6 +225,8 @@ func (c *checker) valueEdge(i int, e *Edge) {
 		c.add("edge %d compares a value, but the flow has none", i+1)
 	case e.Compare != nil && !json.Valid(e.Compare.Value):
 		c.add("edge %d compares with what is no JSON", i+1)
+	case e.Pass != nil && e.From == Start:
+		c.add("edge %d comes from %s and changes a value; give the run another one", i+1, Start)
 	case e.Pass != nil && (c.f.Values == nil || c.f.Choice != ChooseFirst):
 		c.add("edge %d changes a value, which only flows with values and the choice %q can do", i+1, ChooseFirst)
 	}
