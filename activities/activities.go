@@ -98,6 +98,9 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 		}
 		out.Plan, out.Input = begun, &text
 	}
+	if out.Model == "" && out.Plan != nil {
+		out.Model = out.Plan.Model
+	}
 	if out.Model == "" {
 		model, err := a.deps.Models.Default()
 		if err != nil {

@@ -57,7 +57,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
-	opts := options(profile.Params, call, messages, in.NoTools)
+	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
 		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
@@ -73,6 +73,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 		if out.Checked, err = check(ctx, profile.Output.Schema, answer.Message.Text); err != nil {
 			return nil, err
 		}
+	}
+	if err := checkEnd(ctx, profile, in, out, &answer.Message); err != nil {
+		return nil, err
 	}
 	return out, a.finish(in, out, &answer.Message)
 }
@@ -165,6 +168,9 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			description = t.Description + "\n\n" + description
 		}
 		add(t.As, description, spec.Schema)
+	}
+	if p.Finish != nil {
+		add(p.Finish.Name, p.Finish.Description, p.Finish.Schema)
 	}
 	return out, nil
 }

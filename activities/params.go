@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"context"
+
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
@@ -9,18 +11,22 @@ import (
 )
 
 // options turns a node's parameters into a call's. What is unset is not sent.
-func options(p *plan.Params, call *llm.Call, messages []contract.Message, noTools bool) []llms.CallOption {
+func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []contract.Message, noTools bool) []llms.CallOption {
 	var opts []llms.CallOption
 	if noTools {
 		opts = append(opts, llms.WithToolChoice(plan.ChoiceNone))
+	}
+	choice := ""
+	if p != nil {
+		choice = p.ToolChoice
+	}
+	if c := choiceOf(choice, finish, messages); c != nil && !noTools {
+		opts = append(opts, llms.WithToolChoice(c))
 	}
 	if p == nil {
 		return opts
 	}
 	call.Parallel, call.Effort, call.Extra = p.Parallel, p.Effort, p.Extra
-	if choice := choiceOf(p.ToolChoice, messages); choice != nil && !noTools {
-		opts = append(opts, llms.WithToolChoice(choice))
-	}
 	if p.Temperature != nil {
 		opts = append(opts, llms.WithTemperature(*p.Temperature))
 	}
@@ -34,22 +40,43 @@ func options(p *plan.Params, call *llm.Call, messages []contract.Message, noTool
 		llms.WithFrequencyPenalty(p.Frequency), llms.WithPresencePenalty(p.Presence))
 }
 
-// choiceOf is the tool choice of one call. A call is forced only until a tool has answered:
-// a model that must always call a tool never comes to an end.
-func choiceOf(choice string, messages []contract.Message) any {
+// choiceOf is the tool choice of one call. A call is forced only until a tool has answered: a
+// model that must always call a tool never comes to an end. Where a tool is the end, some call
+// is always wanted.
+func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) any {
+	always := any(nil)
+	if finish != nil {
+		always = plan.ChoiceRequired
+	}
 	switch choice {
 	case "":
-		return nil
+		return always
 	case plan.ChoiceAuto, plan.ChoiceNone:
 		return choice
 	}
 	for i := range messages {
 		if messages[i].Role == contract.RoleTool {
-			return nil
+			return always
 		}
 	}
 	if choice == plan.ChoiceRequired {
 		return choice
 	}
 	return llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: choice}}
+}
+
+// checkEnd checks the arguments with which a message ends its node, where the node wants that.
+func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
+	if p.Finish == nil || !p.Finish.Checked || in.NoTools {
+		return nil
+	}
+	for i := range m.Calls {
+		if m.Calls[i].Name != p.Finish.Name {
+			continue
+		}
+		var err error
+		out.Checked, err = check(ctx, p.Finish.Schema, m.Calls[i].Arguments)
+		return err
+	}
+	return nil
 }

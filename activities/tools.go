@@ -48,10 +48,17 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if err != nil {
 		return nil, err
 	}
-	out.Confirm = a.confirm(out.Resolved, in.Names)
+	asked := in.Names
+	if in.All {
+		asked = nil
+		for _, s := range specs {
+			asked = append(asked, s.Name)
+		}
+	}
+	out.Confirm = a.confirm(out.Resolved, asked)
 	var c contract.Catalogue
 	for _, s := range specs {
-		if slices.Contains(in.Names, s.Name) {
+		if in.All || slices.Contains(in.Names, s.Name) {
 			c.Tools = append(c.Tools, s)
 		}
 		out.Offered = append(out.Offered, s.Name)

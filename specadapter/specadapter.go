@@ -12,6 +12,7 @@ import (
 
 	"weft/specadapter/blueprint"
 	"weft/specadapter/continuum"
+	"weft/specadapter/koog"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -53,6 +54,7 @@ func traits(a Adapter) Traits {
 var Dialects = []Adapter{
 	continuum.Adapter{},
 	blueprint.Adapter{},
+	koog.Adapter{},
 }
 
 // Options say how to read a document. The zero value detects the dialect and reads its
@@ -99,11 +101,19 @@ const (
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	doc, diags := source.Parse(name, data)
+	loose := doc == nil && repeatsKeys(diags)
+	wrong := diags
+	if loose {
+		doc, diags = source.ParseLoose(name, data)
+	}
 	if doc == nil {
 		return nil, diags
 	}
 	a, d := choose(doc, o.Dialect)
-	if d != nil {
+	switch {
+	case loose && (d != nil || !lastKeyWins(a)):
+		return nil, wrong
+	case d != nil:
 		return nil, append(diags, *d)
 	}
 	profile := o.Profile
@@ -129,6 +139,23 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		return nil, diags
 	}
 	return &Result{Flow: f, Source: src}, diags
+}
+
+// repeatsKeys says that nothing is wrong with a document but keys that it repeats.
+func repeatsKeys(diags []source.Diagnostic) bool {
+	for i := range diags {
+		if diags[i].Severity == source.Error && diags[i].Code != source.CodeDuplicateKey {
+			return false
+		}
+	}
+	return source.HasErrors(diags)
+}
+
+// lastKeyWins says that a dialect takes the last of keys that are repeated, with a warning. An
+// adapter that has a method LastKeyWins says so.
+func lastKeyWins(a Adapter) bool {
+	l, ok := a.(interface{ LastKeyWins() bool })
+	return ok && l.LastKeyWins()
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.
@@ -194,9 +221,13 @@ func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagn
 		Help: "name one of: " + strings.Join(a.Profiles(), ", ")}
 }
 
-// resolve writes limits and policy into a flow and its sub-agents.
+// resolve writes limits and policy into a flow and its sub-agents. The options come before the
+// steps that a dialect counts itself.
 func (o *Options) resolve(f *plan.Flow) {
 	l, p := plan.DefaultLimits, plan.DefaultPolicy
+	if f.Limits.MaxSteps > 0 {
+		l.MaxSteps = f.Limits.MaxSteps
+	}
 	for _, v := range []struct {
 		to   *int
 		from int

@@ -32,8 +32,9 @@ expired key for example, makes the run wait too; -on-error fail fails it instead
 
 Ctrl-C detaches: the run goes on.
 
--input is text. -input-json is JSON: a flow that declares inputs takes an object, any
-other flow the string as its text, or other JSON in its compact form. -param KEY=TEXT,
+-input is text. -input-json is JSON: a flow that declares inputs takes an object, one in
+which typed values flow any JSON, and any other flow the string as its text, or other
+JSON in its compact form. -param KEY=TEXT,
 -param KEY:=JSON and -params @FILE give single inputs that the flow declares. -state
 gives values that the nodes share from the start.
 

@@ -27,7 +27,9 @@ func (m *manyTexts) Set(v string) error {
 type given struct {
 	text   string
 	params json.RawMessage
-	state  map[string]json.RawMessage
+	// value is the typed input of a flow in which typed values flow.
+	value json.RawMessage
+	state map[string]json.RawMessage
 }
 
 // readGiven reads all flags that say what a run is given. The dialect is "" where the flow
@@ -55,6 +57,8 @@ func (a *app) readGiven(dialect string) (*given, error) {
 		if params, err = merged(params, typed.Members, "-input-json"); err != nil {
 			return nil, err
 		}
+	case specadapter.TraitsOf(dialect).Values:
+		g.value = typed.JSON()
 	default:
 		g.text = textOf(typed)
 	}

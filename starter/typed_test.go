@@ -34,7 +34,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 	tests := map[string]struct {
 		dialect, args string
 		// text, params and state are what the run gets; err is in the error.
-		text, params, state, err string
+		text, params, value, state, err string
 	}{
 		"text":                             {args: "-input hello", text: "hello"},
 		"a JSON string is the text itself": {args: `-input-json "a\n"`, text: "a\n"},
@@ -42,6 +42,9 @@ func TestWhatARunIsGiven(t *testing.T) {
 		"a list":                           {args: `-input-json [1,{"b":2,"a":null}]`, text: `[1,{"b":2,"a":null}]`},
 		"an object for declared inputs":    {dialect: "declaring", args: "-input-json @" + file, params: `{"z":1.0,"a":"ü"}`},
 		"text and declared inputs":         {dialect: "declaring", args: "-input hi -param a=1 -param b:=1 -param c:={\"y\":1,\"x\":2}", text: "hi", params: `{"a":"1","b":1,"c":{"y":1,"x":2}}`},
+		"a typed value":                    {dialect: "koog", args: `-input-json 42.0`, value: "42.0"},
+		"a typed value that is a string":   {dialect: "koog", args: `-input-json "42"`, value: `"42"`},
+		"text where typed values flow":     {dialect: "koog", args: `-input 42`, text: "42"},
 		"a file, then single inputs":       {dialect: "declaring", args: "-param b==x -params @" + file, params: `{"z":1.0,"a":"ü","b":"=x"}`},
 		"both ways to give an object":      {dialect: "declaring", args: `-param b=1 -input-json {"a":2}`, params: `{"b":"1","a":2}`},
 		"a string for declared inputs":     {dialect: "declaring", args: `-input-json "hi"`, text: "hi"},
@@ -79,6 +82,9 @@ func TestWhatARunIsGiven(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if string(g.value) != tc.value {
+				t.Errorf("value is %s, want %s", g.value, tc.value)
 			}
 			if g.text != tc.text || string(g.params) != tc.params || string(g.state["k"]) != tc.state {
 				t.Errorf("got text %q, params %s, state %s; want %q, %s, %s", g.text, g.params, g.state["k"], tc.text, tc.params, tc.state)

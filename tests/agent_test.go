@@ -49,6 +49,9 @@ type rehearsal struct {
 	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
 	// models, if set, are asked instead of the scripted one.
 	models *llm.Models
+	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.
+	profile string
+	reach   tool.Settings
 }
 
 // played is what came of a rehearsal.
@@ -74,7 +77,7 @@ func (r rehearsal) play(t *testing.T) played {
 			t.Fatal(err)
 		}
 	}
-	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Model: "script"}
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Model: "script"}
 	if r.script != "" {
 		if in.Script, err = llm.ParseScript("flow.script", []byte(r.script)); err != nil {
 			t.Fatal(err)
@@ -144,7 +147,10 @@ func (r rehearsal) serve(t *testing.T) *tool.Tools {
 		handler.ServeHTTP(w, q)
 	}))
 	t.Cleanup(web.Close)
-	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{"web": {URL: web.URL}}, Functions: r.functions, MaxResultBytes: 10_000})
+	settings := r.reach
+	settings.Functions, settings.MaxResultBytes = r.functions, 10_000
+	settings.Connections = map[string]tool.Connection{"web": {URL: web.URL}}
+	tools, err := tool.Open(settings)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestEndToEndContinueAsNew(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, cache %d", name, cache), func(t *testing.T) {
 				t.Parallel()
-				in := contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Script: script(t, r.script)}
+				in := contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Script: script(t, r.script)}
 				plain, plainErr := resultOf(t, h.start(t, in))
 				in.MaxEvents = 1
 				run := h.start(t, in)

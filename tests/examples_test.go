@@ -78,7 +78,12 @@ func TestExamples(t *testing.T) {
 
 func runExample(t *testing.T, file, base string) {
 	res := loadExample(t, file)
-	r := rehearsal{doc: read(t, file), script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
+	doc, settings := read(t, file), tool.Settings{}
+	if address := "http://localhost:3002/sse"; strings.Contains(doc, address) {
+		doc = strings.ReplaceAll(doc, address, greetings(t)+"/sse")
+		settings.AllowPrivate = true
+	}
+	r := rehearsal{reach: settings, doc: doc, script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))
 	}

@@ -57,8 +57,11 @@ func replay(t *testing.T, raw []byte) {
 	}
 }
 
+// recording is a run whose history is recorded; profile is the dialect's reading.
+type recording struct{ doc, script, input, profile string }
+
 // recordings are the runs whose histories are recorded.
-var recordings = map[string]struct{ doc, script, input string }{
+var recordings = map[string]recording{
 	"agent-tools": {doc: oneNode(`,"max_iterations":3`), script: `rules:
 - {turn: 1, call: [{tool: set_state, arguments: {key: k, value: 1}}, {tool: get_state, arguments: {keys: [k]}}]}
 - {turn: 2, call: [{tool: list_state_keys}, {tool: list_state_keys}]}
@@ -84,9 +87,50 @@ var recordings = map[string]struct{ doc, script, input string }{
 	"sub-agent-inline": {doc: oneNode(""), script: `rules:
 - {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: S, nodes: [{id: s, name: S, prompt: p}], edges: [{id: e1, source: START, target: s}, {id: e2, source: s, target: END}]}}}]}
 - {say: done}`},
-	"published":    {doc: oneNode(""), script: `rules: [{say: done}]`},
+	"published": {doc: oneNode(""), script: `rules: [{say: done}]`},
+	"koog-loop": {doc: koogLoop, input: "a verse", script: `rules:
+- {node: write, turn: 1, say: I would rather talk}
+- {node: write, call: [{tool: finalize_task_result, arguments: {value: [1, 2.5]}}]}
+- {node: check, step: 2, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: longer}}]}
+- {node: fix, turn: 1, call: [{tool: finalize_task_result, arguments: {values: 1}}]}
+- {node: fix, call: [{tool: finalize_task_result, arguments: {value: ` + strings.Repeat("much longer ", 200) + `}}]}
+- {node: check, call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`},
+	"koog-parallel": {doc: koogParallel, input: "topic", script: `rules:
+- {node: "all.one", call: [{tool: finalize_task_result, arguments: {value: 1}}]}
+- {node: "all.two", turn: 1, say: a thought}
+- {node: "all.two", turn: 2, say: two}
+- {node: last, contains: '[{"name":"one","output":1},{"name":"two","output":"two"}]', call: [{tool: finalize_task_result, arguments: {value: 2.0}}]}`},
+	"koog-no-route": {doc: strings.Replace(koogLoop, `"value":true`, `"value":"yes"`, 1), input: "a verse", script: `rules:
+- {node: write, call: [{tool: finalize_task_result, arguments: {value: x}}]}
+- {node: check, call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`},
+	"koog-conversation": {doc: koogShared, profile: "koog", input: "topic", script: `rules:
+- {node: begin, turn: 1, say: hello}
+- {node: begin, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: "7"}}]}
+- {node: "both.left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}
+- {node: "both.right", match: plan the next steps, say: a thought}
+- {node: "both.right", say: right}
+- {node: end, contains: a thought, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: f}}]}
+- {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
 	"branch-fails": {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
+
+// koogLoop verifies and mends once; its first node is reminded to call a tool.
+const koogLoop = `{"id":"loop","version":"1","defaultModel":"openai/gpt-4o","agents":[{"name":"write","type":"task","params":{"task":"write"}},
+{"name":"check","type":"verify","params":{"task":"check"}},{"name":"say","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}},
+{"name":"fix","type":"task","params":{"task":"fix"}}],
+"transitions":[{"from":"write","to":"check"},{"from":"check","to":"__finish__","condition":{"variable":"input.success","operation":"equals","value":true},"transformation":{"value":"output.input"}},
+{"from":"check","to":"say","condition":{"variable":"input.success","operation":"not","value":true}},{"from":"say","to":"fix"},{"from":"fix","to":"check"}]}`
+
+// koogParallel lets two agents run beside each other and goes on with what both gave.
+const koogParallel = `{"id":"parallel","version":"1","defaultModel":"openai/gpt-4o","agents":[{"name":"all","type":"parallel","params":{"agents":["one","two"]}},
+{"name":"one","type":"task","params":{"task":"one"}},{"name":"two","type":"react","params":{"task":"two"}},{"name":"last","type":"task","params":{"task":"last"}}],
+"transitions":[{"from":"all","to":"last"}]}`
+
+// koogShared is one conversation of all agents, which forks, and goes on with one of the forks.
+const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/x","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
+{"name":"both","type":"parallel","params":{"agents":["left","right"],"merge":{"variable":"results.1.output","operation":"equals","value":"never looked at"}}},
+{"name":"left","type":"task","params":{"task":"left"}},{"name":"right","type":"react","params":{"task":"right"}},{"name":"end","type":"verify","params":{"task":"end"}}],
+"transitions":[{"from":"begin","to":"both","condition":{"variable":"output.data","operation":"equals","value":7}},{"from":"both","to":"end"}]}`
 
 // judgedLoop goes round until a judge lets it out.
 const judgedLoop = `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
@@ -99,7 +143,7 @@ func TestEndToEndRecord(t *testing.T) {
 	h := newHand(t, 0)
 	for name, r := range recordings {
 		t.Run(name, func(t *testing.T) {
-			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json"}, Input: r.input, Script: script(t, r.script)})
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Script: script(t, r.script)})
 			_, _ = resultOf(t, run) // some are meant to fail
 			save(t, h.client, name, run.GetID(), run.GetRunID())
 		})

@@ -89,6 +89,11 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.g = newGraph(in.Plan)
 	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox
 	r.allow(in.Shared.MaxPayload)
+	r.takeTalk(in.Talk)
+	r.talk.forks = nil // they stay with the run above
+	for _, raw := range in.Values {
+		r.store.keep(raw)
+	}
 	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
 	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
 	for i := range in.Plan.Nodes {
@@ -244,7 +249,11 @@ func contents(v *contract.View) []string {
 // flow.
 func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
 	b.hear()
-	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded}
+	talk := b.handTalk(false)
+	if talk != nil && b.in.Talk != nil {
+		talk.Spent -= b.in.Talk.Spent
+	}
+	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: talk}
 	for _, m := range b.inbox {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
@@ -302,6 +311,9 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
 	in.Ran = s.ranBehind(x, nodes)
+	if r.flow.Values != nil {
+		in.Values, in.Talk = r.longValues(view), r.handTalk(needsTalk(part.Nodes))
+	}
 	return in
 }
 

@@ -118,6 +118,9 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if args.Key == nil || *args.Key == "" || len(value) == 0 {
 		return toolReply{text: `wants {"key": "name", "value": any JSON}`, failed: true}
 	}
+	if contract.Reserved(*args.Key) {
+		return toolReply{text: "keys that begin with $ are the flow's own; use another name", failed: true}
+	}
 	if d := contract.Depth(value); d > maxDepth {
 		return toolReply{text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), failed: true}
 	}
@@ -164,7 +167,9 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 func (a *agentRun) listKeys() toolReply {
 	names := []string{}
 	for _, e := range a.view.State {
-		names = append(names, e.Key)
+		if !contract.Reserved(e.Key) {
+			names = append(names, e.Key)
+		}
 	}
 	raw, err := json.Marshal(names)
 	if err != nil {

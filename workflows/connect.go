@@ -17,16 +17,21 @@ type want struct {
 	// names are the tools bound to it; at says where each binding was written.
 	names []string
 	at    []string
+	// all takes all tools, for boxes at boxedAt; offered are those, problem is why there are
+	// none.
+	all              bool
+	boxedAt, problem string
+	offered          []string
 }
 
 // connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
 func (f *flowRun) connect(ctx workflow.Context) error {
-	wants := f.wanted()
+	wants := f.boxed(f.wanted())
 	futures := make([]workflow.Future, len(wants))
 	for i, w := range wants {
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names}
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all}
 		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
 			return err
 		}
@@ -41,6 +46,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 		problems = append(problems, found...)
 		f.shared.Connections = append(f.shared.Connections, wants[i].bound)
 	}
+	problems = append(problems, f.unbox(wants)...)
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}
@@ -96,6 +102,10 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 			return nil, err
 		}
 		fail := contract.FailureOf(err)
+		if len(w.names) == 0 {
+			w.problem = fmt.Sprintf("%s: %s [V9]", w.boxedAt, fail.Error())
+			return nil, nil
+		}
 		if fail.Class == contract.ClassConnection {
 			return []string{fmt.Sprintf("%s: %s [V9]", w.at[0], fail.Error())}, nil
 		}
@@ -107,6 +117,7 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 	if out.SHA != "" {
 		ref := f.store.keep(out.Catalogue)
 		w.bound.Catalogue = &ref
+		w.offered = names(out.Catalogue)
 	}
 	for _, name := range out.Missing {
 		at := w.at[slices.Index(w.names, name)]

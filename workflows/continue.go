@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -95,7 +96,10 @@ func (a *agentRun) blame(err error) error {
 // carry is an agent's execution between two turns, or in the middle of one.
 func (a *agentRun) carry() *contract.Resume {
 	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
-		Exhausted: a.exhausted, Calls: a.halfway}
+		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results}
+	if a.halfway != nil {
+		c.Problems = a.problems
+	}
 	if a.parked.Tries > 0 {
 		c.Parked = &a.parked
 	}
@@ -116,6 +120,7 @@ func (a *agentRun) restore(c *contract.AgentCarry) {
 		}
 	}
 	a.turn, a.left, a.errors, a.repairs, a.exhausted, a.halfway = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted, c.Calls
+	a.begun, a.think, a.results, a.problems = c.Begun, c.Think, c.Results, c.Problems
 	if c.Parked != nil {
 		a.parked = *c.Parked
 	}
@@ -216,6 +221,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 	for _, id := range workflow.DeterministicKeys(f.calls) {
 		c.SubAgents = append(c.SubAgents, contract.SubAgentCount{ID: id, N: f.calls[id]})
 	}
+	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.resumed, f.talks))
 	c.Content = f.needed(c)
 	return c
 }
@@ -309,9 +315,16 @@ func (f *flowRun) restore(c *contract.Carry) {
 	if c.Ended != nil {
 		f.ended = []arrival{{view: *c.Ended}}
 	}
+	f.takeTalk(c.Talk)
 	for _, s := range c.SubAgents {
 		f.calls[s.ID] = s.N
 	}
+}
+
+// talks says whether an execution that stopped in its middle has the flow's conversation.
+func (f *flowRun) talks(x *execution) bool {
+	a := f.flow.Nodes[x.node].Agent
+	return a != nil && a.Conversation == plan.ConversationFlow && x.resume != nil && x.resume.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.

@@ -22,8 +22,17 @@ func (f *flowRun) details() string {
 		return "" // nothing is known yet
 	}
 	var b strings.Builder
+	name := f.flow.Name
+	if f.flow.Revision != "" {
+		name += " " + f.flow.Revision
+	}
 	fmt.Fprintf(&b, "**%s** · model `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(f.flow.Name), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+		cell(name), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+	if f.flow.Revision != "" && f.flow.Description != "" {
+		b.Reset()
+		fmt.Fprintf(&b, "**%s**: %s\n\nmodel `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
+			cell(name), inCell.Replace(cut(f.flow.Description, 300)), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+	}
 	rows := 0
 	row := func(x *execution, state string) {
 		if rows++; rows <= maxRows {

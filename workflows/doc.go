@@ -14,6 +14,11 @@
 // messages that nobody asked for go to branches by steer.go. Waits give way where a run
 // continues as new (continue.go): an execution is carried in its middle.
 //
+// In flows with typed values, a value flows along the edges: values.go keeps it in the state,
+// compare.go decides by it, kind_transform.go changes and merges it. An agent may end by a
+// tool that takes its value and think before it acts (finish.go), take tools by what
+// connections offer (boxes.go), and continue one conversation of the flow (talk.go).
+//
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.
 //

@@ -217,6 +217,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	}
 	f.moved = true
 	f.usage.Add(out.Usage)
+	f.addTalk(out.Talk)
 	for _, e := range out.Executions {
 		if e.Node != f.flow.Nodes[x.node].ID || e.Step != x.step {
 			f.sched.noteRan(f.g.index[e.Node], e.Step)

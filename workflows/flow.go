@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", in.V),
 			Remedy: fmt.Sprintf("this build understands v %d", contract.Version)}
 	}
-	f.flow, f.shared.Model, f.shared.Depth = in.Flow.Plan, in.Model, in.Depth
+	f.flow, f.shared.Model, f.shared.Depth = in.Flow.Plan, modelOf(in), in.Depth
 	if in.Flow.Source != nil {
 		f.source = *in.Flow.Source
 	}
@@ -196,6 +197,14 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		f.hash = declared
 	}
 	return nil
+}
+
+// modelOf is the model that a run is for: its own, or that of the plan that it brings.
+func modelOf(in *contract.RunInput) string {
+	if in.Model == "" && in.Flow.Plan != nil {
+		return in.Flow.Plan.Model
+	}
+	return in.Model
 }
 
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
@@ -332,25 +341,33 @@ func (f *flowRun) inputs(in *contract.RunInput) error {
 // that it can be seen where it is used and no worker has to ask for it.
 const maxInline = 1 << 10
 
+// bring puts the run's own connections before the flow's.
+func (f *flowRun) bring(connections []contract.DataConnection) error {
+	var own []plan.Connection
+	for i := range connections {
+		c, err := connections[i].Connection()
+		if err != nil {
+			return &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+		}
+		own = append(own, c)
+	}
+	f.flow.Connections = append(own, f.flow.Connections...)
+	return nil
+}
+
 // accept stores what the run was given, and makes the view with which it begins.
 func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if in.MaxSteps > 0 {
 		f.flow.Limits.MaxSteps = in.MaxSteps
 	}
-	var own []plan.Connection
-	for i := range in.DataConnections {
-		c, err := in.DataConnections[i].Connection()
-		if err != nil {
-			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
-		}
-		own = append(own, c)
+	if err := f.bring(in.DataConnections); err != nil {
+		return nil, err
 	}
-	f.flow.Connections = append(own, f.flow.Connections...)
-	text := in.Input
-	if text == "" {
-		text = "(no input was given)"
+	text, given, err := f.inputOf(in)
+	if err != nil {
+		return nil, err
 	}
-	var err error
+	text = cmp.Or(text, "(no input was given)")
 	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
 		return nil, err
 	}
@@ -375,6 +392,9 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		f.shared.Script = &ref
 	}
 	first := &contract.View{}
+	if err := f.begun(first, given, in.State); err != nil {
+		return nil, err
+	}
 	for _, key := range workflow.DeterministicKeys(in.State) {
 		if d := contract.Depth(in.State[key]); d > maxDepth {
 			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}

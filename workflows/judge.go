@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // maxJudgedState is how much of the state a judge sees.
@@ -32,22 +33,22 @@ type source struct {
 // was answered before the run stopped in the middle, and takes what is answered now where it
 // stops again.
 func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contract.RoutingCarry) (taken []int, answers []contract.Answer, err error) {
+	if r.choosesFirst(&from) {
+		return r.routeFirst(ctx, from, edges, carry)
+	}
 	verdicts := make([]*contract.Verdict, len(edges))
 	for i := range carry.Verdicts {
 		verdicts[carry.Verdicts[i].Place] = &carry.Verdicts[i]
 	}
 	judges := newGroup(ctx)
-	state, long := judgedState(from.view)
+	question := r.judgeInput(from)
 	for i, e := range edges {
 		edge := &r.flow.Edges[e]
 		if edge.Question == "" || verdicts[i] != nil {
 			continue
 		}
-		in := contract.JudgeInput{
-			Model: r.shared.Model, Script: r.shared.Script, Question: edge.Question,
-			Node: from.node, Name: from.name, Step: from.step,
-			Output: from.output, Input: inputPart(&r.shared), State: state, Long: long, Home: r.home(),
-		}
+		in := question
+		in.Question = edge.Question
 		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
 			return nil, nil, err
 		}
@@ -64,16 +65,39 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 	if err != nil {
 		return nil, nil, err
 	}
+	return r.answered(from, edges, verdicts)
+}
+
+// answered takes the edges that hold, once all that is to be judged is judged.
+func (r *run) answered(from source, edges []int, verdicts []*contract.Verdict) (taken []int, answers []contract.Answer, err error) {
 	for i, e := range edges {
 		edge, v := &r.flow.Edges[e], verdicts[i]
-		if v != nil {
+		yes := v == nil || v.Yes
+		switch {
+		case v != nil:
 			answers = append(answers, contract.Answer{Execution: from.id, Edge: edge.ID, Question: edge.Question, Yes: v.Yes, Reason: v.Reason})
+		case edge.Compare != nil:
+			a, err := r.compare(from, edge)
+			if err != nil {
+				return nil, nil, err
+			}
+			answers, yes = append(answers, a), a.Yes
 		}
-		if v == nil || v.Yes {
+		if yes {
 			taken = append(taken, e)
 		}
 	}
 	return taken, answers, nil
+}
+
+// judgeInput is what a judge is told, but for the question.
+func (r *run) judgeInput(from source) contract.JudgeInput {
+	state, long := judgedState(from.view)
+	return contract.JudgeInput{
+		Model: r.shared.Model, Script: r.shared.Script,
+		Node: from.node, Name: from.name, Step: from.step,
+		Output: from.output, Input: inputPart(&r.shared), State: state, Long: long, Home: r.home(),
+	}
 }
 
 // judge asks one question.
@@ -106,6 +130,9 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 	var long []contract.LongValue
 	total := 0
 	for _, e := range v.State {
+		if contract.Reserved(e.Key) {
+			continue
+		}
 		if total += len(e.Key) + len(e.Value) + len(e.SHA); total > maxJudgedState {
 			short["…"] = json.RawMessage(`"more keys are left out"`)
 			break
@@ -142,6 +169,9 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 			done.resume = out.resume
 			return done, nil
 		}
+		if err := r.account(x, &out); err != nil {
+			return done, r.failed(x, err)
+		}
 		say(x.view, contract.NodeOutput{
 			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 		})
@@ -162,6 +192,12 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		return done, r.failed(x, err)
 	}
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
+	if done.NoRoute && r.flow.NoRoute != nil {
+		return done, r.unmatched(x, edges, answers)
+	}
+	if err := r.passOn(x, taken, &done.Execution); err != nil {
+		return done, r.failed(x, err)
+	}
 	return done, nil
 }
 
@@ -175,9 +211,11 @@ type executed struct {
 
 // outcome is what a node gives.
 type outcome struct {
-	ref       contract.ContentRef
-	text      string
-	data      json.RawMessage
+	ref  contract.ContentRef
+	text string
+	data json.RawMessage
+	// value is set by nodes that leave a typed value; text and data follow from it.
+	value     *value.Value
 	exhausted bool
 	truncated bool
 	// resume is set instead where the node stopped in its middle.
@@ -191,6 +229,10 @@ func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
 		return r.agent(ctx, x)
 	case plan.KindAsk:
 		return r.ask(ctx, x)
+	case plan.KindTransform:
+		return r.transform(x)
+	case plan.KindMerge:
+		return r.merge(x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/plan/value"
 )
 
 // agent runs a node of kind agent: the model is called until it answers without calling a
@@ -27,6 +28,9 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 	if err := a.finishCalls(ctx); err != nil {
 		return a.stopped(err)
 	}
+	if a.result != nil {
+		return a.ended(), nil
+	}
 	for {
 		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
@@ -35,19 +39,16 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if err != nil {
 			return a.stopped(err)
 		}
-		if len(msg.Calls) > 0 && !a.exhausted {
-			if err := a.call(ctx, msg, sha, nil); err != nil {
-				return a.stopped(err)
-			}
+		again, err := a.follow(ctx, res, msg, sha)
+		switch {
+		case err != nil:
+			return a.stopped(err)
+		case a.result != nil:
+			return a.ended(), nil
+		case again:
 			continue
 		}
-		again, err := a.repair(res, msg)
-		if err != nil {
-			return outcome{}, err
-		}
-		if again {
-			continue
-		}
+		a.leaveFork()
 		out := outcome{ref: a.ref(sha), text: msg.Text, exhausted: a.exhausted, truncated: res.Stop == "length"}
 		if res.Checked != nil {
 			out.data = res.Checked.Data
@@ -74,6 +75,14 @@ type agentRun struct {
 	under   []*toolCall
 	halfway []contract.CarriedCall
 	parked  contract.Parked
+	// result is the value by which the node ends; problems are those of the arguments that
+	// should give it.
+	result   *value.Value
+	problems []contract.FieldError
+	// begun is how long the conversation was when the agent began. think says that the next
+	// call is for a thought; results counts tool results.
+	begun, results int
+	think          bool
 }
 
 // stopped is what an agent gives that failed, or gave way in its middle.
@@ -96,32 +105,75 @@ func (a *agentRun) finishCalls(ctx workflow.Context) error {
 	}
 	carried := a.halfway
 	a.halfway = nil
-	return a.call(ctx, msg, last.sha, carried)
+	if err := a.call(ctx, msg, last.sha, carried); err != nil {
+		return err
+	}
+	return a.acted(len(msg.Calls))
 }
 
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
-	a.thread = a.store.open(a.id)
+	a.conversation()
 	if a.resume != nil && a.resume.Agent != nil {
 		a.restore(a.resume.Agent)
 		return a.describe()
 	}
-	m := contract.Message{Role: contract.RoleUser, Parts: []contract.Part{inputPart(&a.shared)}}
+	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{inputPart(&a.shared)}, a.outputs("")...)}
+	if a.cfg.Opening != nil {
+		var err error
+		if m, err = a.opening(); err != nil {
+			return err
+		}
+	}
+	if _, err := a.store.write(a.thread, m); err != nil {
+		return err
+	}
+	if a.cfg.React != nil {
+		a.think = true
+		if err := a.tell(a.cfg.React.Prompt); err != nil {
+			return err
+		}
+	}
+	return a.describe()
+}
+
+// outputs are the latest outputs of earlier nodes, but that of one execution.
+func (a *agentRun) outputs(but string) []contract.Part {
+	var parts []contract.Part
 	outputs := slices.Clone(a.view.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
 	})
 	for _, o := range outputs {
-		m.Parts = append(m.Parts,
+		if o.By.Exec == but {
+			continue
+		}
+		parts = append(parts,
 			contract.Part{Text: fmt.Sprintf("\n\n<output node=%q>\n", cmp.Or(o.Name, o.Node))},
-			contract.Part{Ref: &contract.ContentRef{SHA: o.SHA}},
+			a.said(o.SHA),
 			contract.Part{Text: "\n</output>"})
 	}
-	if _, err := a.store.write(a.thread, &m); err != nil {
-		return err
+	return parts
+}
+
+// said is an output as part of a message. A value that this run wrote itself is sent where it is
+// short, so that no worker has to ask for it.
+func (a *agentRun) said(sha string) contract.Part {
+	if a.flow.Values != nil && a.store.has(sha) {
+		if m, err := contract.DecodeMessage(a.store.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
+			return contract.Part{Text: m.Text}
+		}
 	}
-	return a.describe()
+	return contract.Part{Ref: &contract.ContentRef{SHA: sha}}
+}
+
+// modelRef is the model that the node is for. A script answers for all.
+func (a *agentRun) modelRef() string {
+	if a.shared.Model == contract.ScriptModel {
+		return a.shared.Model
+	}
+	return cmp.Or(a.cfg.Model, a.shared.Model)
 }
 
 // inputPart is the run's input as part of a message: itself where it is short, so that no
@@ -141,8 +193,8 @@ func (r *run) home() contract.Run {
 // describe makes the call profile: what every call of this node repeats.
 func (a *agentRun) describe() error {
 	p := contract.Profile{
-		Model: a.shared.Model, Node: a.node.ID, System: a.cfg.System,
-		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Params: a.cfg.Params, Script: a.shared.Script, Home: a.home(),
+		Model: a.modelRef(), Node: a.node.ID, System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
+		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
@@ -192,12 +244,15 @@ func boundTo(t *plan.Tool) string {
 // model calls the model once. It gives the answer's message with its hash.
 func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, string, error) {
 	if a.parked.Failure == nil {
+		if err := a.turns(); err != nil {
+			return nil, nil, "", err
+		}
 		a.turn++
 		if err := a.steered(); err != nil {
 			return nil, nil, "", err
 		}
 	}
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted, Step: a.n}
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	var res contract.ModelResult
@@ -205,7 +260,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.shared.Model), a.flow.Policy.ModelSeconds, 0)
+		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0)
 		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
 	})
 	if err != nil {

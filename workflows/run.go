@@ -25,6 +25,7 @@ type run struct {
 	root  string
 	usage contract.Usage
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
+	talk  talk
 	pace
 	requests
 }

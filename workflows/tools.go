@@ -29,6 +29,9 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string,
 	a.under = calls
 	for _, c := range calls {
 		c.start(outside)
+		if a.cfg.Sequential && c.outside && c.wait() != nil {
+			break
+		}
 	}
 	var failed error
 	for _, c := range calls {
@@ -65,7 +68,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 		} else if !c.reply.failed {
 			a.errors = 0
 		}
-		if a.errors == a.cfg.MaxErrors {
+		if a.errors == a.cfg.MaxErrors && a.result == nil {
 			return a.fail(a.step, contract.ClassToolErrors, "look at the node's transcript; mend the tool or the prompt",
 				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, cut(last, 500))
 		}
@@ -95,6 +98,9 @@ type toolCall struct {
 // start begins a call that runs beside the others, and decides what a call is answered that is
 // not made at all.
 func (c *toolCall) start(outside *group) {
+	if c.ends() {
+		return
+	}
 	if c.carried.Done {
 		c.settle(replyOf(c.carried.Reply))
 		return
@@ -160,6 +166,10 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 	}
 	if slices.Contains(c.cfg.Builtins, c.call.Name) {
 		return c.builtin(args)
+	}
+	if c.cfg.NoTool != "" {
+		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.cfg.NoTool))
+		return nil
 	}
 	c.refuse("there is no tool %q; there are: %s", c.call.Name, strings.Join(c.offered(), ", "))
 	return nil

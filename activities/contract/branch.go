@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"weft/workflows/plan"
 )
@@ -34,6 +35,10 @@ type BranchInput struct {
 	// Ran counts executions of nodes that the chain can reach, at steps behind its first.
 	Ran  []Count `json:"ran,omitempty"`
 	View View    `json:"view"`
+	// Values are the stored bytes of the view's long values that workflow code reads itself.
+	Values []json.RawMessage `json:"values,omitempty"`
+	// Talk is what the flow's run hands on of its conversation and its meter.
+	Talk *Talk `json:"talk,omitempty"`
 	// Shared is what all branches of a run use.
 	Shared Shared `json:"shared"`
 }
@@ -149,8 +154,39 @@ type BranchResult struct {
 	Yielded *CarriedExecution `json:"yielded,omitempty"`
 	// Unread are the messages that no model call has had, by their Seq alone.
 	Unread []Inbound `json:"unread,omitempty"`
-	Usage  Usage     `json:"usage"`
+	// Talk is what the chain adds to the conversation and to the meter.
+	Talk  *Talk `json:"talk,omitempty"`
+	Usage Usage `json:"usage"`
 }
+
+// Talk is the part of a run that is one for all its nodes: the conversation that they share,
+// and what they have spent.
+type Talk struct {
+	Messages []CarriedMessage `json:"messages,omitempty"`
+	// Forks are the conversations of parallel nodes, until a merge picks one.
+	Forks []Fork `json:"forks,omitempty"`
+	// Spent counts against the flow's meter; Reminded counts reminders by node.
+	Spent    int        `json:"spent,omitempty"`
+	Reminded []Reminded `json:"reminded,omitempty"`
+}
+
+// Fork is what was said in a parallel node, behind what its fork began with.
+type Fork struct {
+	Node     string           `json:"node"`
+	Messages []CarriedMessage `json:"messages"`
+}
+
+// Reminded says how often a node's model was reminded to call a tool.
+type Reminded struct {
+	Node string `json:"node"`
+	N    int    `json:"n"`
+}
+
+// ValueKey is the state key of the value that flows along the edges of a flow with values.
+const ValueKey = "$value"
+
+// Reserved says whether a state key is the interpreter's own; models neither see nor write it.
+func Reserved(key string) bool { return strings.HasPrefix(key, "$") }
 
 // Execution is one execution of a node, as the trace keeps it.
 type Execution struct {

@@ -23,6 +23,8 @@ type Profile struct {
 	Output *plan.Output `json:"output,omitempty"`
 	// Params are the author's parameters of the call.
 	Params *plan.Params `json:"params,omitempty"`
+	// Finish, if set, is the tool by which the node ends.
+	Finish *plan.Finish `json:"finish,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
@@ -76,7 +78,8 @@ type ModelResult struct {
 	Model   string          `json:"model,omitempty"`
 	// Stop is the provider's reason: stop, length, tool_calls, content_filter.
 	Stop string `json:"stop,omitempty"`
-	// Checked is set where the profile asks for JSON and the message calls no tool.
+	// Checked is set where the profile asks for JSON and the message calls no tool, and where
+	// the message calls a finish tool whose arguments are checked.
 	Checked   *Checked `json:"checked,omitempty"`
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
@@ -112,6 +115,8 @@ type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the tools that the flow binds at this connection.
 	Names []string `json:"names"`
+	// All says that the flow takes all tools of the connection.
+	All bool `json:"all,omitempty"`
 }
 
 // CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.

@@ -19,6 +19,13 @@ type AgentCarry struct {
 	Errors    int              `json:"errors,omitempty"`
 	Repairs   int              `json:"repairs,omitempty"`
 	Exhausted bool             `json:"exhausted,omitempty"`
+	// Begun is how many of Messages a shared conversation had when the agent began.
+	Begun int `json:"begun,omitempty"`
+	// Think says that the next call is for a thought; Results counts tool results for it.
+	Think   bool `json:"think,omitempty"`
+	Results int  `json:"results,omitempty"`
+	// Problems are those of the finish tool's arguments in the last message.
+	Problems []FieldError `json:"problems,omitempty"`
 	// Calls are those of the last message where the agent stopped in their middle.
 	Calls []CarriedCall `json:"calls,omitempty"`
 	// Parked is the model call that waits for an operator.
@@ -59,6 +66,8 @@ type Carry struct {
 	Status  string   `json:"status,omitempty"`
 	// Runs is how often the run has continued as new.
 	Runs int `json:"runs"`
+	// Talk is what all nodes share.
+	Talk *Talk `json:"talk,omitempty"`
 	// Desk holds requests and answers, at the run that owns them.
 	Desk *DeskCarry `json:"desk,omitempty"`
 	// Entry is set where the edges out of START are still being judged.

@@ -19,6 +19,10 @@ const Version = 1
 // TaskQueue is where workers poll unless configured otherwise.
 const TaskQueue = "weft"
 
+// ScriptModel is the model that answers from the run's script. In a run of it, it answers for
+// nodes with models of their own too.
+const ScriptModel = "script"
+
 // Workflow types.
 const (
 	WorkflowFlow   = "Flow"
@@ -63,6 +67,9 @@ type RunInput struct {
 	// Components and ComponentIDs are Flow's, where a client writes them beside it.
 	Components   []Document    `json:"components,omitempty"`
 	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+	// Value is the input of a flow in which typed values flow, in place of Input: JSON, where
+	// 42 is an integer and 42.0 a double.
+	Value json.RawMessage `json:"value,omitempty"`
 	// State holds keys that the state has from the start.
 	State map[string]json.RawMessage `json:"state,omitempty"`
 	// History is the conversation before this run, as get_chat_history returns it.
@@ -144,7 +151,7 @@ type RunResult struct {
 	// Status is "completed".
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other: the result as text, or as JSON
-	// where the flow asks for JSON.
+	// where the flow asks for JSON or its typed value is no string.
 	ResultText *string         `json:"result_text"`
 	ResultData json.RawMessage `json:"result_data,omitempty"`
 	// ResultNode is the node that gave the result.

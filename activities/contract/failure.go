@@ -45,6 +45,14 @@ const (
 	ClassOutputSchema        = "OutputSchemaValidationError"
 	// ClassNoAnswer: nobody answered a request within its limit.
 	ClassNoAnswer = "no_answer"
+	// ClassNoRoute: none of a node's conditions held, in a flow that must go on then.
+	ClassNoRoute = "no_route"
+	// ClassValue: a value is not what a condition, a transformation or a merge wants.
+	ClassValue = "value"
+	// ClassNoFinish: the model never called the tool by which its node ends.
+	ClassNoFinish = "no_finish"
+	// ClassTurnLimit: a node made all the model calls that it may make.
+	ClassTurnLimit = "turn_limit_exceeded"
 
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"

@@ -116,6 +116,14 @@ func (in *RunInput) check() error {
 	if err := in.checkComponents(); err != nil {
 		return err
 	}
+	return in.checkGiven()
+}
+
+// checkGiven refuses what a run is given in a wrong shape, or twice.
+func (in *RunInput) checkGiven() error {
+	if in.Input != "" && len(in.Value) > 0 {
+		return fmt.Errorf("input and value are both given, want one of them")
+	}
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
 	}

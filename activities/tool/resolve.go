@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
+	"sort"
+	"strings"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -42,7 +45,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
 		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description}, nil
 	}
-	if c.URL != "" {
+	if c.URL != "" || c.Command != "" {
 		if err := t.checkSupplied(c); err != nil {
 			return c, err
 		}
@@ -67,9 +70,37 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		fmt.Sprintf("set %s.%s in weft.yaml to the id of the connection that has it (%s.<id>)", SettingTools, orName(toolName), SettingConnections))
 }
 
-// checkSupplied checks what can be checked of a URL without a name server; the rest is
-// checked when it is dialled.
+// supplied is a connection as a flow or a run writes it.
+func supplied(c plan.Connection) Connection {
+	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args}
+	if len(c.Headers) > 0 {
+		out.Headers = map[string]string{}
+	}
+	for _, h := range c.Headers {
+		out.Headers[h.Name] = h.Value
+	}
+	return out.withDefaults()
+}
+
+// checkSupplied checks what can be checked of a connection without a name server; the rest is
+// checked when it is dialled. A flow is untrusted: only commands that the operator allows are
+// started for it.
 func (t *Tools) checkSupplied(c plan.Connection) error {
+	if c.URL == "" || len(c.Headers) > 0 || c.Transport != "" {
+		var p problems
+		supplied(c).check(&p, fmt.Sprintf("connection %q", c.ID))
+		if len(p) > 0 {
+			sort.Strings(p)
+			return refusal(strings.Join(p, "; "), "correct the connection")
+		}
+	}
+	if c.Command != "" {
+		if slices.Contains(t.settings.AllowCommands, c.Command) || slices.Contains(t.settings.AllowCommands, "*") {
+			return nil
+		}
+		return refusal(fmt.Sprintf("connection %q: the flow wants the command %q started, which the operator has not allowed", c.ID, c.Command),
+			fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or configure %s.%s with the command", SettingAllowCommand, c.Command, SettingConnections, c.ID))
+	}
 	if problem := urlProblem(c.URL); problem != "" {
 		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), "correct the url of the connection")
 	}
@@ -102,10 +133,10 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
-	case c.URL == "":
+	case c.URL == "" && c.Command == "":
 		at.conn = t.settings.Connections[c.ID]
 	default:
-		at.conn = Connection{Transport: TransportHTTP, URL: c.URL}.withDefaults()
+		at.conn = supplied(c)
 		at.restricted = !t.listed(c.URL)
 		if at.id == "" {
 			at.id = shown(c.URL)

@@ -17,6 +17,7 @@ const (
 	SettingAllowPrivate  = "allow_private"
 	SettingAllowLoopback = "allow_loopback"
 	SettingAllowHosts    = "allow_hosts"
+	SettingAllowCommand  = "allow_commands"
 )
 
 // Transports of a [Connection].
@@ -50,6 +51,9 @@ type Settings struct {
 	AllowLoopback bool
 	// AllowHosts are hosts, or host:port, that such URLs may always lead to.
 	AllowHosts []string
+	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
+	// * is any. Arguments are not looked at.
+	AllowCommands []string
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times
@@ -170,6 +174,11 @@ func (s Settings) check() error {
 	for _, h := range s.AllowHosts {
 		if h == "" || strings.ContainsAny(h, "/@ *") {
 			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
+		}
+	}
+	for _, c := range s.AllowCommands {
+		if strings.TrimSpace(c) == "" {
+			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
 		}
 	}
 	for name, n := range map[string]int{

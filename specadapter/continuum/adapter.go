@@ -39,9 +39,14 @@ func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStri
 // that mark Agent Spec, which has nodes too.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
 	const looked = `an object with "nodes", or with "agents" and "data_connections"`
-	for _, foreign := range []string{"component_type", "agentspec_version"} {
+	for _, foreign := range []string{"component_type", "agentspec_version", "transitions", "defaultModel"} {
 		if doc.Root.Get(foreign) != nil {
 			return false, looked
+		}
+	}
+	for _, a := range agentsOf(doc.Root) {
+		if a.Get("type") != nil && a.Get("nodes") == nil {
+			return false, looked // agents of another kind
 		}
 	}
 	for _, key := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan"} {
@@ -50,6 +55,13 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 		}
 	}
 	return false, looked
+}
+
+func agentsOf(root *source.Value) []*source.Value {
+	if v := root.Get("agents"); v != nil {
+		return v.Items
+	}
+	return nil
 }
 
 // Adapt makes the plan of a graph, of a bundle of connections and agents, or of a graph

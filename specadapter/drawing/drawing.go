@@ -7,6 +7,8 @@
 package drawing
 
 import (
+	"strings"
+
 	"fmt"
 
 	"weft/workflows/plan"
@@ -83,4 +85,16 @@ func marksOf(n *plan.Node, states States) []string {
 }
 
 // edgeText is what is written at an edge, or "".
-func edgeText(e *plan.Edge) string { return e.Question }
+func edgeText(e *plan.Edge) string {
+	text := e.Question
+	if e.Compare != nil {
+		text = e.Compare.Words
+	}
+	if e.Pass != nil && text != "" {
+		text += ", "
+	}
+	if e.Pass != nil {
+		text += "passes " + strings.Join(e.Pass.Path, ".")
+	}
+	return text
+}

@@ -16,6 +16,12 @@ import (
 func Mermaid(f *plan.Flow, states States) string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
+	if f.Revision != "" {
+		fmt.Fprintf(&b, "    %%%% %s %s\n", drawnText(f.Name), drawnText(f.Revision))
+	}
+	if f.Revision != "" && f.Description != "" {
+		fmt.Fprintf(&b, "    %%%% %s\n", drawnText(f.Description))
+	}
 	ids := drawnIDs(f)
 	b.WriteString("    START([START])\n")
 	for i := range f.Nodes {

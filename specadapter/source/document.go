@@ -106,22 +106,28 @@ type Document struct {
 // begins JSON5, all else is YAML. The document is nil if and only if a diagnostic is an
 // error.
 func Parse(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))))
+	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), false)
 }
 
 // ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
 func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, (*parser).json5)
+	return parse(name, data, (*parser).json5, false)
 }
 
-func parse(name string, data []byte, read func(*parser) *Value) (*Document, []Diagnostic) {
+// ParseLoose reads a document as [Parse] does, but takes the last of keys that are repeated, and
+// warns of them.
+func ParseLoose(name string, data []byte) (*Document, []Diagnostic) {
+	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), true)
+}
+
+func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
 		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
 			Text: sprintf("the document has %d bytes, at most %d are read", len(data), MaxBytes),
 			Help: "split the document, or move long texts out of it"}}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	p := &parser{name: name, data: data, lines: lineStarts(data)}
+	p := &parser{name: name, data: data, lines: lineStarts(data), loose: loose}
 	if !p.checkText() {
 		return nil, p.diags
 	}
@@ -162,6 +168,8 @@ type parser struct {
 	diags  []Diagnostic
 	values int
 	text   int // bytes of strings and numbers, aliases expanded
+	// loose takes the last of keys that are repeated.
+	loose bool
 }
 
 // fail reports an error at a place.
@@ -218,6 +226,11 @@ func (p *parser) tooDeep(at Pos, depth int) bool {
 // object builds an object from its members and reports duplicate keys.
 func (p *parser) object(at Pos, members []Member) *Value {
 	v := &Value{Kind: Object, Pos: at, Members: members}
+	defer func() {
+		if p.loose {
+			v.Members = lastOf(members)
+		}
+	}()
 	if len(members) <= 8 {
 		for i := range members {
 			for j := range i {
@@ -240,6 +253,26 @@ func (p *parser) object(at Pos, members []Member) *Value {
 	return v
 }
 
+// lastOf keeps the last member of each key.
+func lastOf(members []Member) []Member {
+	last := make(map[string]int, len(members))
+	for i, m := range members {
+		last[m.Key] = i
+	}
+	var out []Member
+	for i, m := range members {
+		if last[m.Key] == i {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 func (p *parser) duplicate(m Member, first Pos) {
+	if p.loose {
+		p.diags = append(p.diags, Diagnostic{File: p.name, Line: m.KeyPos.Line, Col: m.KeyPos.Col, Severity: Warning, Code: CodeDuplicateKey,
+			Help: "remove one of the two; the last one counts", Text: sprintf("the key %s is already at line %d", Quote(m.Key), first.Line)})
+		return
+	}
 	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "the key %s is already at line %d", Quote(m.Key), first.Line)
 }

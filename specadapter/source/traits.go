@@ -7,4 +7,6 @@ type Traits struct {
 	Inputs bool
 	// Components: documents refer to components that stand in other documents.
 	Components bool
+	// Values: the input of a run is a typed value, which no text stands for.
+	Values bool
 }

@@ -86,6 +86,8 @@ type Config struct {
 	AllowPrivate  bool
 	AllowLoopback bool
 	AllowHosts    []string
+	// AllowCommands are the commands that a flow may start as MCP servers; * is any.
+	AllowCommands []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
 	Providers map[string]Provider
 	// Prices are keyed by provider/model, or by its beginning and *.

@@ -33,6 +33,7 @@ var settings = []setting{
 	{"allow_private", "lets URLs that a flow supplies lead to private and link-local addresses", boolean(func(c *Config) *bool { return &c.AllowPrivate })},
 	{"allow_loopback", "lets them lead to this machine's own addresses alone; true for weft-devserver, which serves its author", boolean(func(c *Config) *bool { return &c.AllowLoopback })},
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
+	{"allow_commands", "commands that flows may start as MCP servers, as they write them; * is any", list(func(c *Config) *[]string { return &c.AllowCommands })},
 
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},

@@ -44,10 +44,10 @@ func (l *loader) section(file, path string, v *source.Value) {
 // single takes one value of the file.
 func (l *loader) single(file, key string, v *source.Value) {
 	origin := place(file, v.Pos)
-	if key == "allow_hosts" {
+	if key == "allow_hosts" || key == "allow_commands" {
 		items, ok := texts(v)
 		if !ok {
-			l.wrong(file, v.Pos, key, v, "want a list of hosts")
+			l.wrong(file, v.Pos, key, v, "want a list of texts")
 			return
 		}
 		l.file[key], l.origin[key] = items, origin

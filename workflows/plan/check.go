@@ -45,6 +45,7 @@ func (f *Flow) Check() []string {
 	nodes := c.nodes()
 	c.edges(nodes)
 	c.inputs()
+	c.values()
 	for _, l := range []struct {
 		name string
 		n    int
@@ -100,6 +101,8 @@ func (c *checker) nodes() map[string]bool {
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)
 			}
+		case KindTransform, KindMerge:
+			c.pure(n)
 		default:
 			c.add("node %q has the kind %q, which this build does not know", n.ID, n.Kind)
 		}
@@ -116,6 +119,7 @@ func (c *checker) agent(n *Node) {
 		c.add("node %q: max_calls is %d and max_errors %d, want 1 or more", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
 	}
 	c.params(n)
+	c.finish(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

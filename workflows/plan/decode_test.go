@@ -40,7 +40,24 @@ func TestCheck(t *testing.T) {
 		"limits":              {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":              {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
 		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative" or "procedural"`, `inputs.style is "loud", want "documented" or nothing`}},
-		"sub-agent":           {func(f *Flow) { f.Agents[0].Edges = nil }, []string{`agent "sub": no edge comes from START`}},
+		"a choice":            {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
+		"a value from nowhere": {func(f *Flow) {
+			f.Edges[1].Question, f.Edges[1].Compare = "", &Compare{Op: "equals", Value: json.RawMessage(`1`)}
+		},
+			[]string{"edge 2 compares a value, but the flow has none"}},
+		"two conditions": {func(f *Flow) { f.Edges[1].Compare = &Compare{} }, []string{"edge 2 has both a question and a comparison"}},
+		"a transform":    {func(f *Flow) { f.Nodes[0].Kind = KindTransform }, []string{`node "a" is of kind "transform", but no values flow in the flow`}},
+		"an empty merge": {func(f *Flow) { f.Values, f.Nodes[0].Kind, f.Nodes[0].Merge = &Values{}, KindMerge, &Merge{} }, []string{`node "a" has no configuration of its kind "merge"`}},
+		"a merge of none": {func(f *Flow) {
+			n := 1
+			f.Values, f.Nodes[0].Kind = &Values{}, KindMerge
+			f.Nodes[0].Merge = &Merge{Results: []Result{{}}, Pick: &n}
+		}, []string{`node "a" picks result 1 of 1`}},
+		"a passing edge": {func(f *Flow) { f.Edges[1].Pass = &Select{} }, []string{`edge 2 changes a value, which only flows with values and the choice "first" can do`}},
+		"no way to end":  {func(f *Flow) { f.Nodes[0].Agent.Finish = &Finish{Name: "end"} }, []string{`node "a" ends by a tool without a name or a schema`}},
+		"no interval":    {func(f *Flow) { f.Nodes[0].Agent.React = &React{} }, []string{`node "a": react.interval is 0, want 1 or more`}},
+		"a meter":        {func(f *Flow) { f.Meter = &Meter{} }, []string{"meter.limit is 0, want 1 or more"}},
+		"sub-agent":      {func(f *Flow) { f.Agents[0].Edges = nil }, []string{`agent "sub": no edge comes from START`}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

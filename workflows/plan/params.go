@@ -83,7 +83,7 @@ func (c *checker) choice(n *Node) {
 	}
 }
 
-// offers says whether a node has a tool of that name.
+// offers says whether a node has, or may get, a tool of that name.
 func (a *Agent) offers(as string) bool {
-	return slices.Contains(a.Builtins, as) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == as })
+	return a.Boxes != nil || a.Finish != nil && a.Finish.Name == as || slices.Contains(a.Builtins, as) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == as })
 }

@@ -38,6 +38,10 @@ type Flow struct {
 	Name        string `json:"name"`
 	Dialect     string `json:"dialect"`
 	Description string `json:"description,omitempty"`
+	// Revision is the author's own version of the flow, for readers.
+	Revision string `json:"revision,omitempty"`
+	// Model is the model of nodes that name none, where the run names none either.
+	Model string `json:"model,omitempty"`
 	// Nodes are in declaration order, which orders outputs and breaks ties.
 	Nodes []Node `json:"nodes"`
 	// Edges are in declaration order, which breaks ties at joins.
@@ -49,6 +53,13 @@ type Flow struct {
 	Agents []Flow `json:"agents,omitempty"`
 	// Inputs, if set, declare the parameters of a run. Without them a run is given text.
 	Inputs *Inputs `json:"inputs,omitempty"`
+	// Choice says which of a node's edges are taken: all that hold, or [ChooseFirst].
+	Choice string `json:"choice,omitempty"`
+	// NoRoute, if set, fails a run where no edge of a node holds.
+	NoRoute *NoRoute `json:"no_route,omitempty"`
+	// Values, if set, say that typed values flow along the edges.
+	Values *Values `json:"values,omitempty"`
+	Meter  *Meter  `json:"meter,omitempty"`
 	Limits Limits  `json:"limits"`
 	Policy Policy  `json:"policy"`
 }
@@ -76,9 +87,16 @@ type Node struct {
 	Exit bool `json:"exit,omitempty"`
 	// Deferred makes an edge into the node arm it; it runs once for all arrivals when
 	// nothing that lives can still reach it.
-	Deferred bool   `json:"deferred,omitempty"`
-	Agent    *Agent `json:"agent,omitempty"`
-	Ask      *Ask   `json:"ask,omitempty"`
+	Deferred bool `json:"deferred,omitempty"`
+	// Choice, if set, is the node's own; see [Flow.Choice].
+	Choice string `json:"choice,omitempty"`
+	// Into is the state key that the node's value is written to; empty: it flows on.
+	Into      string     `json:"into,omitempty"`
+	Cost      *Cost      `json:"cost,omitempty"`
+	Agent     *Agent     `json:"agent,omitempty"`
+	Ask       *Ask       `json:"ask,omitempty"`
+	Transform *Transform `json:"transform,omitempty"`
+	Merge     *Merge     `json:"merge,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].
@@ -99,6 +117,10 @@ type Edge struct {
 	// Question, if set, is a yes/no question to a model about From's output; the edge
 	// is taken on yes. Empty: always taken. Source: condition_prompt.
 	Question string `json:"question,omitempty"`
+	// Compare, if set, is a condition on a value instead.
+	Compare *Compare `json:"compare,omitempty"`
+	// Pass, if set, changes the value that flows along the edge.
+	Pass *Select `json:"pass,omitempty"`
 }
 
 // Agent configures a node of [KindAgent].
@@ -120,6 +142,23 @@ type Agent struct {
 	Output *Output `json:"output,omitempty"`
 	// Params, if set, are the parameters of the model's calls.
 	Params *Params `json:"params,omitempty"`
+	// Model, if set, is the node's own, provider/model.
+	Model string `json:"model,omitempty"`
+	// Opening, if set, replaces the message with which the node begins: the run's input and
+	// the latest outputs of earlier nodes.
+	Opening []Piece `json:"opening,omitempty"`
+	// Conversation is the node's own, or one of the constants.
+	Conversation string  `json:"conversation,omitempty"`
+	Finish       *Finish `json:"finish,omitempty"`
+	React        *React  `json:"react,omitempty"`
+	Boxes        *Boxes  `json:"boxes,omitempty"`
+	// MaxTurns, if positive, is how many model calls one execution may make; one more fails
+	// it.
+	MaxTurns int `json:"max_turns,omitempty"`
+	// Sequential makes the calls of one answer one after the other.
+	Sequential bool `json:"sequential,omitempty"`
+	// NoTool, if set, is the answer to a call of a tool that there is not, {tool}.
+	NoTool string `json:"no_tool,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
@@ -190,6 +229,13 @@ type Connection struct {
 	// URL is the MCP server's, over streamable HTTP or SSE. A document's URL is
 	// untrusted: the worker's policy decides whether it is called.
 	URL string `json:"url,omitempty"`
+	// Transport is one of the constants; Headers go with every request.
+	Transport string   `json:"transport,omitempty"`
+	Headers   []Header `json:"headers,omitempty"`
+	// Command, with Args, is started for the transport stdio, where the worker's operator
+	// allows it.
+	Command string   `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
 	// Agent is the id of a flow in [Flow.Agents].
 	Agent string `json:"agent,omitempty"`
 	// Tools are those of a connection of kind client.

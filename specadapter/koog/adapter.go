@@ -1,0 +1,177 @@
+// Package koog adapts flows of Koog's agents-protocol to plans.
+//
+// The profile default reads a document as its authors meant it; the profile koog does what the
+// protocol's published code does, its mistakes included, see README.md. Both write ordinary
+// plans: the interpreter knows no dialect. What the adapter fills in or leaves out is a
+// diagnostic.
+//
+// Start at [Adapter.Adapt]; document.go reads the parts, build.go makes the plan of them,
+// check.go judges the graph.
+package koog
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// Name is the dialect's name.
+const Name = "koog"
+
+// The profiles.
+const (
+	// ProfileDefault reads a document as its authors meant it.
+	ProfileDefault = "default"
+	// ProfileKoog does what the protocol's published code does: the code beside the protocol's
+	// text, or the later one where a document uses its syntax.
+	ProfileKoog = "koog"
+)
+
+// Adapter is the dialect's adapter.
+type Adapter struct{}
+
+// Name is "koog".
+func (Adapter) Name() string { return Name }
+
+// Profiles are default and koog.
+func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog} }
+
+// Traits says that typed values flow.
+func (Adapter) Traits() source.Traits { return source.Traits{Values: true} }
+
+// LastKeyWins says that documents in the wild repeat keys; the last one counts.
+func (Adapter) LastKeyWins() bool { return true }
+
+// Detect looks for agents with types, or for what else only this dialect has at the top.
+func (Adapter) Detect(doc *source.Document) (bool, string) {
+	const looked = `an object with "agents" that have a "type", "transitions" or "defaultModel"`
+	root := doc.Root
+	for _, foreign := range []string{"component_type", "agentspec_version", "nodes", "edges", "data_connections"} {
+		if root.Get(foreign) != nil {
+			return false, looked
+		}
+	}
+	if root.Get("transitions") != nil || root.Get("defaultModel") != nil {
+		return true, looked
+	}
+	agents := root.Get("agents")
+	if agents == nil {
+		return false, looked
+	}
+	for _, a := range agents.Items {
+		if kind := a.Get("type"); kind != nil && kind.Kind == source.String && a.Get("nodes") == nil {
+			return true, looked
+		}
+	}
+	return false, looked
+}
+
+// mode is how a document is read.
+type mode uint8
+
+const (
+	// meant reads it as its authors meant it.
+	meant mode = iota
+	// seed and later are the two states of the protocol's published code.
+	seed
+	later
+)
+
+// Adapt makes the plan of a flow.
+func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
+	a := &adaptation{file: doc.Name, host: host, unknown: map[string]*unknownField{}, suggest: map[string]*source.Suggester{}}
+	src := plan.Source{File: doc.Name}
+	if doc.Root.Kind != source.Object {
+		a.errorf(doc.Root.Pos, CodeWrongType, `write a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
+			"the document is %s, want an object", doc.Root.Kind)
+		return nil, src, a.diags
+	}
+	if profile == ProfileKoog {
+		a.mode = seed
+		if usesLater(doc.Root) {
+			a.mode = later
+		}
+	}
+	d := a.document(doc.Root)
+	a.reportUnknown()
+	if source.HasErrors(a.diags) {
+		return nil, src, a.diags
+	}
+	b := &builder{adaptation: a, doc: d}
+	flow := b.build()
+	src.Positions = b.positions
+	return flow, src, a.diags
+}
+
+// usesLater says whether a document uses the syntax of the protocol's later code.
+func usesLater(root *source.Value) bool {
+	for _, a := range items(root.Get("agents")) {
+		if kind := a.Get("type"); kind != nil && (kind.Text == kindReact || kind.Text == kindParallel) {
+			return true
+		}
+	}
+	for _, t := range items(root.Get("transitions")) {
+		if t.Get("transformation") != nil {
+			return true
+		}
+		if c := t.Get("condition"); c != nil {
+			if v := c.Get("variable"); v != nil && strings.HasPrefix(v.Text, "output.") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func items(v *source.Value) []*source.Value {
+	if v == nil {
+		return nil
+	}
+	return v.Items
+}
+
+// way is how values are read in a mode; see package value.
+func (m mode) way() string {
+	switch m {
+	case seed:
+		return value.Bare
+	case later:
+		return value.Tagged
+	}
+	return value.Literal
+}
+
+// rules are how values are compared in a mode.
+func (m mode) rules() string {
+	if m == meant {
+		return value.ByValue
+	}
+	return value.ByType
+}
+
+// adaptation is the work on one document.
+type adaptation struct {
+	file    string
+	mode    mode
+	host    source.Host
+	diags   []source.Diagnostic
+	unknown map[string]*unknownField
+	order   []string
+	suggest map[string]*source.Suggester
+}
+
+func (a *adaptation) report(s source.Severity, at source.Pos, code, help, format string, args []any) {
+	a.diags = append(a.diags, source.Diagnostic{File: a.file, Line: at.Line, Col: at.Col,
+		Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)})
+}
+
+func (a *adaptation) errorf(at source.Pos, code, help, format string, args ...any) {
+	a.report(source.Error, at, code, help, format, args)
+}
+
+func (a *adaptation) warnf(at source.Pos, code, help, format string, args ...any) {
+	a.report(source.Warning, at, code, help, format, args)
+}

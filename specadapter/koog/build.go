@@ -1,0 +1,261 @@
+package koog
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// builder makes the plan of a document without errors.
+type builder struct {
+	*adaptation
+	doc   *document
+	flow  plan.Flow
+	first *agent
+	// in and out are the ids of the nodes at which an agent begins and ends.
+	in, out   map[string]string
+	taken     map[string]bool
+	positions []plan.Position
+	// leads are the transitions by where they come from.
+	leads map[string][]*transition
+	// always are the edges between the nodes of one agent.
+	always []plan.Edge
+}
+
+func (b *builder) build() *plan.Flow {
+	d := b.doc
+	b.in, b.out, b.taken = map[string]string{}, map[string]string{}, map[string]bool{}
+	b.flow = plan.Flow{Version: plan.Version, ID: d.id, Name: d.id, Dialect: Name, Description: d.description, Revision: d.revision,
+		Choice: plan.ChooseFirst, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
+	for _, t := range d.tools {
+		if !t.local && !t.skipped {
+			b.flow.Connections = append(b.flow.Connections, t.connection)
+		}
+	}
+	b.first = b.firstAgent()
+	for _, ag := range d.agents {
+		b.taken[ag.name] = true
+	}
+	for _, ag := range b.steps() {
+		b.agentNodes(ag)
+	}
+	b.flow.Model = b.defaultModel()
+	b.edges()
+	b.values()
+	if b.mode != meant {
+		b.asKoog()
+	}
+	b.judge()
+	return &b.flow
+}
+
+// firstAgent is the agent at which a run begins: that of the first transition, else the first
+// of the list.
+func (b *builder) firstAgent() *agent {
+	if len(b.doc.transitions) > 0 {
+		return b.doc.byName[b.doc.transitions[0].from]
+	}
+	return b.steps()[0]
+}
+
+// steps are the agents that are steps of the flow. An agent that only runs inside a parallel
+// one is none, but the real code makes one of it.
+func (b *builder) steps() []*agent {
+	var out []*agent
+	named := map[string]bool{}
+	for _, t := range b.doc.transitions {
+		named[t.from], named[t.to] = true, true
+	}
+	for _, ag := range b.doc.agents {
+		if !ag.inParallel || named[ag.name] || b.mode != meant {
+			out = append(out, ag)
+		}
+	}
+	if len(out) == 0 {
+		return b.doc.agents
+	}
+	return out
+}
+
+// agentNodes adds the nodes of an agent that is a step.
+func (b *builder) agentNodes(ag *agent) {
+	if ag.kind != kindParallel {
+		b.add(b.node(ag, ag.name, ag.name), ag.at)
+		b.in[ag.name], b.out[ag.name] = ag.name, ag.name
+		return
+	}
+	b.parallelNodes(ag)
+}
+
+func (b *builder) add(n plan.Node, at source.Pos) {
+	b.flow.Nodes = append(b.flow.Nodes, n)
+	b.place(plan.NodePath(n.ID), at)
+}
+
+func (b *builder) place(path string, at source.Pos) {
+	b.positions = append(b.positions, plan.Position{Path: path, Line: at.Line, Col: at.Col})
+}
+
+// unique is a node id that no agent has.
+func (b *builder) unique(id string) string {
+	for b.taken[id] {
+		id += "~"
+	}
+	b.taken[id] = true
+	return id
+}
+
+// parallelNodes makes a fork, a node for each agent beside the others, and a join that makes
+// one value of theirs.
+func (b *builder) parallelNodes(ag *agent) {
+	input := "$input/" + ag.name
+	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
+	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, Into: input}, ag.at)
+	m := plan.Merge{Input: input}
+	for _, child := range b.children(ag) {
+		id := b.unique(ag.name + "." + child.name)
+		n := b.node(child, id, child.name)
+		n.Into = "$result/" + id
+		if n.Agent != nil && b.mode != meant {
+			n.Agent.Conversation = plan.ConversationFork
+		}
+		b.add(n, child.at)
+		b.always = append(b.always, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
+		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.Into})
+	}
+	b.merge(ag, &m)
+	b.add(plan.Node{ID: b.out[ag.name], Name: ag.name + " (merge)", Kind: plan.KindMerge, Deferred: true, Merge: &m}, ag.at)
+}
+
+// children are a parallel agent's agents: as it lists them, but in the order of the document in
+// the real code.
+func (b *builder) children(ag *agent) []*agent {
+	var out []*agent
+	if b.mode == meant {
+		for _, name := range ag.children {
+			out = append(out, b.doc.byName[name])
+		}
+		return out
+	}
+	listed := map[string]bool{}
+	for _, name := range ag.children {
+		listed[name] = true
+	}
+	for _, child := range b.doc.agents {
+		if listed[child.name] {
+			out = append(out, child)
+		}
+	}
+	return out
+}
+
+// edges writes the edges: in the order of the transitions, then those that the document
+// implies.
+func (b *builder) edges() {
+	b.edge(plan.Edge{From: plan.Start, To: b.in[b.first.name]}, b.first.at)
+	leads := map[string]bool{}
+	for _, t := range b.doc.transitions {
+		leads[t.from] = true
+		e := plan.Edge{From: b.out[t.from], To: plan.End, Compare: t.compare, Pass: t.pass}
+		if t.to != finishName {
+			e.To = b.in[t.to]
+		}
+		b.edge(e, t.at)
+	}
+	for _, e := range b.always {
+		b.edge(e, source.Pos{})
+	}
+	steps := b.steps()
+	for i, ag := range steps {
+		switch {
+		case leads[ag.name]:
+		case len(b.doc.transitions) == 0 && i+1 < len(steps):
+			b.edge(plan.Edge{From: b.out[ag.name], To: b.in[steps[i+1].name]}, ag.at)
+		default:
+			b.edge(plan.Edge{From: b.out[ag.name], To: plan.End}, ag.at)
+		}
+	}
+	ends := map[string]bool{}
+	for _, e := range b.flow.Edges {
+		if e.To == plan.End {
+			ends[e.From] = true
+		}
+	}
+	for i := range b.flow.Nodes {
+		b.flow.Nodes[i].Exit = ends[b.flow.Nodes[i].ID]
+	}
+}
+
+func (b *builder) edge(e plan.Edge, at source.Pos) {
+	e.ID = fmt.Sprintf("%d", len(b.flow.Edges)+1)
+	if at != (source.Pos{}) {
+		b.place(plan.EdgePath(len(b.flow.Edges)), at)
+	}
+	b.flow.Edges = append(b.flow.Edges, e)
+}
+
+// defaultModel is the flow's model, which counts where an agent names none.
+func (b *builder) defaultModel() string {
+	if b.doc.model != "" {
+		return b.doc.model
+	}
+	without := ""
+	for _, ag := range b.doc.agents {
+		needs := ag.kind != kindTransform && ag.kind != kindParallel || b.mode != meant
+		if ag.model == "" && needs {
+			without = ag.name
+			break
+		}
+	}
+	if without != "" && b.mode != meant {
+		text := fmt.Sprintf("Model must be specified either on agent '%s' or as flow's defaultModel", without)
+		if b.mode == later {
+			text = "Model for an agent is node defined. Please specify whether an agent model or a default model for a flow."
+		}
+		b.errorf(b.doc.byName[without].at, CodeModel, `write "defaultModel"`, "%s", text)
+	}
+	if without != "" {
+		return "" // the run's model, or the worker's
+	}
+	for _, n := range b.flow.Nodes {
+		if n.Agent != nil && n.Agent.Model != "" {
+			return n.Agent.Model
+		}
+	}
+	return ""
+}
+
+// values says that typed values flow, and what a run without input is given.
+func (b *builder) values() {
+	b.flow.Values = &plan.Values{Read: b.mode.way()}
+	if b.mode == meant {
+		return
+	}
+	names := printedSeed
+	if b.mode == later {
+		names = printedLater
+	}
+	b.flow.Values.Printed = names
+	if k := b.doc.agents[0].kind; k == kindTask || k == kindVerify {
+		b.flow.Values.Default = json.RawMessage(value.Of(b.first.task).JSON())
+	}
+}
+
+// How the real code prints values, by type.
+var (
+	printedSeed = []plan.Printed{
+		{Type: "int", Form: "InputInt(data={data})"}, {Type: "double", Form: "InputDouble(data={data})"},
+		{Type: "string", Form: "InputString(data={data})"}, {Type: "boolean", Form: "InputBoolean(data={data})"},
+		{Type: "critique", Form: "InputCritiqueResult(success={success}, feedback={feedback}, input={input})"},
+		{Type: "array_int", Form: "InputArrayInt(data={data})"}, {Type: "array_double", Form: "InputArrayDouble(data={data})"},
+		{Type: "array_string", Form: "InputArrayStrings(data={data})"}, {Type: "array_boolean", Form: "InputArrayBooleans(data={data})"},
+	}
+	printedLater = []plan.Printed{
+		{Type: "int", Form: "FlowInteger(data={data})"}, {Type: "double", Form: "FlowDouble(data={data})"},
+		{Type: "string", Form: "FlowString(data={data})"}, {Type: "boolean", Form: "FlowBoolean(data={data})"},
+		{Type: "critique", Form: "FlowCritiqueResult(success={success}, feedback={feedback}, input={input})"},
+	}
+)

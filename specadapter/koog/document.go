@@ -1,0 +1,147 @@
+package koog
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// document is a flow's parts as they are written.
+type document struct {
+	root                             object
+	id, revision, description, model string
+	agents                           []*agent
+	byName                           map[string]*agent
+	names                            []string
+	tools                            []*toolDecl
+	transitions                      []*transition
+}
+
+// The agent types.
+const (
+	kindTask      = "task"
+	kindVerify    = "verify"
+	kindTransform = "transform"
+	kindParallel  = "parallel"
+	kindReact     = "react"
+)
+
+// finishName is the target of a transition that ends the flow.
+const finishName = "__finish__"
+
+// document reads everything; what is wrong is reported.
+func (a *adaptation) document(root *source.Value) *document {
+	d := &document{root: a.object(root, "the flow"), byName: map[string]*agent{}}
+	o := &d.root
+	o.only("", "id", "version", "description", "defaultModel", "tools", "agents", "transitions")
+	d.id = o.required("id")
+	d.revision = a.version(o)
+	if a.mode == meant {
+		d.description = o.text("description")
+	} else if v := root.Get("description"); v != nil {
+		d.description = v.Text
+	}
+	d.model = a.resolve(o.text("defaultModel"), o.pos("defaultModel"))
+	agents, transitions := o.list("agents"), o.list("transitions")
+	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
+		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
+			len(agents), len(transitions), plan.MaxNodes/4, plan.MaxEdges/4)
+		return d
+	}
+	for i, v := range o.list("tools") {
+		if t := a.tool(i, v); t != nil {
+			d.tools = append(d.tools, t)
+		}
+	}
+	a.duplicateTools(d)
+	for i, v := range agents {
+		if ag := a.agent(i, v); ag != nil {
+			a.register(d, ag)
+		}
+	}
+	if v := root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
+		text := "the flow has no agents"
+		if a.mode != meant {
+			text = "Unable to build PromptExecutor from provided models: []"
+		}
+		a.errorf(o.pos("agents"), CodeNoAgents, "write at least one agent", "%s", text)
+	}
+	for i, v := range transitions {
+		if t := a.transition(d, i, v); t != nil {
+			d.transitions = append(d.transitions, t)
+		}
+	}
+	a.references(d)
+	return d
+}
+
+// version reads the author's version. A number stands for its text; only the later code
+// refuses that. The protocol's text has examples without any.
+func (a *adaptation) version(o *object) string {
+	v := o.get("version")
+	switch {
+	case v == nil && a.mode == meant:
+		a.warnf(o.value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
+		return ""
+	case v != nil && v.Kind == source.Number && a.mode != later:
+		return v.Text
+	}
+	if a.mode != meant {
+		return o.required("version")
+	}
+	return o.text("version")
+}
+
+// register notes an agent by its name, which must be its own.
+func (a *adaptation) register(d *document, ag *agent) {
+	if first, double := d.byName[ag.name]; double && ag.name != "" {
+		if a.mode != meant {
+			a.warnf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
+			return
+		}
+		a.errorf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
+		return
+	}
+	switch ag.name {
+	case plan.Start, plan.End, finishName:
+		a.errorf(ag.at, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
+	}
+	d.byName[ag.name] = ag
+	d.names = append(d.names, ag.name)
+	d.agents = append(d.agents, ag)
+}
+
+// references judges the names that agents use of each other and of tools.
+func (a *adaptation) references(d *document) {
+	for _, ag := range d.agents {
+		for i, name := range ag.children {
+			child := d.byName[name]
+			at := ag.childPos[i]
+			switch {
+			case child == nil:
+				a.errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s names the agent %s, which there is not",
+					source.Quote(ag.name), source.Quote(name))
+			case child.kind == kindParallel:
+				a.errorf(at, CodeParallel, "let the outer agent list the inner one's agents", "the parallel agent %s runs %s, which is parallel itself",
+					source.Quote(ag.name), source.Quote(name))
+			default:
+				child.inParallel = true
+			}
+		}
+	}
+	if a.mode != meant {
+		return
+	}
+	a.toolNames(d)
+}
+
+// segments splits what a condition or a transformation names: input.x, output.x.y. The first
+// segment is a prefix where it is one of the two.
+func segments(s string) (prefix string, path []string) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 1 && (parts[0] == "input" || parts[0] == "output") {
+		return parts[0], parts[1:]
+	}
+	return "", parts
+}

@@ -1,0 +1,126 @@
+package koog_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/specadapter"
+	"weft/specadapter/adaptertest"
+	"weft/specadapter/source"
+)
+
+func TestGolden(t *testing.T) { adaptertest.Golden(t) }
+
+// flow is a document whose first agent decides between two others by a condition.
+func flow(condition string) []byte {
+	return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt-4o", "agents": [
+{"name": "a", "type": "task", "params": {"task": "t"}},
+{"name": "b", "type": "task", "params": {"task": "t"}}],
+"transitions": [{"from": "a", "to": "b", "condition": ` + condition + `}, {"from": "a", "to": "__finish__"}]}`)
+}
+
+// The reference table of the protocol's text loads as it stands, in both profiles.
+func TestDocumentedConditions(t *testing.T) {
+	for _, c := range []string{
+		`{"variable": "input.data", "operation": "EQUALS", "value": "invoice"}`,
+		`{"variable": "input.data", "operation": "NOT_EQUALS", "value": "en"}`,
+		`{"variable": "input.data", "operation": "MORE", "value": 80}`,
+		`{"variable": "input.data", "operation": "LESS", "value": 50}`,
+		`{"variable": "input.data", "operation": "MORE_OR_EQUAL", "value": 80}`,
+		`{"variable": "input.data", "operation": "LESS_OR_EQUAL", "value": 100}`,
+		`{"variable": "input.data", "operation": "NOT", "value": true}`,
+		`{"variable": "input.data", "operation": "AND", "value": true}`,
+		`{"variable": "input.data", "operation": "OR", "value": false}`,
+	} {
+		for _, profile := range []string{"default", "koog"} {
+			if res, diags := specadapter.Load("f.json", flow(c), specadapter.Options{Profile: profile}); res == nil || res.Flow.Edges[1].Compare == nil {
+				t.Errorf("%s, %s: %v", profile, c, diags)
+			}
+		}
+	}
+}
+
+// Values of conditions are JSON's types in the profile default: what is quoted is a text.
+func TestConditionValues(t *testing.T) {
+	tests := map[string]struct{ want, koog string }{
+		`80`:         {`80`, `80.0`},
+		`80.0`:       {`80.0`, `80.0`},
+		`"42"`:       {`"42"`, `42.0`},
+		`"true"`:     {`"true"`, `true`},
+		`true`:       {`true`, `true`},
+		`"NaN"`:      {`"NaN"`, `{"$double":"NaN"}`},
+		`3000000000`: {`3000000000`, `3000000000.0`},
+	}
+	for value, want := range tests {
+		for profile, want := range map[string]string{"default": want.want, "koog": want.koog} {
+			res, diags := specadapter.Load("f.json", flow(`{"variable": "input.data", "operation": "equals", "value": `+value+`}`), specadapter.Options{Profile: profile})
+			if res == nil {
+				t.Fatal(diags)
+			}
+			if got := string(res.Flow.Edges[1].Compare.Value); got != want {
+				t.Errorf("%s: %s is %s, want %s", profile, value, got, want)
+			}
+		}
+	}
+}
+
+func TestModels(t *testing.T) {
+	tests := map[string]string{
+		"openai/gpt-4o": "openai/gpt-4o", "openai/gpt4o": "openai/gpt-4o", "openai/gpt-4o-mini": "openai/gpt-4o-mini", "openai/gpt4_1": "openai/gpt-4.1",
+		"anthropic/sonnet_4": "anthropic/claude-sonnet-4-0", "anthropic/opus-4-5": "anthropic/claude-opus-4-5", "anthropic/claude-3-opus": "anthropic/claude-3-opus",
+		"google/gemini2_5pro": "google/gemini-2.5-pro", "google/gemini-pro": "google/gemini-pro", "mistral/mistral-large": "mistral/mistral-large-latest",
+		"deepseek/deepseek-chat": "deepseek/deepseek-chat", "openrouter/claude-3-opus": "openrouter/anthropic/claude-3-opus",
+		"openrouter/x/y:free": "openrouter/x/y:free", "ollama/llama3.2:3b": "ollama/llama3.2:3b", "ollama/meta/llama3.2:3b": "ollama/llama3.2:3b",
+		"gpt-5": "openai/gpt-5", "my-server/whatever": "my-server/whatever",
+	}
+	for text, want := range tests {
+		doc := strings.Replace(string(flow(`{"variable": "input.data", "operation": "equals", "value": 1}`)), `openai/gpt-4o`, text, 1)
+		res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{})
+		if res == nil {
+			t.Fatal(diags)
+		}
+		if res.Flow.Model != want {
+			t.Errorf("%s is %s, want %s", text, res.Flow.Model, want)
+		}
+	}
+}
+
+// The largest documents take seconds at most, however they are wrong.
+func TestLargeDocuments(t *testing.T) {
+	agents, chain, wrong, fan := make([]string, 0, 5000), []string{}, []string{}, []string{}
+	for i := range 5000 {
+		agents = append(agents, fmt.Sprintf(`{"name":"agent-%d","type":"task","params":{"task":"t"}}`, i))
+	}
+	for i := range 24_000 {
+		chain = append(chain, fmt.Sprintf(`{"from":"agent-%d","to":"agent-%d","condition":{"variable":"input.data","operation":"equals","value":%d}}`, i%5000, (i+1)%5000, i))
+		wrong = append(wrong, fmt.Sprintf(`{"from":"agen-%d","to":"agents-%d","condition":{"variable":"x","operation":"equal","value":[]}}`, i, i))
+		fan = append(fan, fmt.Sprintf(`{"from":"agent-0","to":"agent-%d","condition":{"variable":"input.data","operation":"more","value":%d}}`, i%5000, i%9000))
+	}
+	for name, list := range map[string][]string{"chain": chain, "wrong": wrong, "fan": fan} {
+		t.Run(name, func(t *testing.T) {
+			text := fmt.Sprintf(`{"id":"x","version":"1","agents":[%s],"transitions":[%s]}`, strings.Join(agents, ","), strings.Join(list, ","))
+			began := time.Now()
+			_, diags := specadapter.Load("x.json", []byte(text), specadapter.Options{})
+			if took := time.Since(began); took > 20*time.Second || len(diags) == 0 {
+				t.Errorf("%d diagnostics took %v", len(diags), took)
+			}
+		})
+	}
+}
+
+// No document makes the adapter panic or give neither a plan nor an error.
+func FuzzAdapt(f *testing.F) {
+	f.Add(flow(`{"variable": "output.success", "operation": "not", "value": "x"}`))
+	f.Add([]byte(`{"id":"x","version":1,"agents":[{"name":"p","type":"parallel","params":{"agents":["c"],"merge":{"variable":"results.0.output","operation":"equals","value":{"type":"int","data":1}}}},{"name":"c","type":"react"}],"tools":[{"name":"t","type":"mcp","parameters":{"transport":"stdio","command":"x"}}]}`))
+	f.Add([]byte(`{"agents":[{"type":"transform","params":{"transformations":[{"value":""}]}}],"transitions":[{}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, profile := range []string{"default", "koog"} {
+			res, diags := specadapter.Load("f.json", raw, specadapter.Options{Dialect: "koog", Profile: profile})
+			if (res == nil) != source.HasErrors(diags) {
+				t.Fatalf("%s: result %v with %v", profile, res, diags)
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package koog
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// aliases are the names that Koog has for models, by provider, as the providers write them.
+// What is not here is passed on as it is.
+var aliases = map[string]map[string]string{
+	"openai": {
+		"gpt4o": "gpt-4o", "gpt4omini": "gpt-4o-mini", "gpt4_1": "gpt-4.1", "gpt4_1mini": "gpt-4.1-mini", "gpt4_1nano": "gpt-4.1-nano",
+		"gpt5": "gpt-5", "gpt5mini": "gpt-5-mini", "gpt5nano": "gpt-5-nano", "gpt5_1": "gpt-5.1", "o3mini": "o3-mini", "o4mini": "o4-mini", "o1mini": "o1-mini",
+	},
+	"anthropic": {
+		"opus_3": "claude-3-opus-20240229", "haiku_3": "claude-3-haiku-20240307", "haiku_3_5": "claude-3-5-haiku-latest",
+		"sonnet_3_5": "claude-3-5-sonnet-latest", "sonnet_3_7": "claude-3-7-sonnet-latest", "sonnet_4": "claude-sonnet-4-0",
+		"opus_4": "claude-opus-4-0", "opus_4_1": "claude-opus-4-1", "opus_4_5": "claude-opus-4-5", "sonnet_4_5": "claude-sonnet-4-5", "haiku_4_5": "claude-haiku-4-5",
+	},
+	"google": {
+		"gemini2_0flash": "gemini-2.0-flash", "gemini2_0flashlite": "gemini-2.0-flash-lite", "gemini2_5pro": "gemini-2.5-pro",
+		"gemini2_5flash": "gemini-2.5-flash", "gemini2_5flashlite": "gemini-2.5-flash-lite", "gemini3_pro_preview": "gemini-3-pro-preview",
+	},
+	"mistral": {
+		"chat/codestral": "codestral-latest", "chat.codestral": "codestral-latest", "chat/mistral_large": "mistral-large-latest",
+		"chat/mistral_medium": "mistral-medium-latest", "chat/mistral_small": "mistral-small-latest", "mistral-large": "mistral-large-latest",
+	},
+	"deepseek": {"deepseekchat": "deepseek-chat", "deepseekreasoner": "deepseek-reasoner"},
+	"openrouter": {
+		"gpt4o": "openai/gpt-4o", "gpt4": "openai/gpt-4", "gpt4omini": "openai/gpt-4o-mini", "claude-3-opus": "anthropic/claude-3-opus", "claude3opus": "anthropic/claude-3-opus",
+		"claude3sonnet": "anthropic/claude-3-sonnet", "claude3haiku": "anthropic/claude-3-haiku", "gemini2_5pro": "google/gemini-2.5-pro",
+	},
+	"ollama": {"meta/llama3.2:3b": "llama3.2:3b", "meta/llama3.2": "llama3.2", "alibaba/qwq": "qwq"},
+}
+
+// model is a model as the worker's providers know it: provider/model.
+func (a *adaptation) resolve(text string, at source.Pos) string {
+	if strings.TrimSpace(text) == "" {
+		return ""
+	}
+	provider, id, slash := strings.Cut(text, "/")
+	switch {
+	case !slash && a.mode == meant:
+		a.warnf(at, CodeModel, fmt.Sprintf("write %q", "openai/"+text), "the model %s names no provider; it is taken as OpenAI's", source.Quote(text))
+		provider, id = "openai", text
+	case !slash || id == "" || provider == "":
+		a.errorf(at, CodeModel, "write provider/model, for example openai/gpt-4o", "the model %s is not provider/model", source.Quote(text))
+		return ""
+	}
+	provider = strings.ToLower(provider)
+	known := aliases[provider]
+	if name, ok := known[strings.ToLower(id)]; ok {
+		id = name
+	} else if name, ok := known[strings.ToLower(strings.ReplaceAll(id, "-", "_"))]; ok {
+		id = name
+	}
+	return provider + "/" + id
+}
+
+// forcesTools says whether Koog knows the model as one that obeys a tool choice.
+func forcesTools(model string) bool { return !strings.HasPrefix(model, "ollama/") }

@@ -1,0 +1,309 @@
+package koog
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// Budgets of the default profile, and what stands for none.
+const (
+	defaultTurns  = 50
+	defaultErrors = 10
+	defaultNudges = 3
+	unbounded     = 1_000_000
+)
+
+// node makes the node of an agent that is not parallel.
+func (b *builder) node(ag *agent, id, name string) plan.Node {
+	n := plan.Node{ID: id, Name: name, Kind: plan.KindAgent}
+	if ag.kind == kindTransform {
+		n.Kind, n.Transform = plan.KindTransform, b.transform(ag)
+		return n
+	}
+	n.Agent = &plan.Agent{
+		Prompt: ag.task, System: ag.system, MaxCalls: unbounded, MaxErrors: defaultErrors, MaxTurns: defaultTurns,
+		Params: b.params(ag), Model: ag.model, Opening: b.opening(ag),
+	}
+	if ag.maxTurns > 0 {
+		n.Agent.MaxTurns = ag.maxTurns
+	}
+	switch ag.kind {
+	case kindVerify:
+		n.Agent.Finish = b.verdict(ag)
+	case kindReact:
+		n.Agent.React = &plan.React{Interval: ag.interval, Prompt: "Please give your thoughts about the task and plan the next steps."}
+		if b.mode == meant {
+			n.Agent.React.Act = "Now act: call a tool, or answer if nothing is left to do."
+		}
+	default:
+		n.Agent.Finish = b.finish(ag)
+	}
+	b.tools(ag, n.Agent)
+	if ag.choice == plan.ChoiceNone && b.mode == meant && ag.kind == kindTask {
+		// Without tools there is none to end by: the answer's text is the value.
+		n.Agent.Finish, n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, nil, ""
+	}
+	return n
+}
+
+// transform is what a transform agent does.
+func (b *builder) transform(ag *agent) *plan.Transform {
+	switch {
+	case len(ag.steps) == 0:
+		return &plan.Transform{}
+	case len(ag.steps) > 1:
+		return &plan.Transform{Fail: "Unsupported transformation configuration"}
+	}
+	_, path := segments(ag.steps[0].text)
+	if b.mode == meant && strings.TrimSpace(ag.steps[0].text) == "" {
+		return &plan.Transform{}
+	}
+	return &plan.Transform{Select: &plan.Select{Path: path, Rules: b.mode.rules()}}
+}
+
+// params are the parameters of the model's calls. The real code drops them.
+func (b *builder) params(ag *agent) *plan.Params {
+	if b.mode != meant {
+		return nil
+	}
+	p := ag.params
+	if ag.choice != "" && ag.choice != plan.ChoiceRequired {
+		if p == nil {
+			p = &plan.Params{}
+		}
+		p.ToolChoice = ag.choice
+	}
+	if p == nil {
+		return nil
+	}
+	own := *p
+	return &own
+}
+
+// opening is the message with which an agent begins. The real code sends the task alone.
+func (b *builder) opening(ag *agent) []plan.Piece {
+	if b.mode != meant {
+		return []plan.Piece{{Text: ag.task}}
+	}
+	var text []string
+	for _, s := range []string{ag.user, ag.task} {
+		if strings.TrimSpace(s) != "" {
+			text = append(text, s)
+		}
+	}
+	return []plan.Piece{
+		{Text: strings.Join(text, "\n\n")},
+		{From: plan.FromInput, Before: "\n\n<input>\n", After: "\n</input>"},
+		{From: plan.FromOutputs},
+		{From: plan.FromValue, Before: "\n\n<previous-result>\n", After: "\n</previous-result>"},
+	}
+}
+
+// finishTool is the tool by which agents end.
+const finishTool = "finalize_task_result"
+
+const finishDescription = "Call this tool when finish and provide final result"
+
+// finish is how a task agent ends.
+func (b *builder) finish(ag *agent) *plan.Finish {
+	f := b.ending(ag)
+	f.Keys = []string{"__wrapped_value__"}
+	switch b.mode {
+	case seed:
+		f.Schema = json.RawMessage(`{"type":"object","properties":{}}`)
+	case later:
+		f.Schema = json.RawMessage(`{"type":"object","properties":{"__wrapped_value__":{"type":"string"}},"required":["__wrapped_value__"]}`)
+	default:
+		f.Keys, f.Only = []string{"value", "__wrapped_value__"}, true
+		inner := `{"description":"the result: a text, a number, true or false, or a list of these"}`
+		if ag.schema != nil {
+			inner, f.Checked = string(rebased(ag.schema).JSON()), true
+		}
+		f.Schema = json.RawMessage(`{"type":"object","properties":{"value":` + inner + `},"required":["value"]}`)
+	}
+	return f
+}
+
+// verdict is how a verify agent ends.
+func (b *builder) verdict(ag *agent) *plan.Finish {
+	f := b.ending(ag)
+	f.Critique = true
+	required := `["isCorrect","feedback"]`
+	if b.mode == meant {
+		required, f.Checked = `["isCorrect"]`, true
+	}
+	f.Schema = json.RawMessage(`{"type":"object","properties":{` +
+		`"isCorrect":{"type":"boolean","description":"Was the task solved correctly?"},` +
+		"\"feedback\":{\"type\":\"string\",\"description\":\"Optional feedback about the provided solution. Only needed if `isCorrect == false` and if solution needs adjustments.\"}}," +
+		`"required":` + required + `}`)
+	return f
+}
+
+// ending is what both ways to end have in common.
+func (b *builder) ending(ag *agent) *plan.Finish {
+	f := &plan.Finish{
+		Name: finishTool, Description: finishDescription, Read: b.mode.way(),
+		Wrong: "Failed to execute '" + finishTool + "' with error: {error}'",
+	}
+	if b.mode == meant {
+		f.Wrong = "Failed to execute '" + finishTool + "' with error: {error}"
+		f.Reminders, f.Reminder = defaultNudges, "Call a tool. When you are done, call "+finishTool+" with your result; a plain answer is not seen by anybody."
+		f.Failure = fmt.Sprintf("the model answered without a call of %s, and did so again after %d reminders", finishTool, defaultNudges)
+		return f
+	}
+	model := ag.model
+	if model == "" {
+		model = b.doc.model
+	}
+	f.PerRun, f.Failure = true, "Subgraph with task must always call tools, but no Call was generated, got instead: Assistant"
+	if !forcesTools(model) {
+		_, id, _ := strings.Cut(model, "/")
+		f.Reminders = 3
+		f.Reminder = "# DO NOT CHAT WITH ME DIRECTLY! CALL TOOLS, INSTEAD.\n## IF YOU HAVE FINISHED, CALL `" + finishTool + "` TOOL!"
+		f.Failure = fmt.Sprintf("Unable to finish subgraph with task. Reason: the model '%s' does not support tool choice, and was not able to call `%s` tool after <3> attempts.", id, finishTool)
+	}
+	return f
+}
+
+// rebased is a schema that stands inside another: references to its root lead to where it is
+// now.
+func rebased(v *source.Value) *source.Value {
+	out := *v
+	out.Items, out.Members = nil, nil
+	for _, i := range v.Items {
+		out.Items = append(out.Items, rebased(i))
+	}
+	for _, m := range v.Members {
+		inner := rebased(m.Value)
+		if m.Key == "$ref" && strings.HasPrefix(inner.Text, "#") {
+			inner.Text = "#/properties/value" + strings.TrimPrefix(inner.Text, "#")
+		}
+		out.Members = append(out.Members, source.Member{Key: m.Key, KeyPos: m.KeyPos, Value: inner})
+	}
+	return &out
+}
+
+// tools gives an agent the tools of the flow: all, or those that it names.
+func (b *builder) tools(ag *agent, to *plan.Agent) {
+	servers, locals := b.doc.servers(), b.doc.locals()
+	var named []string
+	for _, name := range ag.toolNames {
+		switch {
+		case slices.Contains(locals, name) || b.mode == meant && len(servers) == 0:
+			to.Tools = append(to.Tools, plan.Tool{Name: name, As: safeName(name)})
+		default:
+			named = append(named, name)
+		}
+	}
+	if !ag.listsTools {
+		for _, name := range locals {
+			to.Tools = append(to.Tools, plan.Tool{Name: name, As: safeName(name)})
+		}
+	}
+	if len(servers) > 0 && (!ag.listsTools || len(named) > 0) {
+		to.Boxes = &plan.Boxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != meant}
+	}
+	for i := range to.Tools {
+		b.place(plan.ToolPath(ag.name, i), ag.at)
+	}
+}
+
+// safeName keeps what all providers take in the name of a tool.
+func safeName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+	return s[:min(len(s), 64)]
+}
+
+// merge says how the results of parallel agents become one value. The real code takes the
+// result that the variable names, whatever the condition says, and the first without one.
+func (b *builder) merge(ag *agent, m *plan.Merge) {
+	if ag.merge == nil {
+		if b.mode != meant {
+			first := 0
+			m.Pick = &first
+		}
+		return
+	}
+	index, field, path, problem := mergeVariable(ag.merge.variable, len(m.Results))
+	op := strings.ToLower(ag.merge.op)
+	if problem == "" && !value.Known(op) {
+		problem = fmt.Sprintf("Unsupported operation: %s", ag.merge.op)
+	}
+	if problem != "" {
+		m.Fail = problem
+		if b.mode == meant {
+			b.errorf(ag.merge.at, CodeParallel, `write {"variable": "results.0.output", "operation": "equals", "value": ...}`, "merge of agent %s: %s", source.Quote(ag.name), problem)
+		}
+		return
+	}
+	m.Pick = &index
+	if b.mode == meant {
+		m.Field = field
+		m.Compare = &plan.Compare{Words: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
+			Value: ag.merge.value.JSON(), Rules: b.mode.rules()}
+	}
+}
+
+// mergeVariable reads results.INDEX.FIELD.
+func mergeVariable(text string, n int) (index int, field string, path []string, problem string) {
+	parts := strings.Split(text, ".")
+	switch {
+	case len(parts) < 3:
+		return 0, "", nil, fmt.Sprintf("Expected format for merge condition variable: 'results.<index>.<property>', got: %s", text)
+	case parts[0] != "results":
+		return 0, "", nil, fmt.Sprintf("Expected 'results' keyword in merge condition variable, got: %s", parts[0])
+	}
+	v, err := value.Constant(value.Tagged, value.Of(parts[1]))
+	switch {
+	case err != nil || v.Kind != value.Int:
+		return 0, "", nil, fmt.Sprintf("Invalid index in merge condition: %s", parts[1])
+	case v.Int < 0 || v.Int >= int64(n):
+		return 0, "", nil, fmt.Sprintf("Index out of bounds in merge condition: %d (available: 0..%d)", v.Int, n-1)
+	case parts[2] != "output" && parts[2] != "input" && parts[2] != "name":
+		return 0, "", nil, fmt.Sprintf("Unsupported property in merge condition: %s", parts[2])
+	}
+	return int(v.Int), parts[2], parts[3:], ""
+}
+
+// asKoog makes the plan that of the real code: one conversation under the first agent's system
+// prompt, steps counted over the whole run, and its texts.
+func (b *builder) asKoog() {
+	limit := max(50, 10*len(b.doc.agents))
+	if b.first.maxTurns > 0 {
+		limit = b.first.maxTurns
+	}
+	b.flow.NoRoute.Text = "When executing agent graph, stuck in node {node} because output {value} doesn't match any condition on available edges."
+	b.flow.Meter = &plan.Meter{Limit: limit, Base: 2, Text: fmt.Sprintf(
+		"Agent couldn't finish in given number of steps (%d). Please, consider increasing `maxAgentIterations` value in agent's configuration", limit)}
+	b.flow.Limits.MaxSteps = limit
+	for i := range b.flow.Nodes {
+		n := &b.flow.Nodes[i]
+		if n.Agent == nil {
+			if n.Kind == plan.KindTransform && n.Into == "" {
+				n.Cost = &plan.Cost{Visit: 4}
+			}
+			continue
+		}
+		n.Cost = &plan.Cost{Visit: 8, Round: 3, Remind: 2}
+		if n.Agent.Finish != nil && n.Agent.Finish.Critique {
+			n.Cost.Visit = 17
+		}
+		n.Agent.System, n.Agent.MaxErrors, n.Agent.MaxTurns = b.first.system, unbounded, 0
+		n.Agent.Sequential = true
+		n.Agent.NoTool = "Tool with name '{tool}' not found in the tool registry. Use one of the available tools."
+		if n.Agent.Conversation == "" {
+			n.Agent.Conversation = plan.ConversationFlow
+		}
+	}
+}

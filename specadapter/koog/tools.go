@@ -1,0 +1,241 @@
+package koog
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// toolDecl is a tool as the flow declares it: an MCP server, or a tool of the worker's own.
+type toolDecl struct {
+	at         source.Pos
+	name       string
+	local      bool
+	connection plan.Connection
+	// skipped says that the real code leaves the tool out.
+	skipped bool
+}
+
+// The transports of an MCP server in this dialect; http is ours.
+const (
+	transportSSE   = "sse"
+	transportStdio = "stdio"
+	transportHTTP  = "http"
+)
+
+// tool reads one tool; nil if it is none.
+func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
+	o := a.object(v, fmt.Sprintf("tool %d", i+1))
+	if !o.ok {
+		return nil
+	}
+	o.only("tools[].", "name", "type", "parameters")
+	t := &toolDecl{at: v.Pos, name: o.required("name")}
+	if t.name != "" {
+		o.what = "tool " + source.Quote(t.name)
+	}
+	kind := strings.ToLower(o.required("type"))
+	if o.value.Get("parameters") == nil {
+		a.errorf(v.Pos, CodeMissing, `write "parameters"`, "%s has no parameters", o.what)
+		return t
+	}
+	p := o.inner("parameters", o.what)
+	switch kind {
+	case "mcp":
+		a.mcp(&p, t)
+	case "local":
+		t.local, t.skipped = true, a.mode != meant
+		p.only("tools[].parameters.", "path", "fqn")
+		if p.get("fqn") == nil || a.mode != meant {
+			p.required("path")
+		}
+	case "":
+	default:
+		a.errorf(o.pos("type"), CodeTool, "write mcp or local", "the type of %s is %s, which there is not", o.what, source.Quote(kind))
+	}
+	return t
+}
+
+// mcp reads an MCP server. The connection's id is the tool's name.
+func (a *adaptation) mcp(p *object, t *toolDecl) {
+	c := &t.connection
+	c.ID, c.Name, c.Kind = t.name, t.name, plan.ConnectionMCP
+	transport := p.required("transport")
+	if a.mode == meant {
+		transport = strings.ToLower(transport)
+	}
+	switch transport {
+	case transportSSE, transportHTTP, "streamable-http", "streamable_http":
+		if transport == transportSSE {
+			c.Transport = plan.TransportSSE
+		} else if a.mode != meant {
+			a.errorf(p.pos("transport"), CodeTool, "write sse or stdio", "%s is %s, which there is not", p.what, source.Quote(transport))
+		}
+		p.only("tools[].parameters.", "transport", "url", "headers")
+		c.URL = p.required("url")
+		a.checkURL(p, c)
+		a.headers(p, c)
+	case transportStdio:
+		p.only("tools[].parameters.", "transport", "command", "args")
+		a.command(p, t)
+	case "":
+	default:
+		a.errorf(p.pos("transport"), CodeTool, "write sse, stdio or http", "the transport of %s is %s, which there is not", p.what, source.Quote(transport))
+	}
+}
+
+// checkURL judges a server's address. It never repeats one that holds a password.
+func (a *adaptation) checkURL(p *object, c *plan.Connection) {
+	if c.URL == "" {
+		return
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		a.errorf(p.pos("url"), CodeTool, "write the server's address, such as http://localhost:3002/sse", "the url of %s is no http or https address", p.what)
+	case u.User != nil:
+		a.errorf(p.pos("url"), CodeTool, "put secrets into the worker's configuration, as a connection of this name",
+			"the url of %s holds a user name or a password", p.what)
+	}
+}
+
+// headers reads what goes with every request. The real code drops them.
+func (a *adaptation) headers(p *object, c *plan.Connection) {
+	v := p.want("headers", source.Object)
+	if v == nil {
+		return
+	}
+	for _, m := range v.Members {
+		switch {
+		case m.Value.Kind != source.String:
+			a.errorf(m.Value.Pos, CodeWrongType, howToWrite[source.String], "the header %s of %s is %s, want a string", source.Quote(m.Key), p.what, m.Value.Describe())
+		case a.mode != meant:
+		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(m.Value.Text, "\r\n\x00"):
+			a.errorf(m.KeyPos, CodeTool, "write a header's name and one line of text", "the header %s of %s cannot be sent", source.Quote(m.Key), p.what)
+		default:
+			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: m.Value.Text})
+			if secretHeader(m.Key) {
+				a.warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("leave it out and set it in weft.yaml: connections.%s with this url and headers", c.ID),
+					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.what)
+			}
+		}
+	}
+	slices.SortFunc(c.Headers, func(x, y plan.Header) int { return strings.Compare(x.Name, y.Name) })
+}
+
+// secretHeader says whether a header's name sounds like that of a secret.
+func secretHeader(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"auth", "token", "key", "secret", "cookie"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// command reads a server that is started. The real code skips it.
+func (a *adaptation) command(p *object, t *toolDecl) {
+	c := &t.connection
+	c.Transport, t.skipped = plan.TransportStdio, a.mode != meant
+	c.Command = p.required("command")
+	for _, v := range p.list("args") {
+		if v.Kind != source.String {
+			a.errorf(v.Pos, CodeWrongType, howToWrite[source.String], "an argument of %s is %s, want a string", p.what, v.Describe())
+			continue
+		}
+		c.Args = append(c.Args, v.Text)
+	}
+	if a.mode == meant && !a.host.Connections[t.name] {
+		a.warnf(p.pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
+			"%s starts the command %s; a worker does so only where its operator allows it", p.what, source.Quote(c.Command))
+	}
+}
+
+// duplicateTools judges names that two tools have. The real code does not look at them.
+func (a *adaptation) duplicateTools(d *document) {
+	seen := map[string]*toolDecl{}
+	for _, t := range d.tools {
+		first := seen[t.name]
+		switch {
+		case first == nil:
+			seen[t.name] = t
+		case a.mode == meant:
+			a.errorf(t.at, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
+		default:
+			for n := 2; ; n++ {
+				id := fmt.Sprintf("%s~%d", t.name, n)
+				if seen[id] == nil {
+					t.connection.ID, seen[id] = id, t
+					break
+				}
+			}
+		}
+	}
+}
+
+// servers are the connections that a run lists, in order.
+func (d *document) servers() []string {
+	var out []string
+	for _, t := range d.tools {
+		if !t.local && !t.skipped && t.connection.ID != "" {
+			out = append(out, t.connection.ID)
+		}
+	}
+	return out
+}
+
+// locals are the tools of the worker's own.
+func (d *document) locals() []string {
+	var out []string
+	for _, t := range d.tools {
+		if t.local && !t.skipped {
+			out = append(out, t.name)
+		}
+	}
+	return out
+}
+
+// toolNames judges the names of tools: what no server may have must be the worker's.
+func (a *adaptation) toolNames(d *document) {
+	locals, servers := d.locals(), d.servers()
+	for _, t := range d.tools {
+		if t.local && !a.host.UnboundTools[t.name] {
+			a.errorf(t.at, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
+		}
+	}
+	for _, ag := range d.agents {
+		a.chosenTool(d, ag)
+		for i, name := range ag.toolNames {
+			if slices.Contains(locals, name) || len(servers) > 0 || a.host.UnboundTools[name] {
+				continue
+			}
+			a.errorf(ag.toolsAt[i], CodeUnknownTool, localHelp(name), "agent %s wants the tool %s, but the flow declares no MCP server and the worker has none of that name",
+				source.Quote(ag.name), source.Quote(name))
+		}
+	}
+}
+
+// chosenTool judges the tool that an agent's model must call first.
+func (a *adaptation) chosenTool(d *document, ag *agent) {
+	switch ag.choice {
+	case "", plan.ChoiceAuto, plan.ChoiceNone, plan.ChoiceRequired, finishTool:
+		return
+	}
+	offered := append(slices.Clone(ag.toolNames), d.locals()...)
+	if ag.listsTools {
+		offered = ag.toolNames
+	}
+	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(d.servers()) == 0) {
+		a.errorf(ag.choiceAt, CodeUnknownTool, a.didYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
+			"the toolChoice of agent %s is %s, which is none of its tools", source.Quote(ag.name), source.Quote(ag.choice))
+	}
+}
+
+func localHelp(name string) string {
+	return fmt.Sprintf("register the tool with the worker, or map it in weft.yaml (tools: {%s: CONNECTION}), for the starter and the worker", source.Quote(name))
+}

@@ -1,0 +1,154 @@
+package koog
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// transition is an edge as it is written.
+type transition struct {
+	at       source.Pos
+	from, to string
+	// compare is nil where the transition is always taken.
+	compare *plan.Compare
+	// want is the value that compare compares with; variableAt where its variable stands.
+	want       value.Value
+	variableAt source.Pos
+	valueAt    source.Pos
+	pass       *plan.Select
+	passAt     source.Pos
+}
+
+// transition reads one transition; nil if its ends are unknown.
+func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
+	o := a.object(v, fmt.Sprintf("transition %d", i+1))
+	if !o.ok {
+		return nil
+	}
+	o.only("transitions[].", "from", "to", "condition", "transformation")
+	t := &transition{at: v.Pos, from: o.required("from"), to: o.required("to")}
+	known := a.end(d, &o, "from", t.from, t) && a.end(d, &o, "to", t.to, t)
+	if t.from != "" && t.to != "" {
+		o.what = fmt.Sprintf("transition %s -> %s", t.from, t.to)
+	}
+	if c := o.want("condition", source.Object); c != nil {
+		a.condition(&o, c, t)
+	}
+	a.transformation(&o, t)
+	if !known {
+		return nil
+	}
+	return t
+}
+
+// end judges one end of a transition.
+func (a *adaptation) end(d *document, o *object, key, name string, t *transition) bool {
+	if name == "" {
+		return false
+	}
+	if d.byName[name] != nil || key == "to" && name == finishName {
+		return true
+	}
+	text := fmt.Sprintf("%s of %s is %s, which is no agent", key, o.what, source.Quote(name))
+	if a.mode != meant {
+		text = fmt.Sprintf("Unable to find '%s' node for transition '%s -> %s': %s", key, t.from, t.to, name)
+	}
+	a.errorf(o.pos(key), CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "%s", text)
+	return false
+}
+
+// condition reads a condition.
+func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
+	c := object{a: a, value: v, what: "condition of " + o.what, ok: true}
+	c.only("transitions[].condition.", "variable", "operation", "value")
+	variable, op := a.variableText(&c), strings.ToLower(c.required("operation"))
+	if op != "" && !value.Known(op) {
+		if a.mode == seed {
+			a.warnf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
+				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(op))
+			return
+		}
+		a.errorf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.what, source.Quote(op))
+		return
+	}
+	t.valueAt, t.variableAt = c.pos("value"), c.pos("variable")
+	constant, ok := a.constant(&c)
+	if !ok || op == "" {
+		return
+	}
+	t.want = constant
+	t.compare = &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
+	a.variable(&c, variable, t.compare)
+}
+
+// variableText reads which part of the value a condition is on. The real code lets it be
+// empty.
+func (a *adaptation) variableText(c *object) string {
+	if v := c.value.Get("variable"); a.mode != meant && v != nil && v.Kind == source.String && v.Text == "" {
+		return ""
+	}
+	return c.required("variable")
+}
+
+// constant reads the value of a condition.
+func (a *adaptation) constant(c *object) (value.Value, bool) {
+	const help = "write a string, a number, true or false"
+	v := c.value.Get("value")
+	if v == nil {
+		a.errorf(c.value.Pos, CodeMissing, `write "value"`, "%s has no value", c.what)
+		return value.Value{}, false
+	}
+	parsed, err := value.Parse(v.JSON())
+	if err == nil {
+		parsed, err = value.Constant(a.mode.way(), parsed)
+	}
+	if err != nil {
+		a.errorf(v.Pos, CodeValue, help, "the value of %s: %v", c.what, err)
+		return value.Value{}, false
+	}
+	return parsed, true
+}
+
+// variable says what a condition looks at.
+func (a *adaptation) variable(c *object, text string, to *plan.Compare) {
+	prefix, path := segments(text)
+	to.Path = path
+	switch a.mode {
+	case seed:
+		to.Path = path[len(path)-1:]
+	case later:
+		to.Path = path[len(path)-1:]
+		if prefix == "" && len(strings.Split(text, ".")) != 2 || prefix != "" && len(path) != 1 {
+			to.Fail = fmt.Sprintf("Expected format for condition variable: 'output.<variable>', got: %s", text)
+		} else if prefix != "output" {
+			to.Fail = fmt.Sprintf("Expected to get the 'output' keyword in the condition variable, got: %s", text)
+		}
+	default:
+		if text != "" && prefix == "" {
+			a.errorf(c.pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
+				"the variable of %s is %s, which begins with neither input. nor output.", c.what, source.Quote(text))
+		}
+	}
+}
+
+// transformation reads what a transition makes of the value that it passes on. The code beside
+// the protocol's text knows none.
+func (a *adaptation) transformation(o *object, t *transition) {
+	v := o.want("transformation", source.Object)
+	if v == nil || a.mode == seed {
+		return
+	}
+	f := object{a: a, value: v, what: "transformation of " + o.what, ok: true}
+	f.only("transitions[].transformation.", "value")
+	text := f.required("value")
+	prefix, path := segments(text)
+	if text != "" && prefix == "" {
+		a.errorf(f.pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, which begins with neither input. nor output.", f.what, source.Quote(text))
+		return
+	}
+	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.mode.rules()}, f.pos("value")
+}

@@ -1,0 +1,299 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+)
+
+// rehearsed runs a recording in the test environment.
+func rehearsed(t *testing.T, name string) played {
+	r := recordings[name]
+	return rehearsal{doc: r.doc, script: r.script, input: r.input, profile: r.profile}.play(t)
+}
+
+func TestKoogRecordings(t *testing.T) {
+	p := rehearsed(t, "koog-parallel")
+	if p.err != nil || string(p.result.ResultData) != "2.0" || len(p.status.Conflicts) != 0 {
+		t.Errorf("parallel: %v, %v, conflicts %v", p.err, p.result, p.status.Conflicts)
+	}
+	p = rehearsed(t, "koog-conversation")
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if want := `{"success":false,"feedback":"f","input":"right"}`; string(p.result.ResultData) != want {
+		t.Errorf("shared: %s, want %s", p.result.ResultData, want)
+	}
+	// The conversation is one, and holds of the forks only the one that was picked.
+	var said []string
+	for _, m := range p.messages(t, "conversation") {
+		text := m.Text
+		for _, part := range m.Parts {
+			text += part.Text
+		}
+		for _, c := range m.Calls {
+			text += c.Name
+		}
+		said = append(said, m.Role+": "+text)
+	}
+	want := []string{"user: begin", "assistant: hello",
+		"user: # DO NOT CHAT WITH ME DIRECTLY! CALL TOOLS, INSTEAD.\n## IF YOU HAVE FINISHED, CALL `finalize_task_result` TOOL!",
+		"assistant: finalize_task_result", `tool: {"__wrapped_value__":"7"}`,
+		"user: right", "user: Please give your thoughts about the task and plan the next steps.", "assistant: a thought", "assistant: right",
+		"user: end", "assistant: finalize_task_result", `tool: {"isCorrect":false,"feedback":"f"}`}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Errorf("conversation (-want +got):\n%s", diff)
+	}
+}
+
+// A run whose conditions all say no fails with the node, the value, what was tried and where.
+func TestNoRouteFails(t *testing.T) {
+	p := rehearsed(t, "koog-no-route")
+	if class(p.err) != contract.ClassNoRoute || p.err.Node != "check" || len(p.err.Answers) != 2 || !strings.Contains(p.err.Text, `"feedback":"","input":"x"`) {
+		t.Errorf("failure is %+v", p.err)
+	}
+}
+
+// agentsOf is a flow of the dialect with these agents and transitions.
+func agentsOf(agents, transitions string) string {
+	return fmt.Sprintf("{\"id\":\"f\",\"version\":\"1\",\n\"agents\":[%s],\n\"transitions\":[%s]}", agents, transitions)
+}
+
+func TestUnmatchedConditions(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`,
+		`{"from":"a","to":"__finish__","condition":{"variable":"input.data","operation":"equals","value":1}},
+{"from":"a","to":"__finish__","condition":{"variable":"input.data","operation":"more","value":"x"}}`)
+	p := rehearsal{doc: doc, script: `rules: [{call: [{tool: finalize_task_result, arguments: {value: 5}}]}]`}.play(t)
+	if class(p.err) != contract.ClassNoRoute || p.err.Node != "a" || p.err.At != "flow.json:2" {
+		t.Fatalf("failure is %+v", p.err)
+	}
+	want := `none of the conditions holds for 5; input.data equals 1 (flow.json:3): no; input.data more "x" (flow.json:4): no`
+	if p.err.Text != want || p.err.Remedy == "" || len(p.err.Answers) != 2 || p.err.Answers[0].Reason != "it is 5" {
+		t.Errorf("failure is %+v", p.err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	loop := agentsOf(`{"name":"a","type":"transform"},{"name":"b","type":"transform"}`,
+		`{"from":"a","to":"b"},{"from":"b","to":"a","condition":{"variable":"input.data","operation":"not_equals","value":"x"}},{"from":"b","to":"__finish__"}`)
+	p := rehearsal{doc: loop, input: "y", script: "rules: [{say: x}]"}.play(t)
+	if class(p.err) != contract.ClassStepLimit {
+		t.Errorf("an endless loop: %v", p.err)
+	}
+	turns := agentsOf(`{"name":"a","type":"task","config":{"maxIterations":3},"params":{"task":"t","toolNames":["search"]}}`, "")
+	turns = strings.Replace(turns, `"agents"`, `"tools":[{"name":"web","type":"mcp","parameters":{"transport":"http","url":"http://localhost:1/"}}],"agents"`, 1)
+	p = rehearsal{doc: turns, script: "rules: [{call: [{tool: search}]}]", tools: exampleTools,
+		set: func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }}.play(t)
+	if class(p.err) != contract.ClassTurnLimit || p.err.Node != "a" || !strings.Contains(p.err.Text, "3 model calls") {
+		t.Errorf("too many turns: %v", p.err)
+	}
+	if p.status.Usage.Calls != 3 {
+		t.Errorf("%d model calls", p.status.Usage.Calls)
+	}
+	p = rehearsal{doc: agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), script: "rules: [{say: I will not}]"}.play(t)
+	if class(p.err) != contract.ClassNoFinish || p.status.Usage.Calls != 4 {
+		t.Errorf("a model that calls no tool: %v after %d calls", p.err, p.status.Usage.Calls)
+	}
+}
+
+// A value of the wrong shape fails where it is looked at, with the place.
+func TestWrongValues(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}}`, "")
+	p := rehearsal{doc: doc, input: "no critique", script: "rules: [{say: x}]"}.play(t)
+	if class(p.err) != contract.ClassValue || p.err.At != "flow.json:2" || !strings.Contains(p.err.Text, `the value "no critique" has no feedback`) {
+		t.Errorf("failure is %+v", p.err)
+	}
+	p = rehearsal{doc: doc, script: "rules: [{say: x}]", set: func(i *contract.RunInput) { i.Value = json.RawMessage(`null`) }}.play(t)
+	if class(p.err) != contract.ClassBadRequest || !strings.Contains(p.err.Text, "the run's value: the value is null") {
+		t.Errorf("null: %v", p.err)
+	}
+	p = rehearsal{doc: doc, script: "rules: [{say: x}]", set: func(i *contract.RunInput) {
+		i.State = map[string]json.RawMessage{"$value": json.RawMessage(`1`)}
+	}}.play(t)
+	if class(p.err) != contract.ClassBadRequest || !strings.Contains(p.err.Text, `the key "$value"`) {
+		t.Errorf("a state with a key of the flow's own: %v", p.err)
+	}
+	if _, err := contract.ReadInput(json.RawMessage(`{"v":1,"flow":{"name":"x"},"input":"a","value":1}`)); err == nil || !strings.Contains(err.Error(), "both given") {
+		t.Errorf("text and value: %v", err)
+	}
+	p = rehearsal{doc: oneNode(""), script: "rules: [{say: x}]", set: func(i *contract.RunInput) { i.Value = json.RawMessage(`1`) }}.play(t)
+	if class(p.err) != contract.ClassBadRequest || !strings.Contains(p.err.Text, "takes text") {
+		t.Errorf("a typed value for a flow of text: %v", p.err)
+	}
+}
+
+// asked is a request that a model server has got.
+type asked struct {
+	Model       string
+	Temperature *float64
+	TopP        *float64 `json:"top_p"`
+	MaxTokens   int      `json:"max_tokens"`
+	Messages    []struct{ Role, Content string }
+	Tools       []struct{ Function struct{ Name string } }
+	ToolChoice  json.RawMessage `json:"tool_choice"`
+}
+
+// askedModels serves models that end at once with the number of the call, and keeps what they
+// were asked.
+func askedModels(t *testing.T) (*llm.Models, *[]asked) {
+	var mu sync.Mutex
+	var all []asked
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		var in asked
+		if err := json.Unmarshal(raw, &in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		all = append(all, in)
+		n := len(all)
+		mu.Unlock()
+		call := map[string]any{"id": fmt.Sprint("c", n), "type": "function", "function": map[string]any{"name": "finalize_task_result", "arguments": fmt.Sprintf(`{"value":%d}`, n)}}
+		_ = json.NewEncoder(w).Encode(map[string]any{"model": in.Model, "choices": []any{map[string]any{
+			"message": map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{call}}, "finish_reason": "tool_calls"}}})
+	}))
+	t.Cleanup(srv.Close)
+	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"mine": {Kind: "compatible", BaseURL: srv.URL, Unary: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return models, &all
+}
+
+// Every agent's own model, prompt and config reach the provider, with the run's input and what
+// came before.
+func TestEachAgentsOwnConfig(t *testing.T) {
+	doc := strings.Replace(agentsOf(
+		`{"name":"a","type":"task","prompt":{"system":"S1","user":"U1"},"config":{"temperature":0,"topP":0.5,"maxTokens":9,"toolChoice":"auto"},"params":{"task":"T1"}},
+{"name":"b","type":"task","model":"mine/other","prompt":{"system":"S2"},"config":{"toolChoice":{"toolName":"finalize_task_result"}},"params":{"task":"T2"}},
+{"name":"c","type":"task","params":{"task":"T3"}}`, ""), `"agents"`, `"defaultModel":"mine/default","agents"`, 1)
+	models, all := askedModels(t)
+	p := rehearsal{doc: doc, input: "the input", models: models, set: func(in *contract.RunInput) { in.Model = "" }}.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if got := string(p.result.ResultData); got != "3" || len(*all) != 3 {
+		t.Fatalf("result is %s after %d calls", got, len(*all))
+	}
+	a, b, c := (*all)[0], (*all)[1], (*all)[2]
+	if a.Model != "default" || b.Model != "other" || c.Model != "default" {
+		t.Errorf("models are %s, %s, %s", a.Model, b.Model, c.Model)
+	}
+	if a.Temperature == nil || *a.Temperature != 0 || a.TopP == nil || *a.TopP != 0.5 || a.MaxTokens != 9 || b.Temperature != nil || b.MaxTokens != 0 {
+		t.Errorf("parameters are %+v and %+v", a, b)
+	}
+	choices := []string{string(a.ToolChoice), string(b.ToolChoice), string(c.ToolChoice)}
+	if !slices.Equal(choices, []string{`"auto"`, `{"type":"function","function":{"name":"finalize_task_result"}}`, `"required"`}) {
+		t.Errorf("tool choices are %v", choices)
+	}
+	if a.Messages[0].Content != "S1" || b.Messages[0].Content != "S2" || c.Messages[0].Role != "user" {
+		t.Errorf("system prompts are %+v, %+v, %+v", a.Messages, b.Messages, c.Messages)
+	}
+	if got := a.Messages[1].Content; got != "U1\n\nT1\n\n<input>\nthe input\n</input>" {
+		t.Errorf("the first agent is told %q", got)
+	}
+	if got := c.Messages[0].Content; got != "T3\n\n<input>\nthe input\n</input>\n\n<output node=\"a\">\n1\n</output>\n\n<previous-result>\n2\n</previous-result>" {
+		t.Errorf("the last agent is told %q", got)
+	}
+}
+
+// Tools: a worker's function by its name, a server's headers, a command only where the operator
+// allows it, and names that nothing offers.
+func TestToolsOfTheDialect(t *testing.T) {
+	local := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
+		`"tools":[{"name":"double","type":"local","parameters":{"fqn":"com.example.Double"}}],"agents"`, 1)
+	double := tool.Func("double", "doubles a number", func(_ context.Context, in struct {
+		N int `json:"n"`
+	}) (int, error) {
+		return 2 * in.N, nil
+	})
+	p := rehearsal{doc: local, functions: []tool.Function{double}, script: `rules:
+- {turn: 1, call: [{tool: double, arguments: {n: 21}}]}
+- {after: double, match: "42", call: [{tool: finalize_task_result, arguments: {value: 42}}]}`}.play(t)
+	if p.err != nil || string(p.result.ResultData) != "42" {
+		t.Errorf("a function of the worker: %v, %v", p.err, p.result)
+	}
+	stdio := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
+		`"tools":[{"name":"run","type":"mcp","parameters":{"transport":"stdio","command":"no-such-server","args":["x"]}}],"agents"`, 1)
+	p = rehearsal{doc: stdio, script: "rules: [{say: x}]"}.play(t)
+	if class(p.err) != contract.ClassConnection || !strings.Contains(p.err.Text, "the operator has not allowed") || !strings.Contains(p.err.Text, "allow_commands") {
+		t.Errorf("a command that nobody allowed: %v", p.err)
+	}
+	p = rehearsal{doc: stdio, script: "rules: [{say: x}]", reach: tool.Settings{AllowCommands: []string{"no-such-server"}}}.play(t)
+	if class(p.err) != contract.ClassConnection || !strings.Contains(p.err.Text, "not found in PATH") {
+		t.Errorf("a command that is allowed: %v", p.err)
+	}
+	both := strings.Replace(agentsOf(`{"name":"p","type":"parallel","params":{"agents":["a","b"]}},{"name":"a","type":"task","params":{"task":"t"}},{"name":"b","type":"task","params":{"task":"t","toolNames":["greeting"]}}`, ""),
+		`"agents"`, `"tools":[{"name":"g","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
+	p = rehearsal{doc: both, reach: tool.Settings{AllowPrivate: true}, script: `rules:
+- {node: p.a, turn: 1, call: [{tool: greeting, arguments: {name: A}}]}
+- {node: p.a, after: greeting, match: "Hello, A!", call: [{tool: finalize_task_result, arguments: {value: a}}]}
+- {node: p.b, turn: 1, call: [{tool: empty}, {tool: greeting, arguments: {name: B}}]}
+- {node: p.b, match: "Hello, B!", call: [{tool: finalize_task_result, arguments: {value: b}}]}`}.play(t)
+	if want := `[{"name":"a","output":"a"},{"name":"b","output":"b"}]`; p.err != nil || string(p.result.ResultData) != want {
+		t.Errorf("parallel agents with tools: %v, %v", p.err, p.result)
+	}
+	missing := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t","toolNames":["greeting","nothing"]}}`, ""), `"agents"`,
+		`"tools":[{"name":"g","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
+	p = rehearsal{doc: missing, script: "rules: [{say: x}]", reach: tool.Settings{AllowPrivate: true}}.play(t)
+	if class(p.err) != contract.ClassConnection || !strings.Contains(p.err.Text, `the tool "nothing" of node "a" is offered by none of its connections g; they offer: empty, greeting`) {
+		t.Errorf("a tool that nobody offers: %v", p.err)
+	}
+}
+
+// Calls of one answer run at the same time, but one after the other as Koog's code does it.
+func TestCallsOfOneAnswer(t *testing.T) {
+	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
+		`"defaultModel":"openai/gpt-4o","tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"http://localhost:1/"}}],"agents"`, 1)
+	for profile, want := range map[string]int32{"default": 2, "koog": 1} {
+		var now, most atomic.Int32
+		slow := func(args string) (string, bool) {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(200 * time.Millisecond)
+			now.Add(-1)
+			return args, false
+		}
+		p := rehearsal{doc: doc, profile: profile, tools: map[string]func(string) (string, bool){"one": slow, "two": slow}, script: `rules:
+- {turn: 1, call: [{tool: one, arguments: {n: 1}}, {tool: two, arguments: {n: 2}}]}
+- {call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}`,
+			set: func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }}.play(t)
+		if p.err != nil || *p.result.ResultText != "done" || most.Load() != want {
+			t.Errorf("%s: %v, %d at once, want %d", profile, p.err, most.Load(), want)
+		}
+	}
+}
+
+// The headers that a flow brings reach its server.
+func TestHeadersOfTheDialect(t *testing.T) {
+	seen := make(chan string, 100)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Get("X-Tenant")
+		http.Error(w, "no", http.StatusNotFound)
+	}))
+	t.Cleanup(proxy.Close)
+	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
+		`"tools":[{"name":"g","type":"mcp","parameters":{"transport":"sse","url":"`+proxy.URL+`/sse","headers":{"X-Tenant":"blue"}}}],"agents"`, 1)
+	p := rehearsal{doc: doc, script: "rules: [{say: x}]", reach: tool.Settings{AllowPrivate: true}}.play(t)
+	if class(p.err) != contract.ClassConnection {
+		t.Errorf("failure is %v", p.err)
+	}
+	if got := <-seen; got != "blue" {
+		t.Errorf("the header is %q", got)
+	}
+}

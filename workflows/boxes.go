@@ -1,0 +1,136 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Nodes may take tools by what connections offer at the run's start. Once that is known, they
+// become tools of the node like any other, in the plan that the run carries.
+
+// boxed adds the connections of the flow's boxes to those that are listed.
+func (f *flowRun) boxed(wants []want) []want {
+	for i := range f.flow.Nodes {
+		n := &f.flow.Nodes[i]
+		if n.Agent == nil || n.Agent.Boxes == nil {
+			continue
+		}
+		for _, id := range n.Agent.Boxes.Connections {
+			k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
+			if k < 0 {
+				k = len(wants)
+				wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
+			}
+			wants[k].all = true
+			wants[k].boxedAt = f.source.At(plan.NodePath(n.ID))
+		}
+	}
+	return wants
+}
+
+// unbox makes tools of what the boxes' connections offer, and says what is missing.
+func (f *flowRun) unbox(wants []want) []string {
+	var problems []string
+	told := map[string]bool{}
+	f.flow.Nodes = slices.Clone(f.flow.Nodes)
+	for i := range f.flow.Nodes {
+		n := &f.flow.Nodes[i]
+		if n.Agent == nil || n.Agent.Boxes == nil {
+			continue
+		}
+		own := *n.Agent
+		own.Tools = slices.Clone(own.Tools)
+		n.Agent = &own
+		left, offered := f.take(n.Agent, wants)
+		if left == nil && !n.Agent.Boxes.All && !n.Agent.Boxes.Lenient {
+			// A connection that could not be listed matters only where something is missing.
+			n.Agent.Boxes = nil
+			continue
+		}
+		for _, id := range n.Agent.Boxes.Connections {
+			for k := range wants {
+				if wants[k].bound.ID == id && wants[k].problem != "" && !told[id] {
+					told[id] = true
+					problems = append(problems, wants[k].problem)
+				}
+			}
+		}
+		for _, name := range left {
+			if !n.Agent.Boxes.Lenient {
+				problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
+					f.source.At(plan.NodePath(n.ID)), name, n.ID, strings.Join(n.Agent.Boxes.Connections, ", "), some(offered)))
+			}
+		}
+		n.Agent.Boxes = nil
+	}
+	return problems
+}
+
+// take adds the wanted tools to an agent's own. It returns the names that it did not find, and
+// what there is.
+func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
+	taken := map[string]bool{}
+	for _, b := range a.Builtins {
+		taken[b] = true
+	}
+	for i := range a.Tools {
+		taken[a.Tools[i].As] = true
+	}
+	if a.Finish != nil {
+		taken[a.Finish.Name] = true
+	}
+	found := map[string]bool{}
+	for _, id := range a.Boxes.Connections {
+		k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
+		for _, name := range wants[k].offered {
+			offered = append(offered, name)
+			as := safeName(name)
+			if !a.Boxes.All && !slices.Contains(a.Boxes.Names, name) || taken[as] {
+				continue
+			}
+			taken[as], found[name] = true, true
+			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id})
+		}
+	}
+	for _, name := range a.Boxes.Names {
+		if !found[name] && !taken[name] {
+			left = append(left, name)
+		}
+	}
+	return left, offered
+}
+
+// names lists the tools of an encoded catalogue.
+func names(raw json.RawMessage) []string {
+	var c contract.Catalogue
+	if json.Unmarshal(raw, &c) != nil {
+		return nil
+	}
+	var out []string
+	for i := range c.Tools {
+		out = append(out, c.Tools[i].Name)
+	}
+	return out
+}
+
+// maxToolName is the longest name of a tool that all providers take.
+const maxToolName = 64
+
+// safeName is a tool's name as all providers take it.
+func safeName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+	if len(s) > maxToolName {
+		return s[:maxToolName-9] + "_" + contract.SHA([]byte(s))[:8]
+	}
+	return s
+}

@@ -1,0 +1,285 @@
+package value
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The ways to read a value that somebody wrote as JSON.
+const (
+	// Literal takes JSON's types as they are: "42" is a string. Anything but null will do.
+	Literal = "literal"
+	// Bare is a string, a number, a boolean, an array of one of these, or a critique result
+	// with all three parts. null is the string "null".
+	Bare = "bare"
+	// Tagged is {"type": ..., "data": ...}, or a bare value whose type is read out of its
+	// text: "42" is an integer.
+	Tagged = "tagged"
+)
+
+// Read reads a value in one of the ways.
+func Read(way string, raw []byte) (Value, error) {
+	v, err := Parse(raw)
+	if err != nil {
+		return Value{}, err
+	}
+	return Reread(way, v)
+}
+
+// Reread reads a value that is parsed already.
+func Reread(way string, v Value) (Value, error) {
+	switch way {
+	case Bare:
+		return bare(v)
+	case Tagged:
+		return tagged(v)
+	}
+	if v.Kind == Null {
+		return Value{}, fmt.Errorf("the value is null")
+	}
+	return v, nil
+}
+
+func bare(v Value) (Value, error) {
+	switch v.Kind {
+	case Null:
+		return Of("null"), nil
+	case Int, Double:
+		return narrow(v), nil
+	case Array:
+		return uniform(v, v.Items)
+	case Object:
+		input, _ := v.Get("input")
+		if !v.IsCritique() {
+			return Value{}, fmt.Errorf("Unable to deserialize FlowAgentInput from JSON object: %s", v.JSON())
+		}
+		inner, err := bare(input)
+		if err != nil {
+			return Value{}, err
+		}
+		success, _ := v.Get("success")
+		feedback, _ := v.Get("feedback")
+		return Critique(success.True, feedback.Text, inner), nil
+	}
+	return v, nil
+}
+
+// narrow makes an integer of what is one of 32 bits, and a double of other numbers.
+func narrow(v Value) Value {
+	if n, ok := kotlinInt(v.written()); ok {
+		return n
+	}
+	return Of(v.Float)
+}
+
+// ofText are the readings of a primitive's text, in the order in which arrays try them.
+var ofText = []func(string) (Value, bool){kotlinBool, kotlinInt, func(s string) (Value, bool) { f, ok := kotlinDouble(s); return Of(f), ok }}
+
+// uniform reads an array whose items have one type: all strings, else by their texts all
+// booleans, all integers, all doubles.
+func uniform(v Value, items []Value) (Value, error) {
+	if all(items, func(i Value) bool { return i.Kind == String }) {
+		return v, nil
+	}
+	if all(items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
+		for _, read := range ofText {
+			if out, ok := each(items, read); ok {
+				return Of(out), nil
+			}
+		}
+	}
+	return Value{}, fmt.Errorf("Expected an array of uniform primitive types, but got: %s", v.JSON())
+}
+
+func all(items []Value, is func(Value) bool) bool {
+	for _, i := range items {
+		if !is(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func each(items []Value, read func(string) (Value, bool)) ([]Value, bool) {
+	var out []Value
+	for _, i := range items {
+		v, ok := read(i.written())
+		if !ok {
+			return nil, false
+		}
+		out = append(out, v)
+	}
+	return out, true
+}
+
+func tagged(v Value) (Value, error) {
+	switch v.Kind {
+	case Null:
+		return Value{}, fmt.Errorf("the value is null")
+	case Array:
+		return sameAsFirst(v)
+	case Object:
+		return untag(v)
+	}
+	return typed(v.written()), nil
+}
+
+// typed reads a type out of a text; what is none of them is a string.
+func typed(text string) Value {
+	for _, read := range ofText {
+		if v, ok := read(text); ok {
+			return v
+		}
+	}
+	return Of(text)
+}
+
+// sameAsFirst reads an array whose first item decides the type of all.
+func sameAsFirst(v Value) (Value, error) {
+	if len(v.Items) == 0 {
+		return v, nil
+	}
+	first := v.Items[0]
+	if first.Kind == String {
+		if all(v.Items, func(i Value) bool { return i.Kind == String }) {
+			return v, nil
+		}
+	} else if all(v.Items, func(i Value) bool { return i.Kind != Array && i.Kind != Object && i.Kind != Null }) {
+		for _, read := range ofText {
+			if _, ok := read(first.written()); !ok {
+				continue
+			}
+			if out, ok := each(v.Items, read); ok {
+				return Of(out), nil
+			}
+			break
+		}
+	}
+	return Value{}, fmt.Errorf("the items of %s are not of one type, which the first one decides", v.JSON())
+}
+
+// untag reads {"type": ..., "data": ...} and {"type": "critique", ...}.
+func untag(v Value) (Value, error) {
+	tag, _ := v.Get("type")
+	data, _ := v.Get("data")
+	bad := fmt.Errorf(`want {"type": "int|double|string|boolean|array_...|critique", "data": ...}, got %s`, v.JSON())
+	switch tag.Text {
+	case "int":
+		if n, ok := kotlinInt(data.written()); ok && data.Kind != Null {
+			return n, nil
+		}
+	case "double":
+		if f, ok := kotlinDouble(data.written()); ok {
+			return Of(f), nil
+		}
+	case "string":
+		if data.Kind == String {
+			return data, nil
+		}
+	case "boolean":
+		if b, ok := kotlinBool(data.written()); ok {
+			return b, nil
+		}
+	case "critique":
+		if c, ok, err := untagCritique(v); ok {
+			return c, err
+		}
+	default:
+		if strings.HasPrefix(tag.Text, "array_") && data.Kind == Array {
+			return sameAsFirst(data)
+		}
+	}
+	return Value{}, bad
+}
+
+func untagCritique(v Value) (out Value, ok bool, err error) {
+	success, _ := v.Get("success")
+	feedback, _ := v.Get("feedback")
+	input, ok := v.Get("input")
+	if !ok || success.Kind != Bool || feedback.Kind != String {
+		return Value{}, false, nil
+	}
+	inner, err := tagged(input)
+	return Critique(success.True, feedback.Text, inner), true, err
+}
+
+// Constant reads the value of a condition: a JSON primitive, given as its kind's text. In the
+// way Bare a double is tried first, then an integer, a boolean, a string; in the way Tagged a
+// boolean, an integer, a double, a string; quoted or not. Literal takes JSON's type.
+func Constant(way string, v Value) (Value, error) {
+	switch v.Kind {
+	case Null:
+		return Value{}, fmt.Errorf("Unsupported primitive type: null")
+	case Array, Object:
+		return Value{}, fmt.Errorf("%s is no primitive", v.Kind)
+	}
+	switch way {
+	case Bare:
+		if f, ok := kotlinDouble(v.written()); ok {
+			return Of(f), nil
+		}
+		return typed(v.written()), nil
+	case Tagged:
+		return typed(v.written()), nil
+	}
+	return v, nil
+}
+
+func kotlinBool(s string) (Value, bool) {
+	if strings.EqualFold(s, "true") || strings.EqualFold(s, "false") {
+		return Of(strings.EqualFold(s, "true")), true
+	}
+	return Value{}, false
+}
+
+var intLiteral = regexp.MustCompile(`^(-?\d{1,20})(?:[eE]\+?(\d{1,2}))?$`)
+
+// kotlinInt reads an integer of 32 bits, with an exponent or without.
+func kotlinInt(s string) (Value, bool) {
+	m := intLiteral.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return Value{}, false
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return Value{}, false
+	}
+	exp, _ := strconv.Atoi(m[2]) // "" is 0
+	for ; exp > 0 && n != 0; exp-- {
+		if n *= 10; n < math.MinInt32 || n > math.MaxInt32 {
+			return Value{}, false
+		}
+	}
+	if n < math.MinInt32 || n > math.MaxInt32 {
+		return Value{}, false
+	}
+	return Of(n), true
+}
+
+var doubleLiteral = regexp.MustCompile(`^[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?)$`)
+
+// kotlinDouble reads a double as Java's parser does: blanks around it, NaN and Infinity, a
+// suffix f or d and hexadecimal floats included.
+func kotlinDouble(s string) (float64, bool) {
+	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' })
+	if !doubleLiteral.MatchString(s) {
+		return 0, false
+	}
+	switch strings.TrimLeft(s, "+-") {
+	case "NaN":
+		return math.NaN(), true
+	case "Infinity":
+		if s[0] == '-' {
+			return math.Inf(-1), true
+		}
+		return math.Inf(1), true
+	}
+	if hex := strings.ContainsAny(s, "xX"); !hex || strings.ContainsAny(s, "pP") {
+		s = strings.TrimRight(s, "fFdD")
+	}
+	f, _ := strconv.ParseFloat(s, 64) // beyond the range is infinite, as in Java
+	return f, true
+}

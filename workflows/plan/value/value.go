@@ -1,0 +1,296 @@
+// Package value holds the typed values that flow between nodes: how they are read, compared,
+// taken apart and written.
+//
+// A value is JSON in which the spelling of a number is its type: 42 is an integer, 42.0 a
+// double. It survives a run's state, so nothing else carries types. The package is pure and
+// imports the standard library alone, so that adapters and workflow code share it.
+//
+// Start at [Parse], then [Holds].
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind is the type of a value.
+type Kind uint8
+
+// The kinds. Object is any object; see [Value.Critique].
+const (
+	Null Kind = iota
+	Bool
+	Int
+	Double
+	String
+	Array
+	Object
+)
+
+var kinds = [...]string{"null", "a boolean", "an integer", "a double", "a string", "an array", "an object"}
+
+// String names the kind with its article.
+func (k Kind) String() string { return kinds[k] }
+
+// Value is one value. The zero value is null.
+type Value struct {
+	Kind Kind
+	True bool
+	// Int is set for an Int; Float for both kinds of number.
+	Int   int64
+	Float float64
+	// Text is the value of a String.
+	Text    string
+	Items   []Value
+	Members []Member
+	// literal is a number as it was written.
+	literal string
+}
+
+// Member is one member of an object.
+type Member struct {
+	Key   string
+	Value Value
+}
+
+// Of makes values of Go's.
+func Of(v any) Value {
+	switch v := v.(type) {
+	case bool:
+		return Value{Kind: Bool, True: v}
+	case int:
+		return Value{Kind: Int, Int: int64(v), Float: float64(v)}
+	case int64:
+		return Value{Kind: Int, Int: v, Float: float64(v)}
+	case float64:
+		return Value{Kind: Double, Float: v}
+	case string:
+		return Value{Kind: String, Text: v}
+	case []Value:
+		return Value{Kind: Array, Items: v}
+	}
+	return Value{}
+}
+
+// Critique makes the result of a verification.
+func Critique(success bool, feedback string, input Value) Value {
+	return Value{Kind: Object, Members: []Member{{"success", Of(success)}, {"feedback", Of(feedback)}, {"input", input}}}
+}
+
+// Get is a member's value.
+func (v Value) Get(key string) (Value, bool) {
+	for _, m := range v.Members {
+		if m.Key == key {
+			return m.Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// IsCritique says whether the value has exactly the parts of a verification's result.
+func (v Value) IsCritique() bool {
+	s, hasSuccess := v.Get("success")
+	f, hasFeedback := v.Get("feedback")
+	_, hasInput := v.Get("input")
+	return v.Kind == Object && len(v.Members) == 3 && hasSuccess && s.Kind == Bool && hasFeedback && f.Kind == String && hasInput
+}
+
+// doubleKey marks a double that JSON has no literal for.
+const doubleKey = "$double"
+
+// maxDepth bounds how deep a value nests.
+const maxDepth = 100
+
+// Parse reads a value as [Value.JSON] writes it, and any other JSON. A number with a point
+// or an exponent, and one beyond 64 bits, is a double.
+func Parse(raw []byte) (Value, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	v, err := read(d, 0)
+	if err != nil {
+		return Value{}, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Value{}, fmt.Errorf("text after the value")
+	}
+	return v, nil
+}
+
+func read(d *json.Decoder, depth int) (Value, error) {
+	if depth > maxDepth {
+		return Value{}, fmt.Errorf("the value nests deeper than %d", maxDepth)
+	}
+	t, err := d.Token()
+	if err == io.EOF {
+		return Value{}, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return Value{}, err
+	}
+	switch t := t.(type) {
+	case bool:
+		return Of(t), nil
+	case string:
+		return Of(t), nil
+	case json.Number:
+		return number(t.String()), nil
+	case json.Delim:
+		if t == '[' {
+			return readArray(d, depth)
+		}
+		return readObject(d, depth)
+	}
+	return Value{}, nil
+}
+
+func readArray(d *json.Decoder, depth int) (Value, error) {
+	out := Value{Kind: Array}
+	for d.More() {
+		item, err := read(d, depth+1)
+		if err != nil {
+			return Value{}, err
+		}
+		out.Items = append(out.Items, item)
+	}
+	_, err := d.Token()
+	return out, err
+}
+
+func readObject(d *json.Decoder, depth int) (Value, error) {
+	out := Value{Kind: Object}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return Value{}, err
+		}
+		key, _ := t.(string)
+		item, err := read(d, depth+1)
+		if err != nil {
+			return Value{}, err
+		}
+		out.Members = append(out.Members, Member{key, item})
+	}
+	if _, err := d.Token(); err != nil {
+		return Value{}, err
+	}
+	if special, ok := out.Get(doubleKey); ok && len(out.Members) == 1 && special.Kind == String {
+		if f, ok := kotlinDouble(special.Text); ok {
+			return Of(f), nil
+		}
+	}
+	return out, nil
+}
+
+func number(literal string) Value {
+	if !strings.ContainsAny(literal, ".eE") {
+		if n, err := strconv.ParseInt(literal, 10, 64); err == nil {
+			return Of(n)
+		}
+	}
+	f, _ := strconv.ParseFloat(literal, 64) // out of range is infinite, which is its value
+	return Value{Kind: Double, Float: f, literal: literal}
+}
+
+// JSON is the value as compact JSON, from which [Parse] makes the same value.
+func (v Value) JSON() []byte { return v.append(nil) }
+
+func (v Value) append(b []byte) []byte {
+	switch v.Kind {
+	case Bool:
+		return strconv.AppendBool(b, v.True)
+	case Int:
+		return strconv.AppendInt(b, v.Int, 10)
+	case Double:
+		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
+			return append(b, `{"`+doubleKey+`":"`+doubleText(v.Float)+`"}`...)
+		}
+		return append(b, doubleText(v.Float)...)
+	case String:
+		return appendText(b, v.Text)
+	case Array:
+		b = append(b, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.append(b)
+		}
+		return append(b, ']')
+	case Object:
+		b = append(b, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendText(b, m.Key), ':')
+			b = m.Value.append(b)
+		}
+		return append(b, '}')
+	}
+	return append(b, "null"...)
+}
+
+// appendText writes a string with the fewest escapes.
+func appendText(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		case r == '\t':
+			b = append(b, `\t`...)
+		case r < 0x20:
+			b = append(b, `\u00`...)
+			b = append(b, hexDigits[r>>4], hexDigits[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// doubleText writes a double so that it cannot be taken for an integer.
+func doubleText(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e15) {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// written is a primitive's text as it was written.
+func (v Value) written() string {
+	if v.literal != "" {
+		return v.literal
+	}
+	return v.Words()
+}
+
+// Words is the value for a reader: a string itself, anything else its JSON.
+func (v Value) Words() string {
+	if v.Kind == String {
+		return v.Text
+	}
+	return string(v.JSON())
+}

@@ -1,0 +1,127 @@
+package value
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// A value survives its own JSON, type included.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		`42`: `42`, `42.0`: `42.0`, `-0.0`: `-0.0`, `1e2`: `100.0`, `3000000000`: `3000000000`, `99999999999999999999`: `1e+20`,
+		`0.1`: `0.1`, `1e-9`: `1e-09`, `1e400`: `{"$double":"Infinity"}`, `"a<b>&\u00e9"`: `"a<b>&é"`, `null`: `null`,
+		`[1, [true, {}]]`: `[1,[true,{}]]`, `{"b":1,"a":[]}`: `{"b":1,"a":[]}`, `{"$double":"NaN"}`: `{"$double":"NaN"}`, `{"$double":"x"}`: `{"$double":"x"}`,
+	} {
+		v, err := Parse([]byte(text))
+		if err != nil || string(v.JSON()) != want {
+			t.Errorf("%s is %s, %v, want %s", text, v.JSON(), err, want)
+			continue
+		}
+		again, err := Parse(v.JSON())
+		if err != nil || again.Kind != v.Kind || string(again.JSON()) != want {
+			t.Errorf("%s is %s the second time, %v", text, again.JSON(), err)
+		}
+	}
+	for _, text := range []string{``, `{`, `1 2`, `[1,]`, `nan`, strings.Repeat("[", 200) + strings.Repeat("]", 200)} {
+		if v, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%q is %s", text, v.JSON())
+		}
+	}
+}
+
+func TestHolds(t *testing.T) {
+	long := Of(int64(math.MaxInt64))
+	tests := map[string]struct {
+		a, b         Value
+		op           string
+		value, typed bool
+	}{
+		"an integer and a double":    {Of(42), Of(42.0), Equals, true, false},
+		"they are unequal":           {Of(42), Of(42.0), NotEquals, false, true},
+		"long integers are exact":    {long, Of(int64(math.MaxInt64 - 1)), More, true, false},
+		"0.0 and -0.0":               {Of(0.0), Of(math.Copysign(0, -1)), Equals, true, false},
+		"NaN is not by value itself": {Of(math.NaN()), Of(math.NaN()), Equals, false, true},
+		"a text is no number":        {Of("42"), Of(42), Equals, false, false},
+		"texts without case":         {Of("äPFEL"), Of("ÄPFEL"), LessOrEqual, true, true},
+		"texts, the longer":          {Of("ab"), Of("A"), More, true, true},
+		"lists":                      {Of([]Value{Of(1)}), Of([]Value{Of(1.0)}), Equals, true, false},
+		"and of true and true":       {Of(true), Of(true), And, true, true},
+		"or wants booleans":          {Of(true), Of("x"), Or, false, false},
+		"not of false":               {Of(true), Of(false), Not, true, true},
+		"an operation that is none":  {Of(true), Of(true), "xor", false, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := Holds(ByValue, tc.op, tc.a, tc.b); got != tc.value {
+				t.Errorf("by value it is %v", got)
+			}
+			if got := Holds(ByType, tc.op, tc.a, tc.b); got != tc.typed {
+				t.Errorf("by type it is %v", got)
+			}
+		})
+	}
+}
+
+func TestSelected(t *testing.T) {
+	nested := Critique(false, "outer", Critique(true, "inner", Of(42)))
+	tests := map[string]struct {
+		v          Value
+		path, want string
+		typed      string
+	}{
+		"success":               {nested, "success", "false", "false"},
+		"feedback":              {nested, "feedback", `"outer"`, `"outer"`},
+		"what was checked":      {nested, "input", `{"success":true,"feedback":"inner","input":42}`, "!Not primitive types are not yet supported"},
+		"deep":                  {nested, "input.input", "42", "!Not primitive types are not yet supported"},
+		"the value itself":      {Of(5), "data", "5", "!Not primitive types are not yet supported"},
+		"nothing":               {Of(5), "", "5", "5"},
+		"a field of a number":   {Of(5), "success", "!the value 5 has no success", "!Unexpected value string: success"},
+		"a field there is not":  {nested, "input.data.x", "!the value", "!Not primitive types are not yet supported"},
+		"a field of any object": {Value{Kind: Object, Members: []Member{{"n", Of(1)}}}, "n", "1", "!Not primitive types are not yet supported"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var path []string
+			if tc.path != "" {
+				path = strings.Split(tc.path, ".")
+			}
+			for rules, want := range map[string]string{ByValue: tc.want, ByType: tc.typed} {
+				v, err := Selected(rules, path, tc.v)
+				got := string(v.JSON())
+				if err != nil {
+					got = "!" + err.Error()
+				}
+				if got != want && !(strings.HasPrefix(want, "!") && strings.HasPrefix(got, want)) {
+					t.Errorf("%s: got %s, want %s", rules, got, want)
+				}
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"type":"int","data":"1e5"}`))
+	f.Add([]byte(`["1f",2,NaN]`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		v, err := Parse(raw)
+		if err != nil {
+			return
+		}
+		again, err := Parse(v.JSON())
+		if err != nil || string(again.JSON()) != string(v.JSON()) {
+			t.Fatalf("%s became %s, %v", v.JSON(), again.JSON(), err)
+		}
+		for _, way := range []string{Literal, Bare, Tagged} {
+			if r, err := Reread(way, v); err == nil && r.Kind == Null {
+				t.Fatalf("%s of %s is null", way, raw)
+			}
+			_, _ = Constant(way, v)
+		}
+		for _, rules := range []string{ByValue, ByType} {
+			if _, err := Operand(rules, []string{"success"}, v); err == nil {
+				Holds(rules, Equals, v, v)
+			}
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package plan
+
+import "encoding/json"
+
+// The kinds of nodes that neither call a model nor wait: they run in the workflow itself.
+const (
+	// KindTransform makes a value of the one that comes in; configured by [Transform].
+	KindTransform Kind = "transform"
+	// KindMerge makes one value of those of parallel nodes; configured by [Merge].
+	KindMerge Kind = "merge"
+)
+
+// ChooseFirst is the [Flow.Choice] that takes the first edge, in order, whose condition holds; later
+// ones are not looked at. Otherwise all that hold are taken.
+const ChooseFirst = "first"
+
+// ChooseAll is the [Node.Choice] that takes all edges that hold, whatever the flow's choice is.
+const ChooseAll = "all"
+
+// Values say that typed values flow along the edges: each node is given its predecessor's and
+// leaves its own. The values are those of package value.
+//
+// Sources: Koog's FlowAgentInput.
+type Values struct {
+	// Read is the way in which a run's typed input is read; see package value.
+	Read string `json:"read"`
+	// Default is the value, as JSON, of a run that is given nothing; absent: the text "".
+	Default json.RawMessage `json:"default,omitempty"`
+	// Printed is how messages write values, by type; others are written as JSON.
+	Printed []Printed `json:"printed,omitempty"`
+}
+
+// Printed says how messages write the values of a type.
+type Printed struct {
+	// Type is int, double, string, boolean, critique or array_ and one of the first four.
+	Type string `json:"type"`
+	// Form is the text; {data} stands for the value, or for success, feedback and input.
+	Form string `json:"form"`
+}
+
+// NoRoute says that a run fails where none of a node's conditions holds.
+type NoRoute struct {
+	// Text, if set, is the failure's; {node} and {value} stand for these.
+	Text string `json:"text,omitempty"`
+}
+
+// Meter bounds the steps of a whole run as a dialect counts them.
+type Meter struct {
+	Limit int `json:"limit"`
+	// Base is what a run costs that visits no node.
+	Base int `json:"base,omitempty"`
+	// Text is the failure's.
+	Text string `json:"text"`
+}
+
+// Cost is what a node adds to its flow's [Meter]: for each visit, each round of tool calls and
+// each time that the model is reminded of the node's [Finish].
+type Cost struct {
+	Visit  int `json:"visit"`
+	Round  int `json:"round,omitempty"`
+	Remind int `json:"remind,omitempty"`
+}
+
+// Compare is a condition on a value: taken when the operation holds between the part of the
+// source's value that Path names and Value.
+type Compare struct {
+	// Words are the condition as the author would say it.
+	Words string `json:"words"`
+	// Key is the state key of the value; empty: the one that flows.
+	Key  string   `json:"key,omitempty"`
+	Path []string `json:"path,omitempty"`
+	// Op, Value and Rules are those of package value.
+	Op    string          `json:"op"`
+	Value json.RawMessage `json:"value"`
+	Rules string          `json:"rules"`
+	// Fail, if set, is why it cannot be evaluated: a mistake that its dialect finds only then.
+	Fail string `json:"fail,omitempty"`
+}
+
+// Select is the part of a value that goes on.
+type Select struct {
+	Path  []string `json:"path,omitempty"`
+	Rules string   `json:"rules"`
+}
+
+// Transform configures a node of [KindTransform]. Without Select the value stays as it is.
+type Transform struct {
+	Select *Select `json:"select,omitempty"`
+	// Fail, if set, is why every execution fails: a mistake that its dialect finds only then.
+	Fail string `json:"fail,omitempty"`
+}
+
+// Merge configures a node of [KindMerge]: Results are what parallel nodes left. Without Pick
+// the value is a list of all of them.
+type Merge struct {
+	Results []Result `json:"results"`
+	// Input is the state key of the value that all of them were given.
+	Input string `json:"input"`
+	// Pick is the index of the result that goes on, if Compare is absent or holds for its
+	// Field: output, input or name. If not, the node fails.
+	Pick    *int     `json:"pick,omitempty"`
+	Field   string   `json:"field,omitempty"`
+	Compare *Compare `json:"compare,omitempty"`
+	// Fail, if set, is why every execution fails.
+	Fail string `json:"fail,omitempty"`
+}
+
+// Result is what a parallel node leaves.
+type Result struct {
+	Node string `json:"node"`
+	Name string `json:"name"`
+	Key  string `json:"key"`
+}
+
+// The conversations of an agent.
+const (
+	// ConversationFlow is one conversation that all such nodes continue.
+	ConversationFlow = "flow"
+	// ConversationFork is a copy of the flow's. Where a [Merge] picks the node's result, the
+	// flow's goes on with what was said in it.
+	ConversationFork = "fork"
+)
+
+// Piece is a part of the message with which an agent begins: a text, or what From names,
+// between Before and After. A piece without content is left out with both.
+type Piece struct {
+	Text string `json:"text,omitempty"`
+	// From is one of the constants.
+	From   string `json:"from,omitempty"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// What a [Piece] is taken from.
+const (
+	// FromInput is the run's input.
+	FromInput = "input"
+	// FromValue is the value that the predecessor left; nothing at the run's start.
+	FromValue = "value"
+	// FromOutputs are the latest outputs of earlier nodes, but that of the predecessor.
+	FromOutputs = "outputs"
+)
+
+// Finish makes an agent end by calling a tool with its result; the model must call some tool
+// each time.
+//
+// Sources: Koog's finalize_task_result.
+type Finish struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Schema is the JSON Schema of the arguments. Checked says that they must match it.
+	Schema  json.RawMessage `json:"schema"`
+	Checked bool            `json:"checked,omitempty"`
+	// Read is the way in which the value is read; see package value.
+	Read string `json:"read"`
+	// Keys are the members of the arguments that hold the value where they stand alone;
+	// without any of them the arguments themselves are the value.
+	Keys []string `json:"keys,omitempty"`
+	// Only refuses arguments that have none of Keys.
+	Only bool `json:"only,omitempty"`
+	// Critique makes a critique result of isCorrect and feedback, with the value that came in.
+	Critique bool `json:"critique,omitempty"`
+	// Wrong is the answer to arguments that give no value; {error} says why.
+	Wrong string `json:"wrong"`
+	// Reminders is how often in an execution, or with PerRun in a run, an answer that calls no
+	// tool is answered with Reminder; then the node fails with Failure.
+	Reminders int    `json:"reminders,omitempty"`
+	Reminder  string `json:"reminder,omitempty"`
+	Failure   string `json:"failure"`
+	PerRun    bool   `json:"per_run,omitempty"`
+}
+
+// React makes an agent think before it acts: it is asked with Prompt, without tools, at first
+// and after every Interval tool results.
+type React struct {
+	Interval int    `json:"interval"`
+	Prompt   string `json:"prompt"`
+	// Act, if set, is said to the model between a thought and an act.
+	Act string `json:"act,omitempty"`
+}
+
+// Boxes are connections whose tools a node gets by what they offer at the run's start: the run
+// adds them to the node's tools. Of several tools of one name the first connection's is taken.
+type Boxes struct {
+	Connections []string `json:"connections"`
+	// All takes all tools, else Names.
+	All   bool     `json:"all,omitempty"`
+	Names []string `json:"names,omitempty"`
+	// Lenient leaves out names that no connection offers; else the run fails.
+	Lenient bool `json:"lenient,omitempty"`
+}
+
+// The transports of an MCP server's connection; empty is streamable HTTP.
+const (
+	TransportSSE   = "sse"
+	TransportStdio = "stdio"
+)
+
+// Header is a header of a connection's requests.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// values checks what the flow says of values, and what its nodes and edges say of them.
+func (c *checker) values() {
+	f := c.f
+	if f.Choice != "" && f.Choice != ChooseFirst && f.Choice != ChooseAll {
+		c.add("choice is %q, want %q or nothing", f.Choice, ChooseFirst)
+	}
+	if f.Meter != nil && f.Meter.Limit < 1 {
+		c.add("meter.limit is %d, want 1 or more", f.Meter.Limit)
+	}
+	for i := range f.Edges {
+		c.valueEdge(i, &f.Edges[i])
+	}
+}
+
+// valueEdge checks what an edge says of values.
+func (c *checker) valueEdge(i int, e *Edge) {
+	switch {
+	case e.Compare != nil && e.Question != "":
+		c.add("edge %d has both a question and a comparison", i+1)
+	case e.Compare != nil && c.f.Values == nil:
+		c.add("edge %d compares a value, but the flow has none", i+1)
+	case e.Compare != nil && !json.Valid(e.Compare.Value):
+		c.add("edge %d compares with what is no JSON", i+1)
+	case e.Pass != nil && e.From == Start:
+		c.add("edge %d comes from %s and changes a value; give the run another one", i+1, Start)
+	case e.Pass != nil && (c.f.Values == nil || c.f.Choice != ChooseFirst):
+		c.add("edge %d changes a value, which only flows with values and the choice %q can do", i+1, ChooseFirst)
+	}
+}
+
+// pure checks a node that runs in the workflow itself.
+func (c *checker) pure(n *Node) {
+	switch {
+	case c.f.Values == nil:
+		c.add("node %q is of kind %q, but no values flow in the flow", n.ID, n.Kind)
+	case n.Kind == KindTransform && n.Transform == nil, n.Kind == KindMerge && (n.Merge == nil || len(n.Merge.Results) == 0):
+		c.add("node %q has no configuration of its kind %q", n.ID, n.Kind)
+	case n.Kind == KindMerge && n.Merge.Pick != nil && (*n.Merge.Pick < 0 || *n.Merge.Pick >= len(n.Merge.Results)) && n.Merge.Fail == "":
+		c.add("node %q picks result %d of %d", n.ID, *n.Merge.Pick, len(n.Merge.Results))
+	}
+}
+
+// finish checks how an agent ends and thinks.
+func (c *checker) finish(n *Node) {
+	a := n.Agent
+	if f := a.Finish; f != nil && (f.Name == "" || !json.Valid(f.Schema)) {
+		c.add("node %q ends by a tool without a name or a schema", n.ID)
+	}
+	if a.React != nil && a.React.Interval < 1 {
+		c.add("node %q: react.interval is %d, want 1 or more", n.ID, a.React.Interval)
+	}
+	if a.MaxTurns < 0 {
+		c.add("node %q: max_turns is %d, want 0 or more", n.ID, a.MaxTurns)
+	}
+}

@@ -1,0 +1,154 @@
+package workflows
+
+import (
+	"slices"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// talk is what all nodes of a run share: a conversation, where the flow has one, and the
+// count against its meter.
+type talk struct {
+	thread *thread
+	forks  []contract.Fork
+	spent  int
+	// reminded counts how often nodes were reminded to call a tool.
+	reminded []contract.Reminded
+}
+
+// talkThread is the name of the thread of a flow's conversation.
+const talkThread = "conversation"
+
+// conversation opens the thread that an agent writes to.
+func (a *agentRun) conversation() {
+	resumed := a.resume != nil && a.resume.Agent != nil
+	switch {
+	case a.cfg.Conversation == plan.ConversationFlow:
+		if a.talk.thread == nil {
+			a.talk.thread = a.store.open(talkThread)
+		}
+		a.thread = a.talk.thread
+	case a.cfg.Conversation == plan.ConversationFork && a.talk.thread != nil && !resumed:
+		a.thread = a.store.open(a.id)
+		a.thread.entries = slices.Clone(a.talk.thread.entries)
+		for _, e := range a.thread.entries {
+			a.thread.bytes += len(e.raw)
+			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
+		}
+	default:
+		a.thread = a.store.open(a.id)
+	}
+	a.begun = len(a.thread.entries)
+}
+
+// leaveFork keeps what was said in a forked conversation for the merge that may pick it.
+func (a *agentRun) leaveFork() {
+	if a.cfg.Conversation == plan.ConversationFork {
+		a.talk.forks = append(a.talk.forks, contract.Fork{Node: a.node.ID, Messages: carriedMessages(a.thread.entries[a.begun:])})
+	}
+}
+
+// pickFork goes on with what was said in one of the nodes that a merge joins.
+func (r *run) pickFork(node string, m *plan.Merge) error {
+	for _, f := range r.talk.forks {
+		if f.Node != node {
+			continue
+		}
+		r.hold(f.Messages)
+		break
+	}
+	r.dropForks(m)
+	return nil
+}
+
+func (r *run) dropForks(m *plan.Merge) {
+	r.talk.forks = slices.DeleteFunc(r.talk.forks, func(f contract.Fork) bool {
+		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
+	})
+}
+
+// hold appends messages to the flow's conversation.
+func (r *run) hold(messages []contract.CarriedMessage) {
+	if len(messages) == 0 {
+		return
+	}
+	if r.talk.thread == nil {
+		r.talk.thread = r.store.open(talkThread)
+	}
+	for _, m := range messages {
+		sha := contract.SHA(m.Raw)
+		r.store.content[sha] = m.Raw
+		r.talk.thread.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
+	}
+}
+
+func carriedMessages(entries []threadEntry) []contract.CarriedMessage {
+	var out []contract.CarriedMessage
+	for _, e := range entries {
+		out = append(out, contract.CarriedMessage{Raw: e.raw, Own: e.own})
+	}
+	return out
+}
+
+// remind counts one more reminder of a node, and says how many there have been before.
+func (t *talk) remind(node string) int {
+	for i := range t.reminded {
+		if t.reminded[i].Node == node {
+			t.reminded[i].N++
+			return t.reminded[i].N - 1
+		}
+	}
+	t.reminded = append(t.reminded, contract.Reminded{Node: node, N: 1})
+	return 0
+}
+
+// handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
+// that no agent that stopped in its middle has the conversation already.
+func (r *run) handTalk(whole bool) *contract.Talk {
+	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded}
+	if r.talk.thread != nil && whole {
+		t.Messages = carriedMessages(r.talk.thread.entries)
+	}
+	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil {
+		return nil
+	}
+	return &t
+}
+
+// takeTalk goes on with what another run handed on.
+func (r *run) takeTalk(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	r.hold(t.Messages)
+	r.talk.forks, r.talk.spent, r.talk.reminded = t.Forks, t.Spent, t.Reminded
+}
+
+// addTalk takes back what a branch added to the talk that it was handed.
+func (r *run) addTalk(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	r.talk.forks = append(r.talk.forks, t.Forks...)
+	r.talk.spent += t.Spent
+	for _, m := range t.Reminded {
+		r.talk.atLeast(m)
+	}
+}
+
+// atLeast takes over a count that a branch went on with.
+func (t *talk) atLeast(m contract.Reminded) {
+	for i := range t.reminded {
+		if t.reminded[i].Node == m.Node {
+			t.reminded[i].N = max(t.reminded[i].N, m.N)
+			return
+		}
+	}
+	t.reminded = append(t.reminded, m)
+}
+
+// needsTalk says whether nodes of a branch go on with the flow's conversation.
+func needsTalk(nodes []plan.Node) bool {
+	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
+}
