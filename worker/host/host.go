@@ -115,6 +115,10 @@ func openModels(cfg *config.Config, model string) (*llm.Models, error) {
 	return models, nil
 }
 
+// heartbeats is the least time between two heartbeats of a call at the server: a watcher that
+// looks twice a second sees a streamed answer within a second.
+const heartbeats = 300 * time.Millisecond
+
 // options are measured, not guessed: the pollers of the SDK's default are the bottleneck
 // with many runs, its five seconds of sticky timeout are how long a run stands still after
 // a crash, its second of deadlock detection is too short for a large plan on a busy
@@ -130,8 +134,8 @@ func options(cfg *config.Config) worker.Options {
 		ActivityTaskPollerBehavior:             pollers,
 		StickyScheduleToStartTimeout:           2 * time.Second,
 		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       500 * time.Millisecond,
-		MaxHeartbeatThrottleInterval:           500 * time.Millisecond,
+		DefaultHeartbeatThrottleInterval:       heartbeats,
+		MaxHeartbeatThrottleInterval:           heartbeats,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
 }
