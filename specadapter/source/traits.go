@@ -7,4 +7,6 @@ type Traits struct {
 	Inputs bool
 	// Components: documents refer to components that stand in other documents.
 	Components bool
+	// Files: a flow is a folder, and what lies around its document belongs to it.
+	Files bool
 }
