@@ -66,7 +66,7 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
-			Remedy: "start the run with the name of a flow instead, or ask the worker's operator"}
+			Remedy: "start the run with the name of a flow instead; to allow it set in the worker's weft.yaml: flows: {accept: any}"}
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}

@@ -100,7 +100,7 @@ func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
 		env  fakeEnv
 		want string
 	}{
-		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY, OLLAMA_HOST or model in weft.yaml, or name one per run"},
+		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; else each flow or run names its own"},
 		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but there is no model to be had: "},
 	}
 	for name, tc := range tests {
