@@ -32,8 +32,8 @@ PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/work
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
-build: devserver ## Build bin/worker, bin/starter and bin/weft-devserver
-	@go build -o bin/ ./worker ./starter
+build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and bin/mail, an example of a tool server
+	@go build -o bin/ ./worker ./starter ./tests/examples/mail
 
 devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
