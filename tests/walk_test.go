@@ -91,13 +91,15 @@ type walker struct {
 	env []string
 	// names are what stands on the page and what it stands for here.
 	names []string
+	// runs is how many runs were seen.
+	runs int
 	// hooks are commands that are only told: what happens elsewhere.
 	hooks  map[string]func()
 	shells map[string]*terminalShell
 }
 
 // runIDs stand for the random ends of runs' ids.
-var runIDs = []string{"k3v9x0aa", "q7m2d4ze", "b5n8t1uc"}
+var runIDs = [8]string{"k3v9x0aa", "q7m2d4ze", "b5n8t1uc"}
 
 // shell opens a terminal.
 func (w *walker) shell(t *testing.T, name string) *terminalShell {
@@ -155,8 +157,8 @@ var walkRun = regexp.MustCompile(`\brefund-([a-z2-7]{8})\b`)
 func (w *walker) page(text string) string {
 	for _, m := range walkRun.FindAllStringSubmatch(text, -1) {
 		if known := strings.Join(w.names, " "); !strings.Contains(known, m[1]) {
-			w.names = append(w.names, runIDs[0], m[1])
-			runIDs = runIDs[1:]
+			w.names = append(w.names, runIDs[w.runs], m[1])
+			w.runs++
 		}
 	}
 	for i := 0; i < len(w.names); i += 2 {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +45,10 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"models":[{"name":"qwen3:8b","details":{"family":"qwen3"}}]}`)
 		return
 	}
-	var in struct{ Messages []struct{ Role string } }
+	var in struct {
+		Stream   bool
+		Messages []struct{ Role string }
+	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -65,9 +69,17 @@ func (c *clerk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if sent {
 		delta, finish, tokens = map[string]any{"content": "I wrote to Ann that her lamp is refunded today."}, "stop", 12
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": delta, "finish_reason": finish}},
+	part := "delta"
+	if !in.Stream {
+		part, delta["role"] = "message", "assistant"
+	}
+	raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{part: delta, "finish_reason": finish}},
 		"usage": map[string]any{"prompt_tokens": 100 * len(in.Messages), "completion_tokens": tokens}})
+	if !in.Stream {
+		_, _ = w.Write(raw)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
@@ -93,10 +105,28 @@ func TestEndToEndWalkLaptop(t *testing.T) {
 	w.hooks["make build"] = func() {} // is done
 	// Nothing listens on port 1: a Temporal of this machine's has no part in it.
 	w.env = append(w.env, "TEMPORAL_ADDRESS=127.0.0.1:1")
+	t.Cleanup(func() { unlocked(t, filepath.Join(w.dir, ".local/state/weft/temporal.db.lock")) })
 	w.walk(t, "laptop")
 	if got := w.mails(t); got != theMail {
 		t.Errorf("the outbox has %q", got)
 	}
+}
+
+// unlocked waits until no process has a lock on a file: the embedded server has ended then.
+func unlocked(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return // it has never begun
+	}
+	defer f.Close()
+	for range 300 {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%s is still locked: the embedded server does not end", file)
 }
 
 // existing starts a Temporal with a namespace that has none of our search attributes.
