@@ -149,6 +149,7 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 	case <-time.After(15 * time.Second):
 		t.Fatal("the run does not end")
 	}
+	s.wait(t, " 1 of 1 nodes, 1 executions, 1 model calls")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	frames := strings.Split(s.all.String(), "\x1b[J")
