@@ -56,6 +56,8 @@ type terminalShell struct {
 	// shown is how much of out was compared; news is when something came last.
 	shown int
 	news  time.Time
+	// busy says that a command's end was not seen yet.
+	busy bool
 }
 
 // walkEnds is what a terminal prints behind a command.
@@ -81,8 +83,23 @@ func (s *terminalShell) take(text string, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shown += len(text); ended {
-		s.shown += len(walkEnds)
+		s.shown, s.busy = s.shown+len(walkEnds), false
 	}
+}
+
+// begin types a command, once the one before it has ended.
+func (s *terminalShell) begin(t *testing.T, command string) {
+	t.Helper()
+	for began := time.Now(); s.busy; time.Sleep(10 * time.Millisecond) {
+		text, ended, _ := s.rest()
+		if ended && text == "" {
+			s.take(text, ended)
+		} else if text != "" || time.Since(began) > time.Minute {
+			t.Fatalf("before %q is typed the command before it still runs, and prints %q", command, text)
+		}
+	}
+	s.busy = true
+	fmt.Fprintf(s.in, "{ %s\n} </dev/null; printf '\\036'\n", command)
 }
 
 // walker runs walks.
@@ -194,7 +211,7 @@ func (w *walker) run(t *testing.T, steps []walkStep) string {
 		}
 		s := w.shell(t, step.terminal)
 		if step.command != "" {
-			fmt.Fprintf(s.in, "{ %s\n} </dev/null; printf '\\036'\n", w.typed(step.command))
+			s.begin(t, w.typed(step.command))
 		}
 		last := i == len(steps)-1 || steps[i+1].terminal == step.terminal
 		began := time.Now()
