@@ -32,8 +32,8 @@ PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/work
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
 
-build: devserver ## Build bin/worker, bin/starter and bin/weft-devserver
-	@go build -o bin/ ./worker ./starter
+build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and bin/mail, an example of a tool server
+	@go build -o bin/ ./worker ./starter ./tests/examples/mail
 
 devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
@@ -55,7 +55,7 @@ check: lint test ## Everything a change must pass without a server
 	cd tests/examples/embed && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server
-	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 15m -run EndToEnd ./tests ./tests/browser ./starter ./worker
+	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 40m -run EndToEnd ./tests ./tests/browser ./starter ./worker
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories

@@ -17,6 +17,7 @@ require (
 	go.temporal.io/sdk v1.50.0
 	go.temporal.io/sdk/contrib/envconfig v1.0.2
 	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/term v0.45.0
 	golang.org/x/time v0.9.0
 	google.golang.org/grpc v1.83.2
 	google.golang.org/protobuf v1.36.11

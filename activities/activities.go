@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -164,19 +165,15 @@ func key(ctx context.Context) string {
 	return i.WorkflowExecution.RunID + "/" + i.ActivityID
 }
 
-// maxBeat bounds what a heartbeat carries.
+// maxBeat bounds the text that a heartbeat carries, in bytes.
 const maxBeat = 4 << 10
 
-// Beat is the detail of a heartbeat: what a watcher sees of a call under way.
-type Beat struct {
-	// Text is the end of the text so far, 4 KiB at most.
-	Text    string `json:"text,omitempty"`
-	Attempt int32  `json:"attempt"`
-	// Waiting is what the call waits for before it begins, such as a rate limit.
-	Waiting string `json:"waiting,omitempty"`
-}
+// soonest is the least time between two heartbeats with new text. The SDK's own throttle
+// bounds what reaches the server.
+const soonest = 100 * time.Millisecond
 
-// beat sends heartbeats until stop is called. tell replaces the text that they carry.
+// beat sends heartbeats until stop is called. tell replaces the text that they carry; new
+// text goes out soon, so that a watcher sees it come.
 func beat(ctx context.Context) (tell func(string), stop func()) {
 	tell, _, stop = pulse(ctx)
 	return tell, stop
@@ -194,9 +191,11 @@ func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		b := Beat{Attempt: info.Attempt}
-		t := time.NewTicker(max(info.HeartbeatTimeout/4, 100*time.Millisecond))
+		b := contract.Beat{Attempt: info.Attempt}
+		every := max(info.HeartbeatTimeout/4, soonest)
+		t := time.NewTicker(soonest)
 		defer t.Stop()
+		sent, told := time.Now(), b.Text
 		activity.RecordHeartbeat(ctx, b)
 		for {
 			select {
@@ -205,14 +204,20 @@ func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
 			case b.Text = <-texts:
 			case b.Waiting = <-reasons:
 				activity.RecordHeartbeat(ctx, b)
-			case <-t.C:
-				activity.RecordHeartbeat(ctx, b)
+			case now := <-t.C:
+				if b.Text != told || now.Sub(sent) >= every {
+					sent, told = now, b.Text
+					activity.RecordHeartbeat(ctx, b)
+				}
 			}
 		}
 	}()
 	tell = func(text string) {
-		if len(text) > maxBeat {
-			text = text[len(text)-maxBeat:]
+		if cut := len(text) - maxBeat; cut > 0 {
+			for cut < len(text) && !utf8.RuneStart(text[cut]) {
+				cut++
+			}
+			text = text[cut:]
 		}
 		latest(texts, text)
 	}

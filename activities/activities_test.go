@@ -159,7 +159,7 @@ func TestBounded(t *testing.T) {
 type beats struct {
 	interceptor.WorkerInterceptorBase
 	mu   sync.Mutex
-	seen []Beat
+	seen []contract.Beat
 }
 
 func (b *beats) InterceptActivity(ctx context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
@@ -186,19 +186,19 @@ type beatsOutbound struct {
 
 func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 	o.beats.mu.Lock()
-	o.beats.seen = append(o.beats.seen, details[0].(Beat))
+	o.beats.seen = append(o.beats.seen, details[0].(contract.Beat))
 	o.beats.mu.Unlock()
 	o.Next.RecordHeartbeat(ctx, details...)
 }
 
 // beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
-func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []Beat {
+func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []contract.Beat {
 	t.Helper()
 	return pulseFor(t, timeout, func(tell, _ func(string)) { work(tell) })
 }
 
 // pulseFor is beatFor for work that can wait.
-func pulseFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []Beat {
+func pulseFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Beat {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
@@ -236,7 +236,7 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 	if len(seen) < 4 || len(seen) > 8 {
 		t.Fatalf("%d heartbeats in 600 ms, want one each 125 ms", len(seen))
 	}
-	if seen[0] != (Beat{Attempt: 1}) {
+	if seen[0] != (contract.Beat{Attempt: 1}) {
 		t.Errorf("the first one, at once, is %+v", seen[0])
 	}
 	if seen[2].Text != "text 999" {

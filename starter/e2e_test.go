@@ -96,8 +96,14 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 // devserver starts a server with a worker that has no model but the scripted one.
 func devserver(t *testing.T, path string, flags ...string) string {
 	t.Helper()
+	return devserverWith(t, path, []string{"WEFT_CONFIRM_MAIL_TOOLS=send_*"}, flags...)
+}
+
+// devserverWith starts a server with a worker that has these variables alone.
+func devserverWith(t *testing.T, path string, env []string, flags ...string) string {
+	t.Helper()
 	cmd := exec.Command(path, append([]string{"-db", ":memory:", "-port", "0", "-ui-port", "0"}, flags...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "WEFT_CONFIRM_MAIL_TOOLS=send_*"}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -58,7 +58,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	for _, c := range commands() {
 		want = append(want, strings.TrimSpace("`starter "+c.name))
 	}
-	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote, eventRequest, eventAnswered} {
+	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventText, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote, eventRequest, eventAnswered} {
 		want = append(want, "`"+e+"`")
 	}
 	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDefect, exitDetached} {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +42,8 @@ type live struct {
 	// questions are those that are open: whoever types an answer must see it, so time alone
 	// does not draw then.
 	questions int
+	// size is the terminal's width and height.
+	size func() (width, height int)
 
 	stop, stopped chan struct{}
 }
@@ -54,6 +54,9 @@ type row struct {
 	ended, failed                  bool
 	calls, input, output, failures int
 	from, to                       time.Time
+	// partial is the end of an answer that is not whole yet, of the call answers.
+	partial, answers string
+	attempt          int32
 }
 
 // lively says whether progress is shown as a table: where people look at it on a terminal
@@ -67,19 +70,9 @@ func (a *app) lively() bool {
 	return term != "" && term != "dumb" && ci == ""
 }
 
-// terminal says whether a writer is a terminal, or at least no file and no pipe.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
 func newLive(a *app) *live {
 	plain, _ := a.env.LookupEnv("NO_COLOR")
-	l := &live{app: a, colour: plain == "", now: time.Now, done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	l := &live{app: a, colour: plain == "", now: time.Now, size: sizeOf(a.stderr), done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go l.keepDrawing()
 	return l
 }
@@ -106,6 +99,10 @@ func (l *live) keepDrawing() {
 func (l *live) tell(n notice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if n.Event == eventText {
+		l.partial(n)
+		return
+	}
 	l.dirty = true
 	if n.Request != nil && n.Request.Kind == contract.RequestMessage {
 		if n.Event == eventRequest {
@@ -130,6 +127,17 @@ func (l *live) tell(n notice) {
 	if node, _, _ := cutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
 		l.done[node] = true
 	}
+}
+
+// readsText says that partial answers are shown.
+func (*live) readsText() bool { return true }
+
+// partial takes the partial answer of a node that runs. It does not draw over an answer that
+// somebody types.
+func (l *live) partial(n notice) {
+	r := l.row(n)
+	r.partial, r.answers, r.attempt = n.whole, n.Call, n.Attempt
+	l.dirty = l.dirty || l.questions == 0
 }
 
 // count notes how many nodes there are to run.
@@ -161,6 +169,9 @@ func (l *live) row(n notice) *row {
 // take notes what happened.
 func (r *row) take(n notice) {
 	r.to = n.Time
+	if r.answers == n.Call || n.Event == eventFinished || n.Event == eventFailed {
+		r.partial = ""
+	}
 	switch n.Event {
 	case eventFinished:
 		r.ended = true
@@ -217,13 +228,14 @@ func (l *live) draw() {
 	fmt.Fprint(l.app.stderr, b.String())
 }
 
-// table are the lines of the table: running nodes always, of the others the last ones.
+// table are the lines of the table: running nodes always, of the others the last ones. Under
+// a running node stands the end of its partial answer, as far as there is room.
 func (l *live) table() []string {
 	if len(l.rows) == 0 {
 		return nil
 	}
 	hidden := len(l.rows) - maxRows
-	var lines []string
+	var shown []*row
 	var calls, input, output int
 	for _, r := range l.rows {
 		calls, input, output = calls+r.calls, input+r.input, output+r.output
@@ -231,16 +243,42 @@ func (l *live) table() []string {
 			hidden--
 			continue
 		}
-		if len(lines) < maxRows {
-			lines = append(lines, l.line(r))
+		if len(shown) < maxRows {
+			shown = append(shown, r)
 		}
 	}
 	total := fmt.Sprintf("  %s%d executions", l.bar(), len(l.rows))
-	if shown := len(lines); shown < len(l.rows) {
-		total += fmt.Sprintf(", %d shown", shown)
+	if len(shown) < len(l.rows) {
+		total += fmt.Sprintf(", %d shown", len(shown))
+	}
+	width, height := l.size()
+	room := min(maxRows, height-2) - len(shown)
+	var lines []string
+	for _, r := range shown {
+		lines = append(lines, l.line(r))
+		texts := l.texts(r, width)
+		texts = texts[max(0, len(texts)-max(0, room)):]
+		room -= len(texts)
+		lines = append(lines, texts...)
 	}
 	return append(lines, l.paint("2", fmt.Sprintf("%s, %d model calls, %d+%d tokens, %s", total, calls, input, output,
 		span(l.now().Sub(l.rows[0].from).Seconds()))))
+}
+
+// texts are the lines of a row's partial answer.
+func (l *live) texts(r *row, width int) []string {
+	if r.partial == "" || r.ended {
+		return nil
+	}
+	mark := "  │ "
+	if r.attempt > 1 {
+		mark = fmt.Sprintf("  │ attempt %d: ", r.attempt)
+	}
+	lines := lastLines(r.partial, max(10, width-len([]rune(mark))))
+	for i, line := range lines {
+		lines[i] = l.paint("2", mark+line)
+	}
+	return lines
 }
 
 // bar is how much is done, or "" where nobody knows of how much.

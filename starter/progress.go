@@ -24,7 +24,9 @@ type track struct {
 	started  map[string]bool
 	children map[int64]*track
 	changed  time.Time
-	done     chan struct{}
+	// looked is when the run was last asked about.
+	looked time.Time
+	done   chan struct{}
 	// broken is why the last workflow task failed that did, and remedy what to do.
 	broken, remedy string
 }
@@ -45,6 +47,8 @@ type call struct {
 	at    time.Time
 	// told is the highest attempt that a line was about.
 	told int32
+	// heard is its partial answer.
+	heard heard
 }
 
 // event prints what an event means for a flow. The caller holds f.mu.

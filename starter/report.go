@@ -14,6 +14,7 @@ const (
 	eventStarted  = "node_started"
 	eventFinished = "node_finished"
 	eventModel    = "model"
+	eventText     = "text"
 	eventTool     = "tool"
 	eventJudge    = "judge"
 	eventCall     = "call"
@@ -44,10 +45,14 @@ type notice struct {
 	// Request is one that was opened or answered; Commands are the command lines that answer.
 	Request  *contract.Request `json:"request,omitempty"`
 	Commands []string          `json:"commands,omitempty"`
-	Text     string            `json:"text"`
+	// Skipped says that some text before Text has passed by unseen; of partial answers alone.
+	Skipped bool   `json:"skipped,omitempty"`
+	Text    string `json:"text"`
 
 	// untimed says that the text belongs to the follower, not to the run.
 	untimed bool
+	// whole is the end of a partial answer, with what was told before.
+	whole string
 }
 
 // report shows what happens in a run. It is called by one goroutine at a time.
@@ -86,6 +91,8 @@ func (textReport) close() {}
 type jsonReport struct{ *app }
 
 func (r jsonReport) tell(n notice) { r.object(n) }
+
+func (jsonReport) readsText() bool { return true }
 
 func (jsonReport) close() {}
 

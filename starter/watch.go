@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 // worker is there. So the follower also asks, when a run is quiet.
 const (
 	watchEvery = time.Second
+	// textEvery is how often a run is asked in which a model answers, where its text is shown.
+	textEvery = 500 * time.Millisecond
 	// quiet is how long a run may be without events before it is asked about.
 	quiet = 1500 * time.Millisecond
 	// unclaimed is how long a task may wait for a worker before that is worth a line.
@@ -25,9 +28,9 @@ const (
 	maxAsked = 20
 )
 
-// watch asks about quiet runs until ctx is done.
+// watch asks about quiet runs, and about those in which models answer, until ctx is done.
 func (f *follower) watch(ctx context.Context) {
-	ticker := time.NewTicker(watchEvery)
+	ticker := time.NewTicker(textEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -35,22 +38,31 @@ func (f *follower) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		for _, t := range f.quiet() {
+		for _, t := range f.due() {
 			f.look(ctx, t)
 		}
 	}
 }
 
-// quiet lists the runs that wait for something.
-func (f *follower) quiet() []*track {
+// due lists the runs that wait for something, those first that were not looked at for the
+// longest time.
+func (f *follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*track
+	reads := f.reads()
 	for _, t := range f.tracks {
 		// One with children alone waits for them: they are looked at themselves.
-		if time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.id) && len(out) < maxAsked {
+		quiet := time.Since(t.changed) > quiet && (len(t.calls) > 0 || len(t.children) == 0 || t.id == f.id)
+		// The ticker is not exact.
+		if reads && t.streaming() || quiet && time.Since(t.looked) > watchEvery-textEvery/2 {
 			out = append(out, t)
 		}
+	}
+	slices.SortFunc(out, func(a, b *track) int { return a.looked.Compare(b.looked) })
+	out = out[:min(len(out), maxAsked)]
+	for _, t := range out {
+		t.looked = time.Now()
 	}
 	return out
 }
@@ -82,23 +94,32 @@ func (f *follower) look(ctx context.Context, t *track) {
 	}
 }
 
-// attempts says that an attempt has failed and when the next one is.
+// attempts says that an attempt has failed and when the next one is, and what the one under
+// way answers.
 func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	failed := p.GetAttempt() - 1
 	for _, c := range t.calls {
-		if c.id != p.GetActivityId() || failed <= c.told || p.GetLastFailure() == nil {
-			continue
+		if c.id == p.GetActivityId() {
+			f.attempt(c, p)
+			f.partial(c, p)
 		}
-		c.told = failed
-		next := "next one under way"
-		if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
-			next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
-		}
-		f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
-			"%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
 	}
+}
+
+// attempt says that an attempt has failed. The caller holds f.mu.
+func (f *follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
+	failed := p.GetAttempt() - 1
+	if failed <= c.told || p.GetLastFailure() == nil {
+		return
+	}
+	c.told = failed
+	next := "next one under way"
+	if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
+		next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
+	}
+	f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
+		"%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
 }
 
 // stuck says that a run's workflow tasks fail, why, and what to do: once until something

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // embedders runs the programs of clients against a server and a worker that calls a
@@ -118,6 +119,31 @@ func TestEndToEndClients(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		e.check(t, "", "bad.json cannot be run", bin)
+	})
+	t.Run("with a folder's files", func(t *testing.T) {
+		run, err := e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",
+			map[string]any{"v": 1, "input": "hello", "model": "script", "script": map[string]any{"rules": []any{map[string]any{"contains": "hello", "say": "greeted"}}},
+				"flow": map[string]any{"name": "agents/greeter/agent.json", "text": `{"name": "greeter", "description": "Greets", "capabilities": ["tone"]}`,
+					"files": []any{
+						map[string]any{"name": "agents/greeter/agent.system-prompt.md", "text": "Greet the user."},
+						map[string]any{"name": "capabilities/tone/capability.json", "text": `{"name": "tone", "description": "How to speak"}`},
+						map[string]any{"name": "capabilities/tone/capability.text.md", "text": "Speak kindly."},
+					}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := resultOf(t, run)
+		if err != nil || *out.ResultText != "greeted" {
+			t.Fatalf("the result is %+v: %v", out, contract.FailureOf(err))
+		}
+		value, err := e.client.QueryWorkflow(context.Background(), run.GetID(), "", contract.QueryPlan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f plan.Flow
+		if err := value.Get(&f); err != nil || len(f.Nodes) != 1 || !strings.Contains(f.Nodes[0].Agent.System, "Speak kindly.") {
+			t.Errorf("the plan is %+v: %v", f, err)
+		}
 	})
 	t.Run("by name", func(t *testing.T) {
 		run, err := e.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: contract.TaskQueue}, "Flow",

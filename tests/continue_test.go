@@ -65,7 +65,7 @@ func TestEndToEndLongLoop(t *testing.T) {
 - {question: "again?", yes: true}
 - {question: "done?", yes: false}
 %s- {say: round}`, tc.steps, tc.steps, writes))})
-			ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), 14*time.Minute)
 			defer cancel()
 			var out contract.RunResult
 			if err := run.Get(ctx, &out); err != nil {

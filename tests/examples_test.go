@@ -21,6 +21,7 @@ var exampleTools = map[string]func(string) (string, bool){
 	"search": func(string) (string, bool) {
 		return "durable-execution.md: a run's event history lets any worker go on", false
 	},
+	"send_mail": func(string) (string, bool) { return "sent", false },
 }
 
 // exampleFunctions are the tools that examples bind to no connection, as the worker in

@@ -96,6 +96,16 @@ type Switch struct {
 	Text  string `json:"text"`
 }
 
+// Beat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.
+type Beat struct {
+	// Text is the end of what the model has answered so far, 4 KiB at most.
+	Text string `json:"text,omitempty"`
+	// Attempt says which attempt Text belongs to, from 1.
+	Attempt int32 `json:"attempt"`
+	// Waiting is what the call waits for before it begins, such as a rate limit.
+	Waiting string `json:"waiting,omitempty"`
+}
+
 // Checked is the outcome of extracting and validating JSON. Errors empty: Data is good.
 type Checked struct {
 	Data   json.RawMessage `json:"data,omitempty"`

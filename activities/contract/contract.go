@@ -123,6 +123,9 @@ type FlowRef struct {
 	Components []Document `json:"components,omitempty"`
 	// ComponentIDs say which component of which of Components stands for an id.
 	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+	// Files are what lies around Text, for dialects whose flows are folders. Their names, and
+	// Name, are paths with slashes from one and the same place.
+	Files []Document `json:"files,omitempty"`
 }
 
 // Document is a text beside a flow's own.

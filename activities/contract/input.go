@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 
 	"weft/workflows/plan"
 )
@@ -116,6 +118,9 @@ func (in *RunInput) check() error {
 	if err := in.checkComponents(); err != nil {
 		return err
 	}
+	if err := in.Flow.checkFiles(); err != nil {
+		return err
+	}
 	return in.checkGiven()
 }
 
@@ -159,6 +164,34 @@ func (in *RunInput) checkComponents() error {
 		return fmt.Errorf("components: a plan is compiled already and refers to none")
 	}
 	return checkDocuments(docs, ids)
+}
+
+// checkFiles refuses files that lie around no document, or at no one place.
+func (f *FlowRef) checkFiles() error {
+	switch {
+	case len(f.Files) == 0:
+		return nil
+	case f.Plan != nil:
+		return fmt.Errorf("flow.files: a plan is compiled already and has none around it; leave them out")
+	case f.Text == "":
+		return fmt.Errorf("flow.files: the worker's flow %q has its own; leave them out, or send the document as flow.text", f.Name)
+	case f.Name == "":
+		return fmt.Errorf("flow.files are given, but flow.name is empty, want the document's path, such as agents/triage/agent.json")
+	}
+	seen := map[string]string{f.Name: "flow.name"}
+	for i, d := range f.Files {
+		at := fmt.Sprintf("flow.files[%d].name", i)
+		switch {
+		case d.Name == "":
+			return fmt.Errorf("%s is empty, want the file's path", at)
+		case d.Name != path.Clean(d.Name), path.IsAbs(d.Name), d.Name == ".", d.Name == "..", strings.HasPrefix(d.Name, "../"), strings.ContainsAny(d.Name, "\\\x00"):
+			return fmt.Errorf("%s is %.200q, want a plain path with slashes, from the place from which flow.name leads", at, d.Name)
+		case seen[d.Name] != "":
+			return fmt.Errorf("%s is %.200q, which %s is already; want each file once", at, d.Name, seen[d.Name])
+		}
+		seen[d.Name] = at
+	}
+	return nil
 }
 
 // checkDocuments refuses documents that cannot be told apart, and ids of none of them.

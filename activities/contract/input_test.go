@@ -44,6 +44,7 @@ func TestDataConnections(t *testing.T) {
 func TestInputsAreReadStrictly(t *testing.T) {
 	const flow = `"v":1,"flow":{"text":"{}","name":"x.json"}`
 	const docs = `"components":[{"name":"m.yaml","text":"a: 1"}]`
+	const files = `"v":1,"flow":{"text":"{}","name":"agent.json","files":[`
 	tests := map[string]struct{ in, err string }{
 		"params and components":               {in: `{` + flow + `,"params":{"b":1,"a":2},` + docs + `,"component_ids":[{"id":"llm","name":"m.yaml","key":"a"}]}`},
 		"components in the flow":              {in: `{"v":1,"flow":{"text":"{}",` + docs + `}}`},
@@ -54,6 +55,18 @@ func TestInputsAreReadStrictly(t *testing.T) {
 		"an id of no component":               {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"llm","name":"x","key":"a"}]}`, err: `component_ids[0].name is "x"`},
 		"an id without a key":                 {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"llm","name":"m.yaml","key":""}]}`, err: "component_ids[0] has no id or no key"},
 		"an id twice":                         {in: `{` + flow + `,` + docs + `,"component_ids":[{"id":"l","name":"m.yaml","key":"a"},{"id":"l","name":"m.yaml","key":"b"}]}`, err: `component_ids[1].id is "l" again`},
+		"files around a document":             {in: `{"v":1,"flow":{"text":"{}","name":"agents/a/agent.json",` + docs + `,"files":[{"name":"agents/a/.disabled","text":""},{"name":"scripts/s/script.json","text":"{}"}]}}`},
+		"files of a plan":                     {in: `{"v":1,"flow":{"plan":{"version":1},"files":[{"name":"x","text":""}]}}`, err: "flow.files: a plan is compiled already"},
+		"files of a flow by name":             {in: `{"v":1,"flow":{"name":"triage","files":[{"name":"x","text":""}]}}`, err: `flow.files: the worker's flow "triage" has its own`},
+		"files around no name":                {in: `{"v":1,"flow":{"text":"{}","files":[{"name":"x","text":""}]}}`, err: "flow.name is empty, want the document's path"},
+		"a file without a name":               {in: `{` + files + `{"text":"x"}]}}`, err: "flow.files[0].name is empty"},
+		"a file above":                        {in: `{` + files + `{"name":"../x","text":"x"}]}}`, err: `flow.files[0].name is "../x", want a plain path with slashes`},
+		"a file's crooked path":               {in: `{` + files + `{"name":"a/../x","text":"x"}]}}`, err: `flow.files[0].name is "a/../x", want`},
+		"a file from the root":                {in: `{` + files + `{"name":"/x","text":"x"}]}}`, err: `flow.files[0].name is "/x", want`},
+		"a file with backslashes":             {in: `{` + files + `{"name":"a\\x","text":"x"}]}}`, err: `want a plain path with slashes`},
+		"a file twice":                        {in: `{` + files + `{"name":"x","text":"1"},{"name":"x","text":"2"}]}}`, err: `flow.files[1].name is "x", which flow.files[0].name is already`},
+		"the document as a file":              {in: `{` + files + `{"name":"agent.json","text":"1"}]}}`, err: `flow.files[0].name is "agent.json", which flow.name is already`},
+		"a file's misspelt field":             {in: `{` + files + `{"name":"x","txt":"1"}]}}`, err: `unknown field "txt"`},
 		"params that are a list":              {in: `{` + flow + `,"params":[1]}`, err: "params is [1], want an object"},
 		"a misspelt field beside the flow":    {in: `{` + flow + `,"component":[]}`, err: `unknown field "component"`},
 		"a misspelt field of a component":     {in: `{` + flow + `,"components":[{"name":"m","txt":"1"}]}`, err: `unknown field "txt"`},

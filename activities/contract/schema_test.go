@@ -45,6 +45,7 @@ var published = []struct {
 	{file: "confirm-answer", v: ConfirmAnswer{}, input: true},
 	{file: "retry-answer", v: RetryAnswer{}, input: true},
 	{file: "receipt", v: Receipt{}},
+	{file: "beat", v: Beat{}},
 }
 
 // constraints narrow fields beyond their Go types, by Type.Field.

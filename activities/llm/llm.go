@@ -31,6 +31,8 @@ type Settings struct {
 	// Prices are keyed by provider/model; a key that ends in * is for all models that
 	// begin so. The longest key wins.
 	Prices map[string]Price
+	// NoDefault says why Default is empty, for messages; it may be empty, too.
+	NoDefault string
 	// Providers are keyed by the name that references use. A row of the table that is
 	// not mentioned has its defaults.
 	Providers map[string]ProviderSettings
@@ -84,6 +86,7 @@ const ScriptModel = "script"
 // Models are the models that a worker can call. They are safe for concurrent use.
 type Models struct {
 	def       string
+	noDefault string
 	providers map[string]*provider
 	prices    []priceRow
 	resting   rests
@@ -115,7 +118,7 @@ type provider struct {
 // only the flows that need it: [Models.Get] reports it.
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil)}
-	m := &Models{def: s.Default, providers: map[string]*provider{}}
+	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {
 			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
@@ -141,11 +144,16 @@ func Open(s Settings) (*Models, error) {
 // none is configured.
 func (m *Models) Default() (string, error) {
 	if m.def == "" {
-		return "", &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   "no model is named and the worker has no default model",
-			Remedy: fmt.Sprintf("name one as provider/model in the flow, the run's input or the worker's configuration; this worker knows the providers %s", m.known()),
+		f := &contract.Failure{
+			Class: contract.ClassConnection,
+			Text:  "no model is named and the worker has no default model",
+			Remedy: fmt.Sprintf("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, "+
+				"and restart the worker; or name provider/model in the flow or the run's input; this worker knows the providers %s", m.known()),
 		}
+		if m.noDefault != "" {
+			f.Text += ": " + m.noDefault
+		}
+		return "", f
 	}
 	return m.def, nil
 }
@@ -167,7 +175,7 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 		return nil, &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", cut(ref, 200), cut(name, 100), m.known()),
-			Remedy: "correct the name, or configure the provider where the worker runs",
+			Remedy: fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", cut(name, 100)),
 		}
 	case p.row.Script && ref != name:
 		return nil, &contract.Failure{
@@ -190,6 +198,16 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	return &remote{provider: p, model: model}, nil
 }
 
+// Ready says what keeps a provider from being called: a *[contract.Failure] of class
+// connection that names the variable or the setting; nil if there is nothing.
+func (m *Models) Ready(name string) error {
+	p := m.providers[name]
+	if p == nil || p.row.Script {
+		return nil
+	}
+	return p.ready()
+}
+
 // ready reports what keeps a provider from being called.
 func (p *provider) ready() error {
 	if p.base == "" && p.row.Protocol == ProtocolOCI {
@@ -203,7 +221,7 @@ func (p *provider) ready() error {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
-			Remedy: fmt.Sprintf("set providers.%s.base_url in the worker's configuration, for example to %s", p.name, orElse(p.row.Example, "https://host/v1")),
+			Remedy: fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, orElse(p.row.Example, "https://HOST/v1")),
 		}
 	}
 	if p.row.Protocol == ProtocolOCI && p.compartment == "" {

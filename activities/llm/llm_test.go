@@ -61,7 +61,7 @@ func TestGet(t *testing.T) {
 		"a provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
 		"a provider without key":    {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
 		"a key by convention":       {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
-		"a provider without URL":    {"compatible/x", contract.ClassConnection, []string{"providers.compatible.base_url"}},
+		"a provider without URL":    {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
 		"a model with slashes":      {"proxy/vendor/model:free", "", nil},
 		"a server that needs none":  {"ollama/qwen3:8b", "", nil},
 		"the script":                {"script", "", nil},

@@ -34,12 +34,12 @@ func (r *refused) Error() string {
 }
 
 func (r *refused) failure(id string) *contract.Failure {
-	lines := fmt.Sprintf("%s: [%q]", SettingAllowHosts, r.host)
+	lines := []string{fmt.Sprintf("%s: [%q]", SettingAllowHosts, r.host)}
 	if strings.HasPrefix(r.reason, loopback) {
-		lines += fmt.Sprintf(", or %s: true for the worker's own machine", SettingAllowLoopback)
+		lines = append(lines, SettingAllowLoopback+": true (the worker's own machine)")
 	}
-	return refusal(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()),
-		fmt.Sprintf("to allow it set in weft.yaml: %s, or %s: true for all such addresses", lines, SettingAllowPrivate))
+	lines = append(lines, SettingAllowPrivate+": true (all such addresses)")
+	return refusal(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()), allowedBy(lines...))
 }
 
 func newRule(s *Settings, raw string) rule {

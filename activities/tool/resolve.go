@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sort"
@@ -54,7 +55,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	}
 	if c.ID != "" {
 		return c, refusal(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
-			fmt.Sprintf("set %s.%s in weft.yaml, or give the connection a url", SettingConnections, c.ID))
+			allowedBy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
 	}
 	if c.Kind == plan.ConnectionLocal {
 		return c, nil // resolved before, perhaps by another worker
@@ -67,7 +68,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	}
 	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
 		toolName, t.settings.known(), t.settings.functions()),
-		fmt.Sprintf("set %s.%s in weft.yaml to the id of the connection that has it (%s.<id>)", SettingTools, orName(toolName), SettingConnections))
+		t.boundBy(toolName))
 }
 
 // supplied is a connection as a flow or a run writes it.
@@ -102,7 +103,12 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 			fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or configure %s.%s with the command", SettingAllowCommand, c.Command, SettingConnections, c.ID))
 	}
 	if problem := urlProblem(c.URL); problem != "" {
-		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), "correct the url of the connection")
+		remedy := "correct the url of the connection"
+		if u, err := url.Parse(c.URL); err == nil && u.User != nil {
+			u.User = nil
+			remedy = "take it out of the url; " + allowedBy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, shown(u.String())))
+		}
+		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
 	if t.listed(c.URL) {
 		return nil
@@ -202,9 +208,32 @@ func shown(raw string) string {
 	return u.String()
 }
 
-func orName(name string) string {
+// exampleURL stands in remedies for an address that nobody but the operator knows.
+const exampleURL = "https://HOST/mcp"
+
+// allowedBy is the remedy of a refusal that a setting lifts: the very lines, of which one is
+// enough.
+func allowedBy(lines ...string) string {
+	return "to allow it set in the worker's weft.yaml: " + strings.Join(lines, ", or ")
+}
+
+// connectionLine is the line that makes a connection the worker's own.
+func connectionLine(id, address string) string {
+	return fmt.Sprintf("%s: {%q: {url: %q}}", SettingConnections, id, address)
+}
+
+// boundBy says which line binds a tool to a connection: to one that there is, or to a new one.
+func (t *Tools) boundBy(name string) string {
 	if name == "" {
-		return "<name>"
+		name = "TOOL"
 	}
-	return name
+	ids := slices.Sorted(maps.Keys(t.settings.Connections))
+	if len(ids) == 0 {
+		return allowedBy(fmt.Sprintf("%s: {%q: \"CONNECTION\"} and %s", SettingTools, name, connectionLine("CONNECTION", exampleURL)))
+	}
+	var lines []string
+	for _, id := range ids[:min(len(ids), 3)] {
+		lines = append(lines, fmt.Sprintf("%s: {%q: %q}", SettingTools, name, id))
+	}
+	return allowedBy(lines...)
 }

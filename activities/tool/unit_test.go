@@ -99,7 +99,7 @@ func TestSuppliedURL(t *testing.T) {
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
 	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, 5*time.Second), in, Meta{})
-	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true for the worker's own machine, or allow_private: true for all such addresses`)
+	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
 	if len(l.requests()) != 0 {
 		t.Errorf("requests %q", l.requests())
 	}
@@ -165,8 +165,8 @@ func TestResolve(t *testing.T) {
 		"own url by its own id":       {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/mcp"}, id: "own", auth: true},
 		"own url by another id":       {conn: plan.Connection{ID: "f", URL: "http://10.0.0.1/mcp"}, id: "f", url: "http://10.0.0.1/mcp"},
 		"own id with another url":     {conn: plan.Connection{ID: "own", URL: "https://evil.example/"}, id: "own", url: "https://evil.example/"},
-		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "known: own; set connections.nope in weft.yaml"},
-		"unbound and unknown":         {tool: "nope", fails: "set tools.nope in weft.yaml"},
+		"unknown id":                  {conn: plan.Connection{ID: "nope"}, fails: "known: own; to allow it set in the worker's weft.yaml: connections: {\"nope\": {url: \"https://HOST/mcp\"}}"},
+		"unbound and unknown":         {tool: "nope", fails: "weft.yaml: tools: {\"nope\": \"own\"}"},
 		"kind without tools":          {conn: plan.Connection{ID: "own", Kind: plan.ConnectionAgent}, fails: `kind "agent"`},
 		"own id of a path that moved": {conn: plan.Connection{ID: "own", URL: "http://10.0.0.1/other"}, fails: "private address"},
 	}

@@ -39,8 +39,8 @@ func (Adapter) Profiles() []string {
 	return []string{ProfileDefault, ProfileAuthoritative, ProfileDocumented}
 }
 
-// Traits says that agents declare their inputs.
-func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true} }
+// Traits says that agents declare their inputs, and that they are folders.
+func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Files: true} }
 
 // Detect looks for a name with one of the members that blueprints have, and for none of
 // those that mark other dialects.

@@ -232,7 +232,7 @@ func (o *object) inline(s *server) {
 	if command != nil || kind == "stdio" {
 		s.configured = o.a.host.Connections[s.name]
 		if !s.configured {
-			o.errorf(o.value.Pos, CodeCommand, "configure a connection "+source.Quote(s.name)+" with this command on the worker (connections: in weft.yaml)",
+			o.errorf(o.value.Pos, CodeCommand, "set in weft.yaml, of the starter and the worker: "+source.CommandLine(s.name),
 				"%s is a command to run; a file may not name one", o.what)
 		}
 		return
@@ -266,6 +266,6 @@ func (o *object) address(s *server) {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		o.errorf(o.pos("url"), CodeServerURL, "write the server's address, such as https://tools.example.com/mcp", "the url of %s is no http or https address", o.what)
 	case u.User != nil:
-		o.errorf(o.pos("url"), CodeServerURL, "put secrets into the worker's configuration", "the url of %s holds a user name or a password", o.what)
+		o.errorf(o.pos("url"), CodeServerURL, "take it out, and set in the worker's weft.yaml: "+source.ConnectionLine(s.name, s.url), "the url of %s holds a user name or a password", o.what)
 	}
 }

@@ -131,7 +131,7 @@ func (a *adaptation) connectionKind(o *object, address string) string {
 func (a *adaptation) checkURL(o, config *object, c *plan.Connection) {
 	if c.URL == "" {
 		if !a.host.Connections[c.ID] {
-			a.warnf(config.pos("url"), CodeConnectionURL, "write config.url, or configure a connection with this id", "%s has no config.url", o.what)
+			a.warnf(config.pos("url"), CodeConnectionURL, "write config.url, or set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, ""), "%s has no config.url", o.what)
 		}
 		return
 	}
@@ -141,7 +141,7 @@ func (a *adaptation) checkURL(o, config *object, c *plan.Connection) {
 		a.errorf(config.pos("url"), CodeConnectionURL, "write the server's address, such as https://tools.example.com/mcp",
 			"the url of %s is no http or https address", o.what)
 	case u.User != nil:
-		a.errorf(config.pos("url"), CodeConnectionURL, "put secrets into the worker's configuration under this connection's id",
+		a.errorf(config.pos("url"), CodeConnectionURL, "take it out, and set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, c.URL),
 			"the url of %s holds a user name or a password", o.what)
 	}
 }

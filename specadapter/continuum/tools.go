@@ -72,7 +72,7 @@ func (g *graph) bind(o, node *object, name, connection string) bool {
 		return false
 	}
 	if c == nil && g.conns.declared && !g.host.Connections[connection] {
-		g.errorf(o.pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help,
+		g.errorf(o.pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help+"; or set in weft.yaml, of the starter and the worker: "+source.ConnectionLine(connection, ""),
 			"the tool %s of %s names the connection %s, which is unknown", source.Quote(name), node.what, source.Quote(connection))
 		return false
 	}
@@ -158,7 +158,11 @@ func (g *graph) unboundHelp(name string) string {
 	if g.conns.help != "none" {
 		help += " (" + g.conns.help + ")"
 	}
-	help += fmt.Sprintf(", or map the tool in weft.yaml (tools: {%s: CONNECTION}), for the starter and the worker", source.Quote(name))
+	connection := "CONNECTION"
+	if ids := slices.Sorted(maps.Keys(g.host.Connections)); len(ids) == 1 {
+		connection = ids[0]
+	}
+	help += fmt.Sprintf("; or set in weft.yaml, of the starter and the worker: tools: {%q: %q}", name, connection)
 	names := slices.Sorted(maps.Keys(g.host.UnboundTools))
 	if near := source.NewSuggester(names).Nearest(name); near != "" {
 		return fmt.Sprintf("did you mean %s? Else ", source.Quote(near)) + help

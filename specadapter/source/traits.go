@@ -9,4 +9,6 @@ type Traits struct {
 	Components bool
 	// Values: the input of a run is a typed value, which no text stands for.
 	Values bool
+	// Files: a flow is a folder, and what lies around its document belongs to it.
+	Files bool
 }

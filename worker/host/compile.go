@@ -39,6 +39,11 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		if res == nil {
 			return nil, invalid(diags)
 		}
+		if dialect := res.Flow.Dialect; len(ref.Files) > 0 && !specadapter.TraitsOf(dialect).Files {
+			return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
+				Text:   fmt.Sprintf("the dialect %s knows no files around a document, but flow.files has %q", dialect, ref.Files[0].Name),
+				Remedy: "leave flow.files out, or name another dialect in flow.dialect"}
+		}
 		hash, err := res.Flow.Hash()
 		if err != nil {
 			return nil, &contract.Failure{Class: contract.ClassInvalidFlow, Text: err.Error()}
@@ -61,11 +66,15 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
-			Remedy: "start the run with the name of a flow instead, or ask the worker's operator"}
+			Remedy: "start the run with the name of a flow instead; to allow it set in the worker's weft.yaml: flows: {accept: any}"}
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
-	return &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}, nil
+	folder := &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}
+	for _, d := range ref.Files {
+		folder.Files = append(folder.Files, source.File(d))
+	}
+	return folder, nil
 }
 
 // Begin makes of a flow that declares inputs, and of what a run is given, the flow as it runs

@@ -26,7 +26,10 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	case h.ModelNote != "":
 		line("default model none: %s", h.ModelNote)
 	default:
-		line("default model none: set OPENAI_API_KEY, OLLAMA_HOST or model in %s, or name one per run", config.DefaultFile)
+		line("default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in %s; else each flow or run names its own", config.DefaultFile)
+	}
+	for _, l := range h.lacks {
+		line("warning: %s", l)
 	}
 	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
 	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))

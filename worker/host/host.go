@@ -11,7 +11,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -32,9 +34,11 @@ type Host struct {
 	Model     string
 	ModelNote string
 
-	worker     worker.Worker
-	tools      *tool.Tools
-	functions  []string
+	worker    worker.Worker
+	tools     *tool.Tools
+	functions []string
+	// lacks are the models that cannot be called, each with what to do.
+	lacks      []string
 	attributes *activities.Attributes
 }
 
@@ -50,8 +54,11 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
 	}
-	models, err := openModels(cfg, h.Model)
+	models, err := openModels(cfg, h.Model, h.ModelNote)
 	note(err)
+	if err == nil {
+		h.lacks = lacks(cfg, models, h.Model)
+	}
 	settings, err := cfg.Tool()
 	note(err)
 	settings.Functions = functions
@@ -103,18 +110,46 @@ func listed(err error) []string {
 	return []string{err.Error()}
 }
 
-func openModels(cfg *config.Config, model string) (*llm.Models, error) {
+// lacks says what the default model and the configured providers need before they can be
+// called. That keeps no worker from running: it concerns the runs alone that use them.
+func lacks(cfg *config.Config, models *llm.Models, model string) []string {
+	name, _, _ := strings.Cut(model, "/")
+	names := slices.Sorted(maps.Keys(cfg.Providers))
+	if _, configured := cfg.Providers[name]; !configured {
+		names = append([]string{name}, names...)
+	}
+	var out []string
+	for _, n := range names {
+		err := models.Ready(n)
+		if err == nil {
+			continue
+		}
+		f := contract.FailureOf(err)
+		text := fmt.Sprintf("%s; runs that use it cannot go on: %s", f.Text, f.Remedy)
+		if n == name {
+			text = fmt.Sprintf("the default model %s: %s", model, text)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	settings, err := cfg.LLM()
 	if err != nil {
 		return nil, err
 	}
-	settings.Default = model
+	settings.Default, settings.NoDefault = model, why
 	models, err := llm.Open(settings)
 	if err != nil {
 		return nil, fmt.Errorf("settings of models: %w", err)
 	}
 	return models, nil
 }
+
+// heartbeats is the least time between two heartbeats of a call at the server: a watcher that
+// looks twice a second sees a streamed answer within a second.
+const heartbeats = 300 * time.Millisecond
 
 // options are measured, not guessed: the pollers of the SDK's default are the bottleneck
 // with many runs, its five seconds of sticky timeout are how long a run stands still after
@@ -131,8 +166,8 @@ func options(cfg *config.Config) worker.Options {
 		ActivityTaskPollerBehavior:             pollers,
 		StickyScheduleToStartTimeout:           2 * time.Second,
 		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       500 * time.Millisecond,
-		MaxHeartbeatThrottleInterval:           500 * time.Millisecond,
+		DefaultHeartbeatThrottleInterval:       heartbeats,
+		MaxHeartbeatThrottleInterval:           heartbeats,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
 		env  fakeEnv
 		want string
 	}{
-		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY, OLLAMA_HOST or model in weft.yaml, or name one per run"},
+		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; else each flow or run names its own"},
 		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but there is no model to be had: "},
 	}
 	for name, tc := range tests {
@@ -189,6 +190,35 @@ func TestCompilerHandsComponentsOn(t *testing.T) {
 	f := contract.FailureOf(err)
 	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum takes no components, but "models.yaml" is given`) {
 		t.Errorf("failure is %v", err)
+	}
+}
+
+// A client sends a flow that is a folder as its document and the files around it.
+func TestCompilerTakesFiles(t *testing.T) {
+	compile := Compiler(load(t, "", fakeEnv{}))
+	ref := contract.FlowRef{Name: "agents/say/agent.json",
+		Text: `{"name": "say", "description": "Says it", "capabilities": ["tone"], "input_schema": {"type": "object"}, "output_schema": {"type": "object"}}`,
+		Files: []contract.Document{
+			{Name: "agents/say/agent.system-prompt.md", Text: "Say it."},
+			{Name: "capabilities/tone/capability.json", Text: `{"name": "tone", "description": "Be kind"}`},
+			{Name: "capabilities/tone/capability.text.md", Text: "Speak kindly."},
+		}}
+	got, err := compile(ref)
+	if err != nil {
+		t.Fatal(err, contract.FailureOf(err).Diagnostics)
+	}
+	if raw, err := json.Marshal(got.Plan); err != nil || !strings.Contains(string(raw), "Speak kindly.") || !strings.Contains(string(raw), "Say it.") {
+		t.Errorf("the plan is %s: %v", raw, err)
+	}
+	ref.Files = ref.Files[:1]
+	if _, err := compile(ref); err == nil || !strings.Contains(contract.FailureOf(err).Text, `"tone"`) {
+		t.Errorf("without the capability the error is %v", err)
+	}
+	ref.Text, ref.Name = echo, "echo.json"
+	f := contract.FailureOf(func() error { _, err := compile(ref); return err }())
+	if f == nil || f.Class != contract.ClassInvalidFlow || f.Remedy == "" ||
+		f.Text != `the dialect continuum knows no files around a document, but flow.files has "agents/say/agent.system-prompt.md"` {
+		t.Errorf("continuum with files gave %+v", f)
 	}
 }
 

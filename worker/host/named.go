@@ -44,7 +44,7 @@ func checkFlows(f config.Flows) error {
 // folder is read.
 func named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
-		return nil, unnamed("set flows.dir in the worker's configuration, or send the document itself",
+		return nil, unnamed("set in the worker's weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
 			"the run asks for the flow %s, but this worker has no folder of flows", source.Quote(name))
 	}
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {

@@ -128,7 +128,7 @@ func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
 		t.Errorf("a name is refused: %v", err)
 	}
 	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})
-	if !errors.As(err, &f) || !strings.Contains(f.Text, "has no folder of flows") || !strings.Contains(f.Remedy, "flows.dir") {
+	if !errors.As(err, &f) || !strings.Contains(f.Text, "has no folder of flows") || !strings.Contains(f.Remedy, "flows: {dir: ") {
 		t.Errorf("error is %#v", err)
 	}
 }

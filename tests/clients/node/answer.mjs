@@ -1,5 +1,5 @@
 // Starts a run with a tool that this program runs itself, says yes to its calls, and prints
-// the result: node answer.mjs FLOW.json [INPUT]
+// the result: node answer.mjs FLOW.json|NAME [INPUT]; NAME is a flow in the worker's folder
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ try {
     taskQueue: 'weft',
     args: [{
       v: 1,
-      flow: { text: readFileSync(file, 'utf8'), name: basename(file) },
+      flow: file.endsWith('.json') ? { text: readFileSync(file, 'utf8'), name: basename(file) } : { name: file },
       input,
       data_connections: [{ id: 'web', kind: 'client', tools: Object.keys(tools).map((name) => ({ name })) }],
     }],

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"weft/worker/config"
+)
+
+// fenced gives the blocks of a language on a page.
+func fenced(t *testing.T, page, language string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(raw), -1) {
+		out = append(out, m[1])
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s has no block of %s", page, language)
+	}
+	return out
+}
+
+// typedLines are the command lines on a page, without their comments.
+func typedLines(t *testing.T, page string) [][]string {
+	t.Helper()
+	var out [][]string
+	for _, block := range fenced(t, page, "sh") {
+		for _, line := range strings.Split(strings.ReplaceAll(block, "\\\n", " "), "\n") {
+			line, _, _ = strings.Cut(line, "  #")
+			if args := words(t, line); len(args) > 0 {
+				out = append(out, args)
+			}
+		}
+	}
+	return out
+}
+
+// words splits a line as a shell does.
+func words(t *testing.T, line string) []string {
+	t.Helper()
+	raw, err := exec.Command("sh", "-c", `printf '%s\0' `+line).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	out := strings.Split(strings.TrimSuffix(string(raw), "\x00"), "\x00")
+	if out[0] == "" {
+		return nil
+	}
+	return out
+}
+
+// TestReadmeCommands runs what the pages say to type, as far as that needs no server; of the
+// rest it reads the flags.
+func TestReadmeCommands(t *testing.T) {
+	targets, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]string
+	for _, page := range []string{"../README.md", "README.md"} {
+		lines = append(lines, typedLines(t, page)...)
+	}
+	t.Chdir("..")
+	ran := 0
+	for _, args := range lines {
+		line := strings.Join(args, " ")
+		switch filepath.Base(args[0]) {
+		case "make":
+			if !strings.Contains(string(targets), "\n"+args[1]+":") {
+				t.Errorf("%s: the Makefile has no such target", line)
+			}
+		case "starter":
+			ran++
+			var stdout, stderr bytes.Buffer
+			a := &app{stdout: &stdout, stderr: &stderr, env: mapEnv{}}
+			if args[1] == "validate" || args[1] == "graph" {
+				if code := a.run(t.Context(), args[1:]); code != exitOK || stdout.Len() == 0 {
+					t.Errorf("%s: exit code %d\n%s", line, code, stderr.String())
+				}
+			} else if _, _, err := a.parse(args[1:]); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+	if ran < 8 {
+		t.Errorf("only %d command lines of starter were found", ran)
+	}
+}
+
+// TestReadmeSettings loads the settings that README shows.
+func TestReadmeSettings(t *testing.T) {
+	for _, block := range fenced(t, "../README.md", "yaml") {
+		file := filepath.Join(t.TempDir(), "weft.yaml")
+		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Options{File: file, Env: mapEnv{"SEARCH_TOKEN": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cfg.Tool(); err != nil || len(cfg.Connections) != 2 || len(cfg.Confirm) != 1 {
+			t.Errorf("the settings are %+v: %v", cfg, err)
+		}
+	}
+}
+
+// TestEndToEndReadme starts the run that README starts.
+func TestEndToEndReadme(t *testing.T) {
+	path := os.Getenv("WEFT_DEVSERVER")
+	if path == "" {
+		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
+	}
+	address := devserver(t, path)
+	lines := typedLines(t, "../README.md")
+	t.Chdir("..")
+	ran := 0
+	for _, args := range lines {
+		if args[0] != "bin/starter" || !strings.Contains(strings.Join(args, " "), " -flow ") || len(args) < 4 {
+			continue
+		}
+		ran++
+		var stdout, stderr bytes.Buffer
+		a := &app{stdout: &stdout, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": "none.toml", "XDG_STATE_HOME": t.TempDir()}}
+		if code := a.run(t.Context(), args[1:]); code != exitOK || !strings.Contains(stdout.String(), "We refund order 4711 today.") {
+			t.Errorf("%q: exit code %d, %s\n%s", args, code, stdout.String(), stderr.String())
+		}
+	}
+	if ran != 1 {
+		t.Errorf("%d runs were started, want that of README", ran)
+	}
+}

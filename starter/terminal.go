@@ -1,0 +1,35 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// terminal says whether a writer is a terminal, or at least no file and no pipe.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// usualWidth and usualHeight are the size of a terminal that does not tell.
+const usualWidth, usualHeight = 80, 24
+
+// sizeOf gives a terminal's size, as it is each time: people resize theirs.
+func sizeOf(w io.Writer) func() (width, height int) {
+	return func() (width, height int) {
+		if f, ok := w.(*os.File); ok {
+			width, height, _ = term.GetSize(int(f.Fd()))
+		}
+		// A terminal whose size nobody has set says 0.
+		if width <= 0 || height <= 0 {
+			width, height = usualWidth, usualHeight
+		}
+		return width, height
+	}
+}
