@@ -70,7 +70,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 		LatencyMS: time.Since(began).Milliseconds(), Attempt: call.Attempt, Switched: answer.Switched,
 	}
 	if profile.Output != nil && (len(answer.Message.Calls) == 0 || in.NoTools) {
-		if out.Checked, err = check(ctx, profile.Output.Schema, answer.Message.Text); err != nil {
+		if out.Checked, err = checkLone(ctx, profile.Output, answer.Message.Text); err != nil {
 			return nil, err
 		}
 	}

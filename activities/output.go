@@ -12,12 +12,37 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/schema"
+	"weft/workflows/plan"
 )
 
 // check extracts JSON from an answer and validates it. An empty schema takes any JSON. Its
 // error is ctx's: what was cut short says nothing about the answer.
 func check(ctx context.Context, rules json.RawMessage, text string) (*contract.Checked, error) {
 	return checkWithin(ctx, schema.Time, rules, text)
+}
+
+// checkLone is [check] for an output that may have a lone member: an answer that is no object
+// with it is taken as its value.
+func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
+	if out.Lone == "" {
+		return check(ctx, out.Schema, text)
+	}
+	raw := extract(text)
+	if raw == nil {
+		var err error
+		if raw, err = json.Marshal(strings.TrimSpace(text)); err != nil {
+			return nil, err
+		}
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil || object[out.Lone] == nil {
+		name, err := json.Marshal(out.Lone)
+		if err != nil {
+			return nil, err
+		}
+		raw = fmt.Appendf(nil, "{%s:%s}", name, raw)
+	}
+	return check(ctx, out.Schema, string(raw))
 }
 
 func checkWithin(ctx context.Context, limit time.Duration, rules json.RawMessage, text string) (*contract.Checked, error) {

@@ -45,7 +45,7 @@ func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []con
 // is always wanted.
 func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) any {
 	always := any(nil)
-	if finish != nil {
+	if finish != nil && !finish.Free {
 		always = plan.ChoiceRequired
 	}
 	switch choice {

@@ -24,27 +24,13 @@ func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) 
 }
 
 func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	first := ""
-	if len(in.Names) > 0 {
-		first = in.Names[0]
-	}
 	out := &contract.CatalogueResult{Resolved: in.Connection}
-	var specs []contract.ToolSpec
-	var err error
-	switch in.Connection.Kind {
-	case plan.ConnectionAgent:
+	if in.Connection.Kind == plan.ConnectionAgent {
 		// Its flow is in the plan; the worker has nothing but rules to say.
 		out.Confirm = a.confirm(out.Resolved, in.Names)
 		return out, nil
-	case plan.ConnectionClient:
-		specs, err = clientTools(&in.Connection)
-	default:
-		if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err == nil {
-			out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
-			out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
-			specs, err = a.deps.Tools.List(ctx, out.Resolved)
-		}
 	}
+	specs, err := a.specs(ctx, in, out)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +63,32 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
 	return out, a.bounded("the tool catalogue", out)
+}
+
+// specs are the tools that a connection has: those that it lists, or those that the flow or the
+// run describes. It resolves the connection in out.
+func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out *contract.CatalogueResult) ([]contract.ToolSpec, error) {
+	if in.Connection.Kind == plan.ConnectionClient {
+		return clientTools(&in.Connection)
+	}
+	first := ""
+	if len(in.Names) > 0 {
+		first = in.Names[0]
+	}
+	var err error
+	if out.Resolved, err = a.deps.Tools.Resolve(in.Connection, first); err != nil {
+		return nil, err
+	}
+	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
+	if in.Connection.Kind != plan.ConnectionHTTP {
+		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
+		return a.deps.Tools.List(ctx, out.Resolved)
+	}
+	var specs []contract.ToolSpec
+	for _, q := range in.Connection.Requests {
+		specs = append(specs, contract.ToolSpec{Name: q.Name, Description: q.Description, Schema: q.Schema})
+	}
+	return specs, nil
 }
 
 // confirm lists those of a connection's tools whose calls need a person's yes.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"weft/specadapter/agentspec"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/continuum"
 	"weft/specadapter/koog"
@@ -55,6 +56,7 @@ var Dialects = []Adapter{
 	continuum.Adapter{},
 	blueprint.Adapter{},
 	koog.Adapter{},
+	agentspec.Adapter{},
 }
 
 // Options say how to read a document. The zero value detects the dialect and reads its

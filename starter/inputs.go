@@ -16,7 +16,7 @@ func (a *app) held(ctx context.Context, f *plan.Flow, g *given) error {
 	if f.Inputs == nil {
 		return nil
 	}
-	p, err := inputs.Given(g.params, g.text)
+	p, err := inputs.For(f.Inputs, g.params, g.text)
 	if err == nil {
 		_, _, err = inputs.Start(ctx, f, inputs.Values{Params: p})
 	}

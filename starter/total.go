@@ -26,7 +26,7 @@ func totalOf(f *plan.Flow) (t total, ok bool) {
 	for i := range f.Edges {
 		e := &f.Edges[i]
 		out[e.From] = append(out[e.From], e.To)
-		t.atMost = t.atMost || e.Question != ""
+		t.atMost = t.atMost || e.Question != "" || e.Branch != ""
 	}
 	const open, closed = 1, 2
 	seen := map[string]int{plan.End: closed}

@@ -52,6 +52,8 @@ type rehearsal struct {
 	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.
 	profile string
 	reach   tool.Settings
+	// answers are given to what the run asks a person, one an hour.
+	answers []string
 }
 
 // played is what came of a rehearsal.
@@ -91,6 +93,9 @@ func (r rehearsal) play(t *testing.T) played {
 		registry = r.wrap(env)
 	}
 	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in)}).Register(registry)
+	for i, text := range r.answers {
+		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
+	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}
 	if !env.IsWorkflowCompleted() {

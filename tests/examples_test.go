@@ -88,6 +88,9 @@ func runExample(t *testing.T, file, base string) {
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))
 	}
+	if raw, err := os.ReadFile(base + ".answers"); err == nil {
+		r.answers = strings.Split(strings.TrimSpace(string(raw)), "\n")
+	}
 	if res.Flow.Inputs != nil {
 		r.set = func(in *contract.RunInput) { begin(t, res, base, in) }
 	}

@@ -59,11 +59,9 @@ func (f *flowRun) wanted() []want {
 	var out []want
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		if n.Agent == nil {
-			continue
-		}
-		for t := range n.Agent.Tools {
-			tool := &n.Agent.Tools[t]
+		tools := toolsOf(n)
+		for t := range tools {
+			tool := &tools[t]
 			id := boundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
@@ -77,6 +75,17 @@ func (f *flowRun) wanted() []want {
 		}
 	}
 	return out
+}
+
+// toolsOf are the tools that a node may call.
+func toolsOf(n *plan.Node) []plan.Tool {
+	switch {
+	case n.Agent != nil:
+		return n.Agent.Tools
+	case n.Tool != nil:
+		return []plan.Tool{*n.Tool}
+	}
+	return nil
 }
 
 // connection is what the run's input or the flow says of a connection. What neither knows

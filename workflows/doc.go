@@ -18,6 +18,9 @@
 // compare.go decides by it, kind_transform.go changes and merges it. An agent may end by a
 // tool that takes its value and think before it acts (finish.go), take tools by what
 // connections offer (boxes.go), and continue one conversation of the flow (talk.go).
+// Values flow along the edges (values.go) or from node to node by name (ports.go); both live in
+// the state. A node whose flows are runs of their own is in kind_call.go, an agent's talk with
+// a person in chat.go.
 //
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.

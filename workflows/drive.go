@@ -315,6 +315,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	if f.desk != nil {
 		out.Unread = f.desk.inbox
 	}
+	out.Talk = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
 	if last.Data == nil {
 		out.ResultText = last.Text

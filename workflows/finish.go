@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
+	case a.cfg.Chat != nil && !a.exhausted:
+		return true, nil
 	case a.cfg.Finish != nil:
 		return true, a.remind()
 	}
@@ -141,6 +144,9 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	if err != nil {
 		return v, err
 	}
+	if c.node.Ports != nil {
+		return v, c.named(v)
+	}
 	if f.Critique {
 		return c.critique(v)
 	}
@@ -179,7 +185,7 @@ func (c *toolCall) critique(v value.Value) (value.Value, error) {
 func (a *agentRun) opening() (*contract.Message, error) {
 	m := &contract.Message{Role: contract.RoleUser}
 	before := contract.Stamp{}
-	if a.flow.Values != nil {
+	if a.flow.Values != nil && !a.flow.Values.Named {
 		_, before, _ = a.valueAt(a.view, contract.ValueKey)
 	}
 	for _, p := range a.cfg.Opening {
@@ -191,6 +197,8 @@ func (a *agentRun) opening() (*contract.Message, error) {
 			parts = []contract.Part{inputPart(&a.shared)}
 		case plan.FromOutputs:
 			parts = a.outputs(before.Exec)
+		case plan.FromPorts:
+			parts = []contract.Part{{Text: cmp.Or(a.portWords(), p.Text)}}
 		case plan.FromValue:
 			if before.Exec == plan.Start {
 				continue

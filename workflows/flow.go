@@ -329,7 +329,7 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 
 // inputs refuses params that the flow does not declare.
 func (f *flowRun) inputs(in *contract.RunInput) error {
-	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil {
+	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
 		return nil
 	}
 	return &contract.Failure{Class: contract.ClassBadRequest,
@@ -392,7 +392,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		f.shared.Script = &ref
 	}
 	first := &contract.View{}
-	if err := f.begun(first, given, in.State); err != nil {
+	if err := f.begun(first, in, given); err != nil {
 		return nil, err
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {

@@ -26,6 +26,8 @@ type source struct {
 	view   *contract.View
 	// x is nil for the entry.
 	x *step
+	// branch is the one by which the node leaves, if it has several.
+	branch string
 }
 
 // route decides which of a source's edges are taken: those without a question, and those
@@ -33,6 +35,7 @@ type source struct {
 // was answered before the run stopped in the middle, and takes what is answered now where it
 // stops again.
 func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contract.RoutingCarry) (taken []int, answers []contract.Answer, err error) {
+	edges = r.leavingBy(from.branch, edges)
 	if r.choosesFirst(&from) {
 		return r.routeFirst(ctx, from, edges, carry)
 	}
@@ -176,12 +179,12 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 		})
 		done.Truncated = out.truncated
-		done.Exhausted, done.Text, done.Data = out.exhausted, &out.text, out.data
+		done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch
 		routing.SHA = out.ref.SHA
 	}
 	output := contract.ContentRef{SHA: routing.SHA}
 	taken, answers, err := r.route(ctx, source{
-		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x,
+		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x, branch: done.Branch,
 	}, edges, routing)
 	if errors.Is(err, errYield) {
 		routing.Execution = done.Execution
@@ -192,6 +195,9 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		return done, r.failed(x, err)
 	}
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
+	if done.NoRoute && done.Branch != "" {
+		return done, r.noEdge(x, done.Branch)
+	}
 	if done.NoRoute && r.flow.NoRoute != nil {
 		return done, r.unmatched(x, edges, answers)
 	}
@@ -218,6 +224,8 @@ type outcome struct {
 	value     *value.Value
 	exhausted bool
 	truncated bool
+	// branch is the one by which the node leaves, if it has several.
+	branch string
 	// resume is set instead where the node stopped in its middle.
 	resume *contract.Resume
 }
@@ -233,6 +241,16 @@ func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
 		return r.transform(x)
 	case plan.KindMerge:
 		return r.merge(x)
+	case plan.KindPass:
+		return r.pass(x)
+	case plan.KindBranch:
+		return r.branch(x)
+	case plan.KindSay:
+		return r.say(x)
+	case plan.KindTool:
+		return r.toolNode(ctx, x)
+	case plan.KindCall:
+		return r.callFlows(ctx, x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }

@@ -32,6 +32,9 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		return a.ended(), nil
 	}
 	for {
+		if out, stop, err := a.heard(ctx); stop {
+			return out, err
+		}
 		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
 		}
@@ -83,6 +86,8 @@ type agentRun struct {
 	// call is for a thought; results counts tool results.
 	begun, results int
 	think          bool
+	// ports are the values that the node takes by name.
+	ports value.Value
 }
 
 // stopped is what an agent gives that failed, or gave way in its middle.
@@ -114,9 +119,17 @@ func (a *agentRun) finishCalls(ctx workflow.Context) error {
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
 // reference, and settles the call profile.
 func (a *agentRun) begin() error {
+	if err := a.fill(); err != nil {
+		return err
+	}
 	a.conversation()
 	if a.resume != nil && a.resume.Agent != nil {
 		a.restore(a.resume.Agent)
+		return a.describe()
+	}
+	if speaks, err := a.speaks(); err != nil {
+		return err
+	} else if !speaks {
 		return a.describe()
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{inputPart(&a.shared)}, a.outputs("")...)}

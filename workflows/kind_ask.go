@@ -9,9 +9,17 @@ import (
 
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
 func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
+	question := x.node.Ask.Text
+	if x.node.Ports != nil {
+		in, err := r.given(x)
+		if err != nil {
+			return outcome{}, err
+		}
+		question = fillIn(question, in)
+	}
 	reply, err := r.request(ctx, x, contract.Request{
-		ID: x.id + "/ask", Kind: contract.RequestMessage, Text: x.node.Ask.Text,
-		Hash: contract.SHA([]byte(x.node.Ask.Text)), LimitSeconds: x.node.Ask.LimitSeconds,
+		ID: x.id + "/ask", Kind: contract.RequestMessage, Text: question,
+		Hash: contract.SHA([]byte(question)), LimitSeconds: x.node.Ask.LimitSeconds,
 	}, 0)
 	switch {
 	case errors.Is(err, errYield):
@@ -22,9 +30,16 @@ func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
 		return outcome{}, r.fail(x, contract.ClassNoAnswer, "start the run again, or give the node a longer limit",
 			"nobody answered within %d seconds", x.node.Ask.LimitSeconds)
 	}
-	t := r.store.open(x.id)
-	if _, err := r.store.write(t, &contract.Message{Role: contract.RoleAssistant, Text: x.node.Ask.Text}); err != nil {
-		return outcome{}, err
+	var t *thread
+	if x.node.Ports != nil {
+		t = r.conversationThread()
+	} else {
+		t = r.store.open(x.id)
+	}
+	if !x.node.Ask.Silent {
+		if _, err := r.store.write(t, &contract.Message{Role: contract.RoleAssistant, Text: question}); err != nil {
+			return outcome{}, err
+		}
 	}
 	ref, err := r.store.write(t, &contract.Message{Role: contract.RoleUser, Text: reply.Message.Text})
 	return outcome{ref: ref, text: reply.Message.Text}, err

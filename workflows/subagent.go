@@ -70,7 +70,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, flow contract.Fl
 		return toolReply{}, err
 	}
 	var out contract.RunResult
-	if err := c.await(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, &out); err != nil {
+	if err := c.awaitFlow(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, &out, c.weight); err != nil {
 		return subAgentFailed(err)
 	}
 	if out.Yielded != nil {
@@ -84,15 +84,15 @@ func (c *toolCall) child(ctx workflow.Context, question string, flow contract.Fl
 	return toolReply{text: string(out.ResultData)}, nil
 }
 
-// await waits for a sub-agent. Where this run should stop, the sub-agent is asked to come
-// back with what it goes on with.
-func (c *toolCall) await(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult) error {
+// awaitFlow runs a flow below this one and waits for it. Where this run should stop, the other is
+// asked to come back with what it goes on with; weight is what this run would carry.
+func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult, weight func() int) error {
 	future := workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
 	asked := false
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for !future.IsReady() {
 		if err := workflow.Await(quiet, func() bool {
-			return future.IsReady() || !asked && ctx.Err() == nil && c.wants(ctx, c.weight())
+			return future.IsReady() || !asked && ctx.Err() == nil && r.wants(ctx, weight())
 		}); err != nil {
 			return err
 		}
@@ -172,6 +172,9 @@ func called(f *plan.Flow, nodes []plan.Node) []string {
 	}
 	var out []string
 	for i := range nodes {
+		if nodes[i].Call != nil {
+			out = append(out, nodes[i].Call.Flows...)
+		}
 		if nodes[i].Agent == nil {
 			continue
 		}

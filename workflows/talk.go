@@ -13,8 +13,18 @@ type talk struct {
 	thread *thread
 	forks  []contract.Fork
 	spent  int
+	// heard is how much of the conversation came from the run above.
+	heard int
 	// reminded counts how often nodes were reminded to call a tool.
 	reminded []contract.Reminded
+}
+
+// conversationThread is the flow's conversation.
+func (r *run) conversationThread() *thread {
+	if r.talk.thread == nil {
+		r.talk.thread = r.store.open(talkThread)
+	}
+	return r.talk.thread
 }
 
 // talkThread is the name of the thread of a flow's conversation.
@@ -25,10 +35,7 @@ func (a *agentRun) conversation() {
 	resumed := a.resume != nil && a.resume.Agent != nil
 	switch {
 	case a.cfg.Conversation == plan.ConversationFlow:
-		if a.talk.thread == nil {
-			a.talk.thread = a.store.open(talkThread)
-		}
-		a.thread = a.talk.thread
+		a.thread = a.conversationThread()
 	case a.cfg.Conversation == plan.ConversationFork && a.talk.thread != nil && !resumed:
 		a.thread = a.store.open(a.id)
 		a.thread.entries = slices.Clone(a.talk.thread.entries)
@@ -73,13 +80,11 @@ func (r *run) hold(messages []contract.CarriedMessage) {
 	if len(messages) == 0 {
 		return
 	}
-	if r.talk.thread == nil {
-		r.talk.thread = r.store.open(talkThread)
-	}
+	t := r.conversationThread()
 	for _, m := range messages {
 		sha := contract.SHA(m.Raw)
 		r.store.content[sha] = m.Raw
-		r.talk.thread.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
+		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
 	}
 }
 
@@ -106,11 +111,11 @@ func (t *talk) remind(node string) int {
 // handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
 func (r *run) handTalk(whole bool) *contract.Talk {
-	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded}
+	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded, Heard: r.talk.heard}
 	if r.talk.thread != nil && whole {
 		t.Messages = carriedMessages(r.talk.thread.entries)
 	}
-	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil {
+	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
 		return nil
 	}
 	return &t
@@ -122,7 +127,7 @@ func (r *run) takeTalk(t *contract.Talk) {
 		return
 	}
 	r.hold(t.Messages)
-	r.talk.forks, r.talk.spent, r.talk.reminded = t.Forks, t.Spent, t.Reminded
+	r.talk.forks, r.talk.spent, r.talk.reminded, r.talk.heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 
 // addTalk takes back what a branch added to the talk that it was handed.
@@ -151,4 +156,13 @@ func (t *talk) atLeast(m contract.Reminded) {
 // needsTalk says whether nodes of a branch go on with the flow's conversation.
 func needsTalk(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
+}
+
+// toldAbove is what was said in this run, for the one above whose conversation it goes on with.
+func (f *flowRun) toldAbove() *contract.Talk {
+	t := f.talk.thread
+	if f.shared.Depth == 0 || t == nil || f.flow.Values == nil || !f.flow.Values.Named || len(t.entries) <= f.talk.heard {
+		return nil
+	}
+	return &contract.Talk{Messages: carriedMessages(t.entries[f.talk.heard:])}
 }

@@ -63,6 +63,9 @@ func (r *run) settleValue(x *step, out *outcome) error {
 	if r.flow.Values == nil {
 		return nil
 	}
+	if x.node.Ports != nil {
+		return r.settlePorts(x, out)
+	}
 	v := value.Of(out.text)
 	switch {
 	case out.value != nil:
@@ -151,6 +154,9 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 	values := f.flow.Values
 	raw := in.Value
 	switch {
+	case len(raw) > 0 && values != nil && values.Named:
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give its inputs by name, with params",
+			Text: fmt.Sprintf("the run brings a typed value, but the values of the flow %q have names", f.flow.Name)}
 	case len(raw) > 0 && values == nil:
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the text with input, and values for the nodes with state",
 			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.flow.Name, f.flow.Dialect)}
@@ -170,11 +176,14 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 }
 
 // begun writes the run's value into the view with which it begins.
-func (f *flowRun) begun(first *contract.View, v value.Value, state map[string]json.RawMessage) error {
-	if f.flow.Values == nil {
+func (f *flowRun) begun(first *contract.View, in *contract.RunInput, v value.Value) error {
+	switch {
+	case f.flow.Values == nil:
 		return nil
+	case f.flow.Values.Named:
+		return f.beginNamed(first, in)
 	}
-	for _, key := range workflow.DeterministicKeys(state) {
+	for _, key := range workflow.DeterministicKeys(in.State) {
 		if contract.Reserved(key) {
 			return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state has the key %q; keys that begin with $ are the flow's own", key),
 				Remedy: "use another key, or give the run's value with value"}

@@ -168,6 +168,8 @@ type Talk struct {
 	// Spent counts against the flow's meter; Reminded counts reminders by node.
 	Spent    int        `json:"spent,omitempty"`
 	Reminded []Reminded `json:"reminded,omitempty"`
+	// Heard is how many of Messages came from the run above.
+	Heard int `json:"heard,omitempty"`
 }
 
 // Fork is what was said in a parallel node, behind what its fork began with.
@@ -197,6 +199,8 @@ type Execution struct {
 	// NoRoute says that the node has edges and that all conditions said no.
 	NoRoute bool     `json:"no_route,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
+	// Branch is the one by which a node with several left.
+	Branch string `json:"branch,omitempty"`
 	// Exhausted says that the budget of tool calls ended the node.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 	// Truncated says that the model stopped at its length limit.

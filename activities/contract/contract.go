@@ -101,6 +101,8 @@ type RunInput struct {
 	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
+	// Talk is the conversation of the run above; set by the interpreter.
+	Talk *Talk `json:"talk,omitempty"`
 }
 
 // FlowRef is a flow as a document, as a plan or by name.
@@ -173,6 +175,8 @@ type RunResult struct {
 	Unread []Inbound `json:"unread,omitempty"`
 	// Yielded is what a sub-agent goes on with in another run; the interpreter alone sees it.
 	Yielded *Carry `json:"yielded,omitempty"`
+	// Talk is what was said in a run below another; the interpreter alone sees it.
+	Talk *Talk `json:"talk,omitempty"`
 }
 
 // ExitOutput is what one execution of an exit node gave.

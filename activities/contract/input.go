@@ -110,6 +110,8 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("flow: want exactly one of text (a document), name (of a flow on the worker) and plan, got %d", sources)
 	case !validOnError(in.OnError):
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
+	case in.Talk != nil:
+		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:

@@ -228,6 +228,20 @@ type Resume struct {
 	Agent *AgentCarry `json:"agent,omitempty"`
 	// Routing is set where the node is done and its edges are being judged.
 	Routing *RoutingCarry `json:"routing,omitempty"`
+	// Called are the runs of a node that runs flows, in their order.
+	Called []Called `json:"called,omitempty"`
+}
+
+// Called is what is known of the run of a flow below a node.
+type Called struct {
+	// Done says that it has ended: with Data and Branch, or with a Failure that was caught.
+	Done    bool            `json:"done,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"`
+	Branch  string          `json:"branch,omitempty"`
+	Failure string          `json:"failure,omitempty"`
+	// Talk is what was said in it; Rest is what it goes on with.
+	Talk *Talk  `json:"talk,omitempty"`
+	Rest *Carry `json:"rest,omitempty"`
 }
 
 // RoutingCarry is an execution whose edges are being judged.

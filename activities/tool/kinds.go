@@ -22,6 +22,7 @@ type Kind struct {
 var Kinds = map[string]Kind{
 	plan.ConnectionMCP:   {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
 	plan.ConnectionLocal: {Says: "Go functions of the worker itself", dial: dialLocal},
+	plan.ConnectionHTTP:  {Says: "HTTP requests that a flow describes", dial: dialRequests},
 }
 
 func kindNames() string {

@@ -43,6 +43,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 			return c, refusal(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
 		}
 	}
+	if c.Kind == plan.ConnectionHTTP {
+		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL})
+	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
 		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description}, nil
 	}
@@ -143,6 +146,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		at.conn = t.settings.Connections[c.ID]
 	default:
 		at.conn = supplied(c)
+		if c.Kind == plan.ConnectionHTTP {
+			at.conn.Transport = TransportRequest
+		}
 		at.restricted = !t.listed(c.URL)
 		if at.id == "" {
 			at.id = shown(c.URL)
@@ -190,6 +196,9 @@ func (t *target) failure(class, text, remedy string) *contract.Failure {
 func (c Connection) kind() string {
 	if c.Transport == TransportLocal {
 		return plan.ConnectionLocal
+	}
+	if c.Transport == TransportRequest {
+		return plan.ConnectionHTTP
 	}
 	return plan.ConnectionMCP
 }

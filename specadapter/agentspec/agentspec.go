@@ -1,11 +1,12 @@
 // Package agentspec reads Open Agent Spec: documents in, a typed and checked model of
-// components out, with everything that is wrong with them.
+// components out, with everything that is wrong with them, and plans of those that run.
 //
-// It makes no plan yet and knows nothing of runs. It reads no file, fetches nothing that a
-// document names and never holds a secret but in development. What it reads is untrusted:
-// time and memory are bounded whatever a document holds.
+// It reads no file, fetches nothing that a document names and never holds a secret but in
+// development. What it reads is untrusted: time and memory are bounded whatever a document
+// holds.
 //
-// Start at [Load]; table.go and the files types_*.go list what a document may hold.
+// Start at [Load]; table.go and the files types_*.go list what a document may hold. [Adapter]
+// makes plans, by the files build*.go.
 package agentspec
 
 import (

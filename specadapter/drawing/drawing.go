@@ -87,6 +87,9 @@ func marksOf(n *plan.Node, states States) []string {
 // edgeText is what is written at an edge, or "".
 func edgeText(e *plan.Edge) string {
 	text := e.Question
+	if e.Branch != "" {
+		text = e.Branch
+	}
 	if e.Compare != nil {
 		text = e.Compare.Words
 	}

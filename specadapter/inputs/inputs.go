@@ -27,7 +27,11 @@ const MaxBytes = 1 << 20
 const prompt = "prompt"
 
 // Params are the parameters of one run, in the order in which they were given.
-type Params struct{ object *pytext.Value }
+type Params struct {
+	object *pytext.Value
+	// said is the run's text, where it is no parameter.
+	said string
+}
 
 // JSON is the parameters as one compact JSON object.
 func (p *Params) JSON() json.RawMessage { return json.RawMessage(p.object.JSON()) }
@@ -65,7 +69,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	if err != nil {
 		return fail(doc.Root.Pos, source.CodeSyntax, "", "%v", err)
 	}
-	return &Params{object}, diags
+	return &Params{object: object}, diags
 }
 
 // uncountable finds a number that is out of range, or nil.
@@ -88,7 +92,7 @@ func uncountable(v *source.Value) *source.Value {
 
 // FromText makes parameters of a text: the prompt alone.
 func FromText(text string) *Params {
-	return &Params{&pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
+	return &Params{object: &pytext.Value{Kind: pytext.Object, Members: []pytext.Member{{Key: prompt, Value: &pytext.Value{Kind: pytext.String, Text: text}}}}}
 }
 
 // Given makes parameters of what a run is given: an object, a text, or both, where the text is
@@ -111,6 +115,22 @@ func Given(params json.RawMessage, text string) (*Params, error) {
 	}
 	set(p.object, prompt, &pytext.Value{Kind: pytext.String, Text: text})
 	return p, nil
+}
+
+// For makes parameters of what a run of a flow is given. Where they are named values, the text is
+// none of them but what a person says first.
+func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) {
+	if in.Mode != plan.InputsNamed {
+		return Given(params, text)
+	}
+	if len(params) == 0 || string(params) == "null" {
+		params = json.RawMessage("{}")
+	}
+	p, err := Given(params, "")
+	if err == nil {
+		p.said = text
+	}
+	return p, err
 }
 
 // Invalid is the error of parameters that do not match. As JSON it is the error body that

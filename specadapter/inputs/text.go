@@ -12,6 +12,9 @@ import (
 // Text makes the text of parameters that the flow is given. It fails where a prompt is
 // needed and missing, in the framework's words.
 func Text(in *plan.Inputs, p *Params) (string, error) {
+	if in.Mode == plan.InputsNamed {
+		return p.said, nil
+	}
 	custom := len(in.Schema) > 0 && string(in.Schema) != "null"
 	said := p.object.Get(prompt)
 	if in.Mode == plan.InputsAuthoritative {

@@ -80,7 +80,7 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 // Begin makes of a flow that declares inputs, and of what a run is given, the flow as it runs
 // and its text. What does not match is a [contract.Failure] of class bad_request.
 func Begin(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error) {
-	p, err := inputs.Given(params, text)
+	p, err := inputs.For(f.Inputs, params, text)
 	if err == nil {
 		f, text, err = inputs.Start(ctx, f, inputs.Values{Params: p})
 	}

@@ -94,6 +94,7 @@ func (c *checker) nodes() map[string]bool {
 			c.add("two nodes have the id %q", n.ID)
 		}
 		ids[n.ID] = true
+		c.ports(n)
 		switch n.Kind {
 		case KindAgent:
 			c.agent(n)
@@ -103,6 +104,8 @@ func (c *checker) nodes() map[string]bool {
 			}
 		case KindTransform, KindMerge:
 			c.pure(n)
+		case KindPass, KindBranch, KindSay, KindTool, KindCall:
+			c.named(n)
 		default:
 			c.add("node %q has the kind %q, which this build does not know", n.ID, n.Kind)
 		}
@@ -139,8 +142,8 @@ func (c *checker) inputs() {
 	if in == nil {
 		return
 	}
-	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative && in.Mode != InputsProcedural {
-		c.add("inputs.mode is %q, want %q, %q or %q", in.Mode, InputsMerged, InputsAuthoritative, InputsProcedural)
+	if in.Mode != InputsMerged && in.Mode != InputsAuthoritative && in.Mode != InputsProcedural && in.Mode != InputsNamed {
+		c.add("inputs.mode is %q, want %q, %q, %q or %q", in.Mode, InputsMerged, InputsAuthoritative, InputsProcedural, InputsNamed)
 	}
 	if in.Style != StyleFramework && in.Style != StyleDocumented {
 		c.add("inputs.style is %q, want %q or nothing", in.Style, StyleDocumented)

@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 		"no entry":            {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
 		"limits":              {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":              {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
-		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative" or "procedural"`, `inputs.style is "loud", want "documented" or nothing`}},
+		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative", "procedural" or "named"`, `inputs.style is "loud", want "documented" or nothing`}},
 		"a choice":            {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
 		"a value from nowhere": {func(f *Flow) {
 			f.Edges[1].Question, f.Edges[1].Compare = "", &Compare{Op: "equals", Value: json.RawMessage(`1`)}

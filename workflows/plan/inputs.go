@@ -10,7 +10,7 @@ type Inputs struct {
 	// Schema is a JSON Schema (draft 7) of the parameters, in the author's key order. Absent:
 	// a text "prompt" and nothing else.
 	Schema json.RawMessage `json:"schema,omitempty"`
-	// Mode is [InputsMerged], [InputsAuthoritative] or [InputsProcedural].
+	// Mode is [InputsMerged], [InputsAuthoritative], [InputsProcedural] or [InputsNamed].
 	Mode string `json:"mode"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
@@ -28,6 +28,9 @@ const (
 	// InputsProcedural is that of a program instead of a model: without a schema any object
 	// will do, and there is no prompt.
 	InputsProcedural = "procedural"
+	// InputsNamed leaves the parameters as they are: they are the values of a flow with
+	// [Values.Named]. The schema is the author's.
+	InputsNamed = "named"
 )
 
 // The styles of [Inputs].

@@ -97,6 +97,14 @@ type Node struct {
 	Ask       *Ask       `json:"ask,omitempty"`
 	Transform *Transform `json:"transform,omitempty"`
 	Merge     *Merge     `json:"merge,omitempty"`
+	// Ports are set in flows whose values have names.
+	Ports  *Ports  `json:"ports,omitempty"`
+	Pass   *Pass   `json:"pass,omitempty"`
+	Branch *Branch `json:"branch,omitempty"`
+	Say    *Say    `json:"say,omitempty"`
+	// Tool is the tool of a node of [KindTool].
+	Tool *Tool `json:"tool,omitempty"`
+	Call *Call `json:"call,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].
@@ -105,6 +113,8 @@ type Ask struct {
 	Text string `json:"text"`
 	// LimitSeconds, if positive, is how long to wait; then the node fails.
 	LimitSeconds int `json:"limit_seconds,omitempty"`
+	// Silent leaves the question out of the conversation: nobody wrote it.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // Edge is control flow from one node to another.
@@ -121,6 +131,8 @@ type Edge struct {
 	Compare *Compare `json:"compare,omitempty"`
 	// Pass, if set, changes the value that flows along the edge.
 	Pass *Select `json:"pass,omitempty"`
+	// Branch, if set, is the branch by which From must leave: the edge is taken by no other.
+	Branch string `json:"branch,omitempty"`
 }
 
 // Agent configures a node of [KindAgent].
@@ -152,6 +164,9 @@ type Agent struct {
 	Finish       *Finish `json:"finish,omitempty"`
 	React        *React  `json:"react,omitempty"`
 	Boxes        *Boxes  `json:"boxes,omitempty"`
+	// Chat makes an answer in words a question to a person, whose answer goes on the
+	// conversation.
+	Chat *Chat `json:"chat,omitempty"`
 	// MaxTurns, if positive, is how many model calls one execution may make; one more fails
 	// it.
 	MaxTurns int `json:"max_turns,omitempty"`
@@ -205,6 +220,15 @@ type Output struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Repairs is how often a wrong answer is sent back with its errors.
 	Repairs int `json:"repairs"`
+	// Lone, if set, is a member of the object that is wanted: an answer that is no object with
+	// it is taken as its value.
+	Lone string `json:"lone,omitempty"`
+}
+
+// Chat is how an agent talks with a person.
+type Chat struct {
+	// First is what the person is asked where nobody has said anything; empty: the agent begins.
+	First string `json:"first"`
 }
 
 // The kinds of a connection.
@@ -240,6 +264,8 @@ type Connection struct {
 	Agent string `json:"agent,omitempty"`
 	// Tools are those of a connection of kind client.
 	Tools []ClientTool `json:"tools,omitempty"`
+	// Requests are the tools of a connection of kind http.
+	Requests []Request `json:"requests,omitempty"`
 }
 
 // ClientTool is a tool that a client of the run executes: a call opens a request, and the

@@ -26,6 +26,10 @@ type Values struct {
 	Read string `json:"read"`
 	// Default is the value, as JSON, of a run that is given nothing; absent: the text "".
 	Default json.RawMessage `json:"default,omitempty"`
+	// Named says that values have names: nodes take and leave them by their [Ports], and a run
+	// is given them as params, from which InKey takes them. The run's text, if there is one, is
+	// what a person said first.
+	Named bool `json:"named,omitempty"`
 	// Printed is how messages write values, by type; others are written as JSON.
 	Printed []Printed `json:"printed,omitempty"`
 }
@@ -139,6 +143,9 @@ const (
 	FromValue = "value"
 	// FromOutputs are the latest outputs of earlier nodes, but that of the predecessor.
 	FromOutputs = "outputs"
+	// FromPorts are the values that the node takes by name: one alone as text, several as a
+	// JSON object. Where that is empty, the piece's text stands in.
+	FromPorts = "ports"
 )
 
 // Finish makes an agent end by calling a tool with its result; the model must call some tool
@@ -153,6 +160,8 @@ type Finish struct {
 	Checked bool            `json:"checked,omitempty"`
 	// Read is the way in which the value is read; see package value.
 	Read string `json:"read"`
+	// Free leaves it to the model whether it calls a tool.
+	Free bool `json:"free,omitempty"`
 	// Keys are the members of the arguments that hold the value where they stand alone;
 	// without any of them the arguments themselves are the value.
 	Keys []string `json:"keys,omitempty"`

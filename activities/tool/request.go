@@ -1,0 +1,192 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// TransportRequest is that of a server which is asked over HTTP as a flow writes it. No setting
+// can have it.
+const TransportRequest = "request"
+
+// requests asks one server. What is asked is in each call.
+type requests struct {
+	at     *target
+	client *http.Client
+}
+
+func dialRequests(_ context.Context, at *target) (remote, error) {
+	c, err := newHTTPClient(at)
+	if err != nil {
+		return nil, err
+	}
+	return &requests{at: at, client: c}, nil
+}
+
+func (r *requests) list(context.Context) ([]contract.ToolSpec, error) {
+	return nil, fmt.Errorf("%s lists no tools: the flow describes them", r.at.name())
+}
+
+func (r *requests) usable(bool) bool { return true }
+
+func (r *requests) close() { r.client.CloseIdleConnections() }
+
+// call makes one request. What the server refuses as wrong belongs to whoever gave the
+// arguments; what it cannot do now is a failure, so that it is tried again.
+func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
+	k := slices.IndexFunc(in.Connection.Requests, func(q plan.Request) bool { return q.Name == in.Name })
+	if k < 0 {
+		return reply{}, r.at.failure(contract.ClassConnection, fmt.Sprintf("it has no request %q", in.Name), "")
+	}
+	args, err := value.Parse(in.Arguments)
+	if err != nil {
+		return reply{}, err
+	}
+	ex := &exchange{}
+	req, problem := build(withExchange(ctx, ex), r.at.conn.URL, &in.Connection.Requests[k], args)
+	if problem != "" {
+		return reply{text: problem, isError: true}, nil
+	}
+	if m.IdempotencyKey != "" && req.Method != http.MethodGet && req.Method != http.MethodHead {
+		req.Header.Set("Idempotency-Key", m.IdempotencyKey)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return reply{}, err
+	}
+	switch s := resp.StatusCode; {
+	case s < 300:
+		return reply{text: string(body)}, nil
+	case s < 400:
+		return reply{}, &redirected{to: shown(resp.Header.Get("Location"))}
+	case s == http.StatusBadRequest, s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusUnsupportedMediaType, s == http.StatusUnprocessableEntity:
+		return reply{text: (&statusError{status: s, body: ex.body}).Error(), isError: true}, nil
+	}
+	return reply{}, &statusError{status: ex.status, retryAfter: ex.retryAfter, body: ex.body}
+}
+
+// slot is what an argument replaces.
+var slot = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+
+// fill replaces placeholders, each once, by arguments in a form that suits the place.
+func fill(text string, args value.Value, form func(string) string) string {
+	return slot.ReplaceAllStringFunc(text, func(m string) string {
+		if v, ok := args.Get(slot.FindStringSubmatch(m)[1]); ok {
+			return form(v.Spaced())
+		}
+		return m
+	})
+}
+
+func asIs(s string) string { return s }
+
+// build makes the request of a call, or says what is wrong with the arguments.
+func build(ctx context.Context, server string, q *plan.Request, args value.Value) (*http.Request, string) {
+	path, query, _ := strings.Cut(q.Path, "?")
+	u, err := url.Parse(server + fill(path, args, url.PathEscape))
+	if err != nil {
+		return nil, fmt.Sprintf("the arguments make no address: %v", plain(err))
+	}
+	u.RawQuery = fill(query, args, url.QueryEscape)
+	for _, p := range q.Query {
+		if u.RawQuery != "" {
+			u.RawQuery += "&"
+		}
+		u.RawQuery += url.QueryEscape(fill(p.Name, args, asIs)) + "=" + url.QueryEscape(fill(p.Value, args, asIs))
+	}
+	if !allowed(q.Allow, u) {
+		return nil, fmt.Sprintf("the address %s is not in the list of those that are allowed", shown(u.String()))
+	}
+	header := http.Header{}
+	for _, h := range q.Headers {
+		name, text := fill(h.Name, args, asIs), fill(h.Value, args, asIs)
+		if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(text, "\r\n\x00") {
+			return nil, fmt.Sprintf("the arguments make a header %.100q that cannot be sent", name)
+		}
+		header.Set(name, text)
+	}
+	body := bodyOf(q.Body, args, header)
+	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(fill(q.Method, args, asIs)), u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Sprintf("the arguments make no request: %v", plain(err))
+	}
+	req.Header = header
+	return req, ""
+}
+
+// allowed says whether an address begins like one of a list: the same server, and the path.
+func allowed(list []string, u *url.URL) bool {
+	if len(list) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(list, func(raw string) bool {
+		a, err := url.Parse(raw)
+		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !strings.Contains(u.Path, "/../")
+	})
+}
+
+// bodyOf makes a request's body, and says in the header what it is, unless that says so already.
+func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	v, err := value.Parse(raw)
+	if err != nil {
+		return nil
+	}
+	kind := header.Get("Content-Type")
+	v = filledIn(v, args)
+	text := v.JSON()
+	switch {
+	case v.Kind == value.Object && strings.HasPrefix(strings.ToLower(kind), "application/x-www-form-urlencoded"):
+		form := url.Values{}
+		for _, m := range v.Members {
+			form.Set(m.Key, m.Value.Spaced())
+		}
+		return []byte(form.Encode())
+	case v.Kind == value.String && !json.Valid([]byte(v.Text)):
+		if kind == "" {
+			header.Set("Content-Type", "text/plain; charset=utf-8")
+		}
+		return []byte(v.Text)
+	case v.Kind == value.String:
+		text = []byte(v.Text)
+	}
+	if kind == "" {
+		header.Set("Content-Type", "application/json")
+	}
+	return text
+}
+
+// filledIn replaces the placeholders of all texts in a value, keys included.
+func filledIn(v value.Value, args value.Value) value.Value {
+	out := v
+	out.Items, out.Members = nil, nil
+	if v.Kind == value.String {
+		out.Text = fill(v.Text, args, asIs)
+	}
+	for _, item := range v.Items {
+		out.Items = append(out.Items, filledIn(item, args))
+	}
+	for _, m := range v.Members {
+		out.Members = append(out.Members, value.Member{Key: fill(m.Key, args, asIs), Value: filledIn(m.Value, args)})
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// echo answers with what it was asked.
+func echo(t *testing.T) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch r.URL.Path {
+		case "/missing":
+			http.NotFound(w, r)
+		case "/busy":
+			http.Error(w, "later", http.StatusServiceUnavailable)
+		case "/private":
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+		case "/away":
+			http.Redirect(w, r, "http://example.com/", http.StatusFound)
+		default:
+			fmt.Fprintf(w, "%s %s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("Content-Type"), r.Header.Get("X-A"), r.Header.Get("Idempotency-Key"), body)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestRequest(t *testing.T) {
+	const evil = `{"city":"a/../b?x=1&y #","n":2,"list":[1,"b"]}`
+	tests := map[string]struct {
+		q          plan.Request
+		args, want string
+		wrong      bool
+		class      string
+	}{
+		"values are escaped in path and query": {q: plan.Request{Method: "get", Path: "/c/{{city}}?n={{ n }}&c={{city}}", Query: []plan.Header{{Name: "q{{n}}", Value: "{{city}}"}}}, args: evil,
+			want: "GET /c/a%2F..%2Fb%3Fx=1&y%20%23?n=2&c=a%2F..%2Fb%3Fx%3D1%26y+%23&q2=a%2F..%2Fb%3Fx%3D1%26y+%23    "},
+		"JSON with lists as texts":        {q: plan.Request{Method: "POST", Path: "/", Body: json.RawMessage(`["x",{"{{n}}":"{{list}}","b":true}]`)}, args: evil, want: `POST / application/json  key ["x",{"2":"[1, \"b\"]","b":true}]`},
+		"a form":                          {q: plan.Request{Method: "POST", Path: "/", Headers: []plan.Header{{Name: "content-type", Value: "application/x-www-form-urlencoded"}}, Body: json.RawMessage(`{"c":"{{city}}"}`)}, args: evil, want: `POST / application/x-www-form-urlencoded  key c=a%2F..%2Fb%3Fx%3D1%26y+%23`},
+		"a text":                          {q: plan.Request{Method: "PUT", Path: "/", Body: json.RawMessage(`"city: {{city}}"`)}, args: `{"city":"Bern"}`, want: `PUT / text/plain; charset=utf-8  key city: Bern`},
+		"a text that is JSON":             {q: plan.Request{Method: "PUT", Path: "/", Body: json.RawMessage(`"{{list}}"`)}, args: evil, want: `PUT / application/json  key [1, "b"]`},
+		"a header":                        {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: evil, want: `GET /  2  `},
+		"a header of two lines":           {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"1\r\nX-B: 2"}`, want: `a header "X-A" that cannot be sent`, wrong: true},
+		"a placeholder without a value":   {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{other}}"}}}, args: `{}`, want: `{{other}}`},
+		"an address that is not allowed":  {q: plan.Request{Method: "GET", Path: "/x", Allow: []string{"http://other/"}}, args: `{}`, want: `is not in the list`, wrong: true},
+		"what there is not":               {q: plan.Request{Method: "GET", Path: "/missing"}, args: `{}`, want: `status 404 Not Found: 404 page not found`, wrong: true},
+		"a server that cannot now":        {q: plan.Request{Method: "GET", Path: "/busy"}, args: `{}`, class: contract.ClassUnavailable},
+		"a server that wants credentials": {q: plan.Request{Method: "GET", Path: "/private"}, args: `{}`, class: contract.ClassDenied},
+		"a server that sends elsewhere":   {q: plan.Request{Method: "GET", Path: "/away"}, args: `{}`, class: contract.ClassConnection},
+	}
+	tools, err := Open(Settings{AllowPrivate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	server := echo(t)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.q.Name = "ask"
+			c := plan.Connection{ID: "x", Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{tc.q}}
+			got, wrong, err := tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask", Arguments: json.RawMessage(tc.args)}, Meta{IdempotencyKey: "key"})
+			if tc.class != "" {
+				if err == nil || contract.FailureOf(err).Class != tc.class {
+					t.Errorf("error is %v, want one of class %s", err, tc.class)
+				}
+				return
+			}
+			if err != nil || wrong != tc.wrong || !strings.Contains(got, tc.want) {
+				t.Errorf("got  %q, %v, %v\nwant %q", got, wrong, err, tc.want)
+			}
+		})
+	}
+}
+
+// A flow's server is under the worker's rules, whatever it is asked.
+func TestRequestRules(t *testing.T) {
+	tools, err := Open(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	for _, url := range []string{"http://127.0.0.1:1", "http://169.254.169.254", "file:///etc"} {
+		c := plan.Connection{ID: "x", Kind: plan.ConnectionHTTP, URL: url, Requests: []plan.Request{{Name: "ask", Method: "GET", Path: "/"}}}
+		_, _, err := tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask"}, Meta{})
+		if err == nil || contract.FailureOf(err).Class != contract.ClassConnection {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package agentspec
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// Adapter makes plans of documents.
+type Adapter struct{}
+
+// Name is "agentspec".
+func (Adapter) Name() string { return Name }
+
+// Profiles are default and strict.
+func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStrict} }
+
+// Traits says that runs are given inputs by name, and that documents refer to others.
+func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Components: true} }
+
+// Detect looks for what a component has at the top.
+func (Adapter) Detect(doc *source.Document) (bool, string) {
+	const looked = `an object with "component_type", "agentspec_version" or "$referenced_components"`
+	for _, key := range []string{"component_type", "agentspec_version", "air_version", "$referenced_components"} {
+		if doc.Root.Get(key) != nil {
+			return true, looked
+		}
+	}
+	return false, looked
+}
+
+// Adapt makes the plan of the main component: a Flow, or an Agent.
+func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
+	o := Options{Profile: profile, Named: map[string]string{}}
+	for _, c := range host.Components {
+		o.Components = append(o.Components, File{Name: c.Name, Text: []byte(c.Text)})
+	}
+	for _, id := range host.ComponentIDs {
+		o.Named[id.ID] = id.Name + "#" + id.Key
+	}
+	src := plan.Source{File: doc.Name}
+	model, diags := Read(doc, o)
+	if model == nil {
+		return nil, src, diags
+	}
+	b := newBuilder(doc.Name, host)
+	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" {
+		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
+	}
+	b.unsupported(model.Root)
+	if source.HasErrors(b.diags) {
+		return nil, src, append(diags, b.diags...)
+	}
+	flow := b.root(model.Root)
+	src.Positions = b.positions
+	return flow, src, append(diags, b.diags...)
+}
+
+// Codes of the diagnostics that making a plan adds.
+const (
+	// CodeNotYet is an error: the component is read and checked, but nothing runs it.
+	CodeNotYet = "not-yet"
+	// CodeNoEffect is a warning: a field that a run does not heed.
+	CodeNoEffect = "no-effect"
+	// CodeModelURL says that a model is asked where the worker's settings say.
+	CodeModelURL = "model-url"
+	// CodeUnknownTool is a warning: a ServerTool that the host does not have.
+	CodeUnknownTool = "unknown-tool"
+	// CodeTooManyNodes is an error: subflows repeat so often that the plan grows too large.
+	CodeTooManyNodes = "too-many-nodes"
+)
+
+// runs are the components that a plan can hold.
+var runs = map[string]bool{
+	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
+	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
+	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
+	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
+	"StreamableHTTPTransport": true, "SSETransport": true, "StdioTransport": true,
+	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
+	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
+	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
+	"OciClientConfigWithResourcePrincipal": true,
+}
+
+// Runs says whether a component of a type can be part of a run.
+func Runs(name string) bool { return runs[name] }
+
+// notYet are the fields that nothing heeds although they change what a run does.
+var notYet = map[string]string{
+	"auth": "put a token into the worker's settings, as a connection of this url", "sensitive_headers": "set the header in the worker's settings, as a connection of this url",
+	"env": "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
+}
+
+// unsupported reports what in a component's parts cannot run: each component once.
+func (b *builder) unsupported(c *Component) {
+	if b.looked[c] {
+		return
+	}
+	b.looked[c] = true
+	if !runs[c.Type.Name] {
+		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
+		return
+	}
+	if a := c.Component("agent"); a != nil && a.Type.Name == "Flow" {
+		b.errorf(c.At, CodeNotYet, "use a FlowNode", "%s runs a Flow, which cannot be run yet", c)
+	}
+	b.unsupportedIn(c)
+}
+
+// unsupportedIn looks at a component's fields.
+func (b *builder) unsupportedIn(c *Component) {
+	for i := range c.Type.Fields {
+		spec := &c.Type.Fields[i]
+		f := c.fields[spec.Name]
+		if f == nil {
+			continue
+		}
+		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
+			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
+			continue
+		}
+		if spec.Name == "retry_policy" {
+			b.warnf(f.At, CodeNoEffect, "the worker retries as its own policy says", "retry_policy of %s has no effect", c)
+		}
+		for _, part := range f.Components {
+			b.unsupported(part)
+		}
+	}
+}
+
+// set says whether a field holds more than nothing.
+func (f *Field) set() bool {
+	if len(f.Components) > 0 || len(f.Secrets) > 0 || len(f.Keys) > 0 {
+		return true
+	}
+	return f.JSON != nil && (len(f.JSON.Items) > 0 || len(f.JSON.Members) > 0 || f.JSON.Text != "")
+}
+
+func (b *builder) report(s source.Severity, at Place, code, help, format string, args []any) {
+	b.diags = append(b.diags, source.Diagnostic{File: at.File, Line: at.Line, Col: at.Col, Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)})
+}
+
+func (b *builder) errorf(at Place, code, help, format string, args ...any) {
+	b.report(source.Error, at, code, help, format, args)
+}
+
+func (b *builder) warnf(at Place, code, help, format string, args ...any) {
+	b.report(source.Warning, at, code, help, format, args)
+}

@@ -1,0 +1,175 @@
+package agentspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// builder makes the plan of a component. Subflows of FlowNodes become part of the flow that has
+// them; those that run several times, beside each other or under a guard, become flows of their
+// own, which nodes of kind call run.
+type builder struct {
+	file      string
+	host      source.Host
+	diags     []source.Diagnostic
+	positions []plan.Position
+	looked    map[*Component]bool
+	told      map[*Component]bool
+
+	// shared is what all flows of the document use.
+	agents      []plan.Flow
+	agentIDs    map[*Component]string
+	connections []plan.Connection
+	connected   map[*Component]string
+	ids         map[string]bool
+	// nodes counts those of all flows; full says that there are too many.
+	nodes int
+	full  bool
+
+	// flow is the one that is being made; taken are its nodes' ids, at is the prefix of its
+	// positions.
+	flow  *plan.Flow
+	taken map[string]bool
+	at    string
+}
+
+func newBuilder(file string, host source.Host) *builder {
+	return &builder{file: file, host: host, looked: map[*Component]bool{}, told: map[*Component]bool{}, agentIDs: map[*Component]string{},
+		connected: map[*Component]string{}, ids: map[string]bool{}}
+}
+
+// root makes the plan of the main component.
+func (b *builder) root(c *Component) *plan.Flow {
+	b.begin(c, c.ID, "")
+	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
+	if c.Type.Name == "Agent" {
+		b.rootAgent(c)
+	} else {
+		b.rootFlow(c)
+	}
+	b.flow.Agents, b.flow.Connections = b.agents, b.connections
+	return b.flow
+}
+
+// maxNodeRuns bounds how many nodes a flow runs, where the language has no bound.
+const maxNodeRuns = 1000
+
+// begin starts a flow.
+func (b *builder) begin(c *Component, id, at string) {
+	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: or(c.Name, id), Dialect: Name, Description: c.Description,
+		Values: &plan.Values{Read: "literal", Named: true}, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}, Limits: plan.Limits{MaxSteps: maxNodeRuns}}
+	b.taken, b.at = map[string]bool{plan.Start: true, plan.End: true}, at
+}
+
+// called gives the id of a subflow that runs by itself, which is made once.
+func (b *builder) called(c *Component) string {
+	if id, ok := b.agentIDs[c]; ok {
+		return id
+	}
+	id := unique(b.ids, safeID(or(c.Name, c.ID)))
+	b.agentIDs[c] = id
+	outer, taken, at := b.flow, b.taken, b.at
+	b.begin(c, id, plan.AgentPath(id))
+	b.rootFlow(c)
+	b.agents = append(b.agents, *b.flow)
+	b.flow, b.taken, b.at = outer, taken, at
+	return id
+}
+
+// rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
+func (b *builder) rootFlow(c *Component) {
+	s := &layer{b: b, flow: c, start: func(p *Property) string { return plan.InKey(p.Title) }}
+	for i := range c.Outputs {
+		p := &c.Outputs[i]
+		s.outs = append(s.outs, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
+	}
+	entry, ends := s.build()
+	if b.full {
+		return
+	}
+	b.edge(plan.Edge{From: plan.Start, To: entry}, c.At)
+	for _, e := range ends {
+		b.flow.Node(e.id).Exit = true
+		b.edge(plan.Edge{From: e.id, To: plan.End}, e.at)
+	}
+}
+
+// rootAgent makes a flow of one agent. With a person in the loop it is a conversation, which
+// ends with the agent's outputs; without outputs it goes on until the run is cancelled.
+func (b *builder) rootAgent(c *Component) {
+	n := plan.Node{ID: b.id("", c), Name: or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
+	for i := range c.Inputs {
+		p := &c.Inputs[i]
+		n.Ports.In = append(n.Ports.In, plan.In{Name: p.Title, Key: plan.InKey(p.Title), Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
+	}
+	for i := range c.Outputs {
+		p := &c.Outputs[i]
+		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
+	}
+	n.Agent = b.agent(c, n.ID, true)
+	b.add(n, c.At)
+	b.edge(plan.Edge{From: plan.Start, To: n.ID}, c.At)
+	b.edge(plan.Edge{From: n.ID, To: plan.End}, c.At)
+}
+
+func (b *builder) add(n plan.Node, at Place) {
+	if b.nodes++; b.nodes > plan.MaxNodes/2 {
+		if !b.full {
+			b.errorf(at, CodeTooManyNodes, "nest subflows less often", "with its subflows the flow has more than %d nodes", plan.MaxNodes/2)
+		}
+		b.full = true
+		return
+	}
+	b.flow.Nodes = append(b.flow.Nodes, n)
+	b.place(plan.NodePath(n.ID), at)
+}
+
+func (b *builder) edge(e plan.Edge, at Place) {
+	e.ID = fmt.Sprint(len(b.flow.Edges) + 1)
+	b.place(plan.EdgePath(len(b.flow.Edges)), at)
+	b.flow.Edges = append(b.flow.Edges, e)
+}
+
+// place notes where a part was written. Parts from other files have the document as their
+// place.
+func (b *builder) place(path string, at Place) {
+	if at.File == b.file {
+		b.positions = append(b.positions, plan.Position{Path: b.at + path, Line: at.Line, Col: at.Col})
+	}
+}
+
+// id is a node's id: the author's name, behind that of the FlowNode that has it.
+func (b *builder) id(path string, c *Component) string {
+	return unique(b.taken, path+safeID(or(c.Name, or(c.ID, c.Type.Name))))
+}
+
+// safeID keeps / for what nests, and @ for the names of state keys.
+func safeID(name string) string { return strings.NewReplacer("/", "_", "@", "_").Replace(name) }
+
+// unique is a name that is not taken, and takes it.
+func unique(taken map[string]bool, name string) string {
+	for n, base := 2, name; taken[name]; n++ {
+		name = fmt.Sprintf("%s~%d", base, n)
+	}
+	taken[name] = true
+	return name
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// jsonOf is a value's JSON, or nothing.
+func jsonOf(v *source.Value) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	return v.JSON()
+}

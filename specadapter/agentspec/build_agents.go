@@ -1,0 +1,156 @@
+package agentspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// Bounds of agents, which the language leaves to runtimes.
+const (
+	agentCalls   = 50
+	agentErrors  = 5
+	agentRepairs = 2
+	reminders    = 3
+)
+
+// prompt makes of an LlmNode one call of a model. Its one text is the answer; all else is asked
+// for as JSON.
+func (b *builder) prompt(c *Component) *plan.Agent {
+	text := c.Text("prompt_template")
+	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
+	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != StringShape {
+		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
+		if len(c.Outputs) == 1 {
+			a.Output.Lone = c.Outputs[0].Title
+		}
+	}
+	b.model(c.Component("llm_config"), a)
+	return a
+}
+
+// agent makes of an Agent a node that goes on with the flow's conversation. At the root its
+// answers in words go to a person, with a person in the loop. In a flow such an answer ends an
+// agent without outputs; others end by giving them.
+func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
+	text := c.Text("system_prompt")
+	a := &plan.Agent{Prompt: text, System: text, Conversation: plan.ConversationFlow, MaxCalls: agentCalls, MaxErrors: agentErrors,
+		Opening: []plan.Piece{{Text: "Begin."}}}
+	if len(c.Inputs) > 0 {
+		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+	}
+	taken := map[string]bool{}
+	for i, t := range c.Components("tools") {
+		a.Tools = append(a.Tools, *b.tool(t, taken))
+		b.place(plan.ToolPath(node, i), t.At)
+	}
+	b.boxes(c, a)
+	person := c.Flag("human_in_the_loop")
+	if person && (root || len(c.Outputs) > 0) {
+		a.Chat = &plan.Chat{}
+		if root {
+			a.Chat.First = or(c.Name, "the agent") + " waits for a message"
+		}
+	}
+	if len(c.Outputs) > 0 {
+		a.Finish = finish(c, unique(taken, "submit_result"), person)
+	}
+	b.model(c.Component("llm_config"), a)
+	return a
+}
+
+// finish is the tool by which an agent gives its outputs.
+func finish(c *Component, name string, person bool) *plan.Finish {
+	return &plan.Finish{
+		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
+		Schema: objectOf(c.Outputs), Read: "literal", Free: person, Reminders: reminders,
+		Wrong:    "The submission is not accepted: {error}. Submit the result again.",
+		Reminder: fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
+		Failure:  "the agent never submitted its result",
+	}
+}
+
+// boxes are the servers whose tools an agent takes as they are offered.
+func (b *builder) boxes(c *Component, a *plan.Agent) {
+	for _, box := range c.Components("toolboxes") {
+		if box.Type.Name != "MCPToolBox" {
+			continue
+		}
+		if a.Boxes == nil {
+			a.Boxes = &plan.Boxes{}
+		}
+		filter := box.Field("tool_filter")
+		switch {
+		case box.Flag("requires_confirmation"):
+			b.errorf(box.At, CodeNotYet, "list the tools as MCPTools that require confirmation, or set it in the worker's settings", "a confirmation of all tools of %s cannot be asked for yet", box)
+		case filter != nil && (len(filter.Components) > 0 || len(c.Components("toolboxes")) > 1):
+			b.errorf(box.At, CodeNotYet, "write names of tools, in one toolbox", "tool_filter of %s cannot be heeded yet", box)
+		case filter == nil:
+			a.Boxes.All = true
+		default:
+			for _, item := range filter.JSON.Items {
+				a.Boxes.Names = append(a.Boxes.Names, item.Text)
+			}
+		}
+		if id := b.server(box.Component("client_transport")); !slices.Contains(a.Boxes.Connections, id) {
+			a.Boxes.Connections = append(a.Boxes.Connections, id)
+		}
+	}
+}
+
+// providers are the kinds of the worker's providers that stand for configurations of models.
+var providers = map[string]string{"OpenAiCompatibleConfig": "compatible", "VllmConfig": "vllm", "OllamaConfig": "ollama",
+	"OpenAiConfig": "openai", "OciGenAiConfig": "oci", "GeminiConfig": "google"}
+
+// model sets an agent's model and the parameters of its calls. Where a provider is, and the key
+// for it, is the worker's configuration.
+func (b *builder) model(c *Component, a *plan.Agent) {
+	provider := providers[c.Type.Name]
+	if provider == "" {
+		provider = or(strings.ToLower(c.Text("api_provider")), or(strings.ToLower(c.Text("provider")), "compatible"))
+	}
+	a.Model = provider + "/" + c.Text("model_id")
+	if f := c.Field("url"); f != nil && !b.told[c] {
+		b.told[c] = true
+		b.warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
+			"the url of %s is not called: a worker asks the provider %s where its settings say", c, provider)
+	}
+	a.Params = b.params(c)
+}
+
+// params are those that a model's calls have by default; nil if there are none.
+func (b *builder) params(c *Component) *plan.Params {
+	f := c.Field("default_generation_parameters")
+	if f == nil || f.JSON == nil || len(f.JSON.Members) == 0 {
+		return nil
+	}
+	p := &plan.Params{}
+	extra := map[string]json.RawMessage{}
+	for _, m := range f.JSON.Members {
+		raw := m.Value.JSON()
+		ok := true
+		switch m.Key {
+		case "max_tokens":
+			ok = json.Unmarshal(raw, &p.MaxTokens) == nil
+		case "temperature":
+			ok = json.Unmarshal(raw, &p.Temperature) == nil && upTo(p.Temperature, 2)
+		case "top_p":
+			ok = json.Unmarshal(raw, &p.TopP) == nil && upTo(p.TopP, 1)
+		default:
+			extra[m.Key] = raw
+		}
+		if !ok {
+			b.errorf(Place{f.At.File, m.Value.Pos}, "field-value", "write what the provider takes: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
+		}
+	}
+	if len(extra) > 0 {
+		p.Extra, _ = json.Marshal(extra) // valid JSON always encodes
+	}
+	return p
+}
+
+// upTo says whether a number is absent, or from 0 to a bound.
+func upTo(v *float64, most float64) bool { return v == nil || *v >= 0 && *v <= most }

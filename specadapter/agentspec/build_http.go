@@ -1,0 +1,68 @@
+package agentspec
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// request is the connection of a component that is one HTTP request. Where it goes must be
+// written out: else whoever gives a value would choose it.
+func (b *builder) request(c *Component) string {
+	if id, ok := b.connected[c]; ok {
+		return id
+	}
+	name := or(c.Name, c.ID)
+	address := c.Text("url")
+	server := hostOf(address)
+	if strings.Contains(server, "{{") || !strings.HasPrefix(server, "http") {
+		b.errorf(c.at("url"), CodeNotYet, "write the host out", "the host in url of %s is a placeholder, which cannot be heeded yet", c)
+	}
+	path := strings.TrimPrefix(address, server)
+	if path == "" || path[0] != '/' {
+		path = "/" + path
+	}
+	path, _, _ = strings.Cut(path, "#")
+	q := plan.Request{Name: name, Description: c.Description, Schema: objectOf(c.Inputs), Method: c.Text("http_method"), Path: path,
+		Query: b.pairs(c, "query_params"), Headers: b.pairs(c, "headers")}
+	if f := c.Field("data"); f != nil && f.JSON != nil && (len(f.JSON.Members) > 0 || len(f.JSON.Items) > 0 || f.JSON.Text != "") {
+		q.Body = jsonOf(f.JSON)
+	}
+	if f := c.Field("url_allow_list"); f != nil {
+		for _, item := range f.JSON.Items {
+			q.Allow = append(q.Allow, item.Text)
+		}
+	}
+	id := unique(b.ids, "http:"+safeID(name))
+	b.connected[c] = id
+	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q}})
+	return id
+}
+
+// pairs are the members of a field, as texts. A list gives one for each item.
+func (b *builder) pairs(c *Component, field string) []plan.Header {
+	f := c.Field(field)
+	if f == nil || f.JSON == nil {
+		return nil
+	}
+	var out []plan.Header
+	for _, m := range f.JSON.Members {
+		values := []*source.Value{m.Value}
+		if m.Value.Kind == source.Array {
+			values = m.Value.Items
+		}
+		for _, v := range values {
+			switch v.Kind {
+			case source.String, source.Number:
+				out = append(out, plan.Header{Name: m.Key, Value: v.Text})
+			case source.Bool:
+				out = append(out, plan.Header{Name: m.Key, Value: string(v.JSON())})
+			case source.Null:
+			default:
+				b.errorf(Place{f.At.File, v.Pos}, "field-value", "write a text, a number or true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
+			}
+		}
+	}
+	return out
+}

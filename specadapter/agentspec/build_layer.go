@@ -1,0 +1,203 @@
+package agentspec
+
+import (
+	"strconv"
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// layer is the work on one flow, or on a subflow in its place in another.
+type layer struct {
+	b    *builder
+	flow *Component
+	// path is what the ids of its nodes begin with: the FlowNode, and /.
+	path string
+	// start is the state key from which the start node takes an input, and defaults stand in.
+	start    func(p *Property) string
+	defaults func(p *Property) *Property
+	// outs are what its end nodes leave.
+	outs []plan.Out
+
+	number map[*Component]int
+	// reads are the keys of inputs, writes those to which an output goes.
+	reads  map[port]string
+	writes map[port][]string
+	ids    map[*Component]string
+	ways   map[*Component]*way
+}
+
+// port is an input or an output of a node.
+type port struct {
+	node  *Component
+	title string
+}
+
+// way is how control comes to a node and leaves it.
+type way struct {
+	entry string
+	exits []exit
+}
+
+// exit is a node of the plan by which control leaves; label says that it has several branches.
+type exit struct {
+	id, branch string
+	label      bool
+	at         Place
+}
+
+// build makes the nodes, and returns where the flow begins and ends.
+func (s *layer) build() (entry string, ends []exit) {
+	s.number, s.ids, s.ways = map[*Component]int{}, map[*Component]string{}, map[*Component]*way{}
+	for i, n := range s.flow.Flow.Nodes {
+		s.number[n] = i
+		s.ids[n] = s.b.id(s.path, n)
+	}
+	s.connect()
+	for _, n := range s.flow.Flow.Nodes {
+		if s.b.full {
+			return "", nil
+		}
+		s.ways[n] = s.node(n)
+		if n.Type.acts("EndNode") {
+			ends = append(ends, s.ways[n].exits...)
+		}
+	}
+	if s.b.full {
+		return "", nil
+	}
+	for _, e := range s.flow.Flow.Control {
+		for _, x := range s.ways[e.From].exits {
+			if x.branch != e.Branch {
+				continue
+			}
+			edge := plan.Edge{From: x.id, To: s.ways[e.To].entry}
+			if x.label {
+				edge.Branch = e.Branch
+			}
+			s.b.edge(edge, e.At)
+		}
+	}
+	return s.ways[s.flow.Flow.Start].entry, ends
+}
+
+// connect finds the state keys that values go through. An output has a key of its own; inputs
+// that several outputs feed share one that all of these write.
+func (s *layer) connect() {
+	sources := map[port][]port{}
+	if s.flow.Flow.Public {
+		titles := map[string][]port{}
+		for _, n := range s.flow.Flow.Nodes {
+			if n.Type.acts("EndNode") {
+				continue
+			}
+			for i := range n.Outputs {
+				titles[n.Outputs[i].Title] = append(titles[n.Outputs[i].Title], port{n, n.Outputs[i].Title})
+			}
+		}
+		for _, n := range s.flow.Flow.Nodes {
+			for i := range n.Inputs {
+				sources[port{n, n.Inputs[i].Title}] = titles[n.Inputs[i].Title]
+			}
+		}
+	} else {
+		for _, e := range s.flow.Flow.Data {
+			to := port{e.To, e.Input}
+			if !e.From.Type.acts("EndNode") {
+				sources[to] = append(sources[to], port{e.From, e.Output})
+			}
+		}
+	}
+	s.reads, s.writes = map[port]string{}, map[port][]string{}
+	known := map[string]string{}
+	for _, n := range s.flow.Flow.Nodes {
+		if n.Type.acts("StartNode") {
+			continue
+		}
+		for i := range n.Inputs {
+			to := port{n, n.Inputs[i].Title}
+			if from := sources[to]; len(from) > 0 {
+				s.reads[to] = s.key(to, from, known)
+			}
+		}
+	}
+}
+
+// key is the state key of an input that has these sources.
+func (s *layer) key(to port, from []port, known map[string]string) string {
+	var name strings.Builder
+	for _, p := range from {
+		name.WriteString(strconv.Itoa(s.number[p.node]) + "." + strconv.Quote(p.title) + " ")
+	}
+	if k, ok := known[name.String()]; ok {
+		return k
+	}
+	k := "$" + s.ids[from[0].node] + "." + from[0].title
+	if len(from) > 1 {
+		k = "$" + s.ids[to.node] + ".@." + to.title
+	}
+	known[name.String()] = k
+	for _, p := range from {
+		s.writes[p] = append(s.writes[p], k)
+	}
+	return k
+}
+
+// ins are a node's inputs as it takes them.
+func (s *layer) ins(n *Component) []plan.In {
+	var out []plan.In
+	for i := range n.Inputs {
+		p := &n.Inputs[i]
+		if p.Unused {
+			continue
+		}
+		in := plan.In{Name: p.Title, Key: s.reads[port{n, p.Title}], Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+		if in.Default == nil {
+			in.Default = innerDefault(n, p.Title)
+		}
+		out = append(out, in)
+	}
+	return out
+}
+
+// innerDefault is the default that a part of a node has for an input of it.
+func innerDefault(n *Component, title string) []byte {
+	for _, field := range []string{"subflow", "agent", "tool"} {
+		if inner := n.Component(field); inner != nil {
+			p := inner.Input(title)
+			if p == nil {
+				p = inner.Input(inside(title))
+			}
+			if p != nil {
+				return jsonOf(p.Default)
+			}
+		}
+	}
+	return nil
+}
+
+// leaves are a node's outputs as it leaves them.
+func (s *layer) leaves(n *Component) []plan.Out {
+	var out []plan.Out
+	for i := range n.Outputs {
+		p := &n.Outputs[i]
+		o := plan.Out{Name: p.Title, Keys: s.writes[port{n, p.Title}], Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+		if o.Default == nil {
+			o.Default = s.innerOut(n, p.Title)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// innerOut is the default that a part of a node has for an output of it.
+func (s *layer) innerOut(n *Component, title string) []byte {
+	for _, field := range []string{"subflow", "agent", "tool"} {
+		if inner := n.Component(field); inner != nil {
+			if p := inner.Output(title); p != nil {
+				return jsonOf(p.Default)
+			}
+		}
+	}
+	return nil
+}

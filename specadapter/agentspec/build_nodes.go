@@ -1,0 +1,178 @@
+package agentspec
+
+import (
+	"slices"
+
+	"weft/workflows/plan"
+)
+
+// atOnce is how many runs of a parallel node there are at a time.
+const atOnce = 10
+
+// node makes the nodes of one of the flow's.
+func (s *layer) node(c *Component) *way {
+	if c.Type.Name == "FlowNode" {
+		return s.inPlace(c)
+	}
+	n := plan.Node{ID: s.ids[c], Name: or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.ins(c), Out: s.leaves(c)}}
+	w := &way{entry: n.ID, exits: []exit{{id: n.ID, branch: nextBranch, at: c.At}}}
+	switch c.Type.Name {
+	case "StartNode":
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
+		s.startPorts(c, &n)
+	case "EndNode":
+		n.Kind, n.Pass = plan.KindPass, &plan.Pass{Branch: c.Text("branch_name")}
+		n.Ports.Out = s.endPorts(c)
+		w.exits[0].branch = c.Text("branch_name")
+	case "LlmNode":
+		n.Kind, n.Agent = plan.KindAgent, s.b.prompt(c)
+	case "AgentNode":
+		n.Kind, n.Agent = plan.KindAgent, s.b.agent(c.Component("agent"), n.ID, false)
+	case "ToolNode":
+		n.Kind, n.Tool = plan.KindTool, s.b.tool(c.Component("tool"), map[string]bool{})
+	case "ApiNode":
+		n.Kind, n.Tool = plan.KindTool, &plan.Tool{Name: n.Name, As: toolName(n.Name), Description: c.Description, Connection: s.b.request(c)}
+	case "InputMessageNode":
+		n.Kind, n.Ask = plan.KindAsk, &plan.Ask{Text: c.Text("message")}
+		if n.Ask.Text == "" {
+			n.Ask.Text, n.Ask.Silent = or(c.Name, n.ID)+" waits for a message", true
+		}
+	case "OutputMessageNode":
+		n.Kind, n.Say = plan.KindSay, &plan.Say{Text: c.Text("message")}
+	case "BranchingNode":
+		n.Kind, n.Branch = plan.KindBranch, &plan.Branch{Default: defaultBranch}
+		for _, m := range c.Field("mapping").JSON.Members {
+			n.Branch.Cases = append(n.Branch.Cases, plan.Case{Text: m.Key, Branch: m.Value.Text})
+		}
+		w.exits = s.branches(c, n.ID)
+	default:
+		s.calling(c, &n, w)
+	}
+	s.b.add(n, c.At)
+	return w
+}
+
+// calling configures a node whose subflows are runs of their own.
+func (s *layer) calling(c *Component, n *plan.Node, w *way) {
+	switch c.Type.Name {
+	case "MapNode", "ParallelMapNode":
+		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
+	case "ParallelFlowNode":
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: atOnce}
+		for _, sub := range c.Components("subflows") {
+			n.Call.Flows = append(n.Call.Flows, s.b.called(sub))
+		}
+		if len(n.Call.Flows) == 0 {
+			n.Kind, n.Call, n.Pass = plan.KindPass, nil, &plan.Pass{}
+		}
+	case "CatchExceptionNode":
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Flows: []string{s.b.called(c.Component("subflow"))},
+			Catch: &plan.Catch{Branch: caughtBranch, Info: caughtInfo}}
+		w.exits = s.branches(c, n.ID)
+	}
+}
+
+// branches are the ways out of a node that has several.
+func (s *layer) branches(c *Component, id string) []exit {
+	var out []exit
+	for _, b := range c.Branches {
+		out = append(out, exit{id: id, branch: b, label: true, at: c.At})
+	}
+	return out
+}
+
+// startPorts make a start node take what the flow is given.
+func (s *layer) startPorts(c *Component, n *plan.Node) {
+	n.Ports.In = nil
+	for i := range c.Inputs {
+		p := &c.Inputs[i]
+		in := plan.In{Name: p.Title, Key: s.start(p), Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+		if of := s.flow.Input(p.Title); of != nil && of.Default != nil {
+			in.Default = jsonOf(of.Default)
+		}
+		if s.defaults != nil {
+			if of := s.defaults(p); of != nil && of.Default != nil {
+				in.Default = jsonOf(of.Default)
+			}
+		}
+		n.Ports.In = append(n.Ports.In, in)
+	}
+	if s.path != "" {
+		n.Ports.Clear = "$" + s.path
+	}
+}
+
+// endPorts are what an end node leaves: the flow's outputs. What the node does not have is the
+// flow's default.
+func (s *layer) endPorts(c *Component) []plan.Out {
+	outs := slices.Clone(s.outs)
+	for i := range outs {
+		if p := c.Output(outs[i].Name); p != nil && p.Default != nil && outs[i].Default == nil {
+			outs[i].Default = jsonOf(p.Default)
+		}
+	}
+	return outs
+}
+
+// inPlace makes the nodes of a FlowNode's subflow among those of the flow. They forget what they
+// knew each time that the subflow begins.
+func (s *layer) inPlace(c *Component) *way {
+	sub := c.Component("subflow")
+	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c), defaults: func(p *Property) *Property { return c.Input(p.Title) }}
+	for i := range inner.outs {
+		if of := sub.Output(inner.outs[i].Name); inner.outs[i].Default == nil && of != nil {
+			inner.outs[i].Default = jsonOf(of.Default)
+		}
+	}
+	inner.start = func(p *Property) string { return s.reads[port{c, p.Title}] }
+	w := &way{}
+	w.entry, w.exits = inner.build()
+	return w
+}
+
+// mapped configures a node that runs a subflow for each element of lists. Its values go by the
+// subflow's names.
+func (s *layer) mapped(c *Component, n *plan.Node) *plan.Call {
+	sub := c.Component("subflow")
+	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}
+	if c.Type.Name == "ParallelMapNode" {
+		call.AtOnce = atOnce
+	}
+	over := s.flow.Flow.Iterates(c)
+	for i := range n.Ports.In {
+		in := &n.Ports.In[i]
+		title := inside(in.Name)
+		of := sub.Input(title)
+		if of == nil {
+			continue
+		}
+		in.Type = schemaOf(of.Type)
+		if slices.Contains(over, in.Name) {
+			in.Type = schemaOf(arrayOf(orAny(of.Type)))
+			call.Over = append(call.Over, title)
+		}
+		in.Name = title
+	}
+	reducers := c.Field("reducers")
+	for i := range n.Ports.Out {
+		o := &n.Ports.Out[i]
+		title := o.Name
+		if len(title) > len(collected) && title[:len(collected)] == collected {
+			title = title[len(collected):]
+		}
+		how := "append"
+		if reducers != nil {
+			how = or(text(reducers.JSON.Get(title)), "append")
+		}
+		call.Reduce = append(call.Reduce, plan.Reduce{Name: title, How: how})
+		o.Name = title
+	}
+	return call
+}
+
+func orAny(s *Shape) *Shape {
+	if s == nil {
+		return anyType
+	}
+	return s
+}

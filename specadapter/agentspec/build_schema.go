@@ -1,0 +1,96 @@
+package agentspec
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// schemaOf is a type as a plan has it: a JSON Schema of type, items, properties,
+// additionalProperties and anyOf. Any type is none.
+func schemaOf(s *Shape) json.RawMessage {
+	if s == nil || s.Kind == AnyShape {
+		return nil
+	}
+	var b bytes.Buffer
+	writeShape(&b, s)
+	return b.Bytes()
+}
+
+func writeShape(b *bytes.Buffer, s *Shape) {
+	switch s.Kind {
+	case AnyShape:
+		b.WriteString("{}")
+	case ArrayShape:
+		b.WriteString(`{"type":"array","items":`)
+		writeShape(b, s.Items)
+		b.WriteByte('}')
+	case ObjectShape:
+		b.WriteString(`{"type":"object","properties":{`)
+		for i, p := range s.Props {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeText(b, p.Name)
+			b.WriteByte(':')
+			writeShape(b, p.Type)
+		}
+		b.WriteString(`},"additionalProperties":`)
+		if s.More == nil {
+			b.WriteString("false}")
+			return
+		}
+		writeShape(b, s.More)
+		b.WriteByte('}')
+	case UnionShape:
+		b.WriteString(`{"anyOf":[`)
+		for i, m := range s.Members {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeShape(b, m)
+		}
+		b.WriteString("]}")
+	default:
+		b.WriteString(`{"type":`)
+		writeText(b, s.String())
+		b.WriteByte('}')
+	}
+}
+
+func writeText(b *bytes.Buffer, s string) {
+	raw, _ := json.Marshal(s) // a string always encodes
+	b.Write(raw)
+}
+
+// objectOf is the schema of an object with properties as its members: the author's own schemas,
+// where there are any. Those without a default are required.
+func objectOf(list []Property) json.RawMessage {
+	var b, required bytes.Buffer
+	b.WriteString(`{"type":"object","properties":{`)
+	for i := range list {
+		p := &list[i]
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		writeText(&b, p.Title)
+		b.WriteByte(':')
+		switch {
+		case p.Schema != nil:
+			b.Write(p.Schema.JSON())
+		case p.Type == nil:
+			b.WriteString("{}")
+		default:
+			writeShape(&b, p.Type)
+		}
+		if p.Default == nil {
+			if required.Len() > 0 {
+				required.WriteByte(',')
+			}
+			writeText(&required, p.Title)
+		}
+	}
+	b.WriteString(`},"required":[`)
+	b.Write(required.Bytes())
+	b.WriteString(`],"additionalProperties":false}`)
+	return b.Bytes()
+}

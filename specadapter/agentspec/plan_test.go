@@ -1,0 +1,87 @@
+package agentspec_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weft/specadapter"
+	"weft/specadapter/agentspec"
+)
+
+// oneNodeFlow is a flow of one node between its start and its end; more are further components.
+func oneNodeFlow(node, more string) string {
+	return `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
+"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"},
+"n":` + node + more + `}}`
+}
+
+// What no run can heed is one error each, at its place; what a run does otherwise, a warning.
+func TestNotYet(t *testing.T) {
+	agent := func(extra string) string {
+		return `{"component_type":"AgentNode","name":"n","agent":{"component_type":"Agent","name":"a","llm_config":{"$component_ref":"m"},"system_prompt":"x"` + extra + `}}`
+	}
+	tool := func(transport string) string {
+		return agent(`,"tools":[{"component_type":"MCPTool","name":"t","client_transport":` + transport + `}]`)
+	}
+	tests := map[string]struct{ doc, want string }{
+		"a Swarm": {`{"component_type":"Swarm","agentspec_version":"26.1.2","name":"s","handoff":"never","first_agent":{"$component_ref":"a"},"relationships":[[{"$component_ref":"a"},{"$component_ref":"b"}]],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},"b":{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}}}`,
+			`f.json:1:1: error: Swarm "s" cannot be run yet [not-yet]`},
+		"a tool by itself":  {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent, which alone can be run [not-yet]`},
+		"secret headers":    {oneNodeFlow(tool(`{"component_type":"StreamableHTTPTransport","name":"c","url":"http://x/","sensitive_headers":{"A":{"$component_ref":"c.A"}}}`), ""), `error: sensitive_headers of StreamableHTTPTransport "c" cannot be heeded yet [not-yet]`},
+		"a certificate":     {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" cannot be run yet [not-yet]`},
+		"variables":         {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A":"b"}}`), ""), `error: env of StdioTransport "c" cannot be heeded yet [not-yet]`},
+		"a flow as agent":   {oneNodeFlow(`{"component_type":"AgentNode","name":"n","agent":{"$component_ref":"sub"}}`, `,"sub":{"component_type":"Flow","name":"sub","start_node":{"$component_ref":"s2"},"nodes":[{"$component_ref":"s2"},{"$component_ref":"e2"}],"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"3","from_node":{"$component_ref":"s2"},"to_node":{"$component_ref":"e2"}}]},"s2":{"component_type":"StartNode","name":"s2"},"e2":{"component_type":"EndNode","name":"e2"}`), `error: AgentNode "n" runs a Flow, which cannot be run yet [not-yet]`},
+		"a host to choose":  {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `error: the host in url of ApiNode "n" is a placeholder, which cannot be heeded yet [not-yet]`},
+		"a transform":       {oneNodeFlow(agent(`,"transforms":[{"component_type":"MessageSummarizationTransform","name":"t","llm":{"$component_ref":"m"}}]`), ""), `error: transforms of Agent "a" cannot be heeded yet [not-yet]`},
+		"a wrong parameter": {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","default_generation_parameters":{"temperature":9}},"prompt_template":"x"}`, ""), `error: temperature of OpenAiConfig "m" is 9 [field-value]`},
+		"a retry policy":    {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","retry_policy":{"max_attempts":3}},"prompt_template":"x"}`, ""), `warning: retry_policy of OpenAiConfig "m" has no effect [no-effect]`},
+		"a model's address": {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"VllmConfig","name":"v","model_id":"m","url":"http://x"},"prompt_template":"x"}`, ""), `warning: the url of VllmConfig "v" is not called: a worker asks the provider vllm where its settings say [model-url]`},
+		"a tool of nobody":  {oneNodeFlow(agent(`,"tools":[{"component_type":"ServerTool","name":"t"}]`), ""), `warning: ServerTool "t" is none of the tools that are known here; a run needs a worker that has it [unknown-tool]`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res, diags := specadapter.Load("f.json", []byte(tc.doc), specadapter.Options{})
+			found := 0
+			for _, d := range diags {
+				if strings.Contains(d.String(), tc.want) {
+					found++
+				} else if d.Severity == 0 {
+					t.Errorf("also %s", d)
+				}
+			}
+			if found != 1 || (res == nil) != strings.Contains(tc.want, "error: ") {
+				t.Errorf("plan %v, %v\nwant %s", res != nil, diags, tc.want)
+			}
+		})
+	}
+}
+
+// Subflows that double with each level would make a plan without an end.
+func TestDoublingFlows(t *testing.T) {
+	var more strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&more, `,"f%d":{"component_type":"Flow","name":"f%d","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"a%d"},{"$component_ref":"b%d"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"a%d"}},{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"a%d"},"to_node":{"$component_ref":"b%d"}},{"component_type":"ControlFlowEdge","name":"3","from_node":{"$component_ref":"b%d"},"to_node":{"$component_ref":"e"}}]}`,
+			i, i, i, i, i, i, i, i)
+		for _, n := range []string{"a", "b"} {
+			fmt.Fprintf(&more, `,"%s%d":{"component_type":"FlowNode","name":"%s%d","subflow":{"$component_ref":"f%d"}}`, n, i, n, i, i+1)
+		}
+	}
+	more.WriteString(`,"f20":{"component_type":"Flow","name":"f20","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"e"}],"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"e"}}]}`)
+	res, diags := specadapter.Load("f.json", []byte(oneNodeFlow(`{"component_type":"FlowNode","name":"n","subflow":{"$component_ref":"f0"}}`, more.String())), specadapter.Options{})
+	errors := 0
+	for _, d := range diags {
+		if d.Severity == 0 {
+			errors++
+		}
+	}
+	if res != nil || errors != 1 || !strings.Contains(fmt.Sprint(diags), "["+agentspec.CodeTooManyNodes+"]") {
+		t.Errorf("%v, %v", res != nil, diags)
+	}
+}

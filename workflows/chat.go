@@ -1,0 +1,119 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// fill puts the values that an agent takes into its texts.
+func (a *agentRun) fill() error {
+	if a.node.Ports == nil {
+		return nil
+	}
+	in, err := a.given(a.step)
+	if err != nil {
+		return err
+	}
+	a.ports = in
+	own := *a.cfg
+	own.System = fillIn(own.System, in)
+	own.Opening = nil
+	for _, p := range a.cfg.Opening {
+		if p.From == "" {
+			p.Text = fillIn(p.Text, in)
+		}
+		own.Opening = append(own.Opening, p)
+	}
+	a.cfg = &own
+	return nil
+}
+
+// speaks says whether the agent begins with a message of its own: it goes on with a conversation
+// in which a person spoke last, and where one is to speak first that one is asked.
+func (a *agentRun) speaks() (bool, error) {
+	if a.node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
+		return true, nil
+	}
+	n := len(a.thread.entries)
+	if n == 0 {
+		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
+	}
+	last, err := contract.DecodeMessage(a.thread.entries[n-1].raw)
+	return err == nil && last.Role != contract.RoleUser, err
+}
+
+// portWords are the values that the agent takes, for its first message: one alone is its text,
+// several are a JSON object.
+func (a *agentRun) portWords() string {
+	if len(a.ports.Members) == 1 {
+		return a.ports.Members[0].Value.Spaced()
+	}
+	return a.ports.Spaced()
+}
+
+// hear asks a person where it is their turn: at the beginning of a conversation, and behind an
+// answer in words.
+func (a *agentRun) hear(ctx workflow.Context) error {
+	if a.cfg.Chat == nil || a.halfway != nil || a.result != nil {
+		return nil
+	}
+	text := a.cfg.Chat.First
+	if n := len(a.thread.entries); n > 0 {
+		if n == a.begun {
+			return nil
+		}
+		last, err := contract.DecodeMessage(a.thread.entries[n-1].raw)
+		if err != nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 {
+			return err
+		}
+		if last.Text != "" {
+			text = last.Text
+		}
+	}
+	reply, err := a.request(ctx, a.step, contract.Request{
+		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
+	}, a.thread.bytes)
+	switch {
+	case err != nil:
+		return err
+	case reply.Message == nil:
+		return a.fail(a.step, contract.ClassNoAnswer, "start the run again", "nobody answered")
+	}
+	return a.tell(reply.Message.Text)
+}
+
+// heard is [agentRun.hear] with what it means for the node where it gives way.
+func (a *agentRun) heard(ctx workflow.Context) (out outcome, stop bool, err error) {
+	err = a.hear(ctx)
+	if errors.Is(err, errYield) {
+		return outcome{resume: a.carry()}, true, nil
+	}
+	return outcome{}, err != nil, err
+}
+
+// named is what the arguments of a finish tool give by the node's ports.
+func (c *toolCall) named(v value.Value) error {
+	if v.Kind != value.Object {
+		return fmt.Errorf("the arguments are %s, want an object", v.Kind)
+	}
+	for i := range c.node.Ports.Out {
+		o := &c.node.Ports.Out[i]
+		m, ok := v.Get(o.Name)
+		if !ok {
+			if len(o.Default) == 0 {
+				return fmt.Errorf("%q is missing", o.Name)
+			}
+			continue
+		}
+		if _, err := value.Cast(o.Type, m); err != nil {
+			return fmt.Errorf("%q: %w", o.Name, err)
+		}
+	}
+	return nil
+}

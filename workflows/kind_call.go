@@ -1,0 +1,291 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
+// as a run of its own below this one.
+func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
+	c := callRun{run: r, step: x, cfg: x.node.Call}
+	in, err := r.given(x)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := c.divide(in); err != nil {
+		return outcome{}, err
+	}
+	if x.resume != nil && len(x.resume.Called) == len(c.jobs) {
+		for i := range c.jobs {
+			c.jobs[i].Called = x.resume.Called[i]
+		}
+	}
+	if err := c.all(ctx); err != nil {
+		if c.yielded {
+			return outcome{resume: &contract.Resume{Called: c.carry()}}, nil
+		}
+		return outcome{}, err
+	}
+	return c.joined()
+}
+
+// callRun is one execution of a node that runs flows.
+type callRun struct {
+	*run
+	*step
+	cfg     *plan.Call
+	jobs    []*calledFlow
+	next    int
+	yielded bool
+}
+
+// calledFlow is one run of a flow.
+type calledFlow struct {
+	contract.Called
+	flow   string
+	params value.Value
+}
+
+// divide makes the runs of what the node was given.
+func (c *callRun) divide(in value.Value) error {
+	if !c.cfg.Map {
+		for _, id := range c.cfg.Flows {
+			c.jobs = append(c.jobs, &calledFlow{flow: id, params: c.wanted(id, in)})
+		}
+		return nil
+	}
+	rounds, of := 1, ""
+	for _, name := range c.cfg.Over {
+		v, _ := in.Get(name)
+		if v.Kind != value.Array {
+			return c.fail(c.step, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+		}
+		if of != "" && len(v.Items) != rounds {
+			return c.fail(c.step, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+		}
+		rounds, of = len(v.Items), name
+	}
+	for i := range rounds {
+		params := value.Value{Kind: value.Object}
+		for _, m := range in.Members {
+			if slices.Contains(c.cfg.Over, m.Key) {
+				m.Value = m.Value.Items[i]
+			}
+			params.Members = append(params.Members, m)
+		}
+		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: c.wanted(c.cfg.Flows[0], params)})
+	}
+	return nil
+}
+
+// wanted are those of some values that a flow takes.
+func (c *callRun) wanted(id string, in value.Value) value.Value {
+	out := value.Value{Kind: value.Object}
+	flow := c.flow.SubFlow(id)
+	for _, m := range in.Members {
+		takes := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
+			return n.Ports != nil && slices.ContainsFunc(n.Ports.In, func(p plan.In) bool { return p.Key == plan.InKey(m.Key) })
+		})
+		if takes {
+			out.Members = append(out.Members, m)
+		}
+	}
+	return out
+}
+
+// all runs what is left, so many at a time.
+func (c *callRun) all(ctx workflow.Context) error {
+	g := newGroup(ctx)
+	for range min(c.cfg.AtOnce, len(c.jobs)) {
+		g.start(func(ctx workflow.Context) error {
+			for c.next < len(c.jobs) {
+				i := c.next
+				c.next++
+				if err := c.one(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.wait()
+	c.yielded = g.gaveWay
+	return err
+}
+
+// one runs one flow, or goes on with it.
+func (c *callRun) one(ctx workflow.Context, i int) error {
+	j := c.jobs[i]
+	if j.Done {
+		return nil
+	}
+	if c.yielded || c.wants(ctx, c.weight()) {
+		c.yielded = true
+		return errYield
+	}
+	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
+		return c.fail(c.step, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
+	}
+	in := c.input(j)
+	if err := c.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
+		return err
+	}
+	var out contract.RunResult
+	cctx := c.childOptions(ctx, fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), fmt.Sprintf("%s · %s", c.node.ID, j.flow))
+	err := c.awaitFlow(ctx, cctx, in, &out, c.weight)
+	switch {
+	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err)):
+		return err
+	case err != nil:
+		j.Done, j.Failure = true, contract.FailureOf(err).Text
+		return nil
+	case out.Yielded != nil:
+		c.yielded, j.Rest = true, out.Yielded
+		return errYield
+	}
+	c.moved = true
+	c.usage.Add(out.Usage)
+	j.Called = contract.Called{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+	if c.cfg.AtOnce == 1 {
+		c.heardOf(j)
+	}
+	return nil
+}
+
+// heardOf takes what was said in a flow into the conversation.
+func (c *callRun) heardOf(j *calledFlow) {
+	if j.Talk != nil {
+		c.hold(j.Talk.Messages)
+		j.Talk = nil
+	}
+}
+
+// input is what a flow's run is started with.
+func (c *callRun) input(j *calledFlow) contract.RunInput {
+	in := contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: c.shared.Depth + 1, MaxEvents: c.shared.MaxEvents}
+	if j.Rest != nil && j.Rest.Plan != nil {
+		in.Carry = j.Rest
+		return in
+	}
+	flow, src := closure(c.flow, j.flow), c.source.Sub(j.flow)
+	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
+	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.shared.OnError, c.shared.Script, c.shared.Owner, c.shared.MaxPayload
+	if c.talk.thread != nil && converses(flow) {
+		in.Talk = &contract.Talk{Messages: carriedMessages(c.talk.thread.entries)}
+	}
+	return in
+}
+
+// converses says whether anything in a flow hears or adds to the conversation.
+func converses(f *plan.Flow) bool {
+	has := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
+	if slices.ContainsFunc(f.Nodes, has) {
+		return true
+	}
+	return slices.ContainsFunc(f.Agents, func(a plan.Flow) bool { return slices.ContainsFunc(a.Nodes, has) })
+}
+
+// weight is what the node would carry.
+func (c *callRun) weight() int {
+	n := 0
+	for _, j := range c.jobs {
+		n += len(j.Data) + len(j.Failure)
+		if j.Talk != nil {
+			for i := range j.Talk.Messages {
+				n += len(j.Talk.Messages[i].Raw)
+			}
+		}
+	}
+	return n
+}
+
+func (c *callRun) carry() []contract.Called {
+	out := []contract.Called{}
+	for _, j := range c.jobs {
+		out = append(out, j.Called)
+	}
+	return out
+}
+
+// joined makes the node's values of those of its flows.
+func (c *callRun) joined() (outcome, error) {
+	out := outcome{}
+	all := value.Value{Kind: value.Object}
+	lists := map[string][]value.Value{}
+	for _, j := range c.jobs {
+		c.heardOf(j)
+		out.branch = j.Branch
+		if j.Data == nil {
+			continue
+		}
+		v, err := value.Parse(j.Data)
+		if err != nil {
+			return out, c.fail(c.step, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
+		}
+		for _, m := range v.Members {
+			lists[m.Key] = append(lists[m.Key], m.Value)
+			if !c.cfg.Map {
+				all.Members = append(all.Members, m)
+			}
+		}
+	}
+	if k := c.cfg.Catch; k != nil {
+		info := value.Value{}
+		if f := c.jobs[0].Failure; f != "" {
+			out.branch, info = k.Branch, value.Of(f)
+		}
+		all.Members = append(all.Members, value.Member{Key: k.Info, Value: info})
+	}
+	for _, red := range c.cfg.Reduce {
+		v, ok, err := reduce(red.How, lists[red.Name])
+		if err != nil {
+			return out, c.fail(c.step, contract.ClassValue, "let the flow leave numbers, or append", "output %q: %s", red.Name, err.Error())
+		}
+		if ok {
+			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})
+		}
+	}
+	if c.cfg.Map || len(c.cfg.Flows) > 1 {
+		out.branch = ""
+	}
+	out.value = &all
+	return out, nil
+}
+
+// reduce makes one value of several; ok is false where there is none of nothing.
+func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) {
+	if how == "append" {
+		return value.Value{Kind: value.Array, Items: list}, true, nil
+	}
+	if len(list) == 0 {
+		return value.Of(0), how == "sum", nil
+	}
+	out, whole := list[0], true
+	total, sum := 0.0, int64(0)
+	for _, item := range list {
+		if !item.IsNumber() {
+			return v, false, fmt.Errorf("%s is %s, want a number", item.Brief(), item.Kind)
+		}
+		whole = whole && item.Kind == value.Int
+		total, sum = total+item.Float, sum+item.Int
+		if how == "max" && item.Float > out.Float || how == "min" && item.Float < out.Float {
+			out = item
+		}
+	}
+	switch {
+	case how == "average":
+		return value.Of(total / float64(len(list))), true, nil
+	case how == "sum" && whole:
+		return value.Of(sum), true, nil
+	case how == "sum":
+		return value.Of(total), true, nil
+	}
+	return out, true, nil
+}

@@ -1,0 +1,69 @@
+package plan
+
+import "slices"
+
+// KindTool calls one tool with the values that it takes; configured by [Node.Tool].
+//
+// Sources: Agent Spec's ToolNode.
+const KindTool Kind = "tool"
+
+// KindCall runs other flows, each as a run of its own; configured by [Call].
+const KindCall Kind = "call"
+
+// Call configures a node of [KindCall]. Each flow is given those of the node's values whose names
+// it declares, and what the flows leave is what the node leaves, by name.
+//
+// Sources: Agent Spec's MapNode, ParallelMapNode, ParallelFlowNode and CatchExceptionNode.
+type Call struct {
+	// Flows are ids in [Flow.Agents]: several of them, or one with Over.
+	Flows []string `json:"flows"`
+	// Over are the values that are lists: the flow runs once for each place in them, and lists
+	// must have one length. Other values are the same for all runs. With Map and nothing to go
+	// over, the flow runs once.
+	Over []string `json:"over,omitempty"`
+	Map  bool     `json:"map,omitempty"`
+	// Reduce say what becomes of the values that the runs of a Map leave.
+	Reduce []Reduce `json:"reduce,omitempty"`
+	// AtOnce is how many runs there are at a time, at least 1.
+	AtOnce int `json:"at_once"`
+	// Catch, if set, goes on where the flow fails.
+	Catch *Catch `json:"catch,omitempty"`
+}
+
+// Reduce makes one value of those that the runs leave under a name.
+type Reduce struct {
+	Name string `json:"name"`
+	// How is one of [Reducers].
+	How string `json:"how"`
+}
+
+// Reducers are the values of [Reduce.How]: a list of all, or a number of numbers.
+var Reducers = []string{"append", "sum", "average", "max", "min"}
+
+// Catch is how a node goes on whose flow failed: with the defaults of what it leaves.
+type Catch struct {
+	// Branch is the branch that is taken then; Info names the value that says what went wrong,
+	// null where nothing did.
+	Branch string `json:"branch"`
+	Info   string `json:"info"`
+}
+
+func (c *checker) call(n *Node) {
+	k := n.Call
+	if k.AtOnce < 1 {
+		c.add("node %q: call.at_once is %d, want 1 or more", n.ID, k.AtOnce)
+	}
+	for _, id := range k.Flows {
+		if c.f.SubFlow(id) == nil {
+			c.add("node %q calls the flow %q, which there is not", n.ID, id)
+		}
+	}
+	if k.Map && len(k.Flows) != 1 || !k.Map && len(k.Over) > 0 {
+		c.add("node %q goes over lists with %d flows, want one, and map", n.ID, len(k.Flows))
+	}
+	for _, r := range k.Reduce {
+		if !slices.Contains(Reducers, r.How) {
+			c.add("node %q reduces %q by %q, want one of %v", n.ID, r.Name, r.How, Reducers)
+		}
+	}
+}

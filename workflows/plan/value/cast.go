@@ -1,0 +1,220 @@
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// kind is a type as [Cast] reads it: the part of JSON Schema that says what values are.
+type kind struct {
+	Type       string                     `json:"type"`
+	Items      json.RawMessage            `json:"items"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	More       json.RawMessage            `json:"additionalProperties"`
+	AnyOf      []json.RawMessage          `json:"anyOf"`
+	Enum       []json.RawMessage          `json:"enum"`
+}
+
+// Cast makes a value one of a type: a JSON Schema of type, items, properties,
+// additionalProperties, anyOf and enum. A value that has the type stays as it is. Anything
+// becomes a string, its JSON as Python writes it; numbers, and texts that are numbers, become
+// each other, a fraction cut off; 0 and 1 and their words become booleans. An empty type takes
+// everything.
+func Cast(schema json.RawMessage, v Value) (Value, error) {
+	if len(schema) == 0 || string(schema) == "true" || string(schema) == "{}" {
+		return v, nil
+	}
+	var k kind
+	if err := json.Unmarshal(schema, &k); err != nil {
+		return v, fmt.Errorf("the type %s: %w", schema, err)
+	}
+	if len(k.AnyOf) > 0 {
+		return k.union(v)
+	}
+	out, err := k.cast(v)
+	if err != nil {
+		return v, err
+	}
+	return out, k.listed(out)
+}
+
+// union takes the first member that the value has already, else the first that it can become.
+func (k *kind) union(v Value) (Value, error) {
+	for _, m := range k.AnyOf {
+		if out, err := Cast(m, v); err == nil && bytes.Equal(out.JSON(), v.JSON()) {
+			return out, nil
+		}
+	}
+	for _, m := range k.AnyOf {
+		if out, err := Cast(m, v); err == nil {
+			return out, nil
+		}
+	}
+	return v, fmt.Errorf("%s has none of the types that are wanted", v.Brief())
+}
+
+// listed refuses values that an enum does not list.
+func (k *kind) listed(v Value) error {
+	if len(k.Enum) == 0 {
+		return nil
+	}
+	for _, raw := range k.Enum {
+		if one, err := Parse(raw); err == nil && Equal(ByValue, one, v) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is none of the values that are allowed", v.Brief())
+}
+
+func (k *kind) cast(v Value) (Value, error) {
+	switch k.Type {
+	case "":
+		return v, nil
+	case "string":
+		return Of(v.Spaced()), nil
+	case "integer":
+		return whole(v)
+	case "number":
+		return fraction(v)
+	case "boolean":
+		return truth(v)
+	case "null":
+		if v.Kind == Null {
+			return v, nil
+		}
+	case "array":
+		return k.array(v)
+	case "object":
+		return k.object(v)
+	}
+	return v, fmt.Errorf("%s is %s, want %s", v.Brief(), v.Kind, k.Type)
+}
+
+func (k *kind) array(v Value) (Value, error) {
+	if v.Kind != Array {
+		return v, fmt.Errorf("%s is %s, want an array", v.Brief(), v.Kind)
+	}
+	out := Value{Kind: Array}
+	for i, item := range v.Items {
+		item, err := Cast(k.Items, item)
+		if err != nil {
+			return v, fmt.Errorf("item %d: %w", i+1, err)
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}
+
+// object casts members; those that the type has no place for are left out.
+func (k *kind) object(v Value) (Value, error) {
+	if v.Kind != Object {
+		return v, fmt.Errorf("%s is %s, want an object", v.Brief(), v.Kind)
+	}
+	out := Value{Kind: Object}
+	for _, m := range v.Members {
+		schema, declared := k.Properties[m.Key]
+		if !declared {
+			if string(k.More) == "false" {
+				continue
+			}
+			schema = k.More
+		}
+		item, err := Cast(schema, m.Value)
+		if err != nil {
+			return v, fmt.Errorf("member %q: %w", m.Key, err)
+		}
+		out.Members = append(out.Members, Member{m.Key, item})
+	}
+	return out, nil
+}
+
+// figure is a value as a number.
+func figure(v Value) (Value, error) {
+	switch v.Kind {
+	case Int, Double:
+		return v, nil
+	case Bool:
+		if v.True {
+			return Of(1), nil
+		}
+		return Of(0), nil
+	case String:
+		text := strings.TrimSpace(v.Text)
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Of(n), nil
+		}
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return Of(f), nil
+		}
+	}
+	return v, fmt.Errorf("%s is %s, want a number", v.Brief(), v.Kind)
+}
+
+func whole(v Value) (Value, error) {
+	n, err := figure(v)
+	if err != nil || n.Kind == Int {
+		return n, err
+	}
+	if f := math.Trunc(n.Float); math.Abs(f) < 1<<63 {
+		return Of(int64(f)), nil
+	}
+	return v, fmt.Errorf("%s is no whole number of 64 bits", v.Brief())
+}
+
+// fraction leaves whole numbers whole: in JSON they are numbers too.
+func fraction(v Value) (Value, error) { return figure(v) }
+
+func truth(v Value) (Value, error) {
+	switch v.Kind {
+	case Bool:
+		return v, nil
+	case Int, Double:
+		return Of(v.Float != 0), nil
+	case String:
+		switch strings.ToLower(strings.TrimSpace(v.Text)) {
+		case "true", "1":
+			return Of(true), nil
+		case "false", "0":
+			return Of(false), nil
+		}
+	}
+	return v, fmt.Errorf("%s is %s, want a boolean", v.Brief(), v.Kind)
+}
+
+// Spaced is the value for a reader, as Python writes JSON: with blanks behind commas and
+// colons. A string stands for itself.
+func (v Value) Spaced() string {
+	if v.Kind == String {
+		return v.Text
+	}
+	return string(v.spaced(nil))
+}
+
+func (v Value) spaced(b []byte) []byte {
+	switch v.Kind {
+	case Array:
+		b = append(b, '[')
+		for i, item := range v.Items {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = item.spaced(b)
+		}
+		return append(b, ']')
+	case Object:
+		b = append(b, '{')
+		for i, m := range v.Members {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(appendText(b, m.Key), ": "...)
+			b = m.Value.spaced(b)
+		}
+		return append(b, '}')
+	}
+	return v.append(b)
+}
