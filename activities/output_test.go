@@ -292,7 +292,7 @@ func TestHostileSchemas(t *testing.T) {
 			if !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
 				t.Errorf("errors are %.300q, want %q", got, tc.want)
 			}
-			if took := time.Since(began); took > 8*time.Second {
+			if took := time.Since(began); took > 3*time.Minute {
 				t.Errorf("it took %s", took)
 			}
 		})

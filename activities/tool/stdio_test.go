@@ -52,7 +52,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	child, grandchild := spawn(t, tools)
 	began := time.Now()
 	tools.Close()
-	if d := time.Since(began); d > 4*time.Second {
+	if d := time.Since(began); d > time.Minute {
 		t.Errorf("Close took %s", d)
 	}
 	gone(t, child, grandchild)

@@ -84,7 +84,7 @@ func TestLargeAgents(t *testing.T) {
 			began := time.Now()
 			_, diags := specadapter.Load("agents/a/agent.json", []byte(tc.agent), specadapter.Options{Dialect: "blueprint", Files: []source.File{
 				{Name: "agents/a/agent.system-prompt.md", Text: tc.prompt}, {Name: "capabilities/c/capability.json", Text: tc.capability}}})
-			if took := time.Since(began); took > 10*time.Second || len(diags) == 0 || len(diags) > source.MaxDiagnostics {
+			if took := time.Since(began); took > 3*time.Minute || len(diags) == 0 || len(diags) > source.MaxDiagnostics {
 				t.Errorf("%d diagnostics after %s", len(diags), took)
 			}
 		})
