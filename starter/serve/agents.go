@@ -65,7 +65,8 @@ func (d *Door) agentIn(root *os.Root, name string) (*agent, error) {
 		return nil, d.noSuchAgent(root, name)
 	}
 	main := path.Join(agentsDir, name, specadapter.FolderMain)
-	if _, err := root.Lstat(main); errors.Is(err, fs.ErrNotExist) {
+	// A link out of the folder leads to no agent of it, either.
+	if _, err := root.Stat(main); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, d.noSuchAgent(root, name)
 	}
 	a := &agent{name: name, root: &source.Value{Kind: source.Object}}
@@ -116,7 +117,7 @@ func agentNames(root *os.Root) ([]string, error) {
 		if !folderName.MatchString(e.Name()) {
 			continue
 		}
-		if _, err := root.Lstat(path.Join(agentsDir, e.Name(), specadapter.FolderMain)); err == nil {
+		if _, err := root.Stat(path.Join(agentsDir, e.Name(), specadapter.FolderMain)); err == nil {
 			out = append(out, e.Name())
 		}
 	}

@@ -25,6 +25,8 @@ const (
 type stream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
+	// patience is how long the client may take to read what is sent.
+	patience time.Duration
 }
 
 // send writes one event.
@@ -41,11 +43,11 @@ func (s *stream) send(kind, id string, v any) error {
 	return s.write(fmt.Appendf(nil, "%sdata: %s\n\n", head, data))
 }
 
-// write sends bytes at once; the client has sendTime to take them.
+// write sends bytes at once; the client has some time to take them.
 func (s *stream) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	extend(s.w, sendTime)
+	extend(s.w, s.patience)
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(r.Context())
-	out := &stream{w: w}
+	out := &stream{w: w, patience: d.times.send}
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer cancel()

@@ -43,13 +43,14 @@ type Options struct {
 type Door struct {
 	Options
 	handler http.Handler
+	times   times
 	// closing is closed when the door begins to close: what waits for something ends then.
 	closing chan struct{}
 }
 
 // New makes a door.
 func New(o Options) *Door {
-	d := &Door{Options: o, closing: make(chan struct{})}
+	d := &Door{Options: o, times: defaultTimes, closing: make(chan struct{})}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
@@ -58,18 +59,18 @@ func New(o Options) *Door {
 	return d
 }
 
-// Times that the door gives its clients.
-const (
-	// headTime is how long a client may take to send the head of a request, bodyTime the
-	// whole, idleTime the next one on the same connection.
-	headTime = 10 * time.Second
-	bodyTime = 30 * time.Second
-	idleTime = 2 * time.Minute
-	// sendTime is how long a client may take to read a response, or an event.
-	sendTime = 30 * time.Second
-	// closeTime is how long requests under way may go on when the door closes.
-	closeTime = 10 * time.Second
-)
+// times are those that a door gives its clients.
+type times struct {
+	// head is how long a client may take to send the head of a request, body the whole, idle
+	// the next one on the same connection.
+	head, body, idle time.Duration
+	// send is how long a client may take to read a response, or an event.
+	send time.Duration
+	// close is how long requests under way may go on when the door closes.
+	close time.Duration
+}
+
+var defaultTimes = times{head: 10 * time.Second, body: 30 * time.Second, idle: 2 * time.Minute, send: 30 * time.Second, close: 10 * time.Second}
 
 // maxHeader bounds the head of a request. The longest that is sent on purpose is
 // Last-Event-ID.
@@ -78,7 +79,7 @@ const maxHeader = 64 << 10
 // Serve answers until ctx is done; then it takes no new requests and gives those under way a
 // moment to end. It closes the listener and may be called once.
 func (d *Door) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: d, ReadHeaderTimeout: headTime, ReadTimeout: bodyTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
+	server := &http.Server{Handler: d, ReadHeaderTimeout: d.times.head, ReadTimeout: d.times.body, IdleTimeout: d.times.idle, MaxHeaderBytes: maxHeader}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {
@@ -87,10 +88,10 @@ func (d *Door) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	close(d.closing)
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.times.close)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		return errors.Join(server.Close(), fmt.Errorf("requests were cut off after %v", closeTime))
+		return errors.Join(server.Close(), fmt.Errorf("requests were cut off after %v", d.times.close))
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.Ser
 // handle makes a handler of a route: it turns errors into problems.
 func (d *Door) handle(rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		extend(w, sendTime)
+		extend(w, d.times.send)
 		err := rt.run(d, w, r)
 		var p *Problem
 		var wrong *parameters

@@ -150,7 +150,7 @@ func (d *Door) getRun(w http.ResponseWriter, r *http.Request) error {
 
 // await waits until a run has ended or the time is over, and looks at it again.
 func (d *Door) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
-	extend(w, wait+sendTime)
+	extend(w, wait+d.times.send)
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	go d.untilClosing(ctx, cancel)
