@@ -20,6 +20,11 @@ type marks struct {
 	had, now reading
 	// reached are the tracks that have come to the run that the reader knows.
 	reached map[string]bool
+	// parents are the tracks that began others, kids how many of theirs are open, by key.
+	parents map[string]string
+	kids    map[string]int
+	// told are the tracks of which all has been told.
+	told map[string]bool
 	// current is the track whose event is being told.
 	current *track
 }
@@ -27,7 +32,8 @@ type marks struct {
 // reading is a place in a run.
 type reading struct {
 	// Open are the places in the histories that are read, by workflow id, without the root's
-	// in front. A child that began before its parent's place and is not here has ended.
+	// in front. Of a child that began before its parent's place and is not here, and of all
+	// below it, everything was told.
 	Open map[string]mark `json:"o"`
 	// Requests and Answers are the last that were told.
 	Requests latest `json:"q,omitzero"`
@@ -52,7 +58,8 @@ type latest struct {
 const maxEventID = 32 << 10
 
 func newMarks(root string, had reading) *marks {
-	return &marks{root: root, had: had, now: reading{Open: map[string]mark{}, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{}}
+	return &marks{root: root, had: had, now: reading{Open: map[string]mark{}, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
+		parents: map[string]string{}, kids: map[string]int{}, told: map[string]bool{}}
 }
 
 // readMarks reads an event's id; nil for "".
@@ -141,13 +148,21 @@ func (m *marks) over(parent *track, event int64, child *track) bool {
 		}
 	}
 	m.now.Open[m.key(child)] = mark{Run: m.runOf(child)}
+	m.parents[m.key(child)] = m.key(parent)
+	m.kids[m.key(parent)]++
 	return false
 }
 
-// close says that all of a track has been told.
+// close says that all of a track has been told. While one that it began is open its place is
+// kept: a reader finds that one through it alone.
 func (m *marks) close(t *track) {
-	if m != nil && t.id != m.root {
-		delete(m.now.Open, m.key(t))
+	if m == nil {
+		return
+	}
+	m.told[m.key(t)] = true
+	for key := m.key(t); key != "" && m.told[key] && m.kids[key] == 0; key = m.parents[key] {
+		delete(m.now.Open, key)
+		m.kids[m.parents[key]]--
 	}
 }
 
