@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,9 @@ type marks struct {
 	kids    map[string]int
 	// told are the tracks of which all has been told.
 	told map[string]bool
-	// current is the track whose event is being told.
+	// current is the track whose event is being told, at the place in it.
 	current *track
+	at      mark
 }
 
 // reading is a place in a run.
@@ -58,7 +60,9 @@ type latest struct {
 const maxEventID = 32 << 10
 
 func newMarks(root string, had reading) *marks {
-	return &marks{root: root, had: had, now: reading{Open: map[string]mark{}, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
+	now := map[string]mark{}
+	maps.Copy(now, had.Open)
+	return &marks{root: root, had: had, now: reading{Open: now, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
 		parents: map[string]string{}, kids: map[string]int{}, told: map[string]bool{}}
 }
 
@@ -90,10 +94,10 @@ func (m *marks) id() string {
 // key is a track's name in a reading.
 func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
 
-// runOf is how a reading names the run of a track; among those of one child the begin will do.
+// runOf is how a reading names the run of a track; among those of one child the end will do.
 func (m *marks) runOf(t *track) string {
-	if t.id != m.root && len(t.run) > 8 {
-		return t.run[:8]
+	if t.id != m.root && len(t.run) > 12 {
+		return t.run[len(t.run)-12:]
 	}
 	return t.run
 }
@@ -103,11 +107,11 @@ func (m *marks) enter(t *track, event int64) {
 	if m == nil {
 		return
 	}
-	m.current = t
-	m.now.Open[m.key(t)] = mark{Run: m.runOf(t), Event: event}
-	if m.had.Open[m.key(t)].Run == m.runOf(t) {
+	m.current, m.at = t, mark{Run: m.runOf(t), Event: event}
+	if m.had.Open[m.key(t)].Run == m.at.Run {
 		m.reached[t.id] = true
 	}
+	m.advance()
 }
 
 // leave says that an event has been told.
@@ -122,18 +126,24 @@ func (m *marks) isHad() bool {
 	if m == nil || m.current == nil {
 		return false
 	}
+	m.at.Told++
+	return !m.advance()
+}
+
+// advance takes the place where we are for the reader's, unless the reader is there or further
+// already. What is read again must not take the reader back.
+func (m *marks) advance() bool {
 	key := m.key(m.current)
-	at := m.now.Open[key]
-	at.Told++
-	m.now.Open[key] = at
-	was, known := m.had.Open[key]
-	switch {
-	case !known:
-		return false
-	case at.Run != was.Run:
-		return !m.reached[m.current.id]
+	if was, known := m.had.Open[key]; known {
+		switch {
+		case m.at.Run != was.Run && !m.reached[m.current.id]:
+			return false
+		case m.at.Run == was.Run && (m.at.Event < was.Event || m.at.Event == was.Event && m.at.Told <= was.Told):
+			return false
+		}
 	}
-	return at.Event < was.Event || at.Event == was.Event && at.Told <= was.Told
+	m.now.Open[key] = m.at
+	return true
 }
 
 // over begins a child, and says whether the reader has all of it: then it is not read.
@@ -147,7 +157,9 @@ func (m *marks) over(parent *track, event int64, child *track) bool {
 			return true
 		}
 	}
-	m.now.Open[m.key(child)] = mark{Run: m.runOf(child)}
+	if _, known := m.now.Open[m.key(child)]; !known {
+		m.now.Open[m.key(child)] = mark{Run: m.runOf(child)}
+	}
 	m.parents[m.key(child)] = m.key(parent)
 	m.kids[m.key(parent)]++
 	return false

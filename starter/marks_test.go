@@ -28,7 +28,7 @@ type grownEvent struct {
 
 // grow makes a random tree of histories; a history may continue under another run.
 func grow(r *rand.Rand, id string, depth int) *growing {
-	newRun := func() string { return fmt.Sprintf("%08x-%s", r.Uint32(), id) }
+	newRun := func() string { return fmt.Sprintf("%s-%012x", id, r.Uint32()) }
 	g := &growing{track: newTrack(id, newRun(), "")}
 	run := g.track.run
 	var open []*growing
@@ -142,6 +142,34 @@ func TestReadersGoOnWhereTheyWere(t *testing.T) {
 				had, _ := readMarks(whole[k].id)
 				t.Fatalf("seed %d: behind event %d of %d, %s, these are never told: %q; the reader is at %v", seed, k, len(whole), whole[k].what, missing, had.Open)
 			}
+		}
+	}
+}
+
+// TestReadersGoOnAgainAndAgain cuts every stream after a few events, as clients do whose
+// connections are bad.
+func TestReadersGoOnAgainAndAgain(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		root := grow(r, "run", 3)
+		whole := tell(t, r, root, "")
+		got, after := map[string]bool{}, ""
+		for {
+			part := tell(t, r, root, after)
+			if len(part) == 0 {
+				break
+			}
+			part = part[:min(len(part), 1+r.IntN(4))]
+			for _, x := range part {
+				if got[x.what] {
+					t.Fatalf("seed %d: %s is told again", seed, x.what)
+				}
+				got[x.what] = true
+			}
+			after = part[len(part)-1].id
+		}
+		if len(got) != len(whole) {
+			t.Fatalf("seed %d: %d of %d things are told", seed, len(got), len(whole))
 		}
 	}
 }

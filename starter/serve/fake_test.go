@@ -6,11 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,10 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v5"
-
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/starter/serve/servetest"
 	"weft/worker/config"
 )
 
@@ -248,7 +243,13 @@ func (b *bench) call(method, path, body string, headers ...string) *response {
 	}
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
-	conforms(b.T, method, path, w.Result())
+	c, err := checker()
+	if err == nil {
+		err = c.Check(r, w.Result())
+	}
+	if err != nil {
+		b.Error(err)
+	}
 	return &response{w, b.T}
 }
 
@@ -275,103 +276,19 @@ func (r *response) field(path string) any {
 	return v
 }
 
-var (
-	compiler *jsonschema.Compiler
-	compiled = map[string]*jsonschema.Schema{}
-)
+// checker compares answers with the description.
+var checker = sync.OnceValues(func() (*servetest.Checker, error) { return servetest.New(description) })
 
-// schemaAt compiles a schema of the description.
-func schemaAt(t *testing.T, pointer string) *jsonschema.Schema {
+// conforms checks a value against a schema of the description.
+func conforms(t *testing.T, schema, raw string) {
 	t.Helper()
-	if compiler == nil {
-		compiler = jsonschema.NewCompiler()
-		compiler.Draft, compiler.AssertFormat = jsonschema.Draft2020, true
-		if err := compiler.AddResource("mem:///openapi.json", bytes.NewReader(description)); err != nil {
-			t.Fatal(err)
-		}
+	c, err := checker()
+	if err == nil {
+		err = c.Schema(schema, []byte(raw))
 	}
-	if s := compiled[pointer]; s != nil {
-		return s
-	}
-	s, err := compiler.Compile("mem:///openapi.json#" + pointer)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("%s is not as described: %v", raw, err)
 	}
-	compiled[pointer] = s
-	return s
-}
-
-// conforms compares a response with what the description says of it, and leaves its body to
-// be read again.
-func conforms(t *testing.T, method, path string, got *http.Response) {
-	t.Helper()
-	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Body = io.NopCloser(bytes.NewReader(body))
-	pattern := patternOf(method, path)
-	if pattern == "" || method == http.MethodOptions {
-		return
-	}
-	var doc struct {
-		Paths map[string]map[string]json.RawMessage `json:"paths"`
-	}
-	if err := json.Unmarshal(description, &doc); err != nil {
-		t.Fatal(err)
-	}
-	var op struct {
-		Responses map[string]struct {
-			Ref     string         `json:"$ref"`
-			Content map[string]any `json:"content"`
-		} `json:"responses"`
-	}
-	if err := json.Unmarshal(doc.Paths[pattern][strings.ToLower(method)], &op); err != nil {
-		t.Fatal(err)
-	}
-	at, status := "/paths/"+escaped(pattern)+"/"+strings.ToLower(method)+"/responses/", strconv.Itoa(got.StatusCode)
-	answer, ok := op.Responses[status]
-	if !ok {
-		answer, status = op.Responses["default"], "default"
-	}
-	at += status
-	media, _, _ := mime.ParseMediaType(got.Header.Get("Content-Type"))
-	switch {
-	case answer.Ref != "":
-		at = strings.TrimPrefix(answer.Ref, "#")
-		if media != "application/problem+json" {
-			t.Errorf("%s %s: %d has the media type %q: %s", method, path, got.StatusCode, media, body)
-			return
-		}
-	case len(answer.Content) == 0:
-		if len(body) > 0 {
-			t.Errorf("%s %s: %d has a body: %s", method, path, got.StatusCode, body)
-		}
-		return
-	case answer.Content[media] == nil:
-		t.Errorf("%s %s: %d has the media type %q", method, path, got.StatusCode, media)
-		return
-	case !strings.HasSuffix(media, "json"):
-		return
-	}
-	if err := schemaAt(t, at+"/content/"+escaped(media)+"/schema").Validate(plain(t, body)); err != nil {
-		t.Errorf("%s %s: %d is not as described: %v\n%s", method, path, got.StatusCode, err, body)
-	}
-}
-
-func escaped(s string) string {
-	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(s))
-}
-
-// patternOf finds the route of an address, or "".
-func patternOf(method, path string) string {
-	mux := http.NewServeMux()
-	for _, r := range routes {
-		mux.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
-	}
-	_, pattern := mux.Handler(httptest.NewRequest(method, path, nil))
-	_, pattern, _ = strings.Cut(pattern, " ")
-	return pattern
 }
 
 // TestTheCheckOfResponsesFindsWhatIsWrong lets a response through that is not described.
@@ -381,7 +298,11 @@ func TestTheCheckOfResponsesFindsWhatIsWrong(t *testing.T) {
 		"text and data":    `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": 1}`,
 		"no time":          `{"event_type": "result", "session_id": "s", "timestamp": "today", "result_text": "x", "result_data": null}`,
 	} {
-		if schemaAt(t, "/components/schemas/ResultEvent").Validate(plain(t, []byte(body))) == nil {
+		c, err := checker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Schema("ResultEvent", []byte(body)) == nil {
 			t.Errorf("%s is not found", name)
 		}
 	}
