@@ -180,6 +180,15 @@ func (a *agent) view() *agentView {
 	if !a.runs {
 		v.Status = "invalid"
 	}
+	a.files(v)
+	for _, g := range a.diags {
+		v.Diagnostics = append(v.Diagnostics, oneLine(g.String()))
+	}
+	return v
+}
+
+// files shows what the files beside the document say.
+func (a *agent) files(v *agentView) {
 	for _, f := range a.folder.Files {
 		switch f.Name {
 		case a.beside(promptFile):
@@ -194,10 +203,6 @@ func (a *agent) view() *agentView {
 			v.Status = "inactive"
 		}
 	}
-	for _, g := range a.diags {
-		v.Diagnostics = append(v.Diagnostics, oneLine(g.String()))
-	}
-	return v
 }
 
 // beside is the path of a file in the agent's folder.

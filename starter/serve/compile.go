@@ -41,6 +41,35 @@ const (
 
 // sessionStart reads a start of an agent.
 func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
+	in, err := o.session()
+	if err != nil {
+		return err
+	}
+	doc := &specadapter.Folder{Name: "session.json", Text: []byte(noAgent)}
+	called := noAgentName
+	if name := o.text("agent_name"); name != "" {
+		called = name
+		entry, err := d.agent(name)
+		if err != nil {
+			return err
+		}
+		doc = entry.folder
+	}
+	if err := d.plan(in, doc, d.Reading(blueprint.Name, d.Settings.Profile)); err != nil {
+		return err
+	}
+	s.Input = in
+	if s.ID == "" {
+		s.ID = newRunID()
+	}
+	if err := held(ctx, s, called); err != nil {
+		return err
+	}
+	return fits(in)
+}
+
+// session reads all of a start in the framework's words but the agent.
+func (o *object) session() (*contract.RunInput, error) {
 	o.only(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
 		o.wrong(o.place("type"), `type is %s, want "start_session"; a session cannot be resumed; for a flow write "flow"`, source.Quote(kind))
@@ -63,33 +92,12 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 	}
 	in := &contract.RunInput{V: contract.Version}
 	o.modelAndScript(in)
-	name := o.text("agent_name")
+	o.text("agent_name")
 	if err := o.bad(); err != nil {
-		return err
+		return nil, err
 	}
 	in.Params = params.JSON()
-	doc := &specadapter.Folder{Name: "session.json", Text: []byte(noAgent)}
-	called := noAgentName
-	if name != "" {
-		called = name
-		entry, err := d.agent(name)
-		if err != nil {
-			return err
-		}
-		doc = entry.folder
-	}
-	reading := d.Reading(blueprint.Name, d.Settings.Profile)
-	if err := d.plan(in, doc, reading); err != nil {
-		return err
-	}
-	s.Input = in
-	if s.ID == "" {
-		s.ID = newRunID()
-	}
-	if err := held(ctx, s, called); err != nil {
-		return err
-	}
-	return fits(in)
+	return in, nil
 }
 
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
@@ -163,7 +171,7 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 	if v == nil || v.Kind == source.Null {
 		return
 	}
-	name, text := "script.json", []byte(v.JSON())
+	name, text := "script.json", v.JSON()
 	if v.Kind == source.String {
 		name, text = "script", []byte(v.Text)
 	}

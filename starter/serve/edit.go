@@ -117,15 +117,10 @@ func (d *Door) draft(w http.ResponseWriter, r *http.Request, called string) (*dr
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range programs {
-		if v := o.Get(key); v != nil && v.Kind != source.Null {
-			return nil, NewProblem(Forbidden, "create autonomous agents alone", "the field %s makes a procedural agent, which is not created over HTTP", key)
-		}
+	if err := o.noProgram(); err != nil {
+		return nil, err
 	}
 	o.only(slices.Concat(documentFields, besideFields, programs)...)
-	if o.text("type") == "procedural" {
-		return nil, NewProblem(Forbidden, "create autonomous agents alone", "the agent is procedural, and such agents are not created over HTTP")
-	}
 	name := o.text("name")
 	switch {
 	case name == "" && called != "":
@@ -147,6 +142,19 @@ func (d *Door) draft(w http.ResponseWriter, r *http.Request, called string) (*dr
 		a.files[serversFile] = pretty(&source.Value{Kind: source.Object, Members: []source.Member{{Key: "mcpServers", Value: servers}}})
 	}
 	return a, nil
+}
+
+// noProgram refuses agents that run programs: what clients send must not become a command.
+func (o *object) noProgram() error {
+	for _, key := range programs {
+		if v := o.Get(key); v != nil && v.Kind != source.Null {
+			return NewProblem(Forbidden, "create autonomous agents alone", "the field %s makes a procedural agent, which is not created over HTTP", key)
+		}
+	}
+	if o.text("type") == "procedural" {
+		return NewProblem(Forbidden, "create autonomous agents alone", "the agent is procedural, and such agents are not created over HTTP")
+	}
+	return nil
 }
 
 // document writes agent.json: what the client sent, in the order of the table.
