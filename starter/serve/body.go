@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -60,7 +61,7 @@ func (o *object) wrong(at source.Pos, format string, args ...any) {
 func (o *object) only(known ...string) {
 	names := source.NewSuggester(known)
 	for _, m := range o.Members {
-		if contains(known, m.Key) {
+		if slices.Contains(known, m.Key) {
 			continue
 		}
 		help := "known: " + strings.Join(known, ", ")
@@ -69,15 +70,6 @@ func (o *object) only(known ...string) {
 		}
 		o.wrong(m.KeyPos, "there is no field %s; %s", source.Quote(m.Key), help)
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // get is the value of a member of a kind; nil where it is absent, null or wrong.

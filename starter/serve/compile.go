@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -153,7 +154,7 @@ func without(v *source.Value, keys ...string) *source.Value {
 	out := *v
 	out.Members = nil
 	for _, m := range v.Members {
-		if !contains(keys, m.Key) {
+		if !slices.Contains(keys, m.Key) {
 			out.Members = append(out.Members, m)
 		}
 	}

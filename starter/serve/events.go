@@ -21,6 +21,10 @@ const (
 	retryMillis = 2000
 )
 
+// maxStreams bounds how many streams are open at a time: each reads histories, and asks about
+// runs that stand still.
+const maxStreams = 500
+
 // stream writes server-sent events.
 type stream struct {
 	mu sync.Mutex
@@ -92,6 +96,12 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Runs.CheckEvent(after); err != nil {
 		return err
 	}
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		return NewProblem(Busy, "close another stream, or ask again later", "%d streams of events are open, and no more are", maxStreams)
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	out := &stream{w: w, patience: d.times.send}
 	var helpers sync.WaitGroup
@@ -101,6 +111,9 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
 		return nil //nolint:nilerr // the client has gone
 	}

@@ -191,6 +191,16 @@ func TestEvents(t *testing.T) {
 		t.Errorf("behind what is no event: %d", status)
 	}
 	b.call("GET", "/runs/nobody/events", "").is(404, "unknown-run")
+	b.call("HEAD", "/runs/run_r/events", "").is(200, "")
+	for range maxStreams {
+		b.streams <- struct{}{}
+	}
+	if full := b.call("GET", "/runs/run_r/events", "").is(503, "500 streams of events are open"); full.Header().Get("Retry-After") != "5" {
+		t.Errorf("a client is told to come back %q", full.Header().Get("Retry-After"))
+	}
+	for range maxStreams {
+		<-b.streams
+	}
 	b.runs.add("run_f")
 	b.runs.events = nil
 	b.runs.end("run_f", nil, &contract.Failure{Class: "denied", Text: "no key"})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func queryOf(r *http.Request, known ...string) *query {
 	}
 	for name, list := range values {
 		switch {
-		case !contains(known, name):
+		case !slices.Contains(known, name):
 			help := "there are none here"
 			if len(known) > 0 {
 				help = "known: " + strings.Join(known, ", ")

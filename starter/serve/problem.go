@@ -35,6 +35,7 @@ const (
 	Defect          = "defect"
 	NoWorker        = "no-worker"
 	NoTemporal      = "no-temporal"
+	Busy            = "busy"
 )
 
 // kinds are all of them, each with its HTTP status and title.
@@ -67,6 +68,7 @@ var kinds = map[string]struct {
 	Defect:          {http.StatusInternalServerError, "Something is wrong on this side"},
 	NoWorker:        {http.StatusServiceUnavailable, "No worker answers"},
 	NoTemporal:      {http.StatusServiceUnavailable, "Temporal does not answer"},
+	Busy:            {http.StatusServiceUnavailable, "Too much is asked at once"},
 }
 
 // Problem is an error as RFC 9457 writes it, application/problem+json.
@@ -89,7 +91,11 @@ type Problem struct {
 // NewProblem makes a problem of a kind.
 func NewProblem(kind, remedy, format string, args ...any) *Problem {
 	k := kinds[kind]
-	return &Problem{Type: "urn:weft:problem:" + kind, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+	p := &Problem{Type: "urn:weft:problem:" + kind, Title: k.title, Status: k.status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
+	if k.status == http.StatusServiceUnavailable {
+		return p.with("Retry-After", "5")
+	}
+	return p
 }
 
 // Error is the detail.

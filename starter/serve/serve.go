@@ -44,13 +44,15 @@ type Door struct {
 	Options
 	handler http.Handler
 	times   times
+	// streams has an entry for each stream of events that is open.
+	streams chan struct{}
 	// closing is closed when the door begins to close: what waits for something ends then.
 	closing chan struct{}
 }
 
 // New makes a door.
 func New(o Options) *Door {
-	d := &Door{Options: o, times: defaultTimes, closing: make(chan struct{})}
+	d := &Door{Options: o, times: defaultTimes, streams: make(chan struct{}, maxStreams), closing: make(chan struct{})}
 	mux := http.NewServeMux()
 	for _, r := range routes {
 		mux.HandleFunc(r.method+" "+r.path, d.handle(r))
