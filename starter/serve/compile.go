@@ -103,7 +103,7 @@ func (o *object) session() (*contract.RunInput, error) {
 
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
-var flowFields = []string{"flow", "input", "params", "components", "component_ids", "state", "history", "model", "script",
+var flowFields = []string{"flow", "input", "params", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "max_events", "on_error", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
@@ -165,8 +165,14 @@ func without(v *source.Value, keys ...string) *source.Value {
 func (o *object) modelAndScript(in *contract.RunInput) {
 	in.Model = o.text("model")
 	at := o.place("model")
-	if m := in.Model; m != "" && m != llm.ScriptModel && !strings.Contains(m, "/") {
-		o.wrong(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+	models := llm.Refs(in.Model)
+	for _, m := range models {
+		if m != llm.ScriptModel && !strings.Contains(m, "/") {
+			o.wrong(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+		}
+	}
+	if in.Model != "" && len(models) == 0 {
+		o.wrong(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
 	}
 	v := o.Get("script")
 	if v == nil || v.Kind == source.Null {
@@ -182,7 +188,7 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 		o.wrong(v.Pos, "the script: %s", contract.FailureOf(err).Text)
 	case in.Model == "":
 		in.Model = llm.ScriptModel
-	case in.Model != llm.ScriptModel:
+	case !slices.Contains(models, llm.ScriptModel):
 		o.wrong(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
 	}
 	in.Script = script

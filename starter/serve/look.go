@@ -73,7 +73,10 @@ func (d *Door) getTranscript(w http.ResponseWriter, r *http.Request) error {
 // requestPage is a page of open requests.
 type requestPage struct {
 	Requests []contract.Request `json:"requests"`
-	Next     string             `json:"next_page_token,omitempty"`
+	// More counts those that wait behind all that the run lists: they are seen once some of
+	// these have their answers.
+	More int    `json:"more_requests,omitempty"`
+	Next string `json:"next_page_token,omitempty"`
 }
 
 // getRequests shows what a run waits for, the longest wait first. A run that has ended waits
@@ -93,7 +96,7 @@ func (d *Door) getRequests(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	out := requestPage{}
+	out := requestPage{More: st.MoreRequests}
 	out.Requests, out.Next = page(q, st.Requests)
 	if q.err != nil {
 		return q.err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"weft/specadapter"
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 )
@@ -177,6 +178,9 @@ func hashOf(v *source.Value) string {
 // held holds what a run is given to the inputs that its flow declares.
 func held(ctx context.Context, s *Start, agent string) error {
 	flow := s.Input.Flow.Plan
+	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
+		return NewProblem(InvalidBody, "give the text with input", "the body has a value, but no typed values flow in %q, of the dialect %s", flow.Name, flow.Dialect)
+	}
 	if flow.Inputs == nil {
 		if p := string(s.Input.Params); p != "" && p != "null" && p != "{}" {
 			return NewProblem(InvalidBody, "give the text with input, and values for the nodes with state",

@@ -112,6 +112,8 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a flow that is not there":   {`{"flow": {"name": "triag"}}`, nil, 404, `did you mean \"triage\"?`},
 		"a flow on a way out":        {`{"flow": {"name": "../triage"}}`, nil, 404, "no plain file name"},
 		"params for no inputs":       {`{"flow": {"name": "triage"}, "params": {"a": 1}}`, nil, 422, "declares no inputs"},
+		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "no typed values flow in"},
+		"models of no provider":      {`{"flow": {"name": "triage"}, "model": "a/b,gpt"}`, nil, 422, `the model \"gpt\" is not provider/model`},
 		"what only the run may set":  {`{"flow": {"name": "triage"}, "depth": 1}`, nil, 422, `there is no field \"depth\"`},
 		"a field too many, inside":   {`{"flow": {"name": "triage"}, "history": [{"role": "user", "content": "x", "more": 1}]}`, nil, 422, `unknown field \"more\"`},
 		"a role that nobody has":     {`{"flow": {"name": "triage"}, "history": [{"role": "bot", "content": "x"}]}`, nil, 422, `history[0].role is \"bot\"`},
