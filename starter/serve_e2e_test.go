@@ -148,7 +148,7 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 func TestEndToEndServe(t *testing.T) {
 	d := openDoors(t)
 	for name, test := range map[string]func(*doors){
-		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "requests": requestsOverHTTP, "events": eventsOverHTTP,
+		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) { test(&doors{t, d.temporal, d.urls, d.checker}) })
@@ -265,6 +265,40 @@ func readmeCalls(d *doors) {
 	for _, want := range []string{`{"event_type":"result","session_id":"ses_`, "event: node_started\n", "event: result\nid: end\n", `{"messages":[`} {
 		if !strings.Contains(got[1], want) {
 			d.Errorf("%s prints nowhere %s", got[1], want)
+		}
+	}
+}
+
+// examplesOverHTTP runs flows of several dialects by their documents.
+func examplesOverHTTP(d *doors) {
+	for _, name := range []string{"continuum/triage", "continuum/refine", "continuum/extract", "koog/boolean-routing", "koog/parallel", "koog/retry-loop", "blueprint/extract-order"} {
+		read := func(ext string) string {
+			raw, err := os.ReadFile("../tests/examples/" + name + ext)
+			if err != nil {
+				d.Fatal(err)
+			}
+			return string(raw)
+		}
+		body, err := json.Marshal(map[string]any{"input": strings.TrimSpace(read(".input.txt")), "script": read(".script"),
+			"flow": map[string]string{"name": filepath.Base(name) + ".json", "text": read(".json")}})
+		if err != nil {
+			d.Fatal(err)
+		}
+		id := d.call(0, 201, "POST", "/runs", string(body))["run_id"].(string)
+		d.result(1, id)
+		var end struct {
+			Text *string         `json:"result_text"`
+			Data json.RawMessage `json:"result_data"`
+		}
+		if err := json.Unmarshal(d.raw(0, 200, "GET", "/runs/"+id+"/result", ""), &end); err != nil {
+			d.Fatal(err)
+		}
+		got := string(end.Data)
+		if end.Text != nil {
+			got = *end.Text
+		}
+		if want := read(".want"); !strings.HasSuffix(want, "result: "+got+"\n") {
+			d.Errorf("%s gives %s, want what ends\n%s", name, got, want)
 		}
 	}
 }

@@ -157,7 +157,7 @@ func TestSlowClients(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.times = times{head: 100 * time.Millisecond, body: 200 * time.Millisecond, idle: 100 * time.Millisecond, send: time.Second, close: time.Second}
+			b.times = times{head: time.Second, body: 2 * time.Second, idle: 200 * time.Millisecond, send: 5 * time.Second, close: time.Second}
 			c := b.dial()
 			if _, err := io.WriteString(c, tc.sent); err != nil {
 				t.Fatal(err)
