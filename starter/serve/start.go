@@ -47,11 +47,11 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	make := d.flowStart
+	readStart := d.flowStart
 	if o.Get("flow") == nil {
-		make = d.sessionStart
+		readStart = d.sessionStart
 	}
-	if err := make(r.Context(), o, s); err != nil {
+	if err := readStart(r.Context(), o, s); err != nil {
 		return err
 	}
 	run, existed, err := d.Runs.Start(r.Context(), s)
@@ -100,7 +100,7 @@ func (d *Door) name(r *http.Request, o *object) (s *Start, repeats string, err e
 	case s.ID != "":
 		return s, byID, nil
 	case s.Session != "":
-		s.ID = derived("session", s.Session)
+		s.ID = derived(ofSession, s.Session)
 	case key != "":
 		s.ID = derived(callerOf(r), key)
 	}
@@ -127,6 +127,9 @@ func checkNames(key string, s *Start, o *object) error {
 	}
 	return o.bad()
 }
+
+// ofSession tells ids of sessions from keys: no client has such a name.
+const ofSession = "\x00session"
 
 // derived makes a run's id of what the client calls it. A key belongs to the client that
 // sent it.
