@@ -45,7 +45,7 @@ type agent struct {
 // openRoot opens the folder of flows. No name and no link lead out of it.
 func (d *Door) openRoot() (*os.Root, error) {
 	if d.Flows.Dir == "" {
-		return nil, NewProblem(UnknownAgent, "ask the operator to set flows.dir, or -agents", "there is no folder of agents here")
+		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "there is no folder of agents here")
 	}
 	return os.OpenRoot(d.Flows.Dir)
 }

@@ -47,7 +47,7 @@ func TestAgents(t *testing.T) {
 func TestAgentsStayAsTheyAreUnlessAllowed(t *testing.T) {
 	b := newBench(t)
 	for _, call := range [][]string{{"POST", "/agents", extractor}, {"PUT", "/agents/parametric-agent", extractor}, {"DELETE", "/agents/parametric-agent", ""}} {
-		b.call(call[0], call[1], call[2]).is(403, "serve.edit_agents")
+		b.call(call[0], call[1], call[2]).is(403, "serve: {edit_agents: true}")
 	}
 	if list, err := os.ReadDir(filepath.Join(b.dir, "agents")); err != nil || len(list) != 1 {
 		t.Errorf("the folder has %v, %v", list, err)

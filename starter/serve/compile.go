@@ -111,7 +111,7 @@ func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
 	o.only(flowFields...)
 	if ref := o.get("flow", source.Object); ref != nil {
 		inner := &object{Value: ref}
-		inner.only("text", "name", "dialect", "profile")
+		inner.only("text", "name", "dialect", "profile", "files")
 		o.problems = append(o.problems, inner.problems...)
 	}
 	// A script may be a text, which the contract's is not.
@@ -135,8 +135,12 @@ func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
 	for _, c := range in.ComponentIDs {
 		reading.ComponentIDs = append(reading.ComponentIDs, source.ComponentID(c))
 	}
+	files := in.Flow.Files
 	if err := d.plan(in, doc, reading); err != nil {
 		return err
+	}
+	if dialect := in.Flow.Plan.Dialect; len(files) > 0 && !specadapter.TraitsOf(dialect).Files {
+		return NewProblem(InvalidBody, "leave flow.files out, or name another dialect in flow.dialect", "the dialect %s knows no files around a document, but flow.files has %q", dialect, files[0].Name)
 	}
 	in.Components, in.ComponentIDs = nil, nil
 	s.Input = in
@@ -199,14 +203,20 @@ func (d *Door) document(ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name == "":
 		return nil, NewProblem(InvalidBody, `write "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
+	case ref.Text == "" && len(ref.Files) > 0:
+		return nil, NewProblem(InvalidBody, "send the document they lie around as text, or leave them out", "flow.files are of a document, but the flow is named")
 	case ref.Text == "":
 		return d.named(ref.Name)
 	case d.Flows.Accept == config.AcceptNamed:
-		return nil, NewProblem(Forbidden, "start a flow by its name, or ask the operator", "flows of the folder alone are run here (flows.accept: named)")
+		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "flows of the folder alone are run here (flows.accept: named)")
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
 	}
-	return &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}, nil
+	folder := &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}
+	for _, f := range ref.Files {
+		folder.Files = append(folder.Files, source.File(f))
+	}
+	return folder, nil
 }
 
 // named reads a flow of the folder.

@@ -101,7 +101,7 @@ func (d *Door) edit(r *http.Request, change func(root *os.Root) error) error {
 		return err
 	}
 	if !d.Settings.EditAgents {
-		return NewProblem(Forbidden, "ask the operator to set serve.edit_agents: true", "agents are not changed over HTTP here")
+		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "agents are not changed over HTTP here")
 	}
 	root, err := d.openRoot()
 	if err != nil {

@@ -111,7 +111,7 @@ func (d *Door) crossing(w http.ResponseWriter, r *http.Request) *Problem {
 	if u, err := url.Parse(origin); err == nil && u.Host == r.Host {
 		return nil
 	}
-	return NewProblem(Forbidden, "let the operator add the origin to serve.origins", "the origin %s may not use this server", source.Quote(origin))
+	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
 }
 
 // local says whether a Host header names this machine itself.

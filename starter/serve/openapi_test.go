@@ -106,7 +106,7 @@ func startFlow(in map[string]any) map[string]any {
 	properties["flow"] = map[string]any{
 		"type": "object", "additionalProperties": false,
 		"description": "A document, whose file name chooses the parser, or the name of a flow or an agent of the server's folder.",
-		"properties":  map[string]any{"text": text, "name": text, "dialect": text, "profile": text},
+		"properties":  map[string]any{"text": text, "name": text, "dialect": text, "profile": text, "files": map[string]any{"type": "array", "items": map[string]any{"$ref": "#/components/schemas/Document"}}},
 		"anyOf":       []any{map[string]any{"required": []string{"text"}}, map[string]any{"required": []string{"name"}}},
 	}
 	return map[string]any{"type": "object", "required": []string{"flow"}, "additionalProperties": false, "properties": properties}

@@ -146,6 +146,14 @@ func TestStartOfAFlow(t *testing.T) {
 	b.call("POST", "/runs", `{"flow": {"name": "parametric-agent"}, "params": {"topic": "x"}}`).is(400, "parameter_validation_failed")
 	b.call("POST", "/runs", `{"flow": {"name": "parametric-agent"}, "input": "Write.", "params": {"topic": "x", "format": "essay"}}`).is(201, "parametric-agent-1")
 
+	writer := `"flow": {"text": "{\"name\": \"writer\", \"description\": \"x\"}", "name": "agents/writer/agent.json", "files": [{"name": "agents/writer/agent.system-prompt.md", "text": "You write."}]}`
+	b.call("POST", "/runs", `{"input": "hi", `+writer+`}`).is(201, "writer-1")
+	if in := b.runs.inputs["writer-1"]; in.Flow.Plan.Nodes[0].Agent.System != "You write." || len(in.Flow.Files) > 0 {
+		t.Errorf("the run is started with %+v", in.Flow)
+	}
+	b.call("POST", "/runs", `{"flow": {"text": `+quoted(triage)+`, "files": [{"name": "x", "text": "y"}]}}`).is(422, `knows no files around a document, but flow.files has \"x\"`)
+	b.call("POST", "/runs", `{"flow": {"name": "triage", "files": [{"name": "x", "text": "y"}]}}`).is(422, "the flow is named")
+
 	named := newBench(t, func(o *Options) { o.Flows.Accept = config.AcceptNamed })
 	named.call("POST", "/runs", body).is(403, "flows.accept: named")
 	named.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(201, "triage-1")
