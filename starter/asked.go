@@ -99,7 +99,9 @@ func (f *follower) news(st *contract.Status) {
 			q = contract.Request{ID: a.ID, Kind: a.Kind}
 		}
 		delete(f.desk.open, a.ID)
-		f.closed(&q, a.At, howAnswered(&a, known))
+		if !f.marks.hadAnswer(a.At, a.ID) {
+			f.closed(&q, a.At, howAnswered(&a, known))
+		}
 	}
 	still := map[string]bool{}
 	for i := range st.Requests {
@@ -107,7 +109,9 @@ func (f *follower) news(st *contract.Status) {
 		still[q.ID] = true
 		if _, known := f.desk.open[q.ID]; !known {
 			f.desk.open[q.ID] = *q
-			f.opened(q)
+			if !f.marks.hadRequest(q.OpenedAt, q.ID) {
+				f.opened(q)
+			}
 		}
 	}
 	for id, q := range f.desk.open {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -18,7 +19,7 @@ import (
 // maxDescription leaves room in the 20,000 bytes that Temporal takes as a run's details.
 const maxDescription = 10_000
 
-// launch starts a run with the memo and with those search attributes that the namespace has.
+// launch starts a run with the memo, to what the options have of it, and with those search attributes that the namespace has.
 // What the server takes with the start request, the run keeps up to date.
 func launch(ctx context.Context, t *config.Temporal, o client.StartWorkflowOptions, in *contract.RunInput) (client.WorkflowRun, error) {
 	flow := in.Flow.Plan
@@ -26,7 +27,9 @@ func launch(ctx context.Context, t *config.Temporal, o client.StartWorkflowOptio
 	if err != nil {
 		return nil, bad("%v", err)
 	}
-	o.Memo = map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	maps.Copy(memo, o.Memo)
+	o.Memo = memo
 	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)
 	values := map[string]string{
 		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,

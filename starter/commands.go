@@ -31,6 +31,7 @@ var (
 	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
+	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
 	endFlags    = append(slices.Clone(remoteFlags), "reason")
 )
 
@@ -53,6 +54,7 @@ func commands() []command {
 		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
 		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
 		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},
+		{"serve", "", "answer HTTP requests: start runs, show them, answer what they wait for", 0, 0, serveFlags, (*app).serve},
 		{"completion", "bash|zsh|fish", "print a completion script for a shell", 1, 1, nil, (*app).completion},
 		{"version", "", "print the version", 0, 0, nil, (*app).version},
 		{"help", "[COMMAND]", "print the help of all, or of one command", 0, 1, nil, (*app).help},

@@ -31,7 +31,7 @@ type completable struct {
 }
 
 // isFile says that the value is a file's name.
-func (c completable) isFile() bool { return c.kind == "FILE" }
+func (c completable) isFile() bool { return c.kind == "FILE" || c.kind == "FOLDER" }
 
 // allFlags are all flags in alphabetical order.
 func allFlags() []completable {

@@ -20,6 +20,7 @@ type flags struct {
 	dialect, profile           string
 	id, taskQueue, config      string
 	output, reason             string
+	listen, agents             string
 	name, status               string
 	maxSteps, limit            int
 	detach, all, dev, svg      bool
@@ -76,6 +77,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.status, "status", "", "list runs with this `STATUS` alone: "+strings.Join(statusNames(), ", "))
 	fs.BoolVar(&f.svg, "svg", false, "draw an SVG picture instead of Mermaid")
 	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why")
+	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` to serve at (default: 127.0.0.1:8765)")
+	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.help, "help", false, "print this")

@@ -58,6 +58,8 @@ type follower struct {
 	// events counts those of the run itself, through all that it continued as.
 	events int64
 	desk   desk
+	// marks, if set, say what somebody has been told already.
+	marks *marks
 	// asks is closed when the run asks a person for the first time.
 	asks  chan struct{}
 	asked sync.Once
@@ -73,19 +75,8 @@ func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
 func (f *follower) toTheEnd(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	watching, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	var watchers sync.WaitGroup
-	watchers.Go(func() { defer f.app.caught(); f.watch(watching) })
-	watchers.Go(func() { defer f.app.caught(); f.watchRequests(watching) })
-	watchers.Go(func() { defer f.app.caught(); f.chat(watching) })
 	root := newTrack(f.id, f.run, "")
-	err := f.read(ctx, root)
-	unwatch()
-	watchers.Wait()
-	if err == nil {
-		f.lastRequests(ctx)
-	}
+	err := f.all(ctx, root, f.watch, f.watchRequests, f.chat)
 	f.mu.Lock()
 	f.report.close()
 	f.mu.Unlock()
@@ -95,6 +86,23 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	if ctx.Err() != nil {
 		f.app.say("%s", f.app.detachedText(f.id))
 		return coded(exitDetached)
+	}
+	return err
+}
+
+// all reads histories from the root's on until the run is closed, with some helpers beside.
+func (f *follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	var watchers sync.WaitGroup
+	for _, help := range helpers {
+		watchers.Go(func() { defer f.app.caught(); help(watching) })
+	}
+	err := f.read(ctx, root)
+	unwatch()
+	watchers.Wait()
+	if err == nil {
+		f.lastRequests(ctx)
 	}
 	return err
 }
@@ -160,7 +168,9 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 			f.events++
 			f.desk.hear(event)
 		}
+		f.marks.enter(t, event.GetEventId())
 		f.event(t, event)
+		f.marks.leave()
 		f.mu.Unlock()
 	}
 	return last.GetWorkflowExecutionContinuedAsNewEventAttributes(), ctx.Err()
@@ -173,7 +183,12 @@ func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryE
 		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), childLabel(t.label, s))
 		f.mu.Lock()
 		t.children[s.GetInitiatedEventId()] = child
+		over := f.marks.over(t, e.GetEventId(), child)
 		f.mu.Unlock()
+		if over {
+			close(child.done)
+			return
+		}
 		go func() {
 			defer f.app.caught()
 			defer close(child.done)
@@ -211,6 +226,7 @@ func (f *follower) close(t *track) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.tracks, t.id)
+	f.marks.close(t)
 }
 
 // once says a thing that has not been said.

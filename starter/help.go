@@ -214,6 +214,19 @@ starter result triage-k3v9x0aa -output json`,
 does not help.`,
 		examples: "# end a run whose workers are gone for good\nstarter terminate triage-k3v9x0aa -reason \"the flow was withdrawn\"",
 	},
+	"serve": {
+		about: `The address is printed on standard output. What it answers is described at
+/openapi.json there, and in starter/README.md. It keeps nothing, so that several may stand
+side by side. Without tokens it serves programs of this machine alone, and listens at no
+other address; WEFT_SERVE_TOKENS has tokens. -agents names the folder whose agents/ holds
+agents. All else is set in the file of -config, under serve.`,
+		examples: `# for programs of this machine
+starter serve -agents config
+# another port
+starter serve -listen 127.0.0.1:9000
+# without a Temporal of one's own
+starter -dev serve -agents config`,
+	},
 	"completion": {
 		about: "The script completes commands, flags and the values of -output.",
 		examples: `# bash, in ~/.bashrc

@@ -32,7 +32,7 @@ type listed struct {
 	// Seconds are those from the start to the end, or to now.
 	Seconds float64 `json:"seconds"`
 
-	queue string
+	queue, session string
 }
 
 // list prints the runs of flows, the youngest first.
@@ -74,10 +74,8 @@ func (a *app) list(ctx context.Context, _ []string) error {
 
 // findRuns gives the runs that are wanted, at most as many, and whether there are more.
 func findRuns(ctx context.Context, t *config.Temporal, wanted *filter) (runs []listed, more bool, err error) {
-	// What is under another run is a sub-agent.
-	query := fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, wanted.query)
 	runs = []listed{}
-	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: t.Namespace, PageSize: pageRuns, Query: query}
+	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: t.Namespace, PageSize: pageRuns, Query: rootsQuery(wanted)}
 	for {
 		page, err := listPage(ctx, t, request)
 		if err != nil {
@@ -99,6 +97,12 @@ func findRuns(ctx context.Context, t *config.Temporal, wanted *filter) (runs []l
 	}
 }
 
+// rootsQuery asks Temporal for the runs that are wanted.
+func rootsQuery(wanted *filter) string {
+	// What is under another run is a sub-agent.
+	return fmt.Sprintf(`WorkflowType = %q AND ParentWorkflowId IS NULL AND %s`, contract.WorkflowFlow, wanted.query)
+}
+
 func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -110,7 +114,8 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 }
 
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
-	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue()}
+	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue(),
+		session: text(info.GetMemo().GetFields()[memoSession])}
 	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeName]); r.Flow == "" {
 		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])
 	}

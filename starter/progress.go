@@ -105,7 +105,9 @@ func (f *follower) tell(n notice, format string, args ...any) {
 	if !f.begin.IsZero() {
 		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
 	}
-	f.report.tell(n)
+	if !f.marks.isHad() {
+		f.report.tell(n)
+	}
 }
 
 // take gives a call and forgets it.

@@ -38,6 +38,13 @@ var settings = []setting{
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
 
+	{"serve.listen", "host:port of starter serve; an address that is not this machine's own wants tokens", text(func(c *Config) *string { return &c.Serve.Listen }, "127.0.0.1:8765")},
+	{"serve.tokens_env", "variable, or NAME_FILE, with the tokens of starter serve: NAME:TOKEN, separated by commas or line breaks", text(func(c *Config) *string { return &c.Serve.TokensEnv }, tokensVariable)},
+	{"serve.origins", "origins whose pages may use starter serve; * is any", list(func(c *Config) *[]string { return &c.Serve.Origins })},
+	{"serve.edit_agents", "lets clients of starter serve create, replace and delete agents", boolean(func(c *Config) *bool { return &c.Serve.EditAgents })},
+	{"serve.profile", "how starter serve reads agents: see specadapter/blueprint/README.md", choice(func(c *Config) *string { return &c.Serve.Profile }, "default", "authoritative", "documented")},
+	{"serve.max_body", "most bytes of a request's body", number(func(c *Config) *int { return &c.Serve.MaxBody }, 2<<20, 1<<10, 16<<20)},
+
 	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
 	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},

@@ -44,7 +44,7 @@ func (l *loader) section(file, path string, v *source.Value) {
 // single takes one value of the file.
 func (l *loader) single(file, key string, v *source.Value) {
 	origin := place(file, v.Pos)
-	if key == "allow_hosts" || key == "allow_commands" {
+	if i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key }); settings[i].want == wantList {
 		items, ok := texts(v)
 		if !ok {
 			l.wrong(file, v.Pos, key, v, "want a list of texts")
@@ -130,7 +130,7 @@ func (l *loader) readEnvironment() {
 			l.give(key, value, name)
 			continue
 		}
-		if name == fileVariable || l.recordVariable(name, value) {
+		if name == fileVariable || name == tokensVariable || name == tokensVariable+"_FILE" || l.recordVariable(name, value) {
 			continue
 		}
 		if near := suggest.Nearest(name); near != "" {

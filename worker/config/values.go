@@ -57,9 +57,12 @@ func number(at func(*Config) *int, def, least, most int) value {
 	}}
 }
 
+// wantList is what a list wants.
+const wantList = "list"
+
 // list reads a list, in the environment separated by commas.
 func list(at func(*Config) *[]string) value {
-	return value{want: "list", show: func(c *Config) string { return strings.Join(*at(c), ",") }, take: func(l *loader, key string) {
+	return value{want: wantList, show: func(c *Config) string { return strings.Join(*at(c), ",") }, take: func(l *loader, key string) {
 		switch v := l.values.Get(key).(type) {
 		case []string:
 			*at(l.cfg) = v

@@ -11,6 +11,7 @@ import (
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 	"weft/worker/config"
+	"weft/worker/flows"
 	"weft/workflows/plan"
 )
 
@@ -62,7 +63,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name != "":
-		return named(f, ref.Name)
+		return flows.Named(f, ref.Name)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
 			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",

@@ -79,7 +79,7 @@ func TestFlowsByName(t *testing.T) {
 		"a misspelt name":               {name: "echoo", err: `there is no flow "echoo"`, remedy: `did you mean "echo"?`},
 		"no such name":                  {name: "zzzzzz", err: `there is no flow "zzzzzz"`, remedy: "name one of the 11 flows there"},
 		"a file without an extension":   {name: "plain", err: `there is no flow "plain"`},
-		"a folder":                      {name: "folder", err: `"folder.json" in the worker's folder of flows is no file`},
+		"a folder":                      {name: "folder", err: `"folder.json" in the folder of flows is no file`},
 		"a document that does not load": {name: "bad", err: "the document has 1 error(s), the first: bad.json:1:", remedy: "starter validate"},
 		"a document that is too long":   {name: "long", err: "the document has 1 error(s), the first: long.json"},
 	}
@@ -128,7 +128,7 @@ func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
 		t.Errorf("a name is refused: %v", err)
 	}
 	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})
-	if !errors.As(err, &f) || !strings.Contains(f.Text, "has no folder of flows") || !strings.Contains(f.Remedy, "flows: {dir: ") {
+	if !errors.As(err, &f) || !strings.Contains(f.Text, "there is no folder of flows here") || !strings.Contains(f.Remedy, "flows: {dir: ") {
 		t.Errorf("error is %#v", err)
 	}
 }

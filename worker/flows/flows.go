@@ -1,4 +1,9 @@
-package host
+// Package flows reads flows by their names out of a folder: what clients of a worker and of
+// the HTTP door start without sending a document.
+//
+// Names come from clients: whatever one is, nothing outside the folder is read. Start at
+// [Named].
+package flows
 
 import (
 	"errors"
@@ -21,31 +26,13 @@ import (
 // refused.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// checkFlows says what is wrong with the settings of flows.
-func checkFlows(f config.Flows) error {
+// Named reads the flow of a name from the folder: a file of that name, or an agent's folder
+// with what belongs to it. Its error is a [contract.Failure]: invalid_flow where the name
+// means no flow, unavailable or denied where the folder cannot be read.
+func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
-		if f.Accept == config.AcceptNamed {
-			return config.Problems{"flows.accept is named, but there is no flows.dir that has the flows; set it"}
-		}
-		return nil
-	}
-	info, err := os.Stat(f.Dir)
-	if err != nil {
-		return config.Problems{fmt.Sprintf("flows.dir: %v", err)}
-	}
-	if !info.IsDir() {
-		return config.Problems{fmt.Sprintf("flows.dir: %s is no folder", f.Dir)}
-	}
-	return nil
-}
-
-// named reads the flow of a name from the folder: a file of that name, or an agent's folder
-// with what belongs to it. The name comes from a client: whatever it is, nothing outside the
-// folder is read.
-func named(f config.Flows, name string) (*specadapter.Folder, error) {
-	if f.Dir == "" {
-		return nil, unnamed("set in the worker's weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
-			"the run asks for the flow %s, but this worker has no folder of flows", source.Quote(name))
+		return nil, unnamed("set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
+			"the run asks for the flow %s, but there is no folder of flows here", source.Quote(name))
 	}
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
 		return nil, unnamed("name a file of flows.dir, with or without its extension", "the flow's name %s is no plain file name", source.Quote(name))
@@ -97,7 +84,7 @@ func pick(root *os.Root, name string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", unnamed(near(root, name), "there is no flow %s in the worker's folder of flows", source.Quote(name))
+		return "", unnamed(near(root, name), "there is no flow %s in the folder of flows", source.Quote(name))
 	}
 	return "", unnamed("name one of them with its extension", "the flow's name %s means %s", source.Quote(name), strings.Join(found, " and "))
 }
@@ -128,7 +115,7 @@ func readIn(root *os.Root, file string) ([]byte, error) {
 		return nil, unread(file, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, unnamed("put the flow there as a file", "%s in the worker's folder of flows is no file", source.Quote(file))
+		return nil, unnamed("put the flow there as a file", "%s in the folder of flows is no file", source.Quote(file))
 	}
 	f, err := root.Open(file)
 	if err != nil {
@@ -156,7 +143,7 @@ func unread(file string, err error) error {
 	f := &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("read the flow %s: %v", source.Quote(file), err)}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		f.Class, f.Remedy = contract.ClassDenied, "let the worker read flows.dir"
+		f.Class, f.Remedy = contract.ClassDenied, "make flows.dir readable"
 	case errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "escapes"):
 		f.Class, f.Remedy = contract.ClassInvalidFlow, "put the file itself into flows.dir; a link must not lead out of it"
 	}

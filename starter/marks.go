@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// marks say how far a reader of a run's events has come, so that it can go on there: in
+// another process, too. A run is a tree of histories that grow side by side, so a place in it
+// is one place in each of them.
+//
+// A follower's mu guards them. All methods do nothing for nil.
+type marks struct {
+	root string
+	// had is what the reader has, now what it will have with the next event.
+	had, now reading
+	// reached are the tracks that have come to the run that the reader knows.
+	reached map[string]bool
+	// parents are the tracks that began others, kids how many of theirs are open, by key.
+	parents map[string]string
+	kids    map[string]int
+	// told are the tracks of which all has been told.
+	told map[string]bool
+	// current is the track whose event is being told, at the place in it.
+	current *track
+	at      mark
+}
+
+// reading is a place in a run.
+type reading struct {
+	// Open are the places in the histories that are read, by workflow id, without the root's
+	// in front. Of a child that began before its parent's place and is not here, and of all
+	// below it, everything was told.
+	Open map[string]mark `json:"o"`
+	// Requests and Answers are the last that were told.
+	Requests latest `json:"q,omitzero"`
+	Answers  latest `json:"a,omitzero"`
+}
+
+// mark is a place in a history: so many things were told of this event, and all of those
+// before it.
+type mark struct {
+	Run   string `json:"r"`
+	Event int64  `json:"e"`
+	Told  int    `json:"t,omitempty"`
+}
+
+// latest are the ids of the last things of a kind; those before are known.
+type latest struct {
+	At  time.Time `json:"at"`
+	IDs []string  `json:"ids"`
+}
+
+// maxEventID bounds an event's id: it comes back in a header.
+const maxEventID = 32 << 10
+
+func newMarks(root string, had reading) *marks {
+	now := map[string]mark{}
+	maps.Copy(now, had.Open)
+	return &marks{root: root, had: had, now: reading{Open: now, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
+		parents: map[string]string{}, kids: map[string]int{}, told: map[string]bool{}}
+}
+
+// readMarks reads an event's id; nil for "".
+func readMarks(id string) (reading, error) {
+	var r reading
+	if id == "" {
+		return r, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(id)
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err == nil && r.Open == nil {
+		err = fmt.Errorf("it names no place")
+	}
+	return r, err
+}
+
+// id is the place of the event that is being told; "" where it would be too long.
+func (m *marks) id() string {
+	raw, err := json.Marshal(m.now)
+	if err != nil || len(raw) > maxEventID {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// key is a track's name in a reading.
+func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
+
+// runOf is how a reading names the run of a track; among those of one child the end will do.
+func (m *marks) runOf(t *track) string {
+	if t.id != m.root && len(t.run) > 12 {
+		return t.run[len(t.run)-12:]
+	}
+	return t.run
+}
+
+// enter says that an event is told from now on.
+func (m *marks) enter(t *track, event int64) {
+	if m == nil {
+		return
+	}
+	m.current, m.at = t, mark{Run: m.runOf(t), Event: event}
+	if m.had.Open[m.key(t)].Run == m.at.Run {
+		m.reached[t.id] = true
+	}
+	m.advance()
+}
+
+// leave says that an event has been told.
+func (m *marks) leave() {
+	if m != nil {
+		m.current = nil
+	}
+}
+
+// isHad counts one more thing that is told, and says whether the reader has it already.
+func (m *marks) isHad() bool {
+	if m == nil || m.current == nil {
+		return false
+	}
+	m.at.Told++
+	return !m.advance()
+}
+
+// advance takes the place where we are for the reader's, unless the reader is there or further
+// already. What is read again must not take the reader back.
+func (m *marks) advance() bool {
+	key := m.key(m.current)
+	if was, known := m.had.Open[key]; known {
+		switch {
+		case m.at.Run != was.Run && !m.reached[m.current.id]:
+			return false
+		case m.at.Run == was.Run && (m.at.Event < was.Event || m.at.Event == was.Event && m.at.Told <= was.Told):
+			return false
+		}
+	}
+	m.now.Open[key] = m.at
+	return true
+}
+
+// over begins a child, and says whether the reader has all of it: then it is not read.
+func (m *marks) over(parent *track, event int64, child *track) bool {
+	if m == nil {
+		return false
+	}
+	if _, known := m.had.Open[m.key(child)]; !known {
+		was, known := m.had.Open[m.key(parent)]
+		if known && (m.runOf(parent) == was.Run && event <= was.Event || m.runOf(parent) != was.Run && !m.reached[parent.id]) {
+			return true
+		}
+	}
+	if _, known := m.now.Open[m.key(child)]; !known {
+		m.now.Open[m.key(child)] = mark{Run: m.runOf(child)}
+	}
+	m.parents[m.key(child)] = m.key(parent)
+	m.kids[m.key(parent)]++
+	return false
+}
+
+// close says that all of a track has been told. While one that it began is open its place is
+// kept: a reader finds that one through it alone.
+func (m *marks) close(t *track) {
+	if m == nil {
+		return
+	}
+	m.told[m.key(t)] = true
+	for key := m.key(t); key != "" && m.told[key] && m.kids[key] == 0; key = m.parents[key] {
+		delete(m.now.Open, key)
+		m.kids[m.parents[key]]--
+	}
+}
+
+func (m *marks) hadRequest(at time.Time, id string) bool {
+	return m != nil && m.now.Requests.has(at, id, &m.had.Requests)
+}
+
+func (m *marks) hadAnswer(at time.Time, id string) bool {
+	return m != nil && m.now.Answers.has(at, id, &m.had.Answers)
+}
+
+// has says whether the reader has a thing, and notes that it will.
+func (l *latest) has(at time.Time, id string, had *latest) bool {
+	if at.Before(had.At) || at.Equal(had.At) && slices.Contains(had.IDs, id) {
+		return true
+	}
+	switch {
+	case at.After(l.At):
+		*l = latest{At: at, IDs: []string{id}}
+	case at.Equal(l.At):
+		l.IDs = append(slices.Clone(l.IDs), id)
+	}
+	return false
+}

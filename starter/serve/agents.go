@@ -1,0 +1,259 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+
+	"weft/specadapter"
+	"weft/specadapter/blueprint"
+	"weft/specadapter/source"
+)
+
+// agentsDir is where agents lie in the folder of flows.
+const agentsDir = "agents"
+
+// The files of an agent's folder beside its document.
+const (
+	promptFile   = "agent.system-prompt.md"
+	serversFile  = "agent.mcp.json"
+	disabledFile = ".disabled"
+)
+
+// agentName is what the API of the blueprint dialect's framework takes as a name.
+var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
+
+// folderName is what the folder of an agent may be called; others are no agents.
+var folderName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
+
+// agent is a folder of agents/, as it is read now.
+type agent struct {
+	name   string
+	folder *specadapter.Folder
+	// root is the document, or an empty object where it cannot be read.
+	root  *source.Value
+	diags []source.Diagnostic
+	// runs says that a run of it can be started.
+	runs bool
+}
+
+// openRoot opens the folder of flows. No name and no link lead out of it.
+func (d *Door) openRoot() (*os.Root, error) {
+	if d.Flows.Dir == "" {
+		return nil, NewProblem(UnknownAgent, "set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or start it with -agents", "there is no folder of agents here")
+	}
+	return os.OpenRoot(d.Flows.Dir)
+}
+
+// agent reads an agent. The problem is [UnknownAgent] where there is none of the name.
+func (d *Door) agent(name string) (*agent, error) {
+	root, err := d.openRoot()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return d.agentIn(root, name)
+}
+
+func (d *Door) agentIn(root *os.Root, name string) (*agent, error) {
+	if !folderName.MatchString(name) {
+		return nil, d.noSuchAgent(root, name)
+	}
+	main := path.Join(agentsDir, name, specadapter.FolderMain)
+	// A link out of the folder leads to no agent of it, either.
+	if _, err := root.Stat(main); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return nil, d.noSuchAgent(root, name)
+	}
+	a := &agent{name: name, root: &source.Value{Kind: source.Object}}
+	folder, err := specadapter.ReadFolder(root.FS(), main)
+	if err != nil {
+		a.folder = &specadapter.Folder{Name: main}
+		a.diags = []source.Diagnostic{{File: main, Code: "unreadable", Text: err.Error()}}
+		return a, nil
+	}
+	a.folder = folder
+	a.look(d.Reading(blueprint.Name, d.Settings.Profile))
+	return a, nil
+}
+
+// look compiles the agent.
+func (a *agent) look(reading specadapter.Options) {
+	reading.Files = a.folder.Files
+	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
+	a.runs, a.diags = res != nil, diags
+	if doc, _ := source.Parse(a.folder.Name, a.folder.Text); doc != nil && doc.Root.Kind == source.Object {
+		a.root = doc.Root
+	}
+}
+
+func (d *Door) noSuchAgent(root *os.Root, name string) error {
+	names, err := agentNames(root)
+	if err != nil {
+		return err
+	}
+	remedy := "the agents there are stand at /agents"
+	if near := source.NewSuggester(names).Nearest(name); near != "" {
+		remedy = "did you mean " + source.Quote(near) + "?"
+	}
+	return NewProblem(UnknownAgent, remedy, "there is no agent %s", source.Quote(name))
+}
+
+// agentNames lists the folders that hold an agent, sorted.
+func agentNames(root *os.Root) ([]string, error) {
+	list, err := fs.ReadDir(root.FS(), agentsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range list {
+		if !folderName.MatchString(e.Name()) {
+			continue
+		}
+		if _, err := root.Stat(path.Join(agentsDir, e.Name(), specadapter.FolderMain)); err == nil {
+			out = append(out, e.Name())
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// agentView is an agent as clients see it.
+type agentView struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Type is autonomous or procedural.
+	Type             string          `json:"type"`
+	ParametersSchema json.RawMessage `json:"parameters_schema"`
+	OutputSchema     json.RawMessage `json:"output_schema"`
+	SystemPrompt     *string         `json:"system_prompt"`
+	MCPServers       json.RawMessage `json:"mcp_servers"`
+	Skills           json.RawMessage `json:"skills"`
+	Tags             json.RawMessage `json:"tags"`
+	Capabilities     json.RawMessage `json:"capabilities"`
+	Demands          json.RawMessage `json:"demands"`
+	Hooks            json.RawMessage `json:"hooks"`
+	// Status is active, inactive where .disabled lies beside the agent, or invalid where no
+	// run of it can be started for another reason.
+	Status string `json:"status"`
+	// Diagnostics say what is wrong, or worth knowing.
+	Diagnostics []string `json:"diagnostics"`
+}
+
+var (
+	null = json.RawMessage("null")
+	none = json.RawMessage("[]")
+)
+
+// view shows an agent, with the texts of the files beside its document.
+func (a *agent) view() *agentView {
+	raw := func(key string, kind source.Kind, without json.RawMessage) json.RawMessage {
+		if v := a.root.Get(key); v != nil && v.Kind == kind {
+			return v.JSON()
+		}
+		return without
+	}
+	text := func(key string) string {
+		if v := a.root.Get(key); v != nil && v.Kind == source.String {
+			return v.Text
+		}
+		return ""
+	}
+	v := &agentView{Name: a.name, Description: text("description"), Type: text("type"),
+		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
+		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
+		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),
+		Status: "active", Diagnostics: []string{}}
+	if v.Type == "" {
+		v.Type = "autonomous"
+	}
+	if p := a.root.Get("system_prompt"); p != nil && p.Kind == source.String {
+		v.SystemPrompt = &p.Text
+	}
+	if !a.runs {
+		v.Status = "invalid"
+	}
+	a.files(v)
+	for _, g := range a.diags {
+		v.Diagnostics = append(v.Diagnostics, oneLine(g.String()))
+	}
+	return v
+}
+
+// files shows what the files beside the document say.
+func (a *agent) files(v *agentView) {
+	for _, f := range a.folder.Files {
+		switch f.Name {
+		case a.beside(promptFile):
+			v.SystemPrompt = &f.Text
+		case a.beside(serversFile):
+			if doc, _ := source.Parse(f.Name, []byte(f.Text)); doc != nil {
+				if servers := doc.Root.Get("mcpServers"); servers != nil {
+					v.MCPServers = servers.JSON()
+				}
+			}
+		case a.beside(disabledFile):
+			v.Status = "inactive"
+		}
+	}
+}
+
+// beside is the path of a file in the agent's folder.
+func (a *agent) beside(file string) string { return path.Join(agentsDir, a.name, file) }
+
+// agentPage is a page of agents.
+type agentPage struct {
+	Agents []*agentView `json:"agents"`
+	Next   string       `json:"next_page_token,omitempty"`
+}
+
+// listAgents lists the agents of the folder, by name.
+func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r, "limit", "page_token")
+	root, err := d.openRoot()
+	if err != nil {
+		if d.Flows.Dir == "" {
+			return reply(w, http.StatusOK, agentPage{Agents: []*agentView{}})
+		}
+		return err
+	}
+	defer root.Close()
+	names, err := agentNames(root)
+	if err != nil {
+		return err
+	}
+	names, next := page(q, names)
+	if q.err != nil {
+		return q.err
+	}
+	out := agentPage{Agents: []*agentView{}, Next: next}
+	for _, name := range names {
+		a, err := d.agentIn(root, name)
+		if p := (*Problem)(nil); errors.As(err, &p) {
+			continue // it has gone since
+		}
+		if err != nil {
+			return err
+		}
+		out.Agents = append(out.Agents, a.view())
+	}
+	return reply(w, http.StatusOK, out)
+}
+
+func (d *Door) getAgent(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	a, err := d.agent(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, a.view())
+}

@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"net/http"
+	"time"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+)
+
+// answerFields are the fields of the answers of each kind.
+var answerFields = map[string][]string{
+	contract.RequestMessage:    {"id", "text", "node", "key", "by"},
+	contract.RequestConfirm:    {"id", "approve", "reason", "arguments", "remember", "by"},
+	contract.RequestToolResult: {"id", "result", "error", "by"},
+	contract.RequestRetry:      {"id", "give_up", "reason", "by"},
+}
+
+// answerTime is how long an answer may wait for its receipt.
+const answerTime = 90 * time.Second
+
+// answer makes the handler of answers of a kind. The run itself says whether an answer is
+// one, and the same answer twice is one answer.
+func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) error {
+	return func(d *Door, w http.ResponseWriter, r *http.Request) error {
+		if err := queryOf(r).err; err != nil {
+			return err
+		}
+		o, err := d.read(w, r)
+		if err != nil {
+			return err
+		}
+		given, err := readAnswer(kind, o, r)
+		if err != nil {
+			return err
+		}
+		run, err := d.find(r)
+		if err != nil {
+			return err
+		}
+		if run.Closed != nil {
+			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q has ended already: %s", run.ID, run.Status)
+		}
+		extend(w, answerTime)
+		receipt, err := d.Runs.Answer(r.Context(), run, kind, given)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, receipt)
+	}
+}
+
+// readAnswer reads a body as the contract's answer of a kind. Who answers is, unless the body
+// says so, the token's name.
+func readAnswer(kind string, o *object, r *http.Request) (any, error) {
+	o.only(answerFields[kind]...)
+	if kind != contract.RequestMessage && o.text("id") == "" && len(o.problems) == 0 {
+		o.wrong(o.Pos, "the body has no id; write that of the request, which GET /runs/ID/requests lists")
+	}
+	by := callerOf(r)
+	var given any
+	switch kind {
+	case contract.RequestMessage:
+		a := &contract.MessageAnswer{By: by}
+		o.decode(a)
+		if o.get("text", source.String) == nil && len(o.problems) == 0 {
+			o.wrong(o.Pos, "the body has no text")
+		}
+		if key := r.Header.Get("Idempotency-Key"); a.ID == "" && a.Key == "" {
+			a.Key = key
+		}
+		given = a
+	case contract.RequestConfirm:
+		a := &contract.ConfirmAnswer{By: by}
+		o.decode(a)
+		if a.Approve == nil && len(o.problems) == 0 {
+			o.wrong(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
+		}
+		given = a
+	case contract.RequestToolResult:
+		a := &contract.ToolResultAnswer{By: by}
+		o.decode(a)
+		if (len(a.Result) == 0) == (a.Error == "") && len(o.problems) == 0 {
+			o.wrong(o.Pos, "the body wants exactly one of result and error")
+		}
+		given = a
+	default:
+		a := &contract.RetryAnswer{By: by}
+		o.decode(a)
+		given = a
+	}
+	return given, o.bad()
+}
+
+// cancel asks a run to end. What it has done stays.
+func (d *Door) cancel(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	if run.Closed != nil {
+		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q has ended already: %s", run.ID, run.Status)
+	}
+	if err := d.Runs.Cancel(r.Context(), run); err != nil {
+		return err
+	}
+	return reply(w, http.StatusAccepted, summary(run))
+}

@@ -1,0 +1,159 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// object is a JSON object that a client sent, with the places of its parts.
+type object struct {
+	*source.Value
+	problems []string
+}
+
+// read reads a request's body: one JSON object.
+func (d *Door) read(w http.ResponseWriter, r *http.Request) (*object, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "application/json" {
+		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "the Content-Type is %s", source.Quote(r.Header.Get("Content-Type")))
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(d.Settings.MaxBody)))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, NewProblem(TooLarge, "shorten what is largest in it", "the body has more than %d bytes, the most that is read", long.Limit)
+	case err != nil:
+		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
+	}
+	doc, diags := source.Parse("body.json", data)
+	if doc == nil {
+		p := NewProblem(BadRequest, "send one JSON object", "the body cannot be read as JSON")
+		for _, g := range diags {
+			g.File = "body"
+			p.Diagnostics = append(p.Diagnostics, oneLine(g.String()))
+		}
+		return nil, p
+	}
+	if doc.Root.Kind != source.Object {
+		return nil, NewProblem(InvalidBody, "send one JSON object", "the body is %s, want an object", doc.Root.Describe())
+	}
+	return &object{Value: doc.Root}, nil
+}
+
+// oneLine puts a diagnostic's help behind its text.
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n\t", "; ") }
+
+// wrong notes what is wrong at a place of the body.
+func (o *object) wrong(at source.Pos, format string, args ...any) {
+	o.problems = append(o.problems, fmt.Sprintf("body:%d:%d: ", at.Line, at.Col)+fmt.Sprintf(format, args...))
+}
+
+// only notes members that are none of these.
+func (o *object) only(known ...string) {
+	names := source.NewSuggester(known)
+	for _, m := range o.Members {
+		if slices.Contains(known, m.Key) {
+			continue
+		}
+		help := "known: " + strings.Join(known, ", ")
+		if near := names.Nearest(m.Key); near != "" {
+			help = fmt.Sprintf("did you mean %q?", near)
+		}
+		o.wrong(m.KeyPos, "there is no field %s; %s", source.Quote(m.Key), help)
+	}
+}
+
+// get is the value of a member of a kind; nil where it is absent, null or wrong.
+func (o *object) get(key string, want source.Kind) *source.Value {
+	v := o.Get(key)
+	switch {
+	case v == nil || v.Kind == source.Null:
+		return nil
+	case v.Kind != want:
+		o.wrong(v.Pos, "%s is %s, want %s", key, v.Describe(), want)
+		return nil
+	}
+	return v
+}
+
+// text is the text of a member, or "".
+func (o *object) text(key string) string {
+	if v := o.get(key, source.String); v != nil {
+		return v.Text
+	}
+	return ""
+}
+
+// decode puts the whole object into a type of the contract, and notes the first thing that
+// does not belong there.
+func (o *object) decode(to any) {
+	strict := json.NewDecoder(bytes.NewReader(o.JSON()))
+	strict.DisallowUnknownFields()
+	err := strict.Decode(to)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case err == nil || len(o.problems) > 0:
+	case errors.As(err, &kind):
+		o.wrong(o.place(kind.Field), "%s is %s, want %s", kind.Field, article(kind.Value), inJSON(kind))
+	default:
+		o.wrong(o.Pos, "%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+}
+
+// place is where the member of a path like flow.name stands, or what is nearest to it.
+func (o *object) place(path string) source.Pos {
+	v := o.Value
+	for _, key := range strings.Split(path, ".") {
+		next := v.Get(key)
+		if next == nil {
+			break
+		}
+		v = next
+	}
+	return v.Pos
+}
+
+func article(kind string) string {
+	kind, _, _ = strings.Cut(kind, " ")
+	switch kind {
+	case "bool":
+		return "a boolean"
+	case "array", "object":
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// inJSON is what JSON calls the Go type of a field.
+func inJSON(e *json.UnmarshalTypeError) string {
+	switch e.Type.Kind().String() {
+	case "struct", "map":
+		return "an object"
+	case "slice", "array":
+		return "an array"
+	case "bool":
+		return "a boolean"
+	case "string":
+		return "a string"
+	}
+	return "a whole number"
+}
+
+// bad is the problem with all that is wrong with the body, or nil.
+func (o *object) bad() error {
+	if len(o.problems) == 0 {
+		return nil
+	}
+	p := NewProblem(InvalidBody, "correct the body; the description is at /openapi.json", "%s", o.problems[0])
+	p.Diagnostics = o.problems
+	return p
+}

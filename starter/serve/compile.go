@@ -1,0 +1,280 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/specadapter"
+	"weft/specadapter/blueprint"
+	"weft/specadapter/source"
+	"weft/worker/config"
+	"weft/worker/flows"
+)
+
+// sessionFields are those of a start in the words of the blueprint dialect's framework, and
+// model and script.
+var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
+	"additional_demands", "scope", "id", "model", "script"}
+
+// withoutEffect are the framework's fields that no run here can heed.
+var withoutEffect = []struct {
+	key  string
+	kind source.Kind
+	why  string
+}{
+	{"project_dir", source.String, "runs have no folder of their own"},
+	{"parent_session_id", source.String, "no run can be started for another session"},
+	{"additional_demands", source.Object, "any worker takes a run"},
+	{"scope", source.Object, "no run takes a scope"},
+}
+
+// noAgent is the document of a session without an agent, and what errors call it.
+const (
+	noAgent     = `{"name": "session", "description": "A session without an agent."}`
+	noAgentName = "(no agent)"
+)
+
+// sessionStart reads a start of an agent.
+func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
+	in, err := o.session()
+	if err != nil {
+		return err
+	}
+	doc := &specadapter.Folder{Name: "session.json", Text: []byte(noAgent)}
+	called := noAgentName
+	if name := o.text("agent_name"); name != "" {
+		called = name
+		entry, err := d.agent(name)
+		if err != nil {
+			return err
+		}
+		doc = entry.folder
+	}
+	if err := d.plan(in, doc, d.Reading(blueprint.Name, d.Settings.Profile)); err != nil {
+		return err
+	}
+	s.Input = in
+	if s.ID == "" {
+		s.ID = newRunID()
+	}
+	if err := held(ctx, s, called); err != nil {
+		return err
+	}
+	return fits(in)
+}
+
+// session reads all of a start in the framework's words but the agent.
+func (o *object) session() (*contract.RunInput, error) {
+	o.only(sessionFields...)
+	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
+		o.wrong(o.place("type"), `type is %s, want "start_session"; a session cannot be resumed; for a flow write "flow"`, source.Quote(kind))
+	}
+	switch mode := o.text("execution_mode"); mode {
+	case "", "sync", "async_poll":
+	case "async_callback":
+		o.wrong(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
+	default:
+		o.wrong(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
+	}
+	for _, f := range withoutEffect {
+		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
+			o.wrong(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
+		}
+	}
+	params := o.get("parameters", source.Object)
+	if params == nil && o.Get("parameters") == nil {
+		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
+	}
+	in := &contract.RunInput{V: contract.Version}
+	o.modelAndScript(in)
+	o.text("agent_name")
+	if err := o.bad(); err != nil {
+		return nil, err
+	}
+	in.Params = params.JSON()
+	return in, nil
+}
+
+// flowFields are those of a start of a flow: of the contract's input what clients set, and
+// id.
+var flowFields = []string{"flow", "input", "params", "value", "components", "component_ids", "state", "history", "model", "script",
+	"data_connections", "max_steps", "max_events", "on_error", "v", "id"}
+
+// flowStart reads a start of a flow in any dialect: of a document, or by a name.
+func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
+	o.only(flowFields...)
+	if ref := o.get("flow", source.Object); ref != nil {
+		inner := &object{Value: ref}
+		inner.only("text", "name", "dialect", "profile", "files")
+		o.problems = append(o.problems, inner.problems...)
+	}
+	// A script may be a text, which the contract's is not.
+	in := &contract.RunInput{V: contract.Version}
+	plain := &object{Value: without(o.Value, "script", "id")}
+	plain.decode(in)
+	o.problems = append(o.problems, plain.problems...)
+	o.modelAndScript(in)
+	o.get("params", source.Object)
+	if err := o.bad(); err != nil {
+		return err
+	}
+	doc, err := d.document(in.Flow)
+	if err != nil {
+		return err
+	}
+	reading := d.Reading(in.Flow.Dialect, in.Flow.Profile)
+	for _, c := range in.Components {
+		reading.Components = append(reading.Components, source.Component(c))
+	}
+	for _, c := range in.ComponentIDs {
+		reading.ComponentIDs = append(reading.ComponentIDs, source.ComponentID(c))
+	}
+	files := in.Flow.Files
+	if err := d.plan(in, doc, reading); err != nil {
+		return err
+	}
+	if dialect := in.Flow.Plan.Dialect; len(files) > 0 && !specadapter.TraitsOf(dialect).Files {
+		return NewProblem(InvalidBody, "leave flow.files out, or name another dialect in flow.dialect", "the dialect %s knows no files around a document, but flow.files has %q", dialect, files[0].Name)
+	}
+	in.Components, in.ComponentIDs = nil, nil
+	s.Input = in
+	if s.ID == "" {
+		s.ID = d.NewID(in.Flow.Plan.Name)
+	}
+	if err := held(ctx, s, in.Flow.Plan.Name); err != nil {
+		return err
+	}
+	return fits(in)
+}
+
+// without is an object without some members.
+func without(v *source.Value, keys ...string) *source.Value {
+	out := *v
+	out.Members = nil
+	for _, m := range v.Members {
+		if !slices.Contains(keys, m.Key) {
+			out.Members = append(out.Members, m)
+		}
+	}
+	return &out
+}
+
+// modelAndScript reads the model, and what the scripted one answers: an object, or its text.
+func (o *object) modelAndScript(in *contract.RunInput) {
+	in.Model = o.text("model")
+	at := o.place("model")
+	models := llm.Refs(in.Model)
+	for _, m := range models {
+		if m != llm.ScriptModel && !strings.Contains(m, "/") {
+			o.wrong(at, "the model %s is not provider/model; write for example openai/%s", source.Quote(m), m)
+		}
+	}
+	if in.Model != "" && len(models) == 0 {
+		o.wrong(at, "the model %s names none; write for example openai/gpt-5-mini", source.Quote(in.Model))
+	}
+	v := o.Get("script")
+	if v == nil || v.Kind == source.Null {
+		return
+	}
+	name, text := "script.json", v.JSON()
+	if v.Kind == source.String {
+		name, text = "script", []byte(v.Text)
+	}
+	script, err := llm.ParseScript(name, text)
+	switch {
+	case err != nil:
+		o.wrong(v.Pos, "the script: %s", contract.FailureOf(err).Text)
+	case in.Model == "":
+		in.Model = llm.ScriptModel
+	case !slices.Contains(models, llm.ScriptModel):
+		o.wrong(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
+	}
+	in.Script = script
+}
+
+// document gives the document that a start means.
+func (d *Door) document(ref contract.FlowRef) (*specadapter.Folder, error) {
+	switch {
+	case ref.Text == "" && ref.Name == "":
+		return nil, NewProblem(InvalidBody, `write "flow": {"text": DOCUMENT} or "flow": {"name": NAME}`, "the flow has neither text nor name")
+	case ref.Text == "" && len(ref.Files) > 0:
+		return nil, NewProblem(InvalidBody, "send the document they lie around as text, or leave them out", "flow.files are of a document, but the flow is named")
+	case ref.Text == "":
+		return d.named(ref.Name)
+	case d.Flows.Accept == config.AcceptNamed:
+		return nil, NewProblem(Forbidden, "start a flow by its name; to allow it set in weft.yaml: flows: {accept: any}", "flows of the folder alone are run here (flows.accept: named)")
+	case ref.Name == "":
+		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
+	}
+	folder := &specadapter.Folder{Name: ref.Name, Text: []byte(ref.Text)}
+	for _, f := range ref.Files {
+		folder.Files = append(folder.Files, source.File(f))
+	}
+	return folder, nil
+}
+
+// named reads a flow of the folder.
+func (d *Door) named(name string) (*specadapter.Folder, error) {
+	folder, err := flows.Named(d.Flows, name)
+	if f := contract.FailureOf(err); f != nil {
+		if f.Class == contract.ClassInvalidFlow {
+			return nil, NewProblem(UnknownFlow, f.Remedy, "%s", f.Text)
+		}
+		return nil, fmt.Errorf("read the flow %q: %w", name, err)
+	}
+	return folder, nil
+}
+
+// plan compiles a document into what the run is given.
+func (d *Door) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
+	reading.Files = doc.Files
+	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
+	if res == nil {
+		return unfit(InvalidFlow, "mend the document", diags)
+	}
+	in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
+	return nil
+}
+
+// unfit is the problem of a document that does not compile.
+func unfit(kind, remedy string, diags []source.Diagnostic) *Problem {
+	var lines []string
+	for _, g := range diags {
+		if g.Severity == source.Error {
+			lines = append(lines, oneLine(g.String()))
+		}
+	}
+	p := NewProblem(kind, remedy, "the document has %d error(s), the first: %s", len(lines), lines[0])
+	p.Diagnostics = lines
+	return p
+}
+
+// maxInput is the most that Temporal takes as a run's input, with room for its envelope.
+const maxInput = 1_900 << 10
+
+// fits refuses what the run itself would refuse, and what is too large to be sent to it.
+func fits(in *contract.RunInput) error {
+	for i := range in.DataConnections {
+		if _, err := in.DataConnections[i].Connection(); err != nil {
+			return NewProblem(InvalidBody, "correct it", "%v", err)
+		}
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode the run's input: %w", err)
+	}
+	if len(raw) > maxInput {
+		return NewProblem(TooLarge, "shorten the largest", "the run's input has %d bytes with its flow, at most %d can be sent through Temporal", len(raw), maxInput)
+	}
+	var wrong *contract.Failure
+	if _, err := contract.ReadInput(raw); errors.As(err, &wrong) {
+		return NewProblem(InvalidBody, "correct it", "%s", strings.TrimPrefix(wrong.Text, "the run's input: "))
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+
+	"weft/specadapter"
+	"weft/specadapter/blueprint"
+	"weft/specadapter/source"
+)
+
+// documentFields are those of an agent that stand in its document, in the order in which they
+// are written; besideFields are those that have a file of their own.
+var (
+	documentFields = []string{"name", "description", "type", "parameters_schema", "output_schema", "skills", "tags", "capabilities",
+		"demands", "hooks", "input_mode"}
+	besideFields = []string{"system_prompt", "mcp_servers"}
+	programs     = []string{"script", "command", "runner_id"}
+)
+
+// draft is an agent that a client sends: its files by their names in the agent's folder.
+type draft struct {
+	name  string
+	files map[string][]byte
+}
+
+// createAgent saves a new agent.
+func (d *Door) createAgent(w http.ResponseWriter, r *http.Request) error {
+	return d.edit(r, func(root *os.Root) error {
+		a, err := d.draft(w, r, "")
+		if err != nil {
+			return err
+		}
+		saved, err := d.check(root, a)
+		if err != nil {
+			return err
+		}
+		if err := a.create(root); err != nil {
+			return err
+		}
+		w.Header().Set("Location", "/agents/"+pathEscape(a.name))
+		return reply(w, http.StatusCreated, saved.view())
+	})
+}
+
+// replaceAgent saves an agent that is there in another form.
+func (d *Door) replaceAgent(w http.ResponseWriter, r *http.Request) error {
+	return d.edit(r, func(root *os.Root) error {
+		name := r.PathValue("name")
+		if _, err := d.agentIn(root, name); err != nil {
+			return err
+		}
+		a, err := d.draft(w, r, name)
+		if err != nil {
+			return err
+		}
+		if _, err := d.check(root, a); err != nil {
+			return err
+		}
+		if err := a.replace(root); err != nil {
+			return err
+		}
+		saved, err := d.agentIn(root, name)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, saved.view())
+	})
+}
+
+// deleteAgent removes an agent's folder. Runs under way have their plan and go on.
+func (d *Door) deleteAgent(w http.ResponseWriter, r *http.Request) error {
+	return d.edit(r, func(root *os.Root) error {
+		name := r.PathValue("name")
+		if _, err := d.agentIn(root, name); err != nil {
+			return err
+		}
+		// What is being removed is no agent any more: its name begins with a point.
+		aside := path.Join(agentsDir, "."+newRunID())
+		if err := root.Rename(path.Join(agentsDir, name), aside); err != nil {
+			return err
+		}
+		if err := root.RemoveAll(aside); err != nil {
+			return err
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	})
+}
+
+// edit opens the folder for a change, where the operator allows any.
+func (d *Door) edit(r *http.Request, change func(root *os.Root) error) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	if !d.Settings.EditAgents {
+		return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {edit_agents: true}", "agents are not changed over HTTP here")
+	}
+	root, err := d.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return change(root)
+}
+
+// draft reads an agent from a request's body. called is the name in the address, if any.
+func (d *Door) draft(w http.ResponseWriter, r *http.Request, called string) (*draft, error) {
+	o, err := d.read(w, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.noProgram(); err != nil {
+		return nil, err
+	}
+	o.only(slices.Concat(documentFields, besideFields, programs)...)
+	name := o.text("name")
+	switch {
+	case name == "" && called != "":
+		name = called
+	case called != "" && name != called:
+		o.wrong(o.place("name"), "the name is %s, but the address says %s", source.Quote(name), source.Quote(called))
+	case !agentName.MatchString(name):
+		o.wrong(o.place("name"), "the name is %s, want letters, digits, _ and -, at most 60, a letter or digit first", source.Quote(name))
+	}
+	prompt, servers := o.get("system_prompt", source.String), o.get("mcp_servers", source.Object)
+	if err := o.bad(); err != nil {
+		return nil, err
+	}
+	a := &draft{name: name, files: map[string][]byte{specadapter.FolderMain: document(o, name)}}
+	if prompt != nil && prompt.Text != "" {
+		a.files[promptFile] = []byte(prompt.Text)
+	}
+	if servers != nil && len(servers.Members) > 0 {
+		a.files[serversFile] = pretty(&source.Value{Kind: source.Object, Members: []source.Member{{Key: "mcpServers", Value: servers}}})
+	}
+	return a, nil
+}
+
+// noProgram refuses agents that run programs: what clients send must not become a command.
+func (o *object) noProgram() error {
+	for _, key := range programs {
+		if v := o.Get(key); v != nil && v.Kind != source.Null {
+			return NewProblem(Forbidden, "create autonomous agents alone", "the field %s makes a procedural agent, which is not created over HTTP", key)
+		}
+	}
+	if o.text("type") == "procedural" {
+		return NewProblem(Forbidden, "create autonomous agents alone", "the agent is procedural, and such agents are not created over HTTP")
+	}
+	return nil
+}
+
+// document writes agent.json: what the client sent, in the order of the table.
+func document(o *object, name string) []byte {
+	out := &source.Value{Kind: source.Object}
+	for _, key := range documentFields {
+		v := o.Get(key)
+		if key == "name" {
+			v = &source.Value{Kind: source.String, Text: name}
+		}
+		if v != nil && v.Kind != source.Null {
+			out.Members = append(out.Members, source.Member{Key: key, Value: v})
+		}
+	}
+	return pretty(out)
+}
+
+func pretty(v *source.Value) []byte {
+	var b bytes.Buffer
+	if json.Indent(&b, v.JSON(), "", "  ") != nil {
+		return v.JSON()
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+// check compiles an agent that is not saved yet, among the registries of the folder. The
+// problem has all that is wrong with it.
+func (d *Door) check(root *os.Root, a *draft) (*agent, error) {
+	main := path.Join(agentsDir, a.name, specadapter.FolderMain)
+	folder, err := specadapter.ReadFolder(overlay{root.FS(), path.Dir(main), a.files}, main)
+	if err != nil {
+		return nil, NewProblem(InvalidAgent, "correct the agent", "%v", err)
+	}
+	out := &agent{name: a.name, folder: folder}
+	out.look(d.Reading(blueprint.Name, d.Settings.Profile))
+	if !out.runs {
+		return nil, unfit(InvalidAgent, "correct the agent; nothing was saved", out.diags)
+	}
+	return out, nil
+}
+
+// create makes the agent's folder, whole or not at all: its name must be free.
+func (a *draft) create(root *os.Root) error {
+	if err := root.MkdirAll(agentsDir, 0o755); err != nil {
+		return err
+	}
+	if _, err := root.Lstat(path.Join(agentsDir, a.name)); err == nil {
+		return a.taken()
+	}
+	making := path.Join(agentsDir, "."+newRunID())
+	if err := root.Mkdir(making, 0o755); err != nil {
+		return err
+	}
+	err := a.write(root, making)
+	if err == nil {
+		err = root.Rename(making, path.Join(agentsDir, a.name))
+	}
+	if err != nil {
+		err = errors.Join(err, root.RemoveAll(making))
+		if errors.Is(err, fs.ErrExist) {
+			return a.taken()
+		}
+	}
+	return err
+}
+
+func (a *draft) taken() error {
+	return NewProblem(AgentExists, "change it with PUT, or choose another name", "there is an agent %s already", source.Quote(a.name))
+}
+
+// replace writes the agent's files over those that are there, each at once, its document
+// last. Other files of the folder stay.
+func (a *draft) replace(root *os.Root) error {
+	dir := path.Join(agentsDir, a.name)
+	for _, name := range []string{promptFile, serversFile} {
+		if a.files[name] == nil {
+			if err := root.Remove(path.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return a.write(root, dir)
+}
+
+func (a *draft) write(root *os.Root, dir string) error {
+	for _, name := range []string{promptFile, serversFile, specadapter.FolderMain} {
+		data, ok := a.files[name]
+		if !ok {
+			continue
+		}
+		making := path.Join(dir, "."+newRunID())
+		if err := root.WriteFile(making, data, 0o644); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		if err := root.Rename(making, path.Join(dir, name)); err != nil {
+			return errors.Join(err, root.Remove(making))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lastID is the id of the event that ends a run's events.
+const lastID = "end"
+
+// Pauses of a stream of events.
+const (
+	// beat is how often a stream without events shows that it is alive.
+	beat = 15 * time.Second
+	// retryMillis is how long a client shall wait before it comes back.
+	retryMillis = 2000
+)
+
+// maxStreams bounds how many streams are open at a time: each reads histories, and asks about
+// runs that stand still.
+const maxStreams = 500
+
+// stream writes server-sent events.
+type stream struct {
+	mu sync.Mutex
+	w  http.ResponseWriter
+	// patience is how long the client may take to read what is sent.
+	patience time.Duration
+}
+
+// send writes one event.
+func (s *stream) send(kind, id string, v any) error {
+	// Encoded JSON has no line breaks of its own, and neither kinds nor ids have any.
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	head := "event: " + kind + "\n"
+	if id != "" {
+		head += "id: " + id + "\n"
+	}
+	return s.write(fmt.Appendf(nil, "%sdata: %s\n\n", head, data))
+}
+
+// write sends bytes at once; the client has some time to take them.
+func (s *stream) write(b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	extend(s.w, s.patience)
+	if _, err := s.w.Write(b); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.w).Flush()
+}
+
+// beats shows that the stream is alive, until ctx is done.
+func (s *stream) beats(ctx context.Context, cancel func()) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if s.write([]byte(":\n\n")) != nil {
+				cancel()
+				return
+			}
+		}
+	}
+}
+
+// getEvents tells what happens in a run, as server-sent events. The last one is the result or
+// the error; a client that comes back after it is told not to.
+func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	after := r.Header.Get("Last-Event-ID")
+	if strings.ContainsAny(after, " \t") {
+		return NewProblem(BadRequest, "send the id of an event, or none", "the Last-Event-ID %.100q is of no event", after)
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	if after == lastID {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if err := d.Runs.CheckEvent(after); err != nil {
+		return err
+	}
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		return NewProblem(Busy, "close another stream, or ask again later", "%d streams of events are open, and no more are", maxStreams)
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	out := &stream{w: w, patience: d.times.send}
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	defer cancel()
+	helpers.Go(func() { d.untilClosing(ctx, cancel) })
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if err := out.write(fmt.Appendf(nil, "retry: %d\n\n", retryMillis)); err != nil {
+		return nil //nolint:nilerr // the client has gone
+	}
+	helpers.Go(func() { out.beats(ctx, cancel) })
+	err = d.Runs.Follow(ctx, run, after, func(e *Event) error {
+		e.Session, e.Timestamp = sessionOf(run), e.Timestamp.UTC()
+		return out.send(e.Type, e.ID, e)
+	})
+	if err == nil && ctx.Err() == nil {
+		err = d.lastEvent(ctx, out, run.ID)
+	}
+	if err != nil && ctx.Err() == nil {
+		// The client comes back by itself, behind the last event that it has.
+		d.Log("events of %s: %v", run.ID, err)
+	}
+	return nil
+}
+
+// untilClosing ends something when the door closes.
+func (d *Door) untilClosing(ctx context.Context, cancel func()) {
+	select {
+	case <-d.closing:
+		cancel()
+	case <-ctx.Done():
+	}
+}
+
+// errorEvent is the last event of a run without a result.
+type errorEvent struct {
+	EventType string    `json:"event_type"`
+	SessionID string    `json:"session_id"`
+	Timestamp time.Time `json:"timestamp"`
+	Status    string    `json:"status"`
+	Error     any       `json:"error"`
+}
+
+// lastEvent sends how a run has ended.
+func (d *Door) lastEvent(ctx context.Context, out *stream, id string) error {
+	run, err := d.Runs.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	res, failure, err := d.Runs.Outcome(ctx, run)
+	switch {
+	case err != nil:
+		return err
+	case failure != nil:
+		return out.send("error", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
+	}
+	return out.send("result", lastID, resultOf(run, res))
+}

@@ -1,0 +1,311 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/starter/serve/servetest"
+	"weft/worker/config"
+)
+
+var noon = time.Date(2026, 1, 18, 10, 30, 0, 0, time.UTC)
+
+// fakeRuns are runs that nobody runs: the test says how far they are.
+type fakeRuns struct {
+	mu       sync.Mutex
+	byID     map[string]*Run
+	inputs   map[string]*contract.RunInput
+	results  map[string]*contract.RunResult
+	failures map[string]*contract.Failure
+	status   *contract.Status
+	lines    []Line
+	events   []Event
+	// answers are those that were given; err is what everything says instead.
+	answers []any
+	err     error
+	// left counts the calls of Follow that have ended.
+	left atomic.Int32
+	// cancelled are the ids of runs that were cancelled.
+	cancelled []string
+}
+
+func newFake() *fakeRuns {
+	return &fakeRuns{byID: map[string]*Run{}, inputs: map[string]*contract.RunInput{}, results: map[string]*contract.RunResult{},
+		failures: map[string]*contract.Failure{}, status: &contract.Status{Status: "running", Executions: []contract.Execution{}}}
+}
+
+// add makes a run that is there.
+func (f *fakeRuns) add(id string) *Run {
+	run := &Run{ID: id, Flow: "Triage", Status: "running", Started: noon.Add(-time.Minute)}
+	f.byID[id] = run
+	return run
+}
+
+// end ends a run, with a result or a failure.
+func (f *fakeRuns) end(id string, res *contract.RunResult, fail *contract.Failure) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Whoever has looked at the run has what it was then.
+	run := *f.byID[id]
+	at := noon
+	run.Closed, run.Status = &at, "completed"
+	if fail != nil {
+		run.Status = "failed"
+	}
+	f.byID[id] = &run
+	f.results[id], f.failures[id] = res, fail
+}
+
+func (f *fakeRuns) Start(_ context.Context, s *Start) (*Run, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if run := f.byID[s.ID]; run != nil {
+		return run, true, nil
+	}
+	run := &Run{ID: s.ID, Session: s.Session, Hash: s.Hash, Flow: s.Input.Flow.Plan.Name, Status: "running", Started: noon}
+	f.byID[s.ID], f.inputs[s.ID] = run, s.Input
+	return run, false, f.err
+}
+
+func (f *fakeRuns) Find(_ context.Context, id string) (*Run, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if run := f.byID[id]; run != nil {
+		return run, nil
+	}
+	return nil, NewProblem(UnknownRun, "", "there is no run %q", id)
+}
+
+func (f *fakeRuns) List(_ context.Context, q ListQuery) ([]Run, string, error) {
+	var out []Run
+	for i := len(q.Token); i < 3 && len(out) < q.Limit; i++ {
+		out = append(out, Run{ID: strconv.Itoa(i), Status: "running", Started: noon})
+	}
+	next := ""
+	if n := len(q.Token) + len(out); n < 3 {
+		next = strings.Repeat("x", n)
+	}
+	return out, next, f.err
+}
+
+func (f *fakeRuns) Await(ctx context.Context, run *Run) error {
+	for {
+		if now, _ := f.Find(ctx, run.ID); now.Closed != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (f *fakeRuns) Outcome(_ context.Context, run *Run) (*contract.RunResult, *contract.Failure, error) {
+	return f.results[run.ID], f.failures[run.ID], f.err
+}
+
+func (f *fakeRuns) Status(context.Context, *Run) (*contract.Status, error) { return f.status, f.err }
+
+func (f *fakeRuns) State(context.Context, *Run) (map[string]json.RawMessage, error) {
+	return map[string]json.RawMessage{"month": json.RawMessage(`"May"`)}, f.err
+}
+
+func (f *fakeRuns) Transcript(context.Context, *Run) ([]Line, []string, error) {
+	return append([]Line{}, f.lines...), []string{"run/lost#1"}, f.err
+}
+
+func (f *fakeRuns) Answer(_ context.Context, _ *Run, _ string, answer any) (*contract.Receipt, error) {
+	f.answers = append(f.answers, answer)
+	return &contract.Receipt{ID: "a", Status: "accepted"}, f.err
+}
+
+func (f *fakeRuns) Cancel(_ context.Context, run *Run) error {
+	f.cancelled = append(f.cancelled, run.ID)
+	return f.err
+}
+
+func (f *fakeRuns) CheckEvent(id string) error {
+	if _, err := strconv.Atoi(id); id != "" && err != nil {
+		return NewProblem(BadRequest, "", "the Last-Event-ID %q is of no event", id)
+	}
+	return nil
+}
+
+func (f *fakeRuns) Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error {
+	defer f.left.Add(1)
+	n, _ := strconv.Atoi(after)
+	for i := n; i < len(f.events); i++ {
+		e := f.events[i]
+		e.ID = strconv.Itoa(i + 1)
+		if err := tell(&e); err != nil {
+			return err
+		}
+	}
+	return f.Await(ctx, run)
+}
+
+func (f *fakeRuns) Ready(context.Context) error { return f.err }
+
+// bench is a door with what is behind it.
+type bench struct {
+	*testing.T
+	*Door
+	runs *fakeRuns
+	dir  string
+	mu   sync.Mutex
+	logs bytes.Buffer
+}
+
+// said is what the door has logged.
+func (b *bench) said() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.logs.String()
+}
+
+// newBench makes a door before a folder with the documented agent; each change is made to its
+// options.
+func newBench(t *testing.T, changes ...func(o *Options)) *bench {
+	b := &bench{T: t, runs: newFake(), dir: t.TempDir()}
+	b.put("agents/parametric-agent/agent.json", parametric)
+	b.put("agents/parametric-agent/agent.system-prompt.md", "You write.")
+	b.put("triage.json", triage)
+	o := Options{Runs: b.runs, Flows: config.Flows{Dir: b.dir}, NewID: func(name string) string { return strings.ToLower(name) + "-1" },
+		Reading: func(dialect, profile string) specadapter.Options {
+			return specadapter.Options{Dialect: dialect, Profile: profile}
+		},
+		Settings: config.Serve{MaxBody: 1 << 20, Profile: "default"},
+		Log: func(format string, args ...any) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			fmt.Fprintf(&b.logs, format+"\n", args...)
+		}}
+	for _, change := range changes {
+		change(&o)
+	}
+	b.Door = New(o)
+	return b
+}
+
+const parametric = `{"name": "parametric-agent", "description": "Agent with custom input parameters", "type": "autonomous", "tags": ["internal"],
+ "parameters_schema": {"type": "object", "required": ["topic", "format"], "properties": {
+   "topic": {"type": "string"}, "format": {"type": "string", "enum": ["summary", "bullet_points", "essay"]},
+   "tags": {"type": "array", "items": {"type": "string"}}}, "additionalProperties": false}}`
+
+const triage = `{"name": "Triage", "nodes": [{"id": "a", "name": "A", "prompt": "Do.", "is_exit_node": true}],
+ "edges": [{"id": "i", "source": "START", "target": "a"}, {"id": "o", "source": "a", "target": "END"}]}`
+
+func (b *bench) put(name, text string) {
+	b.Helper()
+	name = filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// response is an answer that is what the description says.
+type response struct {
+	*httptest.ResponseRecorder
+	t *testing.T
+}
+
+// call sends a request; headers come as "Name: value". A body is sent as JSON.
+func (b *bench) call(method, path, body string, headers ...string) *response {
+	b.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "127.0.0.1:8765"
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if r.Header.Set(name, value); name == "Host" {
+			r.Host = value
+		}
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	c, err := checker()
+	if err == nil {
+		err = c.Check(r, w.Result())
+	}
+	if err != nil {
+		b.Error(err)
+	}
+	return &response{w, b.T}
+}
+
+// is checks status and a part of the body.
+func (r *response) is(status int, part string) *response {
+	r.t.Helper()
+	if r.Code != status || !strings.Contains(r.Body.String(), part) {
+		r.t.Errorf("the answer is %d %s, want %d with %s", r.Code, r.Body, status, part)
+	}
+	return r
+}
+
+// field is a member of the body, by its path.
+func (r *response) field(path string) any {
+	r.t.Helper()
+	v := plain(r.t, r.Body.Bytes())
+	for _, key := range strings.Split(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok || m[key] == nil {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// checker compares answers with the description.
+var checker = sync.OnceValues(func() (*servetest.Checker, error) { return servetest.New(description) })
+
+// conforms checks a value against a schema of the description.
+func conforms(t *testing.T, schema, raw string) {
+	t.Helper()
+	c, err := checker()
+	if err == nil {
+		err = c.Schema(schema, []byte(raw))
+	}
+	if err != nil {
+		t.Errorf("%s is not as described: %v", raw, err)
+	}
+}
+
+// TestTheCheckOfResponsesFindsWhatIsWrong lets a response through that is not described.
+func TestTheCheckOfResponsesFindsWhatIsWrong(t *testing.T) {
+	for name, body := range map[string]string{
+		"a field too many": `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": null, "more": 1}`,
+		"text and data":    `{"event_type": "result", "session_id": "s", "timestamp": "2026-01-18T10:30:00Z", "result_text": "x", "result_data": 1}`,
+		"no time":          `{"event_type": "result", "session_id": "s", "timestamp": "today", "result_text": "x", "result_data": null}`,
+	} {
+		c, err := checker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Schema("ResultEvent", []byte(body)) == nil {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
+var errStrange = errors.New("strange")

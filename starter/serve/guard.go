@@ -1,0 +1,155 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/worker/config"
+)
+
+// What browsers of other origins may send and see.
+const (
+	corsMethods = "GET, POST, PUT, DELETE"
+	corsHeaders = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+	corsExposed = "Location, Idempotent-Replayed, Retry-After, WWW-Authenticate"
+)
+
+// guard lets in who may come in, and answers for addresses that are not there.
+func (d *Door) guard(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer d.recovered(w, r)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		if p := d.crossing(w, r); p != nil {
+			p.write(w)
+			return
+		}
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		caller, p := d.caller(r)
+		if p != nil && !open[r.URL.Path] {
+			p.write(w)
+			return
+		}
+		if h, pattern := mux.Handler(r); pattern == "" {
+			lost(h, r).write(w)
+			return
+		}
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+	})
+}
+
+// recovered answers for a handler that panicked.
+func (d *Door) recovered(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler { //nolint:errorlint // net/http compares it so, too
+		panic(v)
+	}
+	d.Log("%s %s: defect: %v\n%s", r.Method, r.URL.Path, v, debug.Stack())
+	NewProblem(Defect, "report it with the log of this server", "the request met a defect of this server").write(w)
+}
+
+// lost is the problem of an address that is not there, or not with the method.
+func lost(h http.Handler, r *http.Request) *Problem {
+	said := &headOnly{header: http.Header{}}
+	h.ServeHTTP(said, r)
+	if allow := said.header.Get("Allow"); said.status == http.StatusMethodNotAllowed {
+		return NewProblem(MethodUnknown, "use one of: "+allow, "%s does not take %s", r.URL.Path, r.Method).with("Allow", allow)
+	}
+	return NewProblem(NotFound, "the addresses are described at /openapi.json", "there is nothing at %s", source.Quote(r.URL.Path))
+}
+
+// headOnly keeps the head of a response: what the standard library's own handlers say of
+// addresses.
+type headOnly struct {
+	header http.Header
+	status int
+}
+
+// Header is the response's.
+func (h *headOnly) Header() http.Header { return h.header }
+
+// WriteHeader keeps the status.
+func (h *headOnly) WriteHeader(status int) { h.status = status }
+
+// Write drops the body.
+func (*headOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// crossing keeps pages of foreign origins out, and lets those in that are configured.
+func (d *Door) crossing(w http.ResponseWriter, r *http.Request) *Problem {
+	// Without tokens the name under which the door was reached is what tells its user's
+	// programs from a web page: names of others may be made to lead here.
+	if len(d.Tokens) == 0 && !local(r.Host) {
+		return NewProblem(Forbidden, "use localhost or 127.0.0.1, or configure tokens", "the request is for the host %s, which is not this machine's own name", source.Quote(r.Host))
+	}
+	w.Header().Add("Vary", "Origin")
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	if slices.Contains(d.Settings.Origins, origin) || slices.Contains(d.Settings.Origins, "*") {
+		w.Header().Set("Access-Control-Allow-Origin", origin)
+		w.Header().Set("Access-Control-Allow-Methods", corsMethods)
+		w.Header().Set("Access-Control-Allow-Headers", corsHeaders)
+		w.Header().Set("Access-Control-Expose-Headers", corsExposed)
+		w.Header().Set("Access-Control-Max-Age", "600")
+		return nil
+	}
+	if u, err := url.Parse(origin); err == nil && u.Host == r.Host {
+		return nil
+	}
+	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
+}
+
+// local says whether a Host header names this machine itself.
+func local(host string) bool {
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
+	}
+	return config.Loopback(host)
+}
+
+// callerKey is the key of the caller's name in a request's context.
+type callerKey struct{}
+
+// callerOf is the name of the token with which a request came, or "".
+func callerOf(r *http.Request) string {
+	name, _ := r.Context().Value(callerKey{}).(string)
+	return name
+}
+
+// caller finds out whose token a request brings.
+func (d *Door) caller(r *http.Request) (string, *Problem) {
+	if len(d.Tokens) == 0 {
+		return "", nil
+	}
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	name, found := "", 0
+	sum := sha256.Sum256([]byte(strings.TrimSpace(given)))
+	for _, t := range d.Tokens {
+		own := sha256.Sum256([]byte(t.Value))
+		if subtle.ConstantTimeCompare(sum[:], own[:]) == 1 {
+			name, found = t.Name, 1
+		}
+	}
+	if found == 1 && strings.EqualFold(scheme, "Bearer") {
+		return name, nil
+	}
+	if given == "" {
+		return "", NewProblem(Unauthorized, "send Authorization: Bearer TOKEN", "the request brings no token").with("WWW-Authenticate", "Bearer")
+	}
+	return "", NewProblem(Unauthorized, "ask the operator for a token", "the token is not known here").with("WWW-Authenticate", `Bearer error="invalid_token"`)
+}

@@ -1,0 +1,105 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+)
+
+// getStatus shows how far a run has come.
+func (d *Door) getStatus(w http.ResponseWriter, r *http.Request) error {
+	return d.look(w, r, func(run *Run) (any, error) { return d.Runs.Status(r.Context(), run) })
+}
+
+// getState shows the values that a run's nodes share.
+func (d *Door) getState(w http.ResponseWriter, r *http.Request) error {
+	return d.look(w, r, func(run *Run) (any, error) { return d.Runs.State(r.Context(), run) })
+}
+
+// look shows something of a run that has no pages.
+func (d *Door) look(w http.ResponseWriter, r *http.Request, ask func(run *Run) (any, error)) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	v, err := ask(run)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, v)
+}
+
+// transcriptPage is a page of messages.
+type transcriptPage struct {
+	Messages []Line `json:"messages"`
+	// Gone are branches and sub-agents whose histories are gone.
+	Gone []string `json:"gone,omitempty"`
+	Next string   `json:"next_page_token,omitempty"`
+}
+
+// getTranscript shows what was said, in all threads or in one.
+func (d *Door) getTranscript(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r, "thread", "limit", "page_token")
+	if q.err != nil {
+		return q.err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	lines, gone, err := d.Runs.Transcript(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	if thread := q.get("thread"); thread != "" {
+		lines = slices.DeleteFunc(lines, func(l Line) bool { return l.Thread != thread })
+		if len(lines) == 0 {
+			return NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
+		}
+	}
+	out := transcriptPage{Gone: gone}
+	out.Messages, out.Next = page(q, lines)
+	if q.err != nil {
+		return q.err
+	}
+	return reply(w, http.StatusOK, out)
+}
+
+// requestPage is a page of open requests.
+type requestPage struct {
+	Requests []contract.Request `json:"requests"`
+	// More counts those that wait behind all that the run lists: they are seen once some of
+	// these have their answers.
+	More int    `json:"more_requests,omitempty"`
+	Next string `json:"next_page_token,omitempty"`
+}
+
+// getRequests shows what a run waits for, the longest wait first. A run that has ended waits
+// for nothing.
+func (d *Door) getRequests(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r, "limit", "page_token")
+	if q.err != nil {
+		return q.err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	st := &contract.Status{}
+	if run.Closed == nil {
+		if st, err = d.Runs.Status(r.Context(), run); err != nil {
+			return err
+		}
+	}
+	out := requestPage{More: st.MoreRequests}
+	out.Requests, out.Next = page(q, st.Requests)
+	if q.err != nil {
+		return q.err
+	}
+	return reply(w, http.StatusOK, out)
+}

@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"weft/activities/contract"
+)
+
+// Runs are the runs of flows. Its errors are of type [*Problem] where the client can do
+// something about them; any other is shown as a fault of this side.
+type Runs interface {
+	// Start starts a run. Where one of the same id is there, open or not, it starts none and
+	// gives that one, with existed true.
+	Start(ctx context.Context, s *Start) (run *Run, existed bool, err error)
+	// Find looks for a run. The problem is [UnknownRun] where there is none.
+	Find(ctx context.Context, id string) (*Run, error)
+	// List gives runs, the youngest first, and the token of the next page or "".
+	List(ctx context.Context, q ListQuery) (runs []Run, next string, err error)
+	// Await returns when a run has ended, or with ctx's error.
+	Await(ctx context.Context, run *Run) error
+	// Outcome is the result of a run that has ended, or else why it has none.
+	Outcome(ctx context.Context, run *Run) (*contract.RunResult, *contract.Failure, error)
+	Status(ctx context.Context, run *Run) (*contract.Status, error)
+	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
+	// Transcript is all that was said, thread by thread, and the ids of runs of which nothing
+	// is left.
+	Transcript(ctx context.Context, run *Run) (lines []Line, gone []string, err error)
+	// Answer gives an answer, or a message that nobody asked for.
+	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
+	Cancel(ctx context.Context, run *Run) error
+	// CheckEvent refuses an id that no event can have; "" is none.
+	CheckEvent(id string) error
+	// Follow tells what happens in a run, from behind the event whose id is after, "" for the
+	// first, until the run has ended or ctx is done. It ends with the error of tell.
+	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
+	// Ready says whether Temporal answers.
+	Ready(ctx context.Context) error
+}
+
+// Start is a run that is wanted.
+type Start struct {
+	// ID is the run's id. Session and Hash go with the run: the client's name for the
+	// session, if it gave one, and the hash of what it sent.
+	ID, Session, Hash string
+	Input             *contract.RunInput
+}
+
+// Run is what is known of a run without asking it.
+type Run struct {
+	ID string
+	// Flow is the flow's name, or "".
+	Flow string
+	// Status is one of [Statuses].
+	Status        string
+	Session, Hash string
+	Started       time.Time
+	// Closed is nil for a run that is open.
+	Closed *time.Time
+	// Current and First are the ids of the last and the first run of the chain; Queue is
+	// where its workers poll. They are for [Runs] alone.
+	Current, First, Queue string
+}
+
+// ListQuery says which runs are wanted.
+type ListQuery struct {
+	// Status is one of [Statuses] or "" for all, Flow the name of a flow or "" for all.
+	Status, Flow string
+	// Limit is the most that is wanted, at least 1. Token is what the page before gave.
+	Limit int
+	Token string
+}
+
+// Line is a message of a transcript. Message is nil where history does not hold it.
+type Line struct {
+	Thread  string            `json:"thread"`
+	N       int               `json:"n"`
+	Message *contract.Message `json:"message"`
+}
+
+// Event is something that happened in a run.
+type Event struct {
+	// ID says how far a client has come that has this event.
+	ID string `json:"-"`
+	// Type is the kind of event, like model or request_opened.
+	Type      string    `json:"event_type"`
+	Session   string    `json:"session_id"`
+	Timestamp time.Time `json:"timestamp"`
+	// Node is the execution, node#step; Call names a call in it.
+	Node    string            `json:"node,omitempty"`
+	Call    string            `json:"call,omitempty"`
+	Attempt int32             `json:"attempt,omitempty"`
+	Model   string            `json:"model,omitempty"`
+	Usage   *contract.Usage   `json:"usage,omitempty"`
+	Request *contract.Request `json:"request,omitempty"`
+	Text    string            `json:"text"`
+}

@@ -1,0 +1,138 @@
+// Package servetest checks answers of the HTTP door against its own description. It is for
+// tests alone.
+//
+// Start at [New].
+package servetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Checker knows a description.
+type Checker struct {
+	mux      *http.ServeMux
+	paths    map[string]map[string]json.RawMessage
+	compiler *jsonschema.Compiler
+
+	// mu guards compiled.
+	mu       sync.Mutex
+	compiled map[string]*jsonschema.Schema
+}
+
+// where the description is while its schemas are compiled. Nothing is read from there.
+const where = "mem:///openapi.json"
+
+// New reads a description, an OpenAPI 3.1 document as JSON.
+func New(description []byte) (*Checker, error) {
+	c := &Checker{mux: http.NewServeMux(), compiler: jsonschema.NewCompiler(), compiled: map[string]*jsonschema.Schema{}}
+	c.compiler.Draft, c.compiler.AssertFormat = jsonschema.Draft2020, true
+	if err := c.compiler.AddResource(where, bytes.NewReader(description)); err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(description, &doc); err != nil {
+		return nil, err
+	}
+	c.paths = doc.Paths
+	for path := range c.paths {
+		c.mux.HandleFunc(path, func(http.ResponseWriter, *http.Request) {})
+	}
+	return c, nil
+}
+
+// Check says what is wrong with the answer to a request; nil if nothing is, or if the
+// description has no such address. It leaves the body to be read again.
+func (c *Checker) Check(request *http.Request, got *http.Response) error {
+	body, err := io.ReadAll(got.Body)
+	if err != nil {
+		return err
+	}
+	got.Body = io.NopCloser(bytes.NewReader(body))
+	_, path := c.mux.Handler(request)
+	raw := c.paths[path][strings.ToLower(request.Method)]
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := c.answer(raw, "/paths/"+escaped(path)+"/"+strings.ToLower(request.Method), got, body); err != nil {
+		return fmt.Errorf("%s %s: %d: %w in %s", request.Method, request.URL.Path, got.StatusCode, err, body)
+	}
+	return nil
+}
+
+// answer checks an answer of one operation, which is at a place of the description.
+func (c *Checker) answer(operation json.RawMessage, at string, got *http.Response, body []byte) error {
+	var op struct {
+		Responses map[string]struct {
+			Ref     string         `json:"$ref"`
+			Content map[string]any `json:"content"`
+		} `json:"responses"`
+	}
+	if err := json.Unmarshal(operation, &op); err != nil {
+		return err
+	}
+	status := strconv.Itoa(got.StatusCode)
+	if _, ok := op.Responses[status]; !ok {
+		status = "default"
+	}
+	answer := op.Responses[status]
+	at += "/responses/" + status
+	media, _, _ := mime.ParseMediaType(got.Header.Get("Content-Type"))
+	switch {
+	case answer.Ref != "" && media != "application/problem+json":
+		return fmt.Errorf("the media type is %q", media)
+	case answer.Ref != "":
+		at = strings.TrimPrefix(answer.Ref, "#")
+	case len(answer.Content) == 0 && len(body) > 0:
+		return fmt.Errorf("there is a body")
+	case len(answer.Content) == 0:
+		return nil
+	case answer.Content[media] == nil:
+		return fmt.Errorf("the media type is %q", media)
+	case !strings.HasSuffix(media, "json"):
+		return nil
+	}
+	return c.validate(at+"/content/"+escaped(media)+"/schema", body)
+}
+
+// Schema checks JSON against a schema of the description's components.
+func (c *Checker) Schema(name string, raw []byte) error {
+	return c.validate("/components/schemas/"+escaped(name), raw)
+}
+
+func (c *Checker) validate(pointer string, raw []byte) error {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.compiled[pointer]
+	if s == nil {
+		var err error
+		if s, err = c.compiler.Compile(where + "#" + pointer); err != nil {
+			return err
+		}
+		c.compiled[pointer] = s
+	}
+	return s.Validate(v)
+}
+
+// escaped is a member's name in the fragment of an address.
+func escaped(s string) string {
+	return url.PathEscape(strings.NewReplacer("~", "~0", "/", "~1").Replace(s))
+}

@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"weft/specadapter"
+	"weft/specadapter/inputs"
+	"weft/specadapter/source"
+)
+
+// started is the answer to a start, in the words of the blueprint dialect's framework.
+type started struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	// Status is always pending: nobody has looked at the run yet.
+	Status string `json:"status"`
+}
+
+// start starts a run: of an agent, as the blueprint dialect's framework writes it, or of a
+// flow in any dialect.
+func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	o, err := d.read(w, r)
+	if err != nil {
+		return err
+	}
+	s, repeats, err := d.name(r, o)
+	if err != nil {
+		return err
+	}
+	if s.ID != "" {
+		// What was started before is not looked at again: its flow may be another by now.
+		run, err := d.Runs.Find(r.Context(), s.ID)
+		if err == nil {
+			return again(w, s, run, repeats)
+		}
+		if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != http.StatusNotFound {
+			return err
+		}
+	}
+	readStart := d.flowStart
+	if o.Get("flow") == nil {
+		readStart = d.sessionStart
+	}
+	if err := readStart(r.Context(), o, s); err != nil {
+		return err
+	}
+	run, existed, err := d.Runs.Start(r.Context(), s)
+	switch {
+	case err != nil:
+		return err
+	case existed:
+		return again(w, s, run, repeats)
+	}
+	return created(w, run)
+}
+
+func created(w http.ResponseWriter, run *Run) error {
+	w.Header().Set("Location", "/runs/"+pathEscape(run.ID))
+	return reply(w, http.StatusCreated, started{RunID: run.ID, SessionID: sessionOf(run), Status: "pending"})
+}
+
+// again answers a start whose run is there already.
+func again(w http.ResponseWriter, s *Start, run *Run, repeats string) error {
+	same := run.Hash == s.Hash
+	switch {
+	case same && repeats != "":
+		w.Header().Set("Idempotent-Replayed", "true")
+		return created(w, run)
+	case repeats == byKey:
+		return NewProblem(KeyReused, "send the same body as before, or another key", "the Idempotency-Key belongs to the run %q, which another body has started", run.ID)
+	}
+	return NewProblem(RunExists, "choose another id, or look at the run", "the run %q is there already", run.ID)
+}
+
+// What makes a start repeatable.
+const (
+	byKey = "Idempotency-Key"
+	byID  = "id"
+)
+
+// name finds out under which id a start is wanted, "" for any, and what makes it repeatable,
+// if anything does.
+func (d *Door) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
+	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value)}
+	key := r.Header.Get("Idempotency-Key")
+	if err := checkNames(key, s, o); err != nil {
+		return nil, "", err
+	}
+	switch {
+	case s.ID != "":
+		return s, byID, nil
+	case s.Session != "":
+		s.ID = derived(ofSession, s.Session)
+	case key != "":
+		s.ID = derived(callerOf(r), key)
+	}
+	if key != "" {
+		repeats = byKey
+	}
+	return s, repeats, nil
+}
+
+// maxName bounds ids and keys of clients; children add to a run's id.
+const maxName = 200
+
+func checkNames(key string, s *Start, o *object) error {
+	for _, n := range []struct{ what, value string }{{"the header Idempotency-Key", key}, {"id", s.ID}, {"session_id", s.Session}} {
+		if len(n.value) > maxName || strings.ContainsFunc(n.value, func(c rune) bool { return c < ' ' || c > '~' }) {
+			return NewProblem(BadRequest, "use printable ASCII, at most 200 bytes", "%s is %s", n.what, source.Quote(n.value))
+		}
+	}
+	switch {
+	case s.ID != "" && key != "":
+		return NewProblem(BadRequest, "leave out one of them", "the request has an id and an Idempotency-Key, which both name the run")
+	case s.ID != "" && s.Session != "":
+		return NewProblem(BadRequest, "leave out one of them", "the body has an id and a session_id, which both name the run")
+	}
+	return o.bad()
+}
+
+// ofSession tells ids of sessions from keys: no client has such a name.
+const ofSession = "\x00session"
+
+// derived makes a run's id of what the client calls it. A key belongs to the client that
+// sent it.
+func derived(of, name string) string {
+	sum := sha256.Sum256([]byte(of + "\x00" + name))
+	return runPrefix + hex.EncodeToString(sum[:16])
+}
+
+// The prefixes of ids of runs and of sessions, as in the framework of the blueprint dialect.
+const (
+	runPrefix     = "run_"
+	sessionPrefix = "ses_"
+)
+
+// newRunID makes an id in the form of the framework.
+func newRunID() string {
+	raw := make([]byte, 6)
+	_, _ = rand.Read(raw) // never fails
+	return runPrefix + hex.EncodeToString(raw)
+}
+
+// sessionOf is the session of a run. Each run is a session of its own.
+func sessionOf(run *Run) string {
+	if run.Session != "" {
+		return run.Session
+	}
+	if rest, ok := strings.CutPrefix(run.ID, runPrefix); ok {
+		return sessionPrefix + rest
+	}
+	return run.ID
+}
+
+// hashOf identifies what a client sent, whatever the order of members.
+func hashOf(v *source.Value) string {
+	var plain any
+	decode := json.NewDecoder(strings.NewReader(string(v.JSON())))
+	decode.UseNumber()
+	if decode.Decode(&plain) != nil {
+		return ""
+	}
+	raw, err := json.Marshal(plain)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// held holds what a run is given to the inputs that its flow declares.
+func held(ctx context.Context, s *Start, agent string) error {
+	flow := s.Input.Flow.Plan
+	if len(s.Input.Value) > 0 && !specadapter.TraitsOf(flow.Dialect).Values {
+		return NewProblem(InvalidBody, "give the text with input", "the body has a value, but no typed values flow in %q, of the dialect %s", flow.Name, flow.Dialect)
+	}
+	if flow.Inputs == nil {
+		if p := string(s.Input.Params); p != "" && p != "null" && p != "{}" {
+			return NewProblem(InvalidBody, "give the text with input, and values for the nodes with state",
+				"the body has params, but the flow %q, of the dialect %s, declares no inputs", flow.Name, flow.Dialect)
+		}
+		s.Input.Params = nil
+		return nil
+	}
+	given, err := inputs.Given(s.Input.Params, s.Input.Input)
+	if err == nil {
+		_, _, err = inputs.Start(ctx, flow, inputs.Values{Params: given})
+	}
+	var invalid *inputs.Invalid
+	switch {
+	case errors.As(err, &invalid):
+		invalid.AgentName = agent
+		return &parameters{invalid}
+	case err != nil:
+		return NewProblem(InvalidBody, "", "%v", err)
+	}
+	return nil
+}
+
+// parameters is the error of parameters that do not match: the body that is documented for
+// it, and no problem.
+type parameters struct{ *inputs.Invalid }
+
+func (p *parameters) write(w http.ResponseWriter) {
+	writeJSON(w, http.StatusBadRequest, "application/json", p.Invalid)
+}

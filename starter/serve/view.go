@@ -1,0 +1,235 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/specadapter/source"
+)
+
+// Statuses are what the status of a run may be.
+var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
+
+// runSummary is a run in a list.
+type runSummary struct {
+	RunID     string `json:"run_id"`
+	SessionID string `json:"session_id"`
+	// Flow is the flow's or the agent's name; null where it is not known.
+	Flow        *string    `json:"flow"`
+	Status      string     `json:"status"`
+	CreatedAt   time.Time  `json:"created_at"`
+	CompletedAt *time.Time `json:"completed_at"`
+}
+
+func summary(run *Run) runSummary {
+	s := runSummary{RunID: run.ID, SessionID: sessionOf(run), Status: run.Status, CreatedAt: run.Started.UTC(), CompletedAt: run.Closed}
+	if run.Flow != "" {
+		s.Flow = &run.Flow
+	}
+	return s
+}
+
+// runView is a run with its outcome, as far as there is one.
+type runView struct {
+	runSummary
+	Result *resultEvent `json:"result"`
+	Error  any          `json:"error"`
+	// What the documented result has no room for; absent before the end.
+	ResultNode  string                `json:"result_node,omitempty"`
+	ExitOutputs []contract.ExitOutput `json:"exit_outputs,omitempty"`
+	NoRoute     []string              `json:"no_route,omitempty"`
+	Unread      []contract.Inbound    `json:"unread,omitempty"`
+	Usage       *contract.Usage       `json:"usage,omitempty"`
+	Model       string                `json:"model,omitempty"`
+	FlowHash    string                `json:"flow_hash,omitempty"`
+}
+
+// resultEvent is the result of a run, with the fields that the blueprint dialect's framework
+// documents, and no others.
+type resultEvent struct {
+	EventType  string          `json:"event_type"`
+	SessionID  string          `json:"session_id"`
+	Timestamp  time.Time       `json:"timestamp"`
+	ResultText *string         `json:"result_text"`
+	ResultData json.RawMessage `json:"result_data"`
+}
+
+// resultOf is the result of a run. Text and data exclude each other.
+func resultOf(run *Run, res *contract.RunResult) *resultEvent {
+	e := &resultEvent{EventType: "result", SessionID: sessionOf(run), Timestamp: ended(run), ResultText: res.ResultText, ResultData: res.ResultData}
+	if len(e.ResultData) == 0 || e.ResultText != nil {
+		e.ResultData = null
+	}
+	return e
+}
+
+// ended is when a run ended.
+func ended(run *Run) time.Time {
+	if run.Closed != nil {
+		return run.Closed.UTC()
+	}
+	return run.Started.UTC()
+}
+
+// schemaError is the error of an output that does not match its schema, as it is documented.
+type schemaError struct {
+	Error   string      `json:"error"`
+	Message string      `json:"message"`
+	Errors  []placeText `json:"errors"`
+}
+
+type placeText struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// runError is any other error of a run.
+type runError struct {
+	Error   string `json:"error"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Node and Step are the execution that failed, At is its declaration.
+	Node        string                `json:"node,omitempty"`
+	Step        int                   `json:"step,omitempty"`
+	At          string                `json:"at,omitempty"`
+	Errors      []contract.FieldError `json:"errors,omitempty"`
+	Answers     []contract.Answer     `json:"answers,omitempty"`
+	NoRoute     []string              `json:"no_route,omitempty"`
+	Diagnostics []string              `json:"diagnostics,omitempty"`
+}
+
+// errorOf is why a run has no result.
+func errorOf(f *contract.Failure) any {
+	if f.Class != contract.ClassOutputSchema {
+		return runError{Error: f.Class, Message: f.Text, Remedy: f.Remedy, Node: f.Node, Step: f.Step, At: f.At,
+			Errors: f.Errors, Answers: f.Answers, NoRoute: f.NoRoute, Diagnostics: f.Diagnostics}
+	}
+	e := schemaError{Error: f.Class, Message: f.Text, Errors: []placeText{}}
+	for _, p := range f.Errors {
+		e.Errors = append(e.Errors, placeText{p.Path, p.Message})
+	}
+	if len(e.Errors) > 0 {
+		// The errors stand behind the message.
+		e.Message, _, _ = strings.Cut(e.Message, ": ")
+	}
+	return e
+}
+
+// find looks for the run that an address names.
+func (d *Door) find(r *http.Request) (*Run, error) {
+	return d.Runs.Find(r.Context(), r.PathValue("id"))
+}
+
+// getRun shows a run. It may wait for its end.
+func (d *Door) getRun(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r, "wait")
+	wait := q.wait()
+	if q.err != nil {
+		return q.err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	if wait > 0 && run.Closed == nil {
+		if run, err = d.await(w, r, run, wait); err != nil {
+			return err
+		}
+	}
+	v, err := d.view(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, v)
+}
+
+// await waits until a run has ended or the time is over, and looks at it again.
+func (d *Door) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
+	extend(w, wait+d.times.send)
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	go d.untilClosing(ctx, cancel)
+	if err := d.Runs.Await(ctx, run); err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	return d.Runs.Find(r.Context(), run.ID)
+}
+
+// view asks for a run's outcome, if it has one.
+func (d *Door) view(ctx context.Context, run *Run) (*runView, error) {
+	v := &runView{runSummary: summary(run)}
+	if run.Closed == nil {
+		return v, nil
+	}
+	res, failure, err := d.Runs.Outcome(ctx, run)
+	switch {
+	case err != nil:
+		return nil, err
+	case failure != nil:
+		v.Error = errorOf(failure)
+	default:
+		v.Result = resultOf(run, res)
+		v.ResultNode, v.ExitOutputs, v.NoRoute, v.Unread = res.ResultNode, res.ExitOutputs, res.NoRoute, res.Unread
+		v.Usage, v.Model, v.FlowHash = &res.Usage, res.Model, res.FlowHash
+	}
+	return v, nil
+}
+
+// getResult gives the result alone.
+func (d *Door) getResult(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	run, err := d.find(r)
+	if err != nil {
+		return err
+	}
+	if run.Closed == nil {
+		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
+	}
+	res, failure, err := d.Runs.Outcome(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	if failure != nil {
+		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)
+		p.Errors = failure.Errors
+		return p
+	}
+	return reply(w, http.StatusOK, resultOf(run, res))
+}
+
+// runPage is a page of runs.
+type runPage struct {
+	Runs []runSummary `json:"runs"`
+	Next string       `json:"next_page_token,omitempty"`
+}
+
+// listRuns lists runs, the youngest first.
+func (d *Door) listRuns(w http.ResponseWriter, r *http.Request) error {
+	q := queryOf(r, "limit", "page_token", "status", "flow")
+	wanted := ListQuery{Status: q.get("status"), Flow: q.get("flow"), Limit: q.limit(), Token: q.get("page_token")}
+	if wanted.Status != "" && !slices.Contains(Statuses, wanted.Status) {
+		q.fail("use one of: "+strings.Join(Statuses, ", "), "the status is %s", source.Quote(wanted.Status))
+	}
+	if q.err != nil {
+		return q.err
+	}
+	runs, next, err := d.Runs.List(r.Context(), wanted)
+	if err != nil {
+		return err
+	}
+	out := runPage{Runs: []runSummary{}, Next: next}
+	for i := range runs {
+		out.Runs = append(out.Runs, summary(&runs[i]))
+	}
+	return reply(w, http.StatusOK, out)
+}

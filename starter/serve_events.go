@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/starter/serve"
+)
+
+// CheckEvent refuses an id that no event can have.
+func (s *runs) CheckEvent(id string) error {
+	if _, err := readMarks(id); err != nil {
+		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "the Last-Event-ID %.100q is of no event: %v", id, err)
+	}
+	return nil
+}
+
+// Follow follows a run as the command does. Nothing is kept between two calls: what a client
+// has is in the id of its last event.
+func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell func(*serve.Event) error) error {
+	had, err := readMarks(after)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begin := s.begin(ctx, run, &had)
+	f := s.a.newFollower(s.t, run.ID, begin)
+	f.queue, f.marks = run.Queue, newMarks(run.ID, had)
+	f.report = &eventReport{f: f, tellIt: tell, failed: cancel}
+	err = f.all(ctx, newTrack(run.ID, begin, ""), f.watch, f.watchRequests)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// begin is the run of the chain with which a reader goes on: that which it knows, or else the
+// first that is still there.
+func (s *runs) begin(ctx context.Context, run *serve.Run, had *reading) string {
+	known := had.Open[""].Run
+	for _, id := range []string{known, run.First} {
+		if id == "" || id == run.Current {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := s.t.Client.DescribeWorkflowExecution(limited, run.ID, id)
+		cancel()
+		var missing *serviceerror.NotFound
+		var invalid *serviceerror.InvalidArgument
+		if !errors.As(err, &missing) && !errors.As(err, &invalid) {
+			return id
+		}
+	}
+	if known != run.Current {
+		had.Open = nil // what the reader has is gone; it gets what is there
+	}
+	return run.Current
+}
+
+// eventReport hands what happens to a client.
+type eventReport struct {
+	f      *follower
+	tellIt func(*serve.Event) error
+	failed context.CancelCauseFunc
+	over   bool
+}
+
+func (r *eventReport) tell(n notice) {
+	if r.over {
+		return
+	}
+	e := &serve.Event{ID: r.f.marks.id(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
+		Model: n.Model, Usage: n.Usage, Request: n.Request, Text: n.Text}
+	if n.Event == eventRequest {
+		// The text tells of commands, which are none of an HTTP client's.
+		e.Text = n.Request.Text
+	}
+	if err := r.tellIt(e); err != nil {
+		r.over = true
+		r.failed(err)
+	}
+}
+
+func (*eventReport) close() {}

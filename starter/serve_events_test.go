@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// requestsOverHTTP answers what a run waits for, at both doors.
+func requestsOverHTTP(d *doors) {
+	d.call(0, 201, "POST", "/runs", mailRun)
+	open := func() map[string]string {
+		ids := map[string]string{}
+		for _, q := range d.call(1, 200, "GET", "/runs/mail-http/requests", "")["requests"].([]any) {
+			q := q.(map[string]any)
+			ids[q["kind"].(string)+" "+q["tool"].(string)] = q["id"].(string)
+		}
+		return ids
+	}
+	until := func(key string) string {
+		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			if id := open()[key]; id != "" {
+				return id
+			}
+		}
+		d.Fatalf("no request %s is opened; open are %v", key, open())
+		return ""
+	}
+	seen := 0
+	events := d.follow(1, "mail-http", "", func(e event) bool {
+		if e.kind == eventRequest {
+			seen++
+		}
+		return seen == 2
+	})
+	pay, look := until("confirm send_mail"), until("tool_result look_up")
+	first := <-events
+	post := func(n, status int, kind, body string) map[string]any {
+		return d.call(n, status, "POST", "/runs/mail-http/"+kind, body)
+	}
+	post(0, 422, "confirm", `{"id": "`+pay+`", "approve": true, "arguments": {"to": 7}}`)
+	post(1, 404, "confirm", `{"id": "nobody", "approve": true}`)
+	post(0, 200, "confirm", `{"id": "`+pay+`", "approve": true, "arguments": {"to": "bob"}}`)
+	post(1, 200, "confirm", `{"id": "`+pay+`", "approve": true, "arguments": {"to": "bob"}}`)
+	post(1, 409, "confirm", `{"id": "`+pay+`", "approve": false}`)
+	sent := until("tool_result send_mail")
+	if got := post(0, 422, "tool_result", `{"id": "`+sent+`", "result": {"sent": "no"}}`); !strings.Contains(fmt.Sprint(got["errors"]), "$.sent") {
+		d.Errorf("the wrong result is refused with %v", got)
+	}
+	post(1, 200, "message", `{"text": "Leave May out.", "key": "note-1"}`)
+	post(0, 200, "tool_result", `{"id": "`+sent+`", "result": {"sent": true}}`)
+	post(0, 200, "tool_result", `{"id": "`+look+`", "error": "no such thing"}`)
+	d.result(1, "mail-http")
+	if state := d.call(0, 200, "GET", "/runs/mail-http/state", ""); len(state) != 0 {
+		d.Errorf("the state is %v", state)
+	}
+	status := d.call(0, 200, "GET", "/runs/mail-http/status", "")
+	if status["status"] != "completed" {
+		d.Errorf("the status is %v", status)
+	}
+	post(0, 409, "retry", `{"id": "`+look+`"}`)
+	d.call(0, 409, "POST", "/runs/mail-http/cancel", "")
+	said := fmt.Sprint(d.call(0, 200, "GET", "/runs/mail-http/transcript?thread=mail%231", "")["messages"])
+	if !strings.Contains(said, "no such thing") || !strings.Contains(said, "Leave May out.") {
+		d.Errorf("the transcript is %s", said)
+	}
+	var kinds []string
+	for _, e := range <-d.follow(0, "mail-http", first[len(first)-1].id, nil) {
+		kinds = append(kinds, e.kind)
+	}
+	if got := strings.Join(kinds, " "); strings.Contains(got, "request_opened") || !strings.HasSuffix(got, " result") || strings.Count(got, "request_answered") < 3 {
+		d.Errorf("the events behind two requests are %s", got)
+	}
+}
+
+const mailRun = `{"id": "mail-http", "input": "go", "flow": {"name": "mail.json", "text": "{\"name\": \"Mail\", \"nodes\": [{\"id\": \"mail\", \"name\": \"Mail\", \"prompt\": \"Send it.\", \"is_exit_node\": true, \"tools\": [{\"name\": \"send_mail\", \"data_connection_id\": \"web\"}, {\"name\": \"look_up\", \"data_connection_id\": \"web\"}]}], \"edges\": [{\"id\": \"in\", \"source\": \"START\", \"target\": \"mail\"}, {\"id\": \"out\", \"source\": \"mail\", \"target\": \"END\"}]}"},
+ "data_connections": [{"id": "web", "kind": "client", "tools": [
+   {"name": "send_mail", "schema": {"type": "object", "required": ["to"], "properties": {"to": {"type": "string"}}},
+    "result": {"type": "object", "required": ["sent"], "properties": {"sent": {"type": "boolean"}}}},
+   {"name": "look_up"}]}],
+ "script": {"rules": [{"turn": 1, "call": [{"tool": "send_mail", "arguments": {"to": "ann"}}, {"tool": "look_up", "arguments": {"q": 1}}]}, {"say": "done"}]}}`
+
+// event is one of a stream.
+type event struct{ kind, id, data string }
+
+// follow reads a run's events in the background, until the stream ends or stop says so.
+func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan []event {
+	d.Helper()
+	r, err := http.NewRequest("GET", d.urls[n]+"/runs/"+id+"/events", nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	r.Header.Set("Last-Event-ID", after)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil || got.StatusCode != 200 || got.Header.Get("Content-Type") != "text/event-stream" {
+		d.Fatalf("the events of %s: %v, %v", id, got, err)
+	}
+	out := make(chan []event, 1)
+	go func() {
+		defer got.Body.Close()
+		var all []event
+		var e event
+		text := bufio.NewReader(got.Body)
+		for {
+			line, err := text.ReadString('\n')
+			if err != nil {
+				break
+			}
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			switch name {
+			case "event":
+				e.kind = value
+			case "id":
+				e.id = value
+			case "data":
+				e.data = value
+				of := map[string]string{"result": "ResultEvent", "error": "ErrorEvent"}[e.kind]
+				if of == "" {
+					of = "RunEvent"
+				}
+				if err := d.checker.Schema(of, []byte(value)); err != nil {
+					d.Errorf("%s: %v", value, err)
+				}
+				if all = append(all, e); stop != nil && stop(e) {
+					out <- all
+					return
+				}
+			}
+		}
+		out <- all
+	}()
+	return out
+}
+
+// wideFlow has branches side by side, each with a loop of its own, and joins them.
+const wideFlow = `{"name": "Wide", "nodes": [
+ {"id": "a", "name": "A", "prompt": "Go."}, {"id": "b", "name": "B", "prompt": "Go."}, {"id": "c", "name": "C", "prompt": "Go."},
+ {"id": "a2", "name": "A2", "prompt": "Go."}, {"id": "b2", "name": "B2", "prompt": "Go."}, {"id": "end", "name": "End", "prompt": "Go.", "defer": true, "is_exit_node": true}],
+ "edges": [{"id": "1", "source": "START", "target": "a"}, {"id": "2", "source": "START", "target": "b"}, {"id": "3", "source": "START", "target": "c"},
+  {"id": "4", "source": "a", "target": "a2"}, {"id": "5", "source": "b", "target": "b2"}, {"id": "6", "source": "a2", "target": "end"},
+  {"id": "7", "source": "b2", "target": "end"}, {"id": "8", "source": "c", "target": "end"}, {"id": "9", "source": "end", "target": "END"}]}`
+
+// eventsOverHTTP cuts streams at every event and reads on at the other door: together they
+// have everything once.
+func eventsOverHTTP(d *doors) {
+	d.call(0, 201, "POST", "/runs", `{"id": "wide", "flow": {"name": "wide"}, "input": "go"}`)
+	var live []event
+	for after := ""; ; {
+		// While the run goes on, every third event is the last of its stream.
+		n := 0
+		part := <-d.follow(len(live)%2, "wide", after, func(event) bool { n++; return n == 3 })
+		live = append(live, part...)
+		if len(part) == 0 {
+			d.Fatalf("the stream ends with %v", live)
+		}
+		if after = part[len(part)-1].id; after == "end" {
+			break
+		}
+	}
+	whole := <-d.follow(0, "wide", "", nil)
+	want := occurrences(whole)
+	if got := occurrences(live); fmt.Sprint(got) != fmt.Sprint(want) {
+		d.Errorf("in pieces the events are\n%v, at once\n%v", got, want)
+	}
+	for k := range whole[:len(whole)-1] {
+		rest := <-d.follow(1, "wide", whole[k].id, nil)
+		if got := occurrences(append(slices.Clone(whole[:k+1]), rest...)); fmt.Sprint(got) != fmt.Sprint(want) {
+			d.Fatalf("behind event %d the events are\n%v, want\n%v", k, got, want)
+		}
+	}
+	if len(whole) < 15 {
+		d.Errorf("there are %d events alone", len(whole))
+	}
+	d.raw(0, 204, "GET", "/runs/wide/events", "", "Last-Event-ID: end")
+	d.call(0, 400, "GET", "/runs/wide/events", "", "Last-Event-ID: zzz")
+}
+
+// occurrences counts what events say; those of the run, and no notes on this moment.
+func occurrences(list []event) map[string]int {
+	out := map[string]int{}
+	for _, e := range list {
+		var v struct{ Node, Call, Text string }
+		_ = json.Unmarshal([]byte(e.data), &v)
+		if e.kind != eventNote {
+			out[strings.Join([]string{e.kind, v.Node, v.Call, v.Text}, " ")]++
+		}
+	}
+	return out
+}

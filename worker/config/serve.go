@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Serve holds the settings of starter serve.
+type Serve struct {
+	// Listen is host:port.
+	Listen string
+	// TokensEnv names the variable that holds the tokens, see [Config.Tokens].
+	TokensEnv string
+	// Origins are those whose pages may use it; "*" is any.
+	Origins []string
+	// EditAgents lets clients change agents.
+	EditAgents bool
+	// Profile is the one of the blueprint dialect in which agents are read.
+	Profile string
+	// MaxBody bounds the body of a request, in bytes.
+	MaxBody int
+}
+
+// Token is a bearer token and the name of who has it.
+type Token struct{ Name, Value string }
+
+// tokensVariable is where tokens stand unless configured otherwise.
+const tokensVariable = "WEFT_SERVE_TOKENS"
+
+// minToken is the least that a token may have: what is shorter can be guessed.
+const minToken = 16
+
+// token is what RFC 6750 lets a bearer token be.
+var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+// Tokens gives the tokens of starter serve; none where the variable is not set. The error is
+// [Problems] and holds no token.
+func (c *Config) Tokens() ([]Token, error) {
+	raw, err := c.secret(c.Serve.TokensEnv)
+	if err != nil {
+		return nil, Problems{fmt.Sprintf("serve.tokens_env: %v", err)}
+	}
+	var out []Token
+	var problems Problems
+	fields := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+	for i, field := range fields {
+		wrong := func(what string) {
+			problems = append(problems, fmt.Sprintf("serve.tokens_env: entry %d of %s %s; write NAME:TOKEN", i+1, c.Serve.TokensEnv, what))
+		}
+		name, value, ok := strings.Cut(strings.TrimSpace(field), ":")
+		switch name = strings.TrimSpace(name); {
+		case !ok || name == "" || len(name) > 100:
+			wrong("has no name of at most 100 bytes before a colon")
+		case !token.MatchString(value):
+			wrong("is no token of letters, digits and ._~+/-=")
+		case len(value) < minToken:
+			wrong(fmt.Sprintf("has a token of less than %d characters", minToken))
+		default:
+			out = append(out, Token{Name: name, Value: value})
+		}
+	}
+	if raw != "" && len(fields) == 0 {
+		problems = append(problems, fmt.Sprintf("serve.tokens_env: %s holds no token; write NAME:TOKEN", c.Serve.TokensEnv))
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return out, nil
+}
