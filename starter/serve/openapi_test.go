@@ -52,44 +52,77 @@ func described(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	all := doc["components"].(map[string]any)["schemas"].(map[string]any)
-	own := slices.Collect(maps.Keys(all))
-	roots, parts := map[string]any{}, map[string]any{}
-	for _, name := range fromContract {
-		raw, err := os.ReadFile(filepath.Join("../../activities/contract/schema", name+".json"))
-		if err != nil {
-			t.Fatal(err)
+	add := func(name string, schema any) {
+		if was, ok := all[name]; ok && !cmp.Equal(was, schema) {
+			t.Fatalf("there are two schemas %s", name)
 		}
-		raw = bytes.ReplaceAll(raw, []byte("#/definitions/"), []byte("#/components/schemas/"))
-		var root map[string]any
-		if err := json.Unmarshal(raw, &root); err != nil {
-			t.Fatal(err)
-		}
-		definitions, _ := root["definitions"].(map[string]any)
-		delete(root, "definitions")
-		delete(root, "$schema")
-		title := root["title"].(string)
-		delete(root, "title")
-		roots[title] = root
-		for part, schema := range definitions {
-			if was, ok := parts[part]; ok && !cmp.Equal(was, schema) {
-				t.Fatalf("the contract has two schemas %s", part)
-			}
-			parts[part] = schema
-		}
+		all[name] = schema
 	}
-	start := startFlow(roots["RunInput"].(map[string]any))
-	delete(roots, "RunInput")
-	maps.Copy(parts, roots)
-	parts["StartFlow"] = start
-	for name, schema := range parts {
-		if slices.Contains(own, name) {
-			t.Fatalf("the description and the contract both have a schema %s", name)
+	for _, name := range fromContract {
+		title, root, parts := fromFile(t, name)
+		if title == "RunInput" {
+			title, root = "StartFlow", startFlow(root)
 		}
-		if !strings.HasPrefix(name, "plan.") && name != "FlowRef" || name == "plan.ClientTool" {
-			all[name] = schema
+		if title != "RunResult" { // it has parts that a RunView has, too
+			add(title, root)
+		}
+		for _, part := range reached(root, parts) {
+			// Answers stand in a status as they are sent.
+			if part != title && !slices.Contains(answerTitles, part) {
+				add(part, parts[part])
+			}
 		}
 	}
 	return doc
+}
+
+// answerTitles are schemas of the contract that have files of their own.
+var answerTitles = []string{"MessageAnswer", "ConfirmAnswer", "ToolResultAnswer", "RetryAnswer"}
+
+// fromFile reads a schema of the contract: its name, itself, and what it refers to.
+func fromFile(t *testing.T, name string) (title string, root, parts map[string]any) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("../../activities/contract/schema", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.ReplaceAll(raw, []byte("#/definitions/"), []byte("#/components/schemas/"))
+	if err := json.Unmarshal(raw, &root); err != nil {
+		t.Fatal(err)
+	}
+	title, _ = root["title"].(string)
+	parts, _ = root["definitions"].(map[string]any)
+	for _, key := range []string{"definitions", "$schema", "title"} {
+		delete(root, key)
+	}
+	return title, root, parts
+}
+
+// reached are the parts to which a schema refers, in itself or through others.
+func reached(schema any, parts map[string]any) []string {
+	found := map[string]bool{}
+	var look func(v any)
+	look = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				name := strings.TrimPrefix(ref, "#/components/schemas/")
+				if !found[name] && parts[name] != nil {
+					found[name] = true
+					look(parts[name])
+				}
+			}
+			for _, inner := range v {
+				look(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				look(inner)
+			}
+		}
+	}
+	look(schema)
+	return slices.Sorted(maps.Keys(found))
 }
 
 // startFlow is the contract's input of a run as far as HTTP clients set it.

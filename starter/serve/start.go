@@ -192,7 +192,7 @@ func held(ctx context.Context, s *Start, agent string) error {
 		s.Input.Params = nil
 		return nil
 	}
-	given, err := inputs.Given(s.Input.Params, s.Input.Input)
+	given, err := inputs.For(flow.Inputs, s.Input.Params, s.Input.Input)
 	if err == nil {
 		_, _, err = inputs.Start(ctx, flow, inputs.Values{Params: given})
 	}
