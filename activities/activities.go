@@ -133,12 +133,15 @@ func leave(ctx context.Context, err error) error {
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
+			measureFailure(ctx, contract.ClassUnavailable)
 			return (&contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}).Wire()
 		default:
 			return ctx.Err()
 		}
 	}
-	return contract.FailureOf(err).Wire()
+	f := contract.FailureOf(err)
+	measureFailure(ctx, f.Class)
+	return f.Wire()
 }
 
 // key is the same for all attempts of a call and for no other call.
@@ -157,8 +160,9 @@ type Beat struct {
 	Attempt int32  `json:"attempt"`
 }
 
-// beat sends heartbeats until stop is called. tell replaces the text that they carry.
+// beat counts the attempt and sends heartbeats until stop is called. tell replaces the text that they carry.
 func beat(ctx context.Context) (tell func(string), stop func()) {
+	measureAttempt(ctx)
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
 		return func(string) {}, func() {}

@@ -120,7 +120,12 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	if err != nil {
 		return nil, err
 	}
-	return llm.Generate(llm.WithCall(ctx, q.call), model, in, q.tools, opts...)
+	began := time.Now()
+	answer, err := llm.Generate(llm.WithCall(ctx, q.call), model, in, q.tools, opts...)
+	if err == nil {
+		measureAnswer(ctx, q.model, time.Since(began), answer.Usage)
+	}
+	return answer, err
 }
 
 // profile gives a call profile: from the call, the cache or the run.

@@ -123,7 +123,17 @@ type Worker struct {
 	StickyCache int
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
+	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
+	HealthListen, MetricsListen string
+	// Log is [LogText] or [LogJSON]; LogLevel is the least level that is logged.
+	Log, LogLevel string
 }
+
+// Forms of the log.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
 
 // Provider configures one provider of models.
 type Provider struct {

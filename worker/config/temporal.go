@@ -49,8 +49,8 @@ const dialTimeout = 8 * time.Second
 // Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
 // TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
 // [Problems] for settings that are wrong (or a store that cannot be used) and [*Unreachable] where nothing answers or the
-// namespace is not there.
-func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, error) {
+// namespace is not there. Each of with may add to the client's options what is not settings.
+func (c *Config) Client(ctx context.Context, logger log.Logger, with ...func(*client.Options)) (*Temporal, error) {
 	options, from, err := c.temporal()
 	if err != nil {
 		return nil, err
@@ -61,6 +61,9 @@ func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, erro
 	}
 	t.Store.Apply(&options)
 	options.Logger, options.Identity = logger, c.identity
+	for _, add := range with {
+		add(&options)
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	none := &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from,
