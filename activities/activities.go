@@ -133,14 +133,18 @@ func leave(ctx context.Context, err error) error {
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			measureFailure(ctx, contract.ClassUnavailable)
-			return (&contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}).Wire()
+			f := &contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}
+			measureFailure(ctx, f)
+			return f.Wire()
 		default:
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				measureFailure(ctx, &contract.Failure{Class: contract.ClassTimeout, Text: "the call's time is over"})
+			}
 			return ctx.Err()
 		}
 	}
 	f := contract.FailureOf(err)
-	measureFailure(ctx, f.Class)
+	measureFailure(ctx, f)
 	return f.Wire()
 }
 

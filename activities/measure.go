@@ -63,9 +63,13 @@ func measureAttempt(ctx context.Context) {
 	}
 }
 
-// measureFailure counts an attempt that failed.
-func measureFailure(ctx context.Context, class string) {
-	meter(ctx, map[string]string{"class": class, "retried": strconv.FormatBool(contract.Retryable(class))}).Counter(metricFailures).Inc(1)
+// measureFailure counts and logs an attempt that failed.
+func measureFailure(ctx context.Context, f *contract.Failure) {
+	retried := contract.Retryable(f.Class)
+	meter(ctx, map[string]string{"class": f.Class, "retried": strconv.FormatBool(retried)}).Counter(metricFailures).Inc(1)
+	if activity.IsActivity(ctx) {
+		activity.GetLogger(ctx).Warn("An attempt has failed.", "Class", f.Class, "Error", f.Text, "Retried", retried)
+	}
 }
 
 // measureLookup counts a look into the cache for a transcript or for content.

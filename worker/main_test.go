@@ -49,6 +49,10 @@ func TestExitCodes(t *testing.T) {
 		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
 		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `"x" is no flag`},
 		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "usage: worker store sweep -older-than AGE"},
+		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
+		"health of more":       {args: []string{"health", "x"}, code: 2, want: `"x" is no flag`},
+		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "usage: worker health [-live]"},
+		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `"x" is no flag`},
 		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 	}
@@ -156,22 +160,30 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestEndToEndStartAndStop runs a worker on a real server and stops it.
-func TestEndToEndStartAndStop(t *testing.T) {
+// server is a Temporal server in a process of its own.
+type server struct {
+	address string
+	kill    func()
+}
+
+// startServer starts a server, or skips.
+func startServer(t *testing.T) server {
+	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")
 	if path == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
-	server := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
-	server.Dir = t.TempDir()
-	out, err := server.StdoutPipe()
+	cmd := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	kill := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	t.Cleanup(kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("no ready line: %v", err)
@@ -180,14 +192,20 @@ func TestEndToEndStartAndStop(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
 		t.Fatal(err)
 	}
-	alone(t, ready.Address)
+	return server{address: ready.Address, kill: kill}
+}
+
+// TestEndToEndStartAndStop runs a worker on a real server and stops it.
+func TestEndToEndStartAndStop(t *testing.T) {
+	ready := startServer(t)
+	alone(t, ready.address)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
 	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	want := "worker: temporal " + ready.Address + ", namespace default, task queue weft\nworker: settings none\n"
+	want := "worker: temporal " + ready.address + ", namespace default, task queue weft\nworker: settings none\n"
 	if got := stderr.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "worker: stopped\n") {
 		t.Errorf("stderr is %q, want it to begin with %q", got, want)
 	}

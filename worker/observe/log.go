@@ -32,8 +32,15 @@ func Logger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 // nodes adds the node to what the SDK says about an activity, whose id begins with it.
 type nodes struct{ slog.Handler }
 
+// said is what the SDK says of each activity's error, without naming the activity. The
+// activities say it with their node, their class and whether the call is made again.
+const said = "Activity error."
+
 // Handle adds the node where the line itself names the activity.
 func (n nodes) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == said {
+		return nil
+	}
 	node := ""
 	r.Attrs(func(a slog.Attr) bool {
 		node = nodeOf(a)

@@ -39,6 +39,7 @@ func TestLevelAndForm(t *testing.T) {
 	var out bytes.Buffer
 	l := Logger(&out, false, slog.LevelInfo)
 	l.Debug("not this")
+	l.Error("Activity error.", "Error", "not this")
 	l.WithGroup("g").Info("this", "ActivityID", "a#1/tool/x")
 	if got := out.String(); strings.Contains(got, "not this") || !strings.Contains(got, "level=INFO msg=this g.ActivityID=a#1/tool/x g.Node=a\n") {
 		t.Errorf("log is %q", got)
