@@ -121,7 +121,9 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 		return nil, err
 	}
 	began := time.Now()
-	answer, err := llm.Generate(llm.WithCall(ctx, q.call), model, in, q.tools, opts...)
+	calling, span := beginChat(ctx, q.model, q.call)
+	answer, err := llm.Generate(llm.WithCall(calling, q.call), model, in, q.tools, opts...)
+	endChat(span, answer, err)
 	if err == nil {
 		measureAnswer(ctx, q.model, time.Since(began), answer.Usage)
 	}

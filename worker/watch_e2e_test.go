@@ -93,7 +93,7 @@ func eventually(t *testing.T, address string, ok func(*health.Report) bool) *hea
 }
 
 // TestEndToEndWatched runs a worker and one run whose numbers are known, and reads its
-// health, its metrics and its log; then it takes Temporal away.
+// health, its metrics, its log and its spans; then it takes Temporal away.
 func TestEndToEndWatched(t *testing.T) {
 	srv := startServer(t)
 	alone(t, srv.address)
@@ -102,6 +102,8 @@ func TestEndToEndWatched(t *testing.T) {
 	t.Setenv("WEFT_WORKER_METRICS_LISTEN", page)
 	t.Setenv("WEFT_WORKER_LOG", "json")
 	t.Setenv("WEFT_WORKER_LOG_LEVEL", "info")
+	spans := newReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.url)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	log := &lines{}
@@ -130,8 +132,9 @@ func TestEndToEndWatched(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):
-		t.Error("the worker does not stop")
+		t.Fatal("the worker does not stop")
 	}
+	spans.check(t)
 	if code := host.Command(context.Background(), []string{"health"}, io.Discard, io.Discard); code != 1 {
 		t.Errorf("worker health without a worker: exit code %d", code)
 	}
@@ -163,41 +166,52 @@ func runPair(t *testing.T, address string) string {
 	return run.GetRunID()
 }
 
-// checkMetrics compares the page of metrics with what the run did.
+// known are the metrics that the run determines, as the beginning of their line, a regular
+// expression.
+var known = map[string]string{
+	`weft_model_latency_seconds_count{.*model="script"`:                       "2",
+	`weft_model_latency_seconds_bucket{.*model="script".*le="0.25"`:           "1",
+	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:             "2",
+	`weft_model_tokens_total{.*kind="input",model="script"`:                   "320",
+	`weft_model_tokens_total{.*kind="output",model="script"`:                  "45",
+	`weft_attempt_failures_total{.*class="rate_limited".*retried="true"`:      "1",
+	`weft_retries_total{activity_type="Model"`:                                "1",
+	`weft_transcript_cache_total{.*of="transcript",result="hit"`:              "3",
+	`weft_transcript_cache_total{.*of="content",result="miss"`:                "1",
+	`weft_run_queries_total{.*query="content"`:                                "1",
+	`temporal_activity_execution_latency_seconds_count{activity_type="Model"`: "3",
+	`temporal_workflow_completed_total{`:                                      "1",
+	`weft_build_info{revision="[^"]*",version="[^"]+"`:                        "1",
+}
+
+// checkMetrics compares the page of metrics with what the run did. The SDK counts a run's
+// end a moment after its client knows of it.
 func checkMetrics(t *testing.T, address string) {
 	t.Helper()
-	resp, err := http.Get("http://" + address + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for metric, want := range map[string]string{
-		`weft_model_latency_seconds_count{.*model="script"`:                       "2",
-		`weft_model_latency_seconds_bucket{.*model="script".*le="0.25"`:           "1",
-		`weft_model_latency_seconds_bucket{.*model="script".*le="1"`:              "2",
-		`weft_model_tokens_total{.*kind="input",model="script"`:                   "320",
-		`weft_model_tokens_total{.*kind="output",model="script"`:                  "45",
-		`weft_attempt_failures_total{.*class="rate_limited".*retried="true"`:      "1",
-		`weft_retries_total{activity_type="Model"`:                                "1",
-		`weft_transcript_cache_total{.*of="transcript",result="hit"`:              "3",
-		`weft_transcript_cache_total{.*of="content",result="miss"`:                "1",
-		`weft_run_queries_total{.*query="content"`:                                "1",
-		`temporal_activity_execution_latency_seconds_count{activity_type="Model"`: "3",
-		`temporal_workflow_completed_total{`:                                      "1",
-		`weft_build_info{revision="[^"]*",version="[^"]+"`:                        "1",
-	} {
-		m := regexp.MustCompile(`(?m)^`+strings.Replace(metric, "{", `\{`, 1)+`.*\} (\S+)$`).FindAllStringSubmatch(string(raw), -1)
-		if len(m) != 1 || m[0][1] != want {
-			t.Errorf("%s is %q, want one of %s", metric, m, want)
+	var wrong []string
+	var page []byte
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		resp, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong = nil
+		for metric, want := range known {
+			m := regexp.MustCompile(`(?m)^`+strings.Replace(metric, "{", `\{`, 1)+`.*\} (\S+)$`).FindAllSubmatch(page, -1)
+			if len(m) != 1 || string(m[0][1]) != want {
+				wrong = append(wrong, fmt.Sprintf("%s is %q, want one of %s", metric, m, want))
+			}
+		}
+		if wrong == nil {
+			return
 		}
 	}
-	if t.Failed() {
-		t.Logf("the page is:\n%s", raw)
-	}
+	t.Errorf("%s\nthe page is:\n%s", strings.Join(wrong, "\n"), page)
 }
 
 // checkLog finds the attempt that failed in the log, with its run, its node and its number.

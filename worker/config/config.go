@@ -100,6 +100,9 @@ type Config struct {
 	origin map[string]string
 }
 
+// Env is the environment that the settings come from.
+func (c *Config) Env() Env { return c.env }
+
 // What flows a worker takes.
 const (
 	AcceptAny   = "any"

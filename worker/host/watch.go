@@ -22,12 +22,13 @@ import (
 	"weft/worker/observe"
 )
 
-// watch is what shows a worker to its operators: log, health and metrics.
+// watch is what shows a worker to its operators: log, health, metrics and traces.
 type watch struct {
 	log     *slog.Logger
 	say     func(format string, args ...any)
 	health  health.Health
 	metrics *observe.Metrics
+	traces  *observe.Traces
 	servers []*http.Server
 }
 
@@ -48,6 +49,10 @@ func openWatch(ctx context.Context, cfg *config.Config, stderr io.Writer) (*watc
 			}
 		}
 	}
+	var err error
+	if w.traces, err = observe.NewTraces(ctx, cfg.Env()); err != nil {
+		return nil, err
+	}
 	pages := map[string]*http.ServeMux{}
 	page := func(address string) *http.ServeMux {
 		if pages[address] == nil {
@@ -56,7 +61,6 @@ func openWatch(ctx context.Context, cfg *config.Config, stderr io.Writer) (*watc
 		return pages[address]
 	}
 	if address := cfg.Worker.MetricsListen; address != "" {
-		var err error
 		if w.metrics, err = observe.NewMetrics(); err != nil {
 			return nil, err
 		}
@@ -101,6 +105,9 @@ func (w *watch) client(o *client.Options) {
 	if w.metrics != nil {
 		o.MetricsHandler = w.metrics.Handler()
 	}
+	if w.traces != nil {
+		o.Interceptors = append(slices.Clone(o.Interceptors), w.traces.Interceptor())
+	}
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(w.health.Interceptor()))
 }
 
@@ -115,9 +122,13 @@ func (w *watch) connected(c client.Client) {
 // logger is the log for Temporal's SDK.
 func (w *watch) logger() log.Logger { return log.NewStructuredLogger(w.log) }
 
-// close ends the servers at once: nothing that they answer is worth waiting for.
+// close ends the servers at once, for nothing that they answer is worth waiting for, and sends
+// the last spans.
 func (w *watch) close() {
 	for _, srv := range w.servers {
 		_ = srv.Close()
+	}
+	if w.traces != nil {
+		w.traces.Close()
 	}
 }

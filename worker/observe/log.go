@@ -43,7 +43,7 @@ func (n nodes) Handle(ctx context.Context, r slog.Record) error {
 	}
 	node := ""
 	r.Attrs(func(a slog.Attr) bool {
-		node = nodeOf(a)
+		node = nodeIn(a)
 		return node == ""
 	})
 	if node != "" {
@@ -55,7 +55,7 @@ func (n nodes) Handle(ctx context.Context, r slog.Record) error {
 // WithAttrs adds the node where the logger of an activity is made.
 func (n nodes) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
-		if node := nodeOf(a); node != "" {
+		if node := nodeIn(a); node != "" {
 			attrs = append(attrs[:len(attrs):len(attrs)], slog.String(keyNode, node))
 			break
 		}
@@ -67,13 +67,18 @@ func (n nodes) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (n nodes) WithGroup(name string) slog.Handler { return nodes{n.Handler.WithGroup(name)} }
 
 // nodeOf is the node of an activity's id, <node>#<step>/<kind>/<turn>, or "".
-func nodeOf(a slog.Attr) string {
-	if a.Key != keyActivity || a.Value.Kind() != slog.KindString {
-		return ""
-	}
-	node, _, ok := strings.Cut(a.Value.String(), "#")
+func nodeOf(activity string) string {
+	node, _, ok := strings.Cut(activity, "#")
 	if !ok {
 		return ""
 	}
 	return node
+}
+
+// nodeIn is the node of the activity that an attribute names, or "".
+func nodeIn(a slog.Attr) string {
+	if a.Key != keyActivity || a.Value.Kind() != slog.KindString {
+		return ""
+	}
+	return nodeOf(a.Value.String())
 }
