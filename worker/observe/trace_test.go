@@ -85,7 +85,7 @@ func shape(spans tracetest.SpanStubs) []string {
 		}
 		for _, a := range s.Attributes {
 			if a.Key == "error.type" || a.Key == "weft.node" {
-				line += " " + a.Value.Emit()
+				line += " " + a.Value.AsString()
 			}
 		}
 		out = append(out, line)
