@@ -52,6 +52,9 @@ func TestExitCodes(t *testing.T) {
 		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
 		"health of more":       {args: []string{"health", "x"}, code: 2, want: `"x" is no flag`},
 		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "usage: worker health [-live]"},
+		"a short retention":    {args: []string{"setup", "-retention", "1h"}, code: 2, want: "-retention is 1h0m0s, want at least 24h0m0s"},
+		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `"x" is no flag`},
+		"setup of nothing":     {args: []string{"setup", "-wait", "0s"}, code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `"x" is no flag`},
 		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
@@ -193,6 +196,30 @@ func startServer(t *testing.T) server {
 		t.Fatal(err)
 	}
 	return server{address: ready.Address, kill: kill}
+}
+
+// TestEndToEndSetup makes a namespace that is not there, and leaves alone one that is.
+func TestEndToEndSetup(t *testing.T) {
+	srv := startServer(t)
+	alone(t, srv.address)
+	t.Setenv("TEMPORAL_NAMESPACE", "fresh")
+	ready := "worker: namespace fresh at " + srv.address + " is ready\n"
+	for _, want := range []string{
+		"worker: made namespace fresh, which keeps runs for 48h0m0s\nworker: namespace fresh: added search attributes FlowName, FlowDialect, FlowHash, FlowStatus\n" + ready,
+		ready,
+	} {
+		var stdout, stderr bytes.Buffer
+		code := host.Command(t.Context(), []string{"setup", "-retention", "48h"}, &stdout, &stderr)
+		if code != 0 || stdout.String() != want {
+			t.Errorf("exit code %d, it said %q %s, want %q", code, stdout.String(), stderr.String(), want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var stderr bytes.Buffer
+	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 || strings.Contains(stderr.String(), "search attributes missing") {
+		t.Errorf("a worker there: exit code %d, %s", code, stderr.String())
+	}
 }
 
 // TestEndToEndStartAndStop runs a worker on a real server and stops it.

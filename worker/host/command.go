@@ -165,7 +165,7 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 	if err != nil {
 		return err
 	}
-	w.say("%s%s", h.Describe(temporal.Address, temporal.Namespace, cfg), h.Attributes(ctx, temporal.Namespace))
+	w.say("%s%s%s", h.Describe(temporal.Address, temporal.Namespace, cfg), w.describe(cfg.Worker), h.Attributes(ctx, temporal.Namespace))
 	if err := h.Run(ctx); err != nil {
 		return err
 	}

@@ -119,6 +119,21 @@ func (w *watch) connected(c client.Client) {
 	})
 }
 
+// describe says, a line each, where the worker is watched.
+func (w *watch) describe(c config.Worker) string {
+	var b strings.Builder
+	if c.HealthListen != "" {
+		fmt.Fprintf(&b, "worker: health on %s%s\n", c.HealthListen, health.PathReady)
+	}
+	if c.MetricsListen != "" {
+		fmt.Fprintf(&b, "worker: metrics on %s%s\n", c.MetricsListen, observe.PathMetrics)
+	}
+	if w.traces != nil {
+		b.WriteString("worker: traces go where OTEL_EXPORTER_OTLP_… says\n")
+	}
+	return b.String()
+}
+
 // logger is the log for Temporal's SDK.
 func (w *watch) logger() log.Logger { return log.NewStructuredLogger(w.log) }
 
