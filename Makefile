@@ -93,7 +93,7 @@ chart: ## Check the chart and the compose file: rendered, linted, decoded
 
 images: ## Build the images with buildah, as root, and run their programs
 	@VERSION=$(IMAGE_VERSION) docker/images.sh
-	cd docker/check && $(CLEAN_ENV) WEFT_IMAGES=$(IMAGE_VERSION) go test -count=1 -v -run Images ./...
+	cd docker/check && $(CLEAN_ENV) WEFT_IMAGES=$(IMAGE_VERSION) WEFT_DEVSERVER=$(wildcard $(CURDIR)/$(DEVSERVER)) go test -count=1 -v -run Images ./...
 
 cluster-programs: build
 	@cd worker/devserver && go build -o ../../bin/temporal-server go.temporal.io/server/cmd/server
