@@ -31,8 +31,8 @@ var published = []struct {
 	// required replaces the fields without omitempty.
 	required []string
 }{
-	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "owner", "script_ref"}, required: []string{"v", "flow"}},
-	{file: "run-result", v: RunResult{}, inner: []string{"yielded"}},
+	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "max_payload", "owner", "script_ref", "talk"}, required: []string{"v", "flow"}},
+	{file: "run-result", v: RunResult{}, inner: []string{"talk", "yielded"}},
 	{file: "failure", v: Failure{}},
 	{file: "status", v: Status{}},
 	{file: "transcript-query", v: TranscriptQuery{}, input: true, required: []string{}},
