@@ -15,6 +15,8 @@ WORKFLOWCHECK := GOFLAGS= go run go.temporal.io/sdk/contrib/tools/workflowcheck@
 DEVSERVER := bin/weft-devserver
 DB := .dev/temporal.db
 FUZZTIME := 10s
+IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
+CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|ClusterLosesNodes)$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
 # The race detector needs a C compiler.
@@ -27,10 +29,10 @@ CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz
+.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz chart images cluster cluster-test cluster-programs
 
 help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and bin/mail, an example of a tool server
 	@go build -o bin/ ./worker ./starter ./tests/examples/mail
@@ -48,11 +50,13 @@ lint: ## Check style, import directions and determinism
 	$(WORKFLOWCHECK) -config .workflowcheck.yml ./workflows/...
 	cd worker/devserver && go vet ./...
 	cd tests/examples/embed && go vet ./...
+	cd docker/check && go vet ./...
 
 check: lint test ## Everything a change must pass without a server
 	go mod tidy -diff
 	cd worker/devserver && go mod tidy -diff
 	cd tests/examples/embed && go mod tidy -diff
+	cd docker/check && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 40m -run EndToEnd ./tests ./tests/browser ./starter ./worker
@@ -87,6 +91,22 @@ bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for l
 conformance: ## Ask the same of every model provider, and print the table
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
+chart: ## Check the chart and the compose file: rendered, linted, decoded
+	cd docker/check && $(CLEAN_ENV) go test -count=1 ./...
+
+images: ## Build the images with buildah, as root, and run their programs
+	@VERSION=$(IMAGE_VERSION) docker/images.sh
+	cd docker/check && $(CLEAN_ENV) WEFT_IMAGES=$(IMAGE_VERSION) WEFT_DEVSERVER=$(wildcard $(CURDIR)/$(DEVSERVER)) go test -count=1 -v -run Images ./...
+
+cluster-programs: build
+	@cd worker/devserver && go build -o ../../bin/temporal-server go.temporal.io/server/cmd/server
+	@cd worker/devserver && go build -o ../../bin/temporal-sql-tool go.temporal.io/server/cmd/tools/sql
+
+cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two workers running on loopback
+	@exec docker/cluster.sh
+
+cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and kill half of it
+	$(CLEAN_ENV) docker/cluster.sh go test -count=1 -timeout 10m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@for p in $$(go list ./...); do \

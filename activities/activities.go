@@ -151,12 +151,19 @@ func leave(ctx context.Context, err error) error {
 		}
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			return (&contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}).Wire()
+			f := &contract.Failure{Class: contract.ClassUnavailable, Text: "the worker is stopping"}
+			measureFailure(ctx, f)
+			return f.Wire()
 		default:
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				measureFailure(ctx, &contract.Failure{Class: contract.ClassTimeout, Text: "the call's time is over"})
+			}
 			return ctx.Err()
 		}
 	}
-	return contract.FailureOf(err).Wire()
+	f := contract.FailureOf(err)
+	measureFailure(ctx, f)
+	return f.Wire()
 }
 
 // key is the same for all attempts of a call and for no other call.
@@ -182,6 +189,7 @@ func beat(ctx context.Context) (tell func(string), stop func()) {
 // pulse is [beat] for calls that may have to wait: waits replaces what they wait for, "" ends
 // it.
 func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
+	measureAttempt(ctx)
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
 		return func(string) {}, func(string) {}, func() {}

@@ -118,10 +118,14 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	if err != nil {
 		return nil, err
 	}
-	answer, err := a.deps.Models.Ask(llm.WithCall(ctx, q.call), q.model, in, q.tools, opts...)
+	began := time.Now()
+	calling, span := beginChat(ctx, q.model, q.call)
+	answer, err := a.deps.Models.Ask(llm.WithCall(calling, q.call), q.model, in, q.tools, opts...)
+	endChat(span, answer, err)
 	if err != nil {
 		return nil, err
 	}
+	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
 	for _, s := range answer.Switched {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
 	}

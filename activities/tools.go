@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
@@ -177,9 +179,15 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		}
 		in.Arguments = args
 	}
-	text, failed, err := a.deps.Tools.Call(ctx, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+	calling, span := beginTool(ctx, in)
+	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
+	if failed {
+		span.SetAttributes(semconv.ErrorTypeOther)
+		span.SetStatus(codes.Error, "the tool reports an error")
+	}
+	end(span, err)
 	if err != nil {
 		return nil, err
 	}

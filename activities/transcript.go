@@ -24,7 +24,9 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, ho
 		}
 		t.keep(e.SHA, e.Message)
 	}
-	if !t.known() {
+	known := t.known()
+	measureLookup(ctx, "transcript", known)
+	if !known {
 		if err := t.fetch(ctx); err != nil {
 			return nil, err
 		}
@@ -133,6 +135,7 @@ func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage
 	var out []json.RawMessage
 	head := &t.in.Base
 	for from+len(out) < upto {
+		measureQuery(ctx, contract.QueryTranscript)
 		page, err := t.deps.Source.Transcript(ctx, head.Workflow, head.Run,
 			contract.TranscriptQuery{Thread: head.Thread, From: from + len(out), Upto: upto})
 		if err != nil {
@@ -224,7 +227,9 @@ func homesOf(home, own contract.Run) []contract.Run {
 // content gives the bytes that a reference names: from the cache, or from the run; without a
 // run, from the call's own.
 func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
-	if raw, ok := a.cache.content(ref.SHA); ok {
+	raw, ok := a.cache.content(ref.SHA)
+	measureLookup(ctx, "content", ok)
+	if ok {
 		return raw, nil
 	}
 	if ref.Run == "" && activity.IsActivity(ctx) {
@@ -246,6 +251,7 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 func (a *Activities) pull(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	var raw []byte
 	for {
+		measureQuery(ctx, contract.QueryContent)
 		page, err := a.deps.Source.Content(ctx, ref.Workflow, ref.Run, contract.ContentQuery{SHA: ref.SHA, Offset: len(raw)})
 		if err != nil {
 			return nil, err

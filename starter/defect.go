@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"weft/worker/build"
 )
 
 // harmless are the flags whose values are shown in a report: what they hold is none of the
@@ -23,9 +25,8 @@ func (a *app) caught() {
 		return
 	}
 	stack := debug.Stack()
-	version, revision := build()
 	a.say("starter: this is a defect of starter, not of your flow: %s", clean(fmt.Sprint(p), 500))
-	a.say("  version: %s", strings.TrimSpace("weft "+version+" "+revision))
+	a.say("  version: %s", build.String())
 	a.say("  system:  %s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version())
 	a.say("  command: %s", a.harmlessCommand())
 	if file := keepStack(stack); file != "" {

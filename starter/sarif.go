@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"weft/specadapter/source"
+	"weft/worker/build"
 )
 
 // What follows is the part of SARIF 2.1.0, the OASIS format of findings of static analysis,
@@ -62,7 +63,7 @@ type (
 
 // sarifOf is what was found in all files.
 func sarifOf(all *verdicts) *sarifLog {
-	version, _ := build()
+	version, _ := build.Info()
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{},
 		Tool: sarifTool{Driver: sarifDriver{Name: "weft", Version: version, Rules: []sarifRule{}}}}
 	rules := &run.Tool.Driver.Rules

@@ -49,6 +49,13 @@ func TestExitCodes(t *testing.T) {
 		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
 		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `"x" is no flag`},
 		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "usage: worker store sweep -older-than AGE"},
+		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
+		"health of more":       {args: []string{"health", "x"}, code: 2, want: `"x" is no flag`},
+		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "usage: worker health [-live]"},
+		"a short retention":    {args: []string{"setup", "-retention", "1h"}, code: 2, want: "-retention is 1h0m0s, want at least 24h0m0s"},
+		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `"x" is no flag`},
+		"setup of nothing":     {args: []string{"setup", "-wait", "0s"}, code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
+		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `"x" is no flag`},
 		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 	}
@@ -156,22 +163,30 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestEndToEndStartAndStop runs a worker on a real server and stops it.
-func TestEndToEndStartAndStop(t *testing.T) {
+// server is a Temporal server in a process of its own.
+type server struct {
+	address string
+	kill    func()
+}
+
+// startServer starts a server, or skips.
+func startServer(t *testing.T) server {
+	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")
 	if path == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
-	server := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
-	server.Dir = t.TempDir()
-	out, err := server.StdoutPipe()
+	cmd := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	kill := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
+	t.Cleanup(kill)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("no ready line: %v", err)
@@ -180,14 +195,44 @@ func TestEndToEndStartAndStop(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
 		t.Fatal(err)
 	}
-	alone(t, ready.Address)
+	return server{address: ready.Address, kill: kill}
+}
+
+// TestEndToEndSetup makes a namespace that is not there, and leaves alone one that is.
+func TestEndToEndSetup(t *testing.T) {
+	srv := startServer(t)
+	alone(t, srv.address)
+	t.Setenv("TEMPORAL_NAMESPACE", "fresh")
+	ready := "worker: namespace fresh at " + srv.address + " is ready\n"
+	for _, want := range []string{
+		"worker: made namespace fresh, which keeps runs for 48h0m0s\nworker: namespace fresh: added search attributes FlowName, FlowDialect, FlowHash, FlowStatus\n" + ready,
+		ready,
+	} {
+		var stdout, stderr bytes.Buffer
+		code := host.Command(t.Context(), []string{"setup", "-retention", "48h"}, &stdout, &stderr)
+		if code != 0 || stdout.String() != want {
+			t.Errorf("exit code %d, it said %q %s, want %q", code, stdout.String(), stderr.String(), want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var stderr bytes.Buffer
+	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 || strings.Contains(stderr.String(), "search attributes missing") {
+		t.Errorf("a worker there: exit code %d, %s", code, stderr.String())
+	}
+}
+
+// TestEndToEndStartAndStop runs a worker on a real server and stops it.
+func TestEndToEndStartAndStop(t *testing.T) {
+	ready := startServer(t)
+	alone(t, ready.address)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
 	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	want := "worker: temporal " + ready.Address + ", namespace default, task queue weft\nworker: settings none\n"
+	want := "worker: temporal " + ready.address + ", namespace default, task queue weft\nworker: settings none\n"
 	if got := stderr.String(); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "worker: stopped\n") {
 		t.Errorf("stderr is %q, want it to begin with %q", got, want)
 	}

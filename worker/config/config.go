@@ -107,6 +107,9 @@ type Config struct {
 	origin map[string]string
 }
 
+// Env is the environment that the settings come from.
+func (c *Config) Env() Env { return c.env }
+
 // What flows a worker takes.
 const (
 	AcceptAny   = "any"
@@ -130,7 +133,17 @@ type Worker struct {
 	StickyCache int
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
+	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
+	HealthListen, MetricsListen string
+	// Log is [LogText] or [LogJSON]; LogLevel is the least level that is logged.
+	Log, LogLevel string
 }
+
+// Forms of the log.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
 
 // Provider configures one provider of models.
 type Provider struct {

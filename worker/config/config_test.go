@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if want := (Worker{200, 100, 2000, 30 * time.Second}); cfg.Worker != want {
+	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
 		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
 	}
 }
@@ -97,6 +97,25 @@ func TestLayers(t *testing.T) {
 				t.Errorf("stop timeout %v of file %q", cfg.Worker.StopTimeout, cfg.File)
 			}
 		})
+	}
+}
+
+func TestListening(t *testing.T) {
+	w := load(t, "worker: {health_listen: ':8086', metrics_listen: '127.0.0.1:9464', log: json, log_level: debug}\n", fakeEnv{}).Worker
+	if w.HealthListen != ":8086" || w.MetricsListen != "127.0.0.1:9464" || w.Log != LogJSON || w.LogLevel != "debug" {
+		t.Errorf("worker is %+v", w)
+	}
+	file := write(t, "worker:\n  health_listen: 8086\n  metrics_listen: ':0'\n  log: xml\n  log_level: loud\n")
+	_, err := Load(Options{File: file, Env: fakeEnv{}})
+	for _, want := range []string{
+		`:2:18: worker.health_listen is "8086", want host:port or :port, with a port from 1 to 65535`,
+		`:3:19: worker.metrics_listen is ":0", want host:port`,
+		`:4:8: worker.log is "xml", want text or json`,
+		`:5:14: worker.log_level is "loud", want warn, error, info or debug`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q in it", err, want)
+		}
 	}
 }
 

@@ -24,6 +24,9 @@ type Temporal struct {
 	Store *store.Store
 	// Address is host:port; Namespace is the namespace of all calls.
 	Address, Namespace string
+
+	// from says where the address came from.
+	from string
 }
 
 // Unreachable is the error where there is no Temporal to work with.
@@ -49,35 +52,46 @@ const dialTimeout = 8 * time.Second
 // Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
 // TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
 // [Problems] for settings that are wrong (or a store that cannot be used) and [*Unreachable] where nothing answers or the
-// namespace is not there.
-func (c *Config) Client(ctx context.Context, logger log.Logger) (*Temporal, error) {
+// namespace is not there. Each of with may add to the client's options what is not settings.
+func (c *Config) Client(ctx context.Context, logger log.Logger, with ...func(*client.Options)) (*Temporal, error) {
+	t, err := c.Dial(ctx, logger, with...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	_, err = t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
+	var missing *serviceerror.NamespaceNotFound
+	if errors.As(err, &missing) {
+		t.Client.Close()
+		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: t.from, Cause: errors.New("the server has no such namespace"),
+			Remedy: "make it with: worker setup, or temporal operator namespace create; or name another with TEMPORAL_NAMESPACE"}
+	}
+	// Any other answer is one: a namespace may be usable and yet not be described to us.
+	return t, nil
+}
+
+// Dial is [Config.Client] for a namespace that may not be there yet.
+func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*client.Options)) (*Temporal, error) {
 	options, from, err := c.temporal()
 	if err != nil {
 		return nil, err
 	}
-	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace}
+	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace, from: from}
 	if t.Store, err = store.Open(c.Store); err != nil {
 		return nil, Problems{err.Error()}
 	}
 	t.Store.Apply(&options)
 	options.Logger, options.Identity = logger, c.identity
+	for _, add := range with {
+		add(&options)
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	none := &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from,
-		Remedy: "start one with: make dev; or name a running one with TEMPORAL_ADDRESS"}
 	if t.Client, err = client.DialContext(ctx, options); err != nil {
-		none.Cause = plain(ctx, err)
-		return nil, none
+		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from, Cause: plain(ctx, err),
+			Remedy: "start one with: make dev; or name a running one with TEMPORAL_ADDRESS"}
 	}
-	_, err = t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
-	var missing *serviceerror.NamespaceNotFound
-	if errors.As(err, &missing) {
-		t.Client.Close()
-		none.Cause = errors.New("the server has no such namespace")
-		none.Remedy = "make it with: temporal operator namespace create; or name another with TEMPORAL_NAMESPACE"
-		return nil, none
-	}
-	// Any other answer is one: a namespace may be usable and yet not be described to us.
 	return t, nil
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,12 +27,37 @@ func text(at func(*Config) *string, def string) value {
 // choice is one of some words; the first is the default.
 func choice(at func(*Config) *string, words ...string) value {
 	v := text(at, words[0])
-	v.want = strings.Join(words, " or ")
+	v.want = anyOf(words)
 	take := v.take
 	v.take = func(l *loader, key string) {
 		take(l, key)
 		if s := *at(l.cfg); !slices.Contains(words, s) {
 			l.check(key, s, fmt.Errorf("want %s", v.want))
+		}
+	}
+	return v
+}
+
+// anyOf lists words: "a, b or c".
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// address is where a server of this process listens, as host:port or :port.
+func address(at func(*Config) *string) value {
+	v := text(at, "")
+	v.want = "host:port"
+	take := v.take
+	v.take = func(l *loader, key string) {
+		take(l, key)
+		s := *at(l.cfg)
+		if s == "" {
+			return
+		}
+		_, port, err := net.SplitHostPort(s)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+			l.check(key, s, errors.New("want host:port or :port, with a port from 1 to 65535"))
 		}
 	}
 	return v

@@ -12,9 +12,9 @@ import (
 
 // NameBuild gives this program's build a short name in the histories of runs: eight digits of
 // its hash. Every event that a worker makes repeats it, and the SDK's own is four times as long.
-func NameBuild() { worker.SetBinaryChecksum(build()) }
+func NameBuild() { worker.SetBinaryChecksum(checksum()) }
 
-var build = sync.OnceValue(func() string {
+var checksum = sync.OnceValue(func() string {
 	const unknown = "weft"
 	path, err := os.Executable()
 	if err != nil {

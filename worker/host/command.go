@@ -6,14 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"go.temporal.io/sdk/log"
-
 	"weft/activities/tool"
+	"weft/worker/build"
 	"weft/worker/config"
 )
 
@@ -57,8 +55,17 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 
 // command does what the arguments ask for.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer, functions []tool.Function) error {
-	if len(args) > 0 && args[0] == "store" {
-		return sweep(ctx, args[1:], stdout, stderr)
+	if len(args) > 0 {
+		switch args[0] {
+		case "store":
+			return sweep(ctx, args[1:], stdout, stderr)
+		case "health":
+			return ask(ctx, args[1:], stdout, stderr)
+		case "setup":
+			return setup(ctx, args[1:], stdout, stderr)
+		case "version":
+			return version(args[1:], stdout)
+		}
 	}
 	o, err := parse(args, stderr)
 	switch {
@@ -93,10 +100,12 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
 	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n\n"+
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
 			"config prints every setting in force and where it comes from, secrets masked.\n"+
-			"store sweep removes old payloads from store.dir.\n\nFlags:")
+			"store sweep removes old payloads from store.dir.\n"+
+			"health asks a running worker whether it can work.\n"+
+			"setup makes namespace and search attributes on a Temporal of one's own.\n\nFlags:")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -106,7 +115,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config or store, first", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, health, setup or version, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {
@@ -140,20 +149,35 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 	if err != nil {
 		return err
 	}
-	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	temporal, err := cfg.Client(ctx, logger)
+	w, err := openWatch(ctx, cfg, stderr)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	temporal, err := cfg.Client(ctx, w.logger(), w.client)
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
+	w.connected(temporal.Client)
+	defer context.AfterFunc(ctx, func() { w.health.Stopping("the worker is stopping") })()
 	h, err := New(ctx, temporal.Client, cfg, functions...)
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(stderr, h.Describe(temporal.Address, temporal.Namespace, cfg), h.Attributes(ctx, temporal.Namespace))
+	w.say("%s%s%s", h.Describe(temporal.Address, temporal.Namespace, cfg), w.describe(cfg.Worker), h.Attributes(ctx, temporal.Namespace))
 	if err := h.Run(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(stderr, "worker: stopped")
+	w.say("worker: stopped\n")
+	return nil
+}
+
+// version prints what the build knows about itself.
+func version(args []string, stdout io.Writer) error {
+	if len(args) > 0 {
+		return config.Problems{fmt.Sprintf("%q is no flag; worker version takes no argument", args[0])}
+	}
+	fmt.Fprintln(stdout, build.String())
 	return nil
 }

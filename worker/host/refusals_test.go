@@ -13,10 +13,10 @@ import (
 )
 
 // ask asks a worker with some settings for something, and gives what it is told.
-type ask func(t *testing.T, cfg *config.Config) string
+type asking func(t *testing.T, cfg *config.Config) string
 
 // resolving asks for a tool's connection.
-func resolving(c plan.Connection, name string) ask {
+func resolving(c plan.Connection, name string) asking {
 	return func(t *testing.T, cfg *config.Config) string {
 		settings, err := cfg.Tool()
 		if err != nil {
@@ -36,7 +36,7 @@ func resolving(c plan.Connection, name string) ask {
 
 // compiling asks for the plan of a flow. What is told are the failure's remedy and all
 // diagnostics.
-func compiling(ref contract.FlowRef) ask {
+func compiling(ref contract.FlowRef) asking {
 	return func(_ *testing.T, cfg *config.Config) string {
 		out, err := Compiler(cfg)(ref)
 		if err == nil {
@@ -48,7 +48,7 @@ func compiling(ref contract.FlowRef) ask {
 }
 
 // modelling asks for a model.
-func modelling(ref string) ask {
+func modelling(ref string) asking {
 	return func(t *testing.T, cfg *config.Config) string {
 		models, err := openModels(cfg, "", "")
 		if err != nil {
@@ -90,7 +90,7 @@ func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
 	fill := strings.NewReplacer("/PATH/TO/FLOWS", dir, "HOST", "tools.example.com", "PROGRAM", "mcp-look")
 	tests := map[string]struct {
 		settings string
-		ask      ask
+		ask asking
 		lines    int
 	}{
 		"a private address":           {ask: resolving(plan.Connection{ID: "web", URL: "http://10.1.2.3/mcp"}, "look"), lines: 2},

@@ -1,0 +1,87 @@
+package activities
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+)
+
+// Metrics of activities, in base units: seconds, tokens, calls. They go to the handler of
+// the worker's client, which adds the labels namespace, task_queue, workflow_type and
+// activity_type, and the ending of each unit: _seconds, _total.
+const (
+	// metricLatency is how long a model's answer took, by model.
+	metricLatency = "weft_model_latency"
+	// metricTokens counts tokens by model and kind: input, output, and cached and reasoning,
+	// which are parts of these.
+	metricTokens = "weft_model_tokens"
+	// metricFailures counts attempts that failed, by class and by whether Temporal retries.
+	metricFailures = "weft_attempt_failures"
+	// metricRetries counts attempts that are not the first.
+	metricRetries = "weft_retries"
+	// metricCache counts what was looked for in the worker's cache, a transcript or other
+	// content, by whether all of it was there.
+	metricCache = "weft_transcript_cache"
+	// metricQueries counts the queries by which activities asked runs for what they lack.
+	metricQueries = "weft_run_queries"
+)
+
+// meter is where an activity's metrics go, with labels.
+func meter(ctx context.Context, labels map[string]string) client.MetricsHandler {
+	if !activity.IsActivity(ctx) {
+		return client.MetricsNopHandler
+	}
+	return activity.GetMetricsHandler(ctx).WithTags(labels)
+}
+
+// measureAnswer counts one answer of a model and logs it.
+func measureAnswer(ctx context.Context, model string, took time.Duration, u contract.Usage) {
+	meter(ctx, map[string]string{"model": model}).Timer(metricLatency).Record(took)
+	for _, t := range []struct {
+		kind string
+		n    int
+	}{{"input", u.Input}, {"output", u.Output}, {"cached", u.Cached}, {"reasoning", u.Reasoning}} {
+		if t.n > 0 {
+			meter(ctx, map[string]string{"model": model, "kind": t.kind}).Counter(metricTokens).Inc(int64(t.n))
+		}
+	}
+	if activity.IsActivity(ctx) {
+		activity.GetLogger(ctx).Info("A model has answered.", "Model", model,
+			"Seconds", took.Seconds(), "InputTokens", u.Input, "OutputTokens", u.Output)
+	}
+}
+
+// measureAttempt counts an attempt that begins.
+func measureAttempt(ctx context.Context) {
+	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt > 1 {
+		meter(ctx, nil).Counter(metricRetries).Inc(1)
+	}
+}
+
+// measureFailure counts and logs an attempt that failed.
+func measureFailure(ctx context.Context, f *contract.Failure) {
+	retried := contract.Retryable(f.Class)
+	meter(ctx, map[string]string{"class": f.Class, "retried": strconv.FormatBool(retried)}).Counter(metricFailures).Inc(1)
+	if activity.IsActivity(ctx) {
+		activity.GetLogger(ctx).Warn("An attempt has failed.", "Class", f.Class, "Error", f.Text, "Retried", retried)
+	}
+}
+
+// measureLookup counts a look into the cache for a transcript or for content.
+func measureLookup(ctx context.Context, of string, found bool) {
+	result := "miss"
+	if found {
+		result = "hit"
+	}
+	meter(ctx, map[string]string{"of": of, "result": result}).Counter(metricCache).Inc(1)
+}
+
+// measureQuery counts a query to a run.
+func measureQuery(ctx context.Context, query string) {
+	meter(ctx, map[string]string{"query": query}).Counter(metricQueries).Inc(1)
+}

@@ -1,0 +1,101 @@
+package activities
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+// meters adds up what is reported, by name and labels; of Temporal's own labels none.
+type meters struct {
+	mu     *sync.Mutex
+	labels map[string]string
+	sums   map[string]int64
+}
+
+func (m meters) WithTags(tags map[string]string) client.MetricsHandler {
+	all := maps.Clone(m.labels)
+	for k, v := range tags {
+		if !strings.Contains(k, "_") {
+			all[k] = v
+		}
+	}
+	return meters{m.mu, all, m.sums}
+}
+
+func (m meters) add(name string, n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range slices.Sorted(maps.Keys(m.labels)) {
+		name += fmt.Sprintf(" %s=%s", k, m.labels[k])
+	}
+	if strings.HasPrefix(name, "weft_") {
+		m.sums[name] += n
+	}
+}
+
+type (
+	counting func(int64)
+	timing   func(time.Duration)
+	gauging  func(float64)
+)
+
+func (f counting) Inc(n int64)          { f(n) }
+func (f timing) Record(d time.Duration) { f(d) }
+func (f gauging) Update(v float64)      { f(v) }
+func (m meters) Counter(name string) client.MetricsCounter {
+	return counting(func(n int64) { m.add(name, n) })
+}
+func (m meters) Timer(name string) client.MetricsTimer {
+	return timing(func(time.Duration) { m.add(name, 1) })
+}
+func (m meters) Gauge(string) client.MetricsGauge { return gauging(func(float64) {}) }
+
+func TestMeasures(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	m := meters{&sync.Mutex{}, map[string]string{}, map[string]int64{}}
+	suite.SetMetricsHandler(m)
+	env := suite.NewTestActivityEnvironment()
+	models, err := llm.Open(llm.Settings{Default: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := newFakeRun()
+	New(Deps{Models: models, Source: run}).Register(env)
+	script := scripted(t, run, `rules:
+  - {kind: judge, yes: true, usage: {input: 30, output: 4}}
+  - {fail: {class: denied, text: no}}`)
+	if out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{Model: "script", Script: script, Question: "?", Node: "n"}); f != nil || !out.Yes {
+		t.Fatalf("the judge says %+v, %v", out, f)
+	}
+	profile := profileOf(t, run, contract.Profile{Model: "script", Node: "n", Script: script})
+	_, f := perform[contract.ModelResult](t, env, contract.ActivityModel, contract.ModelInput{Profile: profile})
+	if f == nil || f.Class != contract.ClassDenied {
+		t.Fatalf("the model's failure is %v", f)
+	}
+	want := map[string]int64{
+		"weft_model_latency model=script":                  1,
+		"weft_model_tokens kind=input model=script":        30,
+		"weft_model_tokens kind=output model=script":       4,
+		"weft_attempt_failures class=denied retried=false": 1,
+		"weft_transcript_cache of=content result=miss":     1, // the script
+		"weft_transcript_cache of=content result=hit":      2, // the script again, and the profile, which the input has
+		"weft_transcript_cache of=transcript result=hit":   1,
+		"weft_run_queries query=" + contract.QueryContent:  1,
+	}
+	if diff := cmp.Diff(want, m.sums); diff != "" {
+		t.Errorf("measures (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,264 @@
+package check
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/yaml"
+
+	"weft/worker/config"
+)
+
+const chartDir = "../chart"
+
+// object is a rendered document of whatever kind.
+type object struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Metadata   map[string]any `json:"metadata"`
+	Spec       map[string]any `json:"spec"`
+}
+
+// release is what one set of values renders to.
+type release struct {
+	deployment appsv1.Deployment
+	configMap  corev1.ConfigMap
+	// others are by kind.
+	others map[string]string
+}
+
+// render renders the chart as helm template does. The error is Helm's.
+func render(t *testing.T, values string) (map[string]string, error) {
+	t.Helper()
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := yaml.UnmarshalStrict([]byte(values), &v); err != nil {
+		t.Fatal(err)
+	}
+	all, err := chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "prod", Namespace: "agents", IsInstall: true}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
+}
+
+// released renders the chart and decodes what comes out, strictly: a field that Kubernetes
+// does not know is an error.
+func released(t *testing.T, values string) *release {
+	t.Helper()
+	files, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &release{others: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		for _, doc := range strings.Split(files[name], "\n---\n") {
+			if strings.TrimSpace(doc) == "" {
+				continue
+			}
+			var o object
+			if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+				t.Fatalf("%s: %v in\n%s", name, err, doc)
+			}
+			var into any
+			switch o.Kind {
+			case "Deployment":
+				into = &r.deployment
+			case "ConfigMap":
+				into = &r.configMap
+			case "ServiceAccount":
+				into = &corev1.ServiceAccount{}
+			case "PodDisruptionBudget":
+				into = &policyv1.PodDisruptionBudget{}
+			default:
+				into = &o
+			}
+			if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
+				t.Errorf("%s: %v in\n%s", name, err, doc)
+			}
+			r.others[o.Kind] = doc
+		}
+	}
+	return r
+}
+
+// env is the environment that a container gets, with a text for each secret.
+type env map[string]string
+
+func (e env) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
+
+func (e env) Environ() []string {
+	var out []string
+	for k, v := range e {
+		out = append(out, k+"="+v)
+	}
+	return out
+}
+
+// settings reads what the worker of a release would read.
+func (r *release) settings(t *testing.T) (*config.Config, env) {
+	t.Helper()
+	c := r.deployment.Spec.Template.Spec.Containers[0]
+	e := env{"TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
+	for _, v := range c.Env {
+		e[v.Name] = v.Value
+		if v.ValueFrom != nil {
+			e[v.Name] = "secret"
+		}
+	}
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, []byte(r.configMap.Data["weft.yaml"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Options{File: file, Env: e})
+	if err != nil {
+		t.Fatalf("the worker refuses its settings: %v", err)
+	}
+	if len(cfg.Warnings) > 0 {
+		t.Errorf("the worker warns of its settings: %v", cfg.Warnings)
+	}
+	return cfg, e
+}
+
+const plain = "temporal: {address: 'temporal-frontend.temporal.svc:7233'}\n"
+
+func TestChartLint(t *testing.T) {
+	linted := lint.AllWithKubeVersion(chartDir, map[string]any{"temporal": map[string]any{"address": "t:7233"}}, "agents", &chartutil.DefaultCapabilities.KubeVersion)
+	for _, m := range linted.Messages {
+		if m.Severity >= support.WarningSev {
+			t.Error(m)
+		}
+	}
+}
+
+func TestChartRunsOnACluster(t *testing.T) {
+	r := released(t, plain+"config: {limits: {max_steps: 50}, worker: {log: text}}\nsecrets: [models]\nstopSeconds: 90\n")
+	cfg, e := r.settings(t)
+	if cfg.TaskQueue != "weft" || cfg.Limits.MaxSteps != 50 || cfg.Worker.Log != config.LogText || cfg.Worker.HealthListen != ":8086" || e["TEMPORAL_TLS"] != "" {
+		t.Errorf("the worker's settings are %+v", cfg)
+	}
+	pod := r.deployment.Spec.Template.Spec
+	if grace := *pod.TerminationGracePeriodSeconds; float64(grace) <= cfg.Worker.StopTimeout.Seconds() || cfg.Worker.StopTimeout.Seconds() != 90 {
+		t.Errorf("the pod gets %d s to end, its calls %v", grace, cfg.Worker.StopTimeout)
+	}
+	c := pod.Containers[0]
+	if !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem || *c.SecurityContext.AllowPrivilegeEscalation || c.Image != "weft/worker:devel" {
+		t.Errorf("the container is %+v", c)
+	}
+	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/livez" || c.EnvFrom[0].SecretRef.Name != "models" || *r.deployment.Spec.Replicas != 2 {
+		t.Errorf("the container is %+v", c)
+	}
+	for _, p := range c.Ports {
+		if p.Name == "health" && p.ContainerPort != 8086 || p.Name == "metrics" && p.ContainerPort != 9464 {
+			t.Errorf("port %+v is not the one that the worker listens on", p)
+		}
+	}
+	kinds := slices.Sorted(maps.Keys(r.others))
+	if want := []string{"ConfigMap", "Deployment", "PodDisruptionBudget", "ServiceAccount"}; !slices.Equal(kinds, want) {
+		t.Errorf("kinds are %v, want %v", kinds, want)
+	}
+	var pdb policyv1.PodDisruptionBudget
+	if err := yaml.Unmarshal([]byte(r.others["PodDisruptionBudget"]), &pdb); err != nil || !maps.Equal(pdb.Spec.Selector.MatchLabels, r.deployment.Spec.Selector.MatchLabels) {
+		t.Errorf("the budget is for %v, %v", pdb.Spec.Selector, err)
+	}
+	for k, v := range r.deployment.Spec.Selector.MatchLabels {
+		if r.deployment.Spec.Template.Labels[k] != v {
+			t.Errorf("the pods do not have the label %s=%s", k, v)
+		}
+	}
+}
+
+func TestChartRunsOnTemporalCloud(t *testing.T) {
+	cloud := "temporal: {address: 'agents.a1b2c.tmprl.cloud:7233', namespace: agents.a1b2c, "
+	tests := map[string]struct {
+		values string
+		// env is what the worker must have; auth is what KEDA must have.
+		env  map[string]string
+		auth []string
+	}{
+		"by API key": {values: cloud + "apiKey: {secret: temporal, key: token}}\n",
+			env: map[string]string{"TEMPORAL_API_KEY": "secret", "TEMPORAL_TLS": "true"}, auth: []string{"parameter: apiKey, name: \"temporal\", key: \"token\""}},
+		"by certificate": {values: cloud + "tls: {secret: client, ca: true, serverName: front}}\n",
+			env: map[string]string{"TEMPORAL_TLS": "true", "TEMPORAL_TLS_CLIENT_CERT_PATH": "/etc/weft/tls/tls.crt", "TEMPORAL_TLS_CLIENT_KEY_PATH": "/etc/weft/tls/tls.key",
+				"TEMPORAL_TLS_SERVER_CA_CERT_PATH": "/etc/weft/tls/ca.crt", "TEMPORAL_TLS_SERVER_NAME": "front"},
+			auth: []string{"parameter: cert, name: \"client\"", "parameter: key, name: \"client\"", "parameter: ca, name: \"client\""}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := released(t, tc.values+"autoscaling: {enabled: true, minReplicas: 0, maxReplicas: 7, targetQueueSize: 3}\nmetrics: {podMonitor: true}\nflows: {configMap: flows}\nstore: {claim: payloads}\n")
+			_, e := r.settings(t)
+			for k, v := range tc.env {
+				if e[k] != v {
+					t.Errorf("%s is %q, want %q", k, e[k], v)
+				}
+			}
+			if r.deployment.Spec.Replicas != nil {
+				t.Error("the chart sets the number of replicas, which KEDA does")
+			}
+			for _, want := range []string{"endpoint: \"agents.a1b2c.tmprl.cloud:7233\"", "namespace: \"agents.a1b2c\"", "taskQueue: \"weft\"", "maxReplicaCount: 7", "targetQueueSize: \"3\"", "name: prod-weft"} {
+				if !strings.Contains(r.others["ScaledObject"], want) {
+					t.Errorf("no %q in\n%s", want, r.others["ScaledObject"])
+				}
+			}
+			for _, want := range tc.auth {
+				if !strings.Contains(r.others["TriggerAuthentication"], want) {
+					t.Errorf("no %q in\n%s", want, r.others["TriggerAuthentication"])
+				}
+			}
+			if r.others["PodMonitor"] == "" || e["WEFT_FLOWS_DIR"] != "/etc/weft/flows" || e["WEFT_STORE_DIR"] != "/var/lib/weft/store" {
+				t.Errorf("kinds are %v, the environment %v", slices.Sorted(maps.Keys(r.others)), e)
+			}
+			mounted(t, &r.deployment.Spec.Template.Spec)
+		})
+	}
+}
+
+// mounted checks that each volume is used and each mount has its volume.
+func mounted(t *testing.T, pod *corev1.PodSpec) {
+	t.Helper()
+	var volumes, mounts []string
+	for _, v := range pod.Volumes {
+		volumes = append(volumes, v.Name)
+	}
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounts = append(mounts, m.Name)
+	}
+	if !slices.Equal(volumes, mounts) {
+		t.Errorf("volumes are %v, mounts %v", volumes, mounts)
+	}
+}
+
+func TestChartRefusesWrongValues(t *testing.T) {
+	tests := map[string]struct{ values, want string }{
+		"no address":                    {"{}", "set temporal.address to host:port of Temporal's frontend"},
+		"an address that is a URL":      {"temporal: {address: 'https://t:7233'}", "/temporal/address"},
+		"a misspelt value":              {plain + "replica: 3", "replica"},
+		"a setting that the chart sets": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
+		"a number that is none":         {plain + "replicas: many", "replicas"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := render(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is %v, want %q in it", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package check
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// maxImage bounds an image in bytes.
+const maxImage = 64 << 20
+
+// buildah runs the tool, or skips where there is none.
+func buildah(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	if _, err := exec.LookPath("buildah"); err != nil {
+		t.Skip("buildah is not installed: apt-get install buildah; the images are not looked at")
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.Command("buildah", args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return strings.TrimSpace(out.String()), errs.String(), err
+}
+
+// container makes a container of an image, or skips where make images has not built it.
+func container(t *testing.T, program string) (name, version string) {
+	t.Helper()
+	version = os.Getenv("WEFT_IMAGES")
+	if version == "" {
+		t.Skip("WEFT_IMAGES is not set; make images builds the images and runs this")
+	}
+	name, errs, err := buildah(t, "from", "--pull-never", "weft/"+program+":"+version)
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	t.Cleanup(func() { _, _, _ = buildah(t, "rm", name) })
+	return name, version
+}
+
+func TestImages(t *testing.T) {
+	for _, program := range []string{"worker", "starter"} {
+		t.Run(program, func(t *testing.T) {
+			name, version := container(t, program)
+			out, errs, err := buildah(t, "run", "--isolation", "chroot", name, "--", "/"+program, "version")
+			if err != nil || !strings.HasPrefix(out, "weft "+version+" ") {
+				t.Errorf("version says %q, want %s and a revision: %v %s", out, version, err, errs)
+			}
+			checkConfig(t, name, program)
+			checkFiles(t, name, program)
+		})
+	}
+}
+
+// checkConfig looks at what an image says about itself.
+func checkConfig(t *testing.T, name, program string) {
+	t.Helper()
+	raw, errs, err := buildah(t, "inspect", name)
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	var c struct {
+		Docker struct {
+			Config struct {
+				User        string
+				Entrypoint  []string
+				Healthcheck *struct{ Test []string }
+			} `json:"config"`
+		}
+	}
+	if err := json.Unmarshal([]byte(raw), &c); err != nil {
+		t.Fatal(err)
+	}
+	got := c.Docker.Config
+	if got.User != "65532:65532" || !slices.Equal(got.Entrypoint, []string{"/" + program}) {
+		t.Errorf("the image runs %v as %q", got.Entrypoint, got.User)
+	}
+	if program == "worker" && (got.Healthcheck == nil || !slices.Equal(got.Healthcheck.Test, []string{"CMD", "/worker", "health"})) {
+		t.Errorf("the health check is %+v", got.Healthcheck)
+	}
+}
+
+// checkFiles looks at all files of an image: a static program and certificates.
+func checkFiles(t *testing.T, name, program string) {
+	t.Helper()
+	root, errs, err := buildah(t, "mount", name)
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	defer func() { _, _, _ = buildah(t, "umount", name) }()
+	var files []string
+	var size int64
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if info.Size() > 0 { // places where a container's run mounted something are empty
+			files = append(files, rel)
+			size += info.Size()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"etc/ssl/certs/ca-certificates.crt", program}; !slices.Equal(files, want) || size > maxImage {
+		t.Errorf("the image has %v, %d bytes; want %v and at most %d", files, size, want, maxImage)
+	}
+	f, err := elf.Open(filepath.Join(root, program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if libs, err := f.ImportedLibraries(); err != nil && !errors.Is(err, elf.ErrNoSymbols) || len(libs) > 0 {
+		t.Errorf("the program needs %v, %v", libs, err)
+	}
+}
+
+// TestImagesRun lets the programs of the images work where there is nothing to work for.
+func TestImagesRun(t *testing.T) {
+	tests := map[string]struct {
+		program string
+		args    []string
+		code    int
+		want    string
+	}{
+		"a worker without Temporal": {"worker", []string{}, 3, "no Temporal at 127.0.0.1:1"},
+		"health of no worker":       {"worker", []string{"health"}, 1, "no worker answers at :8086"},
+		"a flow that is not there":  {"starter", []string{"validate", "/none.json"}, 2, "/none.json"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, _ := container(t, tc.program)
+			args := append([]string{"run", "--isolation", "chroot", "--env", "TEMPORAL_ADDRESS=127.0.0.1:1", c, "--", "/" + tc.program}, tc.args...)
+			out, errs, err := buildah(t, args...)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != tc.code || !strings.Contains(out+errs, tc.want) {
+				t.Errorf("it ends with %v and says %q %q, want exit code %d and %q", err, out, errs, tc.code, tc.want)
+			}
+		})
+	}
+}

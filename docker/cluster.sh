@@ -1,0 +1,126 @@
+#!/bin/bash
+# The services of compose.yaml without containers, on loopback: PostgreSQL, two Temporal
+# servers that are one cluster, two workers.
+#
+#   docker/cluster.sh               run until Ctrl-C
+#   docker/cluster.sh COMMAND...    run the command on it, then stop; its exit code
+#
+# The command has TEMPORAL_ADDRESS, and WEFT_CLUSTER: the folder with logs and with the pid of
+# each server and worker. Everything is thrown away at the end. make cluster builds the
+# programs and calls this.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=$PWD/bin
+
+pgport=${PGPORT:-15432}
+first=127.0.0.11 second=127.0.0.12
+export TEMPORAL_ADDRESS=$first:7233
+
+fail() { echo "cluster: $*" >&2; exit 1; }
+say() { echo "cluster: $*" >&2; }
+
+for p in temporal-server temporal-sql-tool worker; do
+  [[ -x $bin/$p ]] || fail "bin/$p is missing: make cluster builds it"
+done
+pgbin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1 || true)
+if [[ -z $pgbin ]]; then
+  pgbin=$(dirname "$(command -v initdb || true)")
+fi
+[[ -x $pgbin/initdb ]] || fail "there is no PostgreSQL here: apt-get install postgresql"
+[[ $(uname) == Linux ]] || fail "$first and $second are addresses of this machine on Linux alone"
+
+# PostgreSQL refuses to run as root.
+as=()
+if [[ $EUID == 0 ]]; then
+  id postgres >/dev/null 2>&1 || fail "there is no user postgres, and PostgreSQL does not run as root"
+  as=(runuser -u postgres --)
+fi
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/weft-cluster.XXXXXX")
+chmod 711 "$dir"
+export WEFT_CLUSTER=$dir
+
+# begin starts a program in the background and notes its pid.
+begin() {
+  local name=$1
+  shift
+  "$@" >"$dir/$name.log" 2>&1 &
+  echo $! >"$dir/$name.pid"
+}
+
+# stop ends what begin has started, workers first, and PostgreSQL last. Only pids of our own
+# children are signalled.
+stop() {
+  local code=$? name pid
+  trap - EXIT INT TERM
+  for name in worker-1 worker-2 temporal-1 temporal-2; do
+    if [[ -f $dir/$name.pid ]]; then
+      pid=$(<"$dir/$name.pid")
+      if jobs -pr | grep -qx "$pid"; then
+        kill "$pid" 2>/dev/null || true
+        timeout 20 tail --pid="$pid" -f /dev/null || kill -9 "$pid" 2>/dev/null || true
+      fi
+    fi
+  done
+  if [[ -f $dir/pg/postmaster.pid ]]; then
+    "${as[@]}" "$pgbin/pg_ctl" -D "$dir/pg" -m immediate -w stop >/dev/null || true
+  fi
+  if [[ $code != 0 && $code != 130 ]]; then
+    say "failed; the ends of the logs:"
+    tail -n 15 "$dir"/*.log >&2 || true
+  fi
+  rm -rf "$dir"
+  exit "$code"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+# until_ok repeats a command for at most a number of seconds.
+until_ok() {
+  local seconds=$1 what=$2
+  shift 2
+  for ((i = 0; i < seconds * 5; i++)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.2
+  done
+  fail "$what is not ready after $seconds s"
+}
+
+say "PostgreSQL on 127.0.0.1:$pgport"
+mkdir "$dir/pg"
+[[ $EUID != 0 ]] || chown postgres "$dir/pg"
+"${as[@]}" "$pgbin/initdb" -D "$dir/pg" -A trust -U temporal --no-sync >"$dir/initdb.log" 2>&1 || fail "initdb failed"
+"${as[@]}" "$pgbin/pg_ctl" -D "$dir/pg" -l "$dir/pg/log" -w -o "-c listen_addresses=127.0.0.1 -p $pgport -k $dir/pg" start >"$dir/postgres.log" 2>&1 ||
+  fail "PostgreSQL does not start: $(tail -n 3 "$dir/pg/log" 2>/dev/null)"
+
+SQL_HOST=127.0.0.1 SQL_PORT=$pgport SQL_USER=temporal SQL_PASSWORD=none SQL_TOOL=$bin/temporal-sql-tool \
+  sh docker/temporal/schema.sh >"$dir/schema.log" 2>&1 || fail "the schema could not be made"
+
+for n in 1 2; do
+  ip=$first
+  [[ $n == 1 ]] || ip=$second
+  say "Temporal on $ip:7233"
+  begin temporal-$n env DB=postgres12 POSTGRES_SEEDS=127.0.0.1 DB_PORT="$pgport" POSTGRES_USER=temporal POSTGRES_PWD=none \
+    NUM_HISTORY_SHARDS=4 BIND_ON_IP=$ip TEMPORAL_BROADCAST_ADDRESS=$ip TEMPORAL_ALLOW_NO_AUTH=true LOG_LEVEL=error \
+    DYNAMIC_CONFIG_FILE_PATH="$PWD/docker/temporal/dynamic.yaml" "$bin/temporal-server" start
+done
+"$bin/worker" setup -wait 60s >"$dir/setup.log" 2>&1 || fail "the namespace could not be made"
+
+for n in 1 2; do
+  ip=$first
+  [[ $n == 1 ]] || ip=$second
+  begin worker-$n env TEMPORAL_ADDRESS=$ip:7233 WEFT_WORKER_HEALTH_LISTEN=127.0.0.1:$((8085 + n)) \
+    WEFT_WORKER_METRICS_LISTEN=127.0.0.1:$((9463 + n)) WEFT_WORKER_LOG=json WEFT_WORKER_LOG_LEVEL=info \
+    WEFT_MODEL="${WEFT_MODEL:-script}" "$bin/worker"
+done
+for n in 1 2; do
+  WEFT_WORKER_HEALTH_LISTEN=127.0.0.1:$((8085 + n)) until_ok 60 "worker $n" "$bin/worker" health
+  say "worker $n is ready, metrics on http://127.0.0.1:$((9463 + n))/metrics"
+done
+
+if (($# > 0)); then
+  "$@"
+  exit
+fi
+say "ready: TEMPORAL_ADDRESS=$TEMPORAL_ADDRESS bin/starter ...; logs in $dir; Ctrl-C ends it"
+wait

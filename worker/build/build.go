@@ -1,0 +1,41 @@
+// Package build says which build a program is: the same for worker and starter.
+//
+// A release stamps both values:
+//
+//	go build -ldflags "-X weft/worker/build.version=v1.2.0 -X weft/worker/build.revision=0123abc" ./worker
+//
+// Otherwise they are what the Go toolchain knows.
+package build
+
+import (
+	"runtime/debug"
+	"strings"
+)
+
+// version and revision are stamped by the linker.
+var version, revision string
+
+// Info is the version, "devel" where there is none, and the revision or "".
+func Info() (ver, rev string) {
+	ver, rev = version, revision
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if ver == "" && info.Main.Version != "(devel)" {
+			ver = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			if rev == "" && s.Key == "vcs.revision" {
+				rev = s.Value
+			}
+		}
+	}
+	if ver == "" {
+		ver = "devel"
+	}
+	return ver, rev
+}
+
+// String is "weft VERSION REVISION".
+func String() string {
+	ver, rev := Info()
+	return strings.TrimSpace("weft " + ver + " " + rev)
+}

@@ -1,0 +1,147 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// minRetention is the least that a server takes by default.
+const minRetention = 24 * time.Hour
+
+// pause is the time between two attempts of a setup.
+const pause = time.Second
+
+// setup makes the namespace and its search attributes where they are missing. args are those
+// behind "setup". It may be repeated, and two may run at once.
+func setup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var o config.Options
+	fs := flag.NewFlagSet("worker setup", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	retention := fs.Duration("retention", 72*time.Hour, "how long a new namespace keeps runs that have ended")
+	wait := fs.Duration("wait", 30*time.Second, "for how long Temporal may still be starting")
+	fs.Usage = func() {
+		fmt.Fprintln(stderr, "usage: worker setup [-retention AGE] [-wait TIME] [-config FILE]\n\n"+
+			"Makes the namespace (TEMPORAL_NAMESPACE) on a Temporal of one's own, and the search attributes\n"+
+			"of runs there. What is there already stays as it is.\n\nFlags:")
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return config.Problems{err.Error()}
+	}
+	switch {
+	case fs.NArg() > 0:
+		return config.Problems{fmt.Sprintf("%q is no flag; worker setup takes no other argument", fs.Arg(0))}
+	case *retention < minRetention:
+		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", *retention, minRetention)}
+	}
+	cfg, err := config.Load(o)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(*wait); ; {
+		err := setUp(ctx, cfg, *retention, stdout)
+		var final config.Problems
+		if err == nil || errors.As(err, &final) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// setUp is one attempt. A namespace that is new takes the server some seconds to know.
+func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, stdout io.Writer) error {
+	t, err := cfg.Dial(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	defer t.Client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := makeNamespace(ctx, t, retention, stdout); err != nil {
+		return err
+	}
+	state, err := activities.NewAttributes(t.Client).Of(ctx, t.Namespace)
+	if err != nil {
+		return err
+	}
+	if len(state.Wrong) > 0 {
+		return config.Problems{fmt.Sprintf("search attributes of another type than Keyword: %s; remove them with: temporal operator search-attribute remove", strings.Join(state.Wrong, ", "))}
+	}
+	if len(state.Missing) > 0 {
+		if err := addAttributes(ctx, t.Client, t.Namespace, state.Missing); err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "worker: namespace %s: added search attributes %s\n", t.Namespace, strings.Join(state.Missing, ", "))
+	}
+	// The frontend takes work for it now, or a worker would be refused.
+	_, err = t.Client.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: t.Namespace, Query: contract.Attributes[0] + ` = "none"`})
+	if err != nil {
+		return fmt.Errorf("namespace %s is not ready: %w", t.Namespace, err)
+	}
+	fmt.Fprintf(stdout, "worker: namespace %s at %s is ready\n", t.Namespace, t.Address)
+	return nil
+}
+
+// makeNamespace makes the namespace unless it is there.
+func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
+	_, err := t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
+	var missing *serviceerror.NamespaceNotFound
+	if !errors.As(err, &missing) {
+		return err
+	}
+	_, err = t.Client.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace: t.Namespace, WorkflowExecutionRetentionPeriod: durationpb.New(retention), Description: "Weft"})
+	var there *serviceerror.NamespaceAlreadyExists
+	var denied *serviceerror.PermissionDenied
+	switch {
+	case errors.As(err, &there):
+		return nil
+	case errors.As(err, &denied):
+		return config.Problems{fmt.Sprintf("namespace %s cannot be made: %v; make it as your Temporal's operator does", t.Namespace, err)}
+	case err != nil:
+		return fmt.Errorf("make namespace %s: %w", t.Namespace, err)
+	}
+	fmt.Fprintf(stdout, "worker: made namespace %s, which keeps runs for %v\n", t.Namespace, retention)
+	return nil
+}
+
+// addAttributes adds search attributes of type Keyword.
+func addAttributes(ctx context.Context, c client.Client, namespace string, names []string) error {
+	add := map[string]enumspb.IndexedValueType{}
+	for _, name := range names {
+		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: add})
+	var there *serviceerror.AlreadyExists
+	if err == nil || errors.As(err, &there) {
+		return nil
+	}
+	return fmt.Errorf("add search attributes to namespace %s: %w", namespace, err)
+}

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+
+	"weft/worker/config"
+	"weft/worker/health"
+	"weft/worker/observe"
+)
+
+// watch is what shows a worker to its operators: log, health, metrics and traces.
+type watch struct {
+	log     *slog.Logger
+	say     func(format string, args ...any)
+	health  health.Health
+	metrics *observe.Metrics
+	traces  *observe.Traces
+	servers []*http.Server
+}
+
+// openWatch opens what the settings ask for. What is said goes to stderr, as the log does.
+func openWatch(ctx context.Context, cfg *config.Config, stderr io.Writer) (*watch, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Worker.LogLevel)); err != nil {
+		return nil, config.Problems{fmt.Sprintf("worker.log_level: %v", err)}
+	}
+	json := cfg.Worker.Log == config.LogJSON
+	w := &watch{log: observe.Logger(stderr, json, level), say: func(format string, args ...any) { fmt.Fprintf(stderr, format, args...) }}
+	if json {
+		// What the worker says of itself is not for the level to hide.
+		own := observe.Logger(stderr, true, slog.LevelInfo)
+		w.say = func(format string, args ...any) {
+			for line := range strings.Lines(fmt.Sprintf(format, args...)) {
+				own.Info(strings.TrimPrefix(strings.TrimSpace(line), "worker: "))
+			}
+		}
+	}
+	var err error
+	if w.traces, err = observe.NewTraces(ctx, cfg.Env()); err != nil {
+		return nil, err
+	}
+	pages := map[string]*http.ServeMux{}
+	page := func(address string) *http.ServeMux {
+		if pages[address] == nil {
+			pages[address] = http.NewServeMux()
+		}
+		return pages[address]
+	}
+	if address := cfg.Worker.MetricsListen; address != "" {
+		if w.metrics, err = observe.NewMetrics(); err != nil {
+			return nil, err
+		}
+		w.metrics.Handle(page(address))
+	}
+	if address := cfg.Worker.HealthListen; address != "" {
+		w.health.Handle(page(address))
+	}
+	for _, setting := range []struct{ key, address string }{
+		{"worker.health_listen", cfg.Worker.HealthListen}, {"worker.metrics_listen", cfg.Worker.MetricsListen},
+	} {
+		if mux := pages[setting.address]; mux != nil {
+			delete(pages, setting.address)
+			if err := w.serve(ctx, setting.key, setting.address, mux); err != nil {
+				w.close()
+				return nil, err
+			}
+		}
+	}
+	return w, nil
+}
+
+// serve answers over HTTP until [watch.close].
+func (w *watch) serve(ctx context.Context, key, address string, mux *http.ServeMux) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return config.Problems{fmt.Sprintf("%s: %v; name another address, or leave it out", key, err)}
+	}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	w.servers = append(w.servers, srv)
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			w.log.Error("A server has ended.", "Setting", key, "Address", address, "Error", err.Error())
+		}
+	}()
+	return nil
+}
+
+// client adds to a client's options what shows its work.
+func (w *watch) client(o *client.Options) {
+	if w.metrics != nil {
+		o.MetricsHandler = w.metrics.Handler()
+	}
+	if w.traces != nil {
+		o.Interceptors = append(slices.Clone(o.Interceptors), w.traces.Interceptor())
+	}
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(w.health.Interceptor()))
+}
+
+// connected lets health ask Temporal.
+func (w *watch) connected(c client.Client) {
+	w.health.Connected(func(ctx context.Context) error {
+		_, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+		return err
+	})
+}
+
+// describe says, a line each, where the worker is watched.
+func (w *watch) describe(c config.Worker) string {
+	var b strings.Builder
+	if c.HealthListen != "" {
+		fmt.Fprintf(&b, "worker: health on %s%s\n", c.HealthListen, health.PathReady)
+	}
+	if c.MetricsListen != "" {
+		fmt.Fprintf(&b, "worker: metrics on %s%s\n", c.MetricsListen, observe.PathMetrics)
+	}
+	if w.traces != nil {
+		b.WriteString("worker: traces go where OTEL_EXPORTER_OTLP_… says\n")
+	}
+	return b.String()
+}
+
+// logger is the log for Temporal's SDK.
+func (w *watch) logger() log.Logger { return log.NewStructuredLogger(w.log) }
+
+// close ends the servers at once, for nothing that they answer is worth waiting for, and sends
+// the last spans.
+func (w *watch) close() {
+	for _, srv := range w.servers {
+		_ = srv.Close()
+	}
+	if w.traces != nil {
+		w.traces.Close()
+	}
+}

@@ -1,0 +1,177 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// header is where Temporal's SDKs carry a span from caller to callee. A client that traces
+// its start of a run is therefore the parent of the run's span.
+const header = "_tracer-data"
+
+// tracing makes a span of each run and of each attempt of an activity. Temporal's own
+// interceptor is not used: the ids of its spans are drawn anew each time a run is replayed,
+// and the spans of one run then have several parents.
+type tracing struct {
+	interceptor.InterceptorBase
+	traces *Traces
+}
+
+// InterceptWorkflow is called for each run that a worker takes up.
+func (t *tracing) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &runSpan{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, traces: t.traces}
+}
+
+// InterceptActivity is called for each attempt of an activity.
+func (t *tracing) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &callSpan{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, traces: t.traces}
+}
+
+// runSpan makes the span of a run when it ends.
+type runSpan struct {
+	interceptor.WorkflowInboundInterceptorBase
+	traces *Traces
+	// caller is the span that the run was started in; invalid if none is known.
+	caller trace.SpanContext
+}
+
+// Init puts the span of a run into what the run starts.
+func (r *runSpan) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	return r.Next.Init(&carrySpan{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: out}, run: r})
+}
+
+// ExecuteWorkflow is the run. Its span is reported once, by the worker that ends it.
+func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	r.caller = read(interceptor.WorkflowHeader(ctx))
+	result, err := r.Next.ExecuteWorkflow(ctx, in)
+	if workflow.IsReplaying(ctx) {
+		return result, err
+	}
+	info := workflow.GetInfo(ctx)
+	own := r.own(ctx)
+	gctx := withSeed(context.Background(), newSeed(own.TraceID(), "run", info.WorkflowExecution.RunID))
+	if r.caller.IsValid() {
+		gctx = trace.ContextWithRemoteSpanContext(gctx, r.caller)
+	}
+	_, span := r.traces.tracer.Start(gctx, "invoke_workflow", trace.WithTimestamp(info.WorkflowStartTime), trace.WithAttributes(
+		semconv.GenAIOperationNameInvokeWorkflow, attribute.String("temporalWorkflowID", info.WorkflowExecution.ID),
+		attribute.String("temporalRunID", info.WorkflowExecution.RunID)))
+	var again *workflow.ContinueAsNewError
+	if err != nil && !errors.As(err, &again) {
+		failed(span, err)
+	}
+	span.End(trace.WithTimestamp(workflow.Now(ctx)))
+	return result, err
+}
+
+// own is the span of the run: in its caller's trace, or in one of its own.
+func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
+	info := workflow.GetInfo(ctx)
+	c := trace.SpanContextConfig{TraceID: r.caller.TraceID(), SpanID: spanOfRun(info.WorkflowExecution.RunID), TraceFlags: r.caller.TraceFlags(), Remote: true}
+	if !r.caller.IsValid() {
+		c.TraceID = traceOf(info.Namespace, info.WorkflowExecution.ID, info.FirstRunID)
+		c.TraceFlags = trace.FlagsSampled
+	}
+	return trace.NewSpanContext(c)
+}
+
+// carrySpan gives what a run starts its span as the parent.
+type carrySpan struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	run *runSpan
+}
+
+// ExecuteActivity starts an activity.
+func (c *carrySpan) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	write(ctx, c.run.own(ctx))
+	return c.Next.ExecuteActivity(ctx, name, args...)
+}
+
+// ExecuteChildWorkflow starts a child.
+func (c *carrySpan) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	write(ctx, c.run.own(ctx))
+	return c.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+// NewContinueAsNewError gives the run that continues the same caller.
+func (c *carrySpan) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
+	write(ctx, c.run.caller)
+	return c.Next.NewContinueAsNewError(ctx, wfn, args...)
+}
+
+// write puts a span into the header of what is started next; an invalid one is left out.
+func write(ctx workflow.Context, span trace.SpanContext) {
+	out := interceptor.WorkflowHeader(ctx)
+	if out == nil || !span.IsValid() {
+		return
+	}
+	m := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), span), m)
+	if p, err := converter.GetDefaultDataConverter().ToPayload(map[string]string(m)); err == nil {
+		out[header] = p
+	}
+}
+
+// read is the caller's span in a header; invalid where there is none.
+func read(h map[string]*commonpb.Payload) trace.SpanContext {
+	var m map[string]string
+	if p := h[header]; p == nil || converter.GetDefaultDataConverter().FromPayload(p, &m) != nil {
+		return trace.SpanContext{}
+	}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier(m)))
+}
+
+// callSpan makes the span of an attempt.
+type callSpan struct {
+	interceptor.ActivityInboundInterceptorBase
+	traces *Traces
+}
+
+// ExecuteActivity is the attempt. The activity adds spans of its own for calls to models and
+// tools.
+func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	attempt := strconv.Itoa(int(info.Attempt))
+	caller := read(interceptor.Header(ctx))
+	id := caller.TraceID()
+	if caller.IsValid() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, caller)
+	} else {
+		id = traceOf(info.Namespace, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	}
+	ctx = withSeed(ctx, newSeed(id, "call", info.WorkflowExecution.RunID, info.ActivityID, attempt))
+	ctx, span := c.traces.tracer.Start(ctx, info.ActivityType.Name, trace.WithAttributes(
+		attribute.String("temporalWorkflowID", info.WorkflowExecution.ID), attribute.String("temporalRunID", info.WorkflowExecution.RunID),
+		attribute.String("temporalActivityID", info.ActivityID), attribute.Int("temporalAttempt", int(info.Attempt))))
+	if node := nodeOf(info.ActivityID); node != "" {
+		span.SetAttributes(attribute.String("weft.node", node))
+	}
+	out, err := c.Next.ExecuteActivity(ctx, in)
+	if err != nil {
+		failed(span, err)
+	}
+	span.End()
+	return out, err
+}
+
+// failed marks a span with a failure's class. Its text stays in Temporal: it may quote what
+// was said.
+func failed(span trace.Span, err error) {
+	class := contract.FailureOf(err).Class
+	span.SetStatus(codes.Error, class)
+	span.SetAttributes(semconv.ErrorTypeKey.String(class))
+}

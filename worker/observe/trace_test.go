@@ -1,0 +1,185 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// call is an activity with a span of its own inside.
+func call(ctx context.Context, fail bool) error {
+	_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("x").Start(ctx, "inside")
+	defer span.End()
+	if fail {
+		return (&contract.Failure{Class: contract.ClassDenied, Text: "the secret is geheim"}).Wire()
+	}
+	return nil
+}
+
+func child(ctx workflow.Context) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 1e9, ActivityID: "n#1/model/1"})
+	return workflow.ExecuteActivity(ctx, "call", true).Get(ctx, nil)
+}
+
+func parent(ctx workflow.Context) error {
+	calling := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 1e9, ActivityID: "m#1/tool/1"})
+	if err := workflow.ExecuteActivity(calling, "call", false).Get(ctx, nil); err != nil {
+		return err
+	}
+	if err := workflow.ExecuteChildWorkflow(ctx, "child").Get(ctx, nil); err == nil {
+		return errors.New("the child does not fail")
+	}
+	return workflow.NewContinueAsNewError(ctx, "parent")
+}
+
+// traced runs the parent and gives its spans, and the header of the run that continues it.
+func traced(t *testing.T, h *commonpb.Header) (tracetest.SpanStubs, *commonpb.Header) {
+	t.Helper()
+	exp := tracetest.NewInMemoryExporter()
+	traces := newTraces(sdktrace.WithSyncer(exp))
+	inter, _ := traces.Interceptor().(interceptor.WorkerInterceptor)
+	var suite testsuite.WorkflowTestSuite
+	suite.SetHeader(h)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{inter}})
+	env.RegisterActivityWithOptions(call, activity.RegisterOptions{Name: "call"})
+	env.RegisterWorkflowWithOptions(parent, workflow.RegisterOptions{Name: "parent"})
+	env.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "child"})
+	env.ExecuteWorkflow("parent")
+	var again *workflow.ContinueAsNewError
+	if err := env.GetWorkflowError(); !errors.As(err, &again) {
+		t.Fatal(err)
+	}
+	return exp.GetSpans(), again.Header
+}
+
+// shape lists spans as "name <- parent's name", with the error's type.
+func shape(spans tracetest.SpanStubs) []string {
+	names := map[trace.SpanID]string{}
+	for _, s := range spans {
+		names[s.SpanContext.SpanID()] = s.Name
+	}
+	var out []string
+	for _, s := range spans {
+		line := s.Name
+		if s.Parent.IsValid() {
+			line += " <- " + names[s.Parent.SpanID()]
+		}
+		for _, a := range s.Attributes {
+			if a.Key == "error.type" || a.Key == "weft.node" {
+				line += " " + a.Value.AsString()
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func TestSpansOfARun(t *testing.T) {
+	spans, _ := traced(t, nil)
+	want := []string{"inside <- call", "call <- invoke_workflow m", "inside <- call", "call <- invoke_workflow n denied",
+		"invoke_workflow <- invoke_workflow denied", "invoke_workflow"}
+	if diff := cmp.Diff(want, shape(spans)); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", spans), "geheim") {
+		t.Error("what a failure says is in a span")
+	}
+	seen := map[trace.SpanID]bool{}
+	for _, s := range spans {
+		if s.SpanContext.TraceID() != spans[0].SpanContext.TraceID() || seen[s.SpanContext.SpanID()] {
+			t.Errorf("span %s is in another trace or has an id that another one has", s.Name)
+		}
+		seen[s.SpanContext.SpanID()] = true
+	}
+}
+
+// The same run has the same spans, whoever tells of it.
+func TestSpansAreTheSameAgain(t *testing.T) {
+	idsOf := func() []string {
+		spans, _ := traced(t, nil)
+		var out []string
+		for _, s := range spans {
+			if s.Name != "invoke_workflow" || !s.Parent.IsValid() { // the test environment draws ids of children
+				out = append(out, s.SpanContext.TraceID().String())
+			}
+			if slices.ContainsFunc(shape(tracetest.SpanStubs{s}), func(l string) bool { return strings.HasSuffix(l, " m") }) || !s.Parent.IsValid() {
+				out = append(out, s.SpanContext.SpanID().String())
+			}
+		}
+		return out
+	}
+	if diff := cmp.Diff(idsOf(), idsOf()); diff != "" {
+		t.Errorf("the same run has other ids (-first +second):\n%s", diff)
+	}
+}
+
+func TestACallersSpanIsTheParent(t *testing.T) {
+	p, err := converter.GetDefaultDataConverter().ToPayload(map[string]string{"traceparent": "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, next := traced(t, &commonpb.Header{Fields: map[string]*commonpb.Payload{header: p}})
+	last := spans[len(spans)-1]
+	if last.Parent.SpanID().String() != "0102030405060708" || last.SpanContext.TraceID().String() != "0102030405060708090a0b0c0d0e0f10" {
+		t.Errorf("the run's span is %+v in %+v", last.SpanContext, last.Parent)
+	}
+	if got := read(next.GetFields()); got.SpanID() != last.Parent.SpanID() || got.TraceID() != last.SpanContext.TraceID() {
+		t.Errorf("the run that continues has the caller %+v", got)
+	}
+}
+
+type mapEnv map[string]string
+
+func (e mapEnv) LookupEnv(name string) (string, bool) { v, ok := e[name]; return v, ok }
+func (e mapEnv) Environ() []string                    { return nil }
+
+func TestTracesFollowTheirVariables(t *testing.T) {
+	const endpoint = "http://127.0.0.1:1"
+	tests := map[string]struct {
+		env  mapEnv
+		want string
+		on   bool
+	}{
+		"no receiver":      {env: mapEnv{}},
+		"a receiver":       {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}, on: true},
+		"one for traces":   {env: mapEnv{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "otlp"}, on: true},
+		"switched off":     {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_SDK_DISABLED": "true"}},
+		"no exporter":      {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "none"}},
+		"another exporter": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_EXPORTER": "zipkin"}, want: `OTEL_TRACES_EXPORTER is "zipkin", want otlp or none`},
+		"another protocol": {env: mapEnv{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, want: `is "grpc", want http/protobuf`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := NewTraces(t.Context(), tc.env)
+			if got != nil {
+				defer got.Close()
+			}
+			if tc.want == "" && (err != nil || (got != nil) != tc.on) {
+				t.Errorf("traces %v, %v", got, err)
+			}
+			var problems config.Problems
+			if tc.want != "" && (!errors.As(err, &problems) || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

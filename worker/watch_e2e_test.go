@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/worker/health"
+	"weft/worker/host"
+)
+
+// pair is a flow of two agents, one after the other.
+const pair = `{
+  "name": "Pair",
+  "nodes": [
+    {"id": "first", "name": "First", "prompt": "Answer."},
+    {"id": "second", "name": "Second", "prompt": "Answer.", "is_exit_node": true}
+  ],
+  "edges": [
+    {"id": "in", "source": "START", "target": "first"},
+    {"id": "on", "source": "first", "target": "second"},
+    {"id": "out", "source": "second", "target": "END"}
+  ]
+}`
+
+// pairScript fails once, then answers with known numbers of tokens.
+const pairScript = `rules:
+  - node: first
+    fail: {class: rate_limited, retry_after: 1ms, times: 1}
+    delay: 300ms
+    say: one
+    usage: {input: 120, output: 15}
+  - node: second
+    say: two
+    usage: {input: 200, output: 30}
+`
+
+// freePort is an address that nothing listens on yet.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// eventually waits until a worker's answer to a question satisfies ok.
+func eventually(t *testing.T, address string, ok func(*health.Report) bool) *health.Report {
+	t.Helper()
+	var last *health.Report
+	var err error
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if last, err = health.Query(t.Context(), address, health.PathReady); err == nil && ok(last) {
+			return last
+		}
+	}
+	t.Fatalf("the worker's last report is %+v, %v", last, err)
+	return nil
+}
+
+// TestEndToEndWatched runs a worker and one run whose numbers are known, and reads its
+// health, its metrics, its log and its spans; then it takes Temporal away.
+func TestEndToEndWatched(t *testing.T) {
+	srv := startServer(t)
+	alone(t, srv.address)
+	page := freePort(t)
+	t.Setenv("WEFT_WORKER_HEALTH_LISTEN", page)
+	t.Setenv("WEFT_WORKER_METRICS_LISTEN", page)
+	t.Setenv("WEFT_WORKER_LOG", "json")
+	t.Setenv("WEFT_WORKER_LOG_LEVEL", "info")
+	spans := newReceiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", spans.url)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	log := &lines{}
+	ended := make(chan int, 1)
+	go func() { ended <- host.Command(ctx, nil, io.Discard, log) }()
+	eventually(t, page, func(r *health.Report) bool { return r.OK })
+	var report bytes.Buffer
+	if code := host.Command(ctx, []string{"health"}, &report, io.Discard); code != 0 || !strings.Contains(report.String(), `{"name":"activity tasks","ok":true}`) {
+		t.Errorf("worker health: exit code %d, %s", code, report.String())
+	}
+
+	id := runPair(t, srv.address)
+	checkMetrics(t, page)
+	checkLog(t, log.String(), id)
+
+	srv.kill()
+	eventually(t, page, func(r *health.Report) bool { return !r.OK && !r.Checks[1].OK })
+	if live, err := health.Query(ctx, page, health.PathLive); err != nil || !live.OK {
+		t.Errorf("without Temporal the process is not alive: %+v, %v", live, err)
+	}
+	var why bytes.Buffer
+	if code := host.Command(ctx, []string{"health"}, io.Discard, &why); code != 1 || !strings.Contains(why.String(), "worker: not well: temporal: no answer: ") {
+		t.Errorf("worker health without Temporal: exit code %d, %s", code, why.String())
+	}
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the worker does not stop")
+	}
+	spans.check(t)
+	if code := host.Command(context.Background(), []string{"health"}, io.Discard, io.Discard); code != 1 {
+		t.Errorf("worker health without a worker: exit code %d", code)
+	}
+}
+
+// runPair runs the flow of two agents to its end and gives the run's id.
+func runPair(t *testing.T, address string) string {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	script, err := llm.ParseScript("pair.script", []byte(pairScript))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "pair-1", TaskQueue: contract.TaskQueue}, contract.WorkflowFlow,
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: pair, Name: "pair.json"}, Model: "script", Script: script, Input: "hello"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out contract.RunResult
+	if err := run.Get(ctx, &out); err != nil || out.ResultText == nil || *out.ResultText != "two" {
+		t.Fatalf("result %+v, %v", out, err)
+	}
+	return run.GetRunID()
+}
+
+// known are the metrics that the run determines, as the beginning of their line, a regular
+// expression.
+var known = map[string]string{
+	`weft_model_latency_seconds_count{.*model="script"`:                       "2",
+	`weft_model_latency_seconds_bucket{.*model="script".*le="0.25"`:           "1",
+	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:             "2",
+	`weft_model_tokens_total{.*kind="input",model="script"`:                   "320",
+	`weft_model_tokens_total{.*kind="output",model="script"`:                  "45",
+	`weft_attempt_failures_total{.*class="rate_limited".*retried="true"`:      "1",
+	`weft_retries_total{activity_type="Model"`:                                "1",
+	`weft_transcript_cache_total{.*of="transcript",result="hit"`:              "3",
+	`weft_transcript_cache_total{.*of="content",result="miss"`:                "1",
+	`weft_run_queries_total{.*query="content"`:                                "1",
+	`temporal_activity_execution_latency_seconds_count{activity_type="Model"`: "3",
+	`temporal_workflow_completed_total{`:                                      "1",
+	`weft_build_info{revision="[^"]*",version="[^"]+"`:                        "1",
+}
+
+// checkMetrics compares the page of metrics with what the run did. The SDK counts a run's
+// end a moment after its client knows of it.
+func checkMetrics(t *testing.T, address string) {
+	t.Helper()
+	var wrong []string
+	var page []byte
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		resp, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong = nil
+		for metric, want := range known {
+			m := regexp.MustCompile(`(?m)^`+strings.Replace(metric, "{", `\{`, 1)+`.*\} (\S+)$`).FindAllSubmatch(page, -1)
+			if len(m) != 1 || string(m[0][1]) != want {
+				wrong = append(wrong, fmt.Sprintf("%s is %q, want one of %s", metric, m, want))
+			}
+		}
+		if wrong == nil {
+			return
+		}
+	}
+	t.Errorf("%s\nthe page is:\n%s", strings.Join(wrong, "\n"), page)
+}
+
+// checkLog finds the attempt that failed in the log, with its run, its node and its number.
+func checkLog(t *testing.T, log, run string) {
+	t.Helper()
+	answers, failed := 0, false
+	for line := range strings.Lines(log) {
+		var l struct {
+			Msg, WorkflowID, RunID, Node, ActivityType, Model, Class string
+			Attempt, InputTokens                                     int
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Errorf("%v in the line %q", err, line)
+			continue
+		}
+		if l.RunID != run || l.WorkflowID != "pair-1" || l.ActivityType != "Model" {
+			continue
+		}
+		failed = failed || l.Msg == "An attempt has failed." && l.Node == "first" && l.Attempt == 1 && l.Class == contract.ClassRateLimited
+		if l.Msg == "A model has answered." && l.Model == "script" && l.Node != "" && l.InputTokens > 0 {
+			answers++
+		}
+	}
+	if answers != 2 || !failed {
+		t.Errorf("%d answers, the failed attempt is there: %v; the log is\n%s", answers, failed, log)
+	}
+}
+
+// TestAddressesThatAreTaken are wrong settings, which say which.
+func TestAddressesThatAreTaken(t *testing.T) {
+	alone(t, "127.0.0.1:1")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, name := range []string{"health_listen", "metrics_listen"} {
+		if err := os.WriteFile("weft.yaml", fmt.Appendf(nil, "worker: {%s: %q}\n", name, l.Addr().String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		code := host.Command(t.Context(), nil, io.Discard, &stderr)
+		if want := "worker: worker." + name + ": listen tcp " + l.Addr().String() + ": bind: address already in use; name another"; code != 2 || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("%s: exit code %d, %q", name, code, stderr.String())
+		}
+	}
+}
