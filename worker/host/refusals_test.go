@@ -12,7 +12,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// ask asks a worker with some settings for something, and gives what it is told.
+// asking asks a worker with some settings for something, and gives what it is told.
 type asking func(t *testing.T, cfg *config.Config) string
 
 // resolving asks for a tool's connection.
@@ -136,7 +136,7 @@ func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
 // A secret in a URL is not repeated; the line has a place for it.
 func TestRefusalsOfSecretsInURLs(t *testing.T) {
 	url := "https://kim:geheim@tools.example.com/mcp"
-	for name, a := range map[string]ask{
+	for name, a := range map[string]asking{
 		"at the run":  resolving(plan.Connection{ID: "web", URL: url}, "look"),
 		"in a flow":   compiling(graphOf(`{"id": "web", "type": 1, "name": "W", "description": "D", "config": {"url": "`+url+`"}}`, `, "data_connection_id": "web"`)),
 		"of an agent": compiling(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.", "mcp_servers": {"web": {"url": "` + url + `"}}}`}),
