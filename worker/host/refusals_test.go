@@ -90,7 +90,7 @@ func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
 	fill := strings.NewReplacer("/PATH/TO/FLOWS", dir, "HOST", "tools.example.com", "PROGRAM", "mcp-look")
 	tests := map[string]struct {
 		settings string
-		ask asking
+		ask      asking
 		lines    int
 	}{
 		"a private address":           {ask: resolving(plan.Connection{ID: "web", URL: "http://10.1.2.3/mcp"}, "look"), lines: 2},
