@@ -50,7 +50,7 @@ func checkWithin(ctx context.Context, limit time.Duration, rules json.RawMessage
 	if raw == nil {
 		return wrong("$", "No JSON output found but output_schema requires structured output"), nil
 	}
-	if d := contract.Depth(raw); d > schema.MaxDepth {
+	if d := plan.Depth(raw); d > schema.MaxDepth {
 		return wrong("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxDepth)), nil
 	}
 	if len(rules) == 0 || string(bytes.TrimSpace(rules)) == "{}" {

@@ -71,6 +71,7 @@ func (r rehearsal) play(t *testing.T) played {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
+	env.SetTestTimeout(time.Minute)
 	r.settings.Register(env)
 	var err error
 	models := r.models

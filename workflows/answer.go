@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // admit looks at an answer before it is taken: its shape, its size, and whether there is
@@ -202,7 +203,7 @@ func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
 	case err != nil:
 	case a.id == "" && kind != contract.RequestMessage:
 		err = errors.New("id is missing")
-	case contract.Depth(raw) > maxDepth || len(a.by) > maxName || a.message != nil && len(a.message.Key) > maxName:
+	case plan.Depth(raw) > maxDepth || len(a.by) > maxName || a.message != nil && len(a.message.Key) > maxName:
 		err = fmt.Errorf("it nests more than %d deep, or by or key is longer than %d bytes", maxDepth, maxName)
 	}
 	if err != nil {

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -23,12 +25,20 @@ func (quiet) Info(string, ...any)  {}
 func (quiet) Warn(string, ...any)  {}
 func (quiet) Error(string, ...any) {}
 
-// inWorkflow runs a piece of workflow code in Temporal's test environment.
-func inWorkflow(t *testing.T, fn func(workflow.Context)) {
-	t.Helper()
+// patient is Temporal's test environment, on a machine that may be busy.
+func patient() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
+	env.SetTestTimeout(time.Minute)
+	return env
+}
+
+// inWorkflow runs a piece of workflow code in Temporal's test environment.
+func inWorkflow(t *testing.T, fn func(workflow.Context)) {
+	t.Helper()
+	env := patient()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		fn(ctx)
 		return nil

@@ -121,7 +121,7 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if contract.Reserved(*args.Key) {
 		return toolReply{text: "keys that begin with $ are the flow's own; use another name", failed: true}
 	}
-	if d := contract.Depth(value); d > maxDepth {
+	if d := plan.Depth(value); d > maxDepth {
 		return toolReply{text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), failed: true}
 	}
 	e, err := a.store.value(*args.Key, value, contract.Stamp{})

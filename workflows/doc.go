@@ -1,6 +1,6 @@
 // Package workflows interprets plans: everything about a run that must be deterministic.
 //
-// One run goes like this. [Flow] settles plan, model and tool catalogues (flow.go,
+// One run goes like this. [Flow] (flow.go) settles plan, model and tool catalogues (prepare.go,
 // connect.go), takes the edges out of START and drives the scheduler (drive.go). The
 // scheduler (schedule.go) says what can run; a node that lives alone runs in place, nodes
 // beside each other run as children of type [Branch] (branch.go), which come back where they

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -54,9 +53,7 @@ func TestAdmit(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var suite testsuite.WorkflowTestSuite
-			suite.SetLogger(quiet{})
-			env := suite.NewTestWorkflowEnvironment()
+			env := patient()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				var g guard
 				waits, fails := 0, 0

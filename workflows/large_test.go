@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/mock"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -78,9 +77,7 @@ func TestEveryGuard(t *testing.T) {
 				{most, most - 20_000, false},
 				{most, most + 20_000, true},
 			} {
-				var suite testsuite.WorkflowTestSuite
-				suite.SetLogger(quiet{})
-				env := suite.NewTestWorkflowEnvironment()
+				env := patient()
 				env.SetCurrentHistoryLength(lastEvents + 1)
 				var err error
 				env.ExecuteWorkflow(func(ctx workflow.Context) error { err = tc.send(ctx, size.most, size.n); return nil })
@@ -167,9 +164,7 @@ func TestAnswersOfQueriesFit(t *testing.T) {
 }
 
 func TestStateAnswerFits(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
+	env := patient()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
 		var v contract.View
@@ -208,9 +203,7 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var suite testsuite.WorkflowTestSuite
-			suite.SetLogger(quiet{})
-			env := suite.NewTestWorkflowEnvironment()
+			env := patient()
 			tc.worker.Register(env)
 			var got []int
 			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {

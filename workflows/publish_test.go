@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -19,9 +18,7 @@ import (
 // writes runs a function of a root run and gives what it writes for lists.
 func writes(t *testing.T, public *contract.Publish, do func(ctx workflow.Context, f *flowRun)) []string {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(quiet{})
-	env := suite.NewTestWorkflowEnvironment()
+	env := patient()
 	var got []string
 	env.OnUpsertTypedSearchAttributes(mock.Anything).Run(func(args mock.Arguments) {
 		set, ok := args[0].(temporal.SearchAttributes)

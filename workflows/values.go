@@ -37,7 +37,7 @@ func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp
 // putValue writes a typed value into the state that an execution sees.
 func (r *run) putValue(x *step, key string, v value.Value) error {
 	raw := v.JSON()
-	if d := contract.Depth(raw); d > maxDepth {
+	if d := plan.Depth(raw); d > maxDepth {
 		return r.fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
 	}
 	e, err := r.store.value(key, raw, contract.Stamp{})

@@ -144,7 +144,7 @@ const maxArgumentDepth = 64
 
 // fits says what of the arguments does not fit the schema, in words for the model.
 func (f *Function) fits(args json.RawMessage) (problem string) {
-	if d := contract.Depth(args); d > maxArgumentDepth {
+	if d := plan.Depth(args); d > maxArgumentDepth {
 		return fmt.Sprintf("arguments: they nest %d deep, at most %d are taken", d, maxArgumentDepth)
 	}
 	value, ok := exact(args)

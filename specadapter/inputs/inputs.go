@@ -62,7 +62,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return fail(v.Pos, CodeNumber, "write a smaller number, or a text", "the number %s is out of range", v.Describe())
 	}
 	text := doc.Root.JSON()
-	if d := schema.Depth(text); d > schema.MaxDepth {
+	if d := plan.Depth(text); d > schema.MaxDepth {
 		return fail(doc.Root.Pos, source.CodeTooLarge, "make them flatter", "the parameters nest %d deep, at most %d are taken", d, schema.MaxDepth)
 	}
 	object, err := pytext.Parse(text)

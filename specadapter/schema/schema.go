@@ -20,6 +20,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 )
 
@@ -122,7 +123,7 @@ func validate(ctx context.Context, schema, raw json.RawMessage, o Options) (out 
 			out = wrong("the schema cannot be used: %v", r)
 		}
 	}()
-	depth := Depth(raw)
+	depth := plan.Depth(raw)
 	if depth > MaxDepth {
 		return wrong("the value nests %d deep, at most %d are checked", depth, MaxDepth)
 	}
@@ -228,26 +229,6 @@ func Countable(literal string) bool {
 	}
 	_, err := strconv.ParseFloat(literal, 64)
 	return err == nil
-}
-
-// Depth is how deep a JSON value nests; 0 for a scalar.
-func Depth(raw []byte) int {
-	most, now, quoted := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			now++
-			most = max(most, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return most
 }
 
 // maxShown is how many bytes of a value a message repeats.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -59,7 +60,8 @@ func traced(t *testing.T, h *commonpb.Header) (tracetest.SpanStubs, *commonpb.He
 	var suite testsuite.WorkflowTestSuite
 	suite.SetHeader(h)
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{inter}})
+	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{inter}, DeadlockDetectionTimeout: time.Minute})
+	env.SetTestTimeout(time.Minute)
 	env.RegisterActivityWithOptions(call, activity.RegisterOptions{Name: "call"})
 	env.RegisterWorkflowWithOptions(parent, workflow.RegisterOptions{Name: "parent"})
 	env.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "child"})

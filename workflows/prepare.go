@@ -1,0 +1,275 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// settle does what comes before the run's entry.
+func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+	if err := f.prepare(ctx, in); err != nil {
+		return err
+	}
+	if err := f.inputs(in); err != nil {
+		return err
+	}
+	f.introduce(ctx)
+	first, err := f.accept(in)
+	if err != nil {
+		return err
+	}
+	f.entry = &contract.RoutingCarry{View: first}
+	return f.connect(ctx)
+}
+
+// prepare settles plan and model. Where the input has both, and declares no inputs, no activity
+// is needed.
+func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
+	if in.V != contract.Version {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", in.V),
+			Remedy: fmt.Sprintf("this build understands v %d", contract.Version)}
+	}
+	f.flow, f.shared.Model, f.shared.Depth = in.Flow.Plan, modelOf(in), in.Depth
+	if in.Flow.Source != nil {
+		f.source = *in.Flow.Source
+	}
+	declared := ""
+	if f.begins() {
+		hash, err := f.flow.Hash()
+		if err != nil {
+			return err
+		}
+		declared = hash // what the inputs make of the flow is the same flow
+	}
+	if f.flow == nil || f.shared.Model == "" || declared != "" {
+		if err := f.inquire(ctx, in); err != nil {
+			return err
+		}
+	}
+	if err := f.check(ctx, in.MaxPayload); err != nil {
+		return err
+	}
+	if declared != "" {
+		f.hash = declared
+	}
+	return nil
+}
+
+// modelOf is the model that a run is for: its own, or that of the plan that it brings.
+func modelOf(in *contract.RunInput) string {
+	if in.Model == "" && in.Flow.Plan != nil {
+		return in.Flow.Plan.Model
+	}
+	return in.Model
+}
+
+// inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
+func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
+	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
+	actx := workflow.WithActivityOptions(ctx, prepareOptions)
+	switch {
+	case f.begins():
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Input: in.Input}
+		if f.hash != "" {
+			actx = workflow.WithActivityOptions(ctx, beginOptions())
+		}
+	case f.flow != nil:
+		request.Flow = contract.FlowRef{}
+	}
+	if in.Depth == 0 {
+		request.Root = startFacts(ctx)
+	}
+	if err := f.guard.admit(ctx, "the document", request); err != nil {
+		return err
+	}
+	var out contract.PrepareResult
+	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+		return err
+	}
+	f.shared.Model, f.public = out.Model, out.Publish
+	f.allow(out.MaxPayload)
+	if f.flow == nil {
+		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
+		if f.begins() {
+			// Only now is it known that the flow wants what the run was given.
+			return f.inquire(ctx, in)
+		}
+		return nil
+	}
+	if out.Plan != nil {
+		f.flow = out.Plan
+	}
+	if out.Input != nil {
+		in.Input = *out.Input
+	}
+	return nil
+}
+
+// beginOptions are those of the activity that makes a run's text of its params, behind the one
+// that compiles.
+func beginOptions() workflow.ActivityOptions {
+	o := prepareOptions
+	o.ActivityID, o.Summary = "begin", "check the inputs"
+	return o
+}
+
+// begins says whether the flow declares inputs, so that what the run is given makes its text.
+func (f *flowRun) begins() bool {
+	return f.flow != nil && f.flow.Inputs != nil && f.flow.Version <= plan.Version
+}
+
+// check refuses a plan that the interpreter cannot run. The verdict is recorded, so that a
+// stricter check in a later build cannot fail a run that has started. So is the worker's
+// store, unless the run above has settled it (most).
+func (f *flowRun) check(ctx workflow.Context, most int) error {
+	var problems []string
+	refused := false
+	if f.hash == "" {
+		var v verdict
+		recorded := workflow.SideEffect(ctx, func(workflow.Context) any { return f.judgePlan(ctx) })
+		if err := recorded.Get(&v); err != nil {
+			return err
+		}
+		problems, refused = v.Problems, v.Refused
+		f.allow(v.MaxPayload)
+		if f.public == nil {
+			f.public = v.Publish
+		}
+	}
+	if most > 0 {
+		f.allow(most)
+	}
+	if refused {
+		return refusal()
+	}
+	if len(problems) > 0 {
+		class := contract.ClassInvalidFlow
+		if f.flow != nil && f.flow.Version > plan.Version {
+			class = contract.ClassPlanVersion
+		}
+		return &contract.Failure{Class: class, Text: strings.Join(problems, "; "), Diagnostics: problems,
+			Remedy: "make the plan with the starter or the adapter of this build"}
+	}
+	if f.hash == "" {
+		hash, err := f.flow.Hash()
+		if err != nil {
+			return err
+		}
+		f.hash = hash
+	}
+	own := *f.flow
+	f.flow, f.g = &own, newGraph(&own)
+	f.sched = newScheduler(f.g)
+	return nil
+}
+
+// refusal is the failure of a run whose plan the worker does not take.
+func refusal() *contract.Failure {
+	return &contract.Failure{Class: contract.ClassInvalidFlow,
+		Text:   "the run brings a plan of its own, but its worker runs the flows of its folder alone (flows.accept: named)",
+		Remedy: "start the run with the name of a flow instead, or ask the worker's operator to set flows.accept: any"}
+}
+
+// judgePlan gives what is recorded of the plan.
+func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
+	if f.flow == nil {
+		return verdict{Problems: []string{"there is no plan"}}
+	}
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload,
+		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
+		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	}
+	return v
+}
+
+// inputs refuses params that the flow does not declare.
+func (f *flowRun) inputs(in *contract.RunInput) error {
+	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
+		return nil
+	}
+	return &contract.Failure{Class: contract.ClassBadRequest,
+		Text:   fmt.Sprintf("the run brings params, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+		Remedy: "give the text with input, and values for the nodes with state"}
+}
+
+// maxInline is the size up to which something that history has already is sent again, so
+// that it can be seen where it is used and no worker has to ask for it.
+const maxInline = 1 << 10
+
+// bring puts the run's own connections before the flow's.
+func (f *flowRun) bring(connections []contract.DataConnection) error {
+	var own []plan.Connection
+	for i := range connections {
+		c, err := connections[i].Connection()
+		if err != nil {
+			return &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+		}
+		own = append(own, c)
+	}
+	f.flow.Connections = append(own, f.flow.Connections...)
+	return nil
+}
+
+// accept stores what the run was given, and makes the view with which it begins.
+func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
+	if in.MaxSteps > 0 {
+		f.flow.Limits.MaxSteps = in.MaxSteps
+	}
+	if err := f.bring(in.DataConnections); err != nil {
+		return nil, err
+	}
+	text, given, err := f.inputOf(in)
+	if err != nil {
+		return nil, err
+	}
+	text = cmp.Or(text, "(no input was given)")
+	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+		return nil, err
+	}
+	f.shared.MaxEvents = in.MaxEvents
+	if len(text) <= maxInline {
+		f.shared.Text = text
+	}
+	if len(in.History) > 0 {
+		raw, err := json.Marshal(in.History)
+		if err != nil {
+			return nil, err
+		}
+		chat, err := f.store.write(f.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+		if err != nil {
+			return nil, err
+		}
+		f.shared.Chat = &chat
+	}
+	f.shared.Script = in.ScriptRef
+	if len(in.Script) > 0 {
+		ref := f.store.keep(in.Script)
+		f.shared.Script = &ref
+	}
+	first := &contract.View{}
+	if err := f.begun(first, in, given); err != nil {
+		return nil, err
+	}
+	for _, key := range workflow.DeterministicKeys(in.State) {
+		if d := plan.Depth(in.State[key]); d > maxDepth {
+			return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's state key %q nests %d deep, at most %d are stored", key, d, maxDepth)}
+		}
+		e, err := f.store.value(key, in.State[key], contract.Stamp{Exec: plan.Start})
+		if err != nil {
+			return nil, err
+		}
+		set(first, e)
+	}
+	if n, limit := stateBytes(first), f.flow.Limits.MaxStateBytes; n > limit {
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
+	}
+	return first, nil
+}
