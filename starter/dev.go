@@ -143,16 +143,10 @@ func (d *dev) serve(ctx context.Context) (*config.Temporal, error) {
 
 // stateDir is where the embedded server keeps its data.
 func (a *app) stateDir() (string, error) {
-	base, _ := a.env.LookupEnv("XDG_STATE_HOME")
-	if !filepath.IsAbs(base) {
-		// The specification of these folders says that a relative one counts as none.
-		home, _ := a.env.LookupEnv("HOME")
-		if home == "" {
-			return "", bad("-dev keeps its data in XDG_STATE_HOME or in HOME; set one of them")
-		}
-		base = filepath.Join(home, ".local", "state")
+	dir, err := config.StateDir(a.env)
+	if err != nil {
+		return "", bad("-dev keeps its data in XDG_STATE_HOME or in HOME; set one of them")
 	}
-	dir := filepath.Join(base, "weft")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder for -dev: %w", err)
 	}

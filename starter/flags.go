@@ -24,6 +24,7 @@ type flags struct {
 	name, status               string
 	maxSteps, limit            int
 	detach, all, dev, svg      bool
+	allowCommands              bool
 	help                       bool
 	hasInput                   bool
 	answerFlags
@@ -81,6 +82,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
+	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
 	return fs
