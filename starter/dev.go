@@ -153,10 +153,18 @@ func (a *app) stateDir() (string, error) {
 	return dir, nil
 }
 
+// self is how a command line begins that reaches what this one reaches.
+func (a *app) self() string {
+	if a.flags.dev {
+		return "starter -dev "
+	}
+	return "starter "
+}
+
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
-	again := "starter -dev follow " + quoted(id)
-	if a.flags.config != "" {
+	again := a.self() + "follow " + quoted(id)
+	if a.flags.dev && a.flags.config != "" {
 		again = fmt.Sprintf("starter -dev -config %s follow %s", quoted(a.flags.config), quoted(id))
 	}
 	switch {
@@ -165,5 +173,5 @@ func (a *app) detachedText(id string) string {
 	case a.dev != nil && a.dev.helped:
 		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; go on with: " + again
 	}
-	return "detached; the run goes on; follow it with: starter follow " + quoted(id)
+	return "detached; the run goes on; follow it with: " + again
 }

@@ -33,6 +33,7 @@ func (a *app) status(ctx context.Context, args []string) error {
 		a.object(st)
 		return nil
 	}
+	withBranches(ctx, temporal, args[0], about, st)
 	a.print(args[0], st)
 	return nil
 }
