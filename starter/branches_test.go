@@ -17,7 +17,6 @@ import (
 	"weft/worker/config"
 )
 
-
 // TestBranchesSayHowFarTheyAre draws a branch at the node where it is, not where it began.
 func TestBranchesSayHowFarTheyAre(t *testing.T) {
 	c := &mocks.Client{}

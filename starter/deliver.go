@@ -45,7 +45,7 @@ func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, ki
 		err = signalRun(ctx, t, run, kind, answer)
 	} else {
 		var r *contract.Receipt
-		done := a.whileSilent(ctx, t, about.queue)
+		done := a.whileSilent(ctx, t, about)
 		r, err = updateRun(ctx, t, run, kind, answer)
 		done()
 		if err == nil {

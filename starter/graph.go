@@ -56,7 +56,9 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 		return err
 	}
 	defer temporal.Client.Close()
+	answered := a.whileSilent(ctx, temporal, about)
 	st, kept, err := standing(ctx, temporal, id, about)
+	answered()
 	if err != nil {
 		return err
 	}

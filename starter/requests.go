@@ -92,7 +92,7 @@ func (a *app) requests(ctx context.Context, args []string) error {
 
 // open asks a run's worker what the run waits for, and says so when none is there to answer.
 func (a *app) open(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, error) {
-	defer a.whileSilent(ctx, t, about.queue)()
+	defer a.whileSilent(ctx, t, about)()
 	var st contract.Status
 	if err := ask(ctx, t, id, about, contract.QueryStatus, &st); err != nil {
 		return nil, err
@@ -168,7 +168,11 @@ const silence = 3 * time.Second
 
 // whileSilent says so where no worker polls a task queue, when what comes next takes long. The
 // caller calls what it gives when it has its answer.
-func (a *app) whileSilent(ctx context.Context, t *config.Temporal, queue string) (answered func()) {
+func (a *app) whileSilent(ctx context.Context, t *config.Temporal, about about) (answered func()) {
+	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return func() {} // its history answers instead, or nobody is waited for so long
+	}
+	queue := about.queue
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
