@@ -80,6 +80,14 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		f.broken(at, t.take(s.GetScheduledEventId()), "ran out of time: "+failureText(s.GetFailure()))
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
+	default:
+		f.runEvent(t, e, at)
+	}
+}
+
+// runEvent prints what an event means that is of no activity.
+func (f *follower) runEvent(t *track, e *historypb.HistoryEvent, at time.Time) {
+	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		f.broke(t, at, e.GetWorkflowTaskFailedEventAttributes())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:

@@ -7,7 +7,7 @@ import "testing"
 func TestMisspeltNames(t *testing.T) {
 	s := NewSuggester([]string{"model", "tool", "timeouts", "flow", "first_retry"})
 	for wrong, want := range map[string]string{
-		"modle": "model", "flwo": "flow", "modell": "model", "odel": "model", "timeuots": "timeouts", "itmeuots": "timeouts",
+		"mdoel": "model", "flwo": "flow", "modell": "model", "odel": "model", "timeuots": "timeouts", "itmeuots": "timeouts",
 		"FirstRetry": "first_retry", "tooll": "tool", "fow": "", "owlf": "", "xyz": "", "": "", "tiemotus": "timeouts", "ttmeoust": "timeouts",
 		"imteuotss": "",
 	} {
