@@ -12,9 +12,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc"
 )
 
 // Settings say where payloads go. The zero value is no store.
@@ -104,7 +106,7 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, keep payloads in the store and take
 // them from there. Without a store the client says what is missing where a payload needs
-// one.
+// one, and refuses Updates that need one.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
@@ -118,4 +120,5 @@ func (s *Store) Apply(o *client.Options) {
 	}
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
 	o.DataConverter, o.FailureConverter = own, newFailures(own)
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(refuseLargeUpdates))
 }
