@@ -117,6 +117,29 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 	}
 }
 
+// TestEndToEndAnyAlphabet starts a run as clients in other languages can: its id, and those of
+// its branches, are no ASCII.
+func TestEndToEndAnyAlphabet(t *testing.T) {
+	c := dialAsWorker(t)
+	queue := fmt.Sprintf("test-%d", time.Now().UnixNano())
+	w := work(t, c, queue, 1, nil) // a model call asks its run
+	t.Cleanup(w.Stop)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: queue, ID: "grüße/日本-" + queue}, contract.WorkflowFlow,
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: wide("x", "ä", "b")}, Model: "script", Script: script(t, `rules: [{say: done}]`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out contract.RunResult
+	if err := run.Get(ctx, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Status != contract.StatusCompleted {
+		t.Errorf("the run is %s", out.Status)
+	}
+}
+
 // dialAsWorker is a client as a worker without a store has it.
 func dialAsWorker(t *testing.T) client.Client {
 	t.Helper()

@@ -106,7 +106,7 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, keep payloads in the store and take
 // them from there. Without a store the client says what is missing where a payload needs
-// one, and refuses Updates that need one.
+// one, refuses Updates that need one, and takes runs with ids in any alphabet.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
@@ -120,5 +120,5 @@ func (s *Store) Apply(o *client.Options) {
 	}
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
 	o.DataConverter, o.FailureConverter = own, newFailures(own)
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(refuseLargeUpdates))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(refuseLargeUpdates, plainHeaders))
 }
