@@ -130,8 +130,12 @@ func (a *adaptation) config(o *object, ag *agent) {
 
 // number is a number field in a range.
 func (a *adaptation) number(o *object, key string, least, most float64) *float64 {
-	v := o.want(key, source.Number)
+	v := o.number(key)
 	if v == nil {
+		return nil
+	}
+	if v.Kind != source.Number {
+		o.want(key, source.Number)
 		return nil
 	}
 	var f float64
@@ -144,7 +148,7 @@ func (a *adaptation) number(o *object, key string, least, most float64) *float64
 
 // whole is a whole number from 1 on, 0 where it is absent.
 func (a *adaptation) whole(o *object, key string) int {
-	v := o.get(key)
+	v := o.number(key)
 	if v == nil {
 		return 0
 	}

@@ -76,19 +76,16 @@ func (a *adaptation) document(root *source.Value) *document {
 	return d
 }
 
-// version reads the author's version. A number stands for its text; only the later code
-// refuses that. The protocol's text has examples without any.
+// version reads the author's version. The protocol's text has examples without any.
 func (a *adaptation) version(o *object) string {
-	v := o.get("version")
-	switch {
-	case v == nil && a.mode == meant:
+	switch v := o.get("version"); {
+	case a.mode != meant:
+		return o.required("version")
+	case v == nil:
 		a.warnf(o.value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
 		return ""
-	case v != nil && v.Kind == source.Number && a.mode != later:
+	case v.Kind == source.Number:
 		return v.Text
-	}
-	if a.mode != meant {
-		return o.required("version")
 	}
 	return o.text("version")
 }

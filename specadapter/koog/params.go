@@ -41,7 +41,7 @@ func (a *adaptation) task(o *object, ag *agent) {
 		a.warnf(ag.at, CodeMissing, `write what the agent is to do as "task" in params`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
 	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
-		ag.task = v.Describe()
+		ag.task = literal(v)
 	default:
 		ag.task = o.text("task")
 	}
@@ -62,6 +62,16 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 	}
 	ag.listsTools = len(v.Items) > 0 || a.mode != seed
 	for _, item := range v.Items {
+		if item.Kind == source.Null && a.mode != meant {
+			continue
+		}
+		if item.Kind == source.Number || item.Kind == source.Bool {
+			if a.mode == meant {
+				a.warnf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, %s; it is taken as that text",
+					source.Quote(ag.name), item.Describe(), item.Kind)
+			}
+			item = &source.Value{Kind: source.String, Pos: item.Pos, Text: literal(item)}
+		}
 		if item.Kind != source.String {
 			a.errorf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, want a string", source.Quote(ag.name), item.Describe())
 			continue
