@@ -143,7 +143,12 @@ func (r *run) spend(x *step, n int) error {
 		return nil
 	}
 	r.talk.spent += n
-	if r.talk.spent+m.Base <= m.Limit {
+	base := m.Base
+	if c := x.node.Cost; c != nil && c.Forked {
+		r.talk.fork(x.node.ID).Spent += n
+		base-- // the run's last step is not one of the fork's
+	}
+	if r.talk.spent+base <= m.Limit {
 		return nil
 	}
 	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)

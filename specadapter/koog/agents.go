@@ -14,25 +14,27 @@ import (
 type agent struct {
 	at         source.Pos
 	name, kind string
-	model      string
-	maxTurns   int
-	params     *plan.Params
-	choice     string
-	choiceAt   source.Pos
-	system     string
-	user       string
-	task       string
-	schema     *source.Value
-	toolNames  []string
-	toolsAt    []source.Pos
-	listsTools bool
-	steps      []step
-	stepsAt    source.Pos
-	interval   int
-	children   []string
-	childPos   []source.Pos
-	merge      *merge
-	inParallel bool
+	// model is as the worker's providers know it, modelText as it is written.
+	model, modelText string
+	modelAt          source.Pos
+	maxTurns         int
+	params           *plan.Params
+	choice           string
+	choiceAt         source.Pos
+	system           string
+	user             string
+	task             string
+	schema           *source.Value
+	toolNames        []string
+	toolsAt          []source.Pos
+	listsTools       bool
+	steps            []step
+	stepsAt          source.Pos
+	interval         int
+	children         []string
+	childPos         []source.Pos
+	merge            *merge
+	inParallel       bool
 	// oldInput says that the agent has the field input, of drafts of the protocol.
 	oldInput    bool
 	paramsValue object
@@ -62,7 +64,8 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 		o.what = "agent " + source.Quote(ag.name)
 	}
 	ag.kind = a.kind(&o)
-	ag.model = a.resolve(o.text("model"), o.pos("model"))
+	ag.modelText, ag.modelAt = o.text("model"), o.pos("model")
+	ag.model = a.resolve(ag.modelText, ag.modelAt)
 	a.runtime(&o)
 	a.config(&o, ag)
 	a.prompt(&o, ag)

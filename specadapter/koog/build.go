@@ -47,6 +47,7 @@ func (b *builder) build() *plan.Flow {
 	b.values()
 	if b.mode != meant {
 		b.asKoog()
+		b.refuse()
 	}
 	b.judge()
 	return &b.flow
@@ -108,6 +109,9 @@ func (b *builder) unique(id string) string {
 	return id
 }
 
+// resultPrefix begins the state keys of what parallel agents give.
+const resultPrefix = "$result/"
+
 // parallelNodes makes a fork, a node for each agent beside the others, and a join that makes
 // one value of theirs.
 func (b *builder) parallelNodes(ag *agent) {
@@ -118,7 +122,7 @@ func (b *builder) parallelNodes(ag *agent) {
 	for _, child := range b.children(ag) {
 		id := b.unique(ag.name + "." + child.name)
 		n := b.node(child, id, child.name)
-		n.Into = "$result/" + id
+		n.Into = resultPrefix + id
 		if n.Agent != nil && b.mode != meant {
 			n.Agent.Conversation = plan.ConversationFork
 		}

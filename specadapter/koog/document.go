@@ -11,11 +11,13 @@ import (
 type document struct {
 	root                             object
 	id, revision, description, model string
-	agents                           []*agent
-	byName                           map[string]*agent
-	names                            []string
-	tools                            []*toolDecl
-	transitions                      []*transition
+	// modelText is the model as it is written.
+	modelText   string
+	agents      []*agent
+	byName      map[string]*agent
+	names       []string
+	tools       []*toolDecl
+	transitions []*transition
 }
 
 // The agent types.
@@ -42,7 +44,8 @@ func (a *adaptation) document(root *source.Value) *document {
 	} else if v := root.Get("description"); v != nil {
 		d.description = v.Text
 	}
-	d.model = a.resolve(o.text("defaultModel"), o.pos("defaultModel"))
+	d.modelText = o.text("defaultModel")
+	d.model = a.resolve(d.modelText, o.pos("defaultModel"))
 	agents, transitions := o.list("agents"), o.list("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
 		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",

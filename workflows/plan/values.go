@@ -63,6 +63,9 @@ type Cost struct {
 	Visit  int `json:"visit"`
 	Round  int `json:"round,omitempty"`
 	Remind int `json:"remind,omitempty"`
+	// Forked says that it counts for the rest of the run only if a [Merge] picks the node's
+	// result; until then each of the parallel nodes counts for itself.
+	Forked bool `json:"forked,omitempty"`
 }
 
 // Compare is a condition on a value: taken when the operation holds between the part of the
