@@ -13,7 +13,7 @@ import (
 func exactly(t *testing.T, steps int, r rehearsal) {
 	t.Helper()
 	doc := r.doc
-	r.profile = "koog"
+	r.profile, r.input = "koog", "x"
 	r.doc = strings.Replace(doc, "LIMIT", fmt.Sprint(steps), 1)
 	if p := r.play(t); p.err != nil {
 		t.Errorf("%d steps: %v", steps, p.err)
@@ -123,5 +123,46 @@ func TestModelsThatKoogRefuses(t *testing.T) {
 				t.Errorf("the profile default: %v", p.err)
 			}
 		})
+	}
+}
+
+// The default model is looked up, too, even where each agent has its own; a run that is given
+// nothing begins with the task of the first agent, by the transitions, or not at all.
+func TestBeginningsInKoog(t *testing.T) {
+	doc := strings.Replace(agentsOf(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
+		`"agents"`, `"defaultModel":"openai/gpt-4o","agents"`, 1)
+	r := rehearsal{doc: doc, profile: "koog", script: `rules: [{match: "^the task$", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}]`}
+	if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+		t.Errorf("without input: %v", p.err)
+	}
+	r.doc = strings.Replace(doc, "gpt-4o", "gpt-4.1", 1)
+	if p := r.play(t); p.err == nil || p.err.Node != "models" {
+		t.Errorf("a default model that nobody uses: %v", p.err)
+	}
+	r.doc = strings.Replace(doc, `{"from":"a","to":"x"}`, "", 1)
+	if p := r.play(t); class(p.err) != contract.ClassBadRequest || p.err.Text != "No agents found" {
+		t.Errorf("a transform agent first: %v", p.err)
+	}
+	r.input = "x"
+	if p := r.play(t); p.err != nil {
+		t.Errorf("the same with an input: %v", p.err)
+	}
+}
+
+// A variable without input. or output. and tool names that are no list are what the first code
+// takes, and so does the profile default.
+func TestLooseSyntax(t *testing.T) {
+	for variable, want := range map[string]string{"success": "no", "feedback": "yes", "input": "yes", "output.success": "no"} {
+		agent, value := `{"name":"a","type":"verify","params":{"task":"t","toolNames":null}}`, `"f"`
+		if variable == "input" {
+			agent, value = `{"name":"a","type":"transform"}`, "7"
+		}
+		doc := agentsOf(agent+`,{"name":"yes","type":"transform"},{"name":"no","type":"transform"}`,
+			fmt.Sprintf(`{"from":"a","to":"yes","condition":{"variable":%q,"operation":"equals","value":%s}},{"from":"a","to":"no"}`, variable, value))
+		p := rehearsal{doc: doc, script: "rules: [{call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: f}}]}]",
+			set: func(in *contract.RunInput) { in.Value = []byte("7") }}.play(t)
+		if p.err != nil || p.result.ResultNode != want {
+			t.Errorf("%s: %v, %v", variable, p.result, p.err)
+		}
 	}
 }

@@ -167,6 +167,8 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.flow.Name, f.flow.Dialect)}
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
+	case len(raw) == 0 && values.Missing != "":
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the run an input", Text: values.Missing}
 	case len(raw) == 0 && len(values.Default) == 0:
 		return "", value.Of(""), nil
 	case len(raw) == 0:

@@ -12,7 +12,7 @@ import (
 
 // agent is an agent as it is written.
 type agent struct {
-	at         source.Pos
+	at, nameAt source.Pos
 	name, kind string
 	// model is as the worker's providers know it, modelText as it is written.
 	model, modelText string
@@ -59,7 +59,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 		known = append(known, "input")
 	}
 	o.only("agents[].", known...)
-	ag := &agent{at: v.Pos, name: o.required("name"), interval: 1}
+	ag := &agent{at: v.Pos, nameAt: o.pos("name"), name: o.required("name"), interval: 1}
 	if ag.name != "" {
 		o.what = "agent " + source.Quote(ag.name)
 	}

@@ -243,7 +243,9 @@ func (b *builder) values() {
 		names = printedLater
 	}
 	b.flow.Values.Printed = names
-	if k := b.doc.agents[0].kind; k == kindTask || k == kindVerify {
+	b.flow.Values.Missing = "No agents found"
+	if k := b.first.kind; k == kindTask || k == kindVerify {
+		b.flow.Values.Missing = ""
 		b.flow.Values.Default = json.RawMessage(value.Of(b.first.task).JSON())
 	}
 }

@@ -97,15 +97,15 @@ func (a *adaptation) version(o *object) string {
 func (a *adaptation) register(d *document, ag *agent) {
 	if first, double := d.byName[ag.name]; double && ag.name != "" {
 		if a.mode != meant {
-			a.warnf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
+			a.warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
 			return
 		}
-		a.errorf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
+		a.errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
 		return
 	}
 	switch ag.name {
 	case plan.Start, plan.End, finishName:
-		a.errorf(ag.at, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
+		a.errorf(ag.nameAt, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
 	}
 	d.byName[ag.name] = ag
 	d.names = append(d.names, ag.name)

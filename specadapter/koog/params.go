@@ -55,10 +55,14 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 		return
 	}
 	if v.Kind != source.Array {
-		if a.mode == meant {
-			o.want("toolNames", source.Array)
+		if a.mode != meant {
+			return // as in the real code
 		}
-		return
+		a.warnf(v.Pos, CodeWrongType, howToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.what, v.Describe(), oneTool(v))
+		if v.Kind != source.String {
+			return
+		}
+		v = &source.Value{Kind: source.Array, Pos: v.Pos, Items: []*source.Value{v}}
 	}
 	ag.listsTools = len(v.Items) > 0 || a.mode != seed
 	for _, item := range v.Items {
@@ -78,6 +82,14 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 		}
 		ag.toolNames, ag.toolsAt = append(ag.toolNames, item.Text), append(ag.toolsAt, item.Pos)
 	}
+}
+
+// oneTool says what toolNames are that are no list.
+func oneTool(v *source.Value) string {
+	if v.Kind == source.String {
+		return "it is taken as a list of that name"
+	}
+	return "it is taken as absent: the agent has all tools"
 }
 
 // reasoning reads after how many tool results a react agent thinks again. A text that is a

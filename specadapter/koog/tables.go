@@ -89,13 +89,19 @@ func inTables(name string) bool {
 }
 
 // refuse lets a run fail at its start where the real code knows one of the models not. It is
-// asked for those of all agents, the ones that call no model included.
+// asked for those of all agents, the ones that call no model included, and then for the default
+// even if nobody uses it.
 func (b *builder) refuse() {
+	type named struct {
+		text string
+		at   source.Pos
+	}
+	var all []named
 	for _, ag := range b.doc.agents {
-		text, at := ag.modelText, ag.modelAt
-		if text == "" {
-			text, at = b.doc.modelText, b.doc.root.pos("defaultModel")
-		}
+		all = append(all, named{ag.modelText, ag.modelAt})
+	}
+	for _, m := range append(all, named{b.doc.modelText, b.doc.root.pos("defaultModel")}) {
+		text, at := m.text, m.at
 		said := refusal(b.mode, text)
 		if text == "" || said == "" {
 			continue

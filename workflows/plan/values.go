@@ -26,6 +26,8 @@ type Values struct {
 	Read string `json:"read"`
 	// Default is the value, as JSON, of a run that is given nothing; absent: the text "".
 	Default json.RawMessage `json:"default,omitempty"`
+	// Missing, if set, is why a run that is given nothing fails.
+	Missing string `json:"missing,omitempty"`
 	// Named says that values have names: nodes take and leave them by their [Ports], and a run
 	// is given them as params, from which InKey takes them. The run's text, if there is one, is
 	// what a person said first.
