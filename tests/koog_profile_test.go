@@ -166,3 +166,18 @@ func TestLooseSyntax(t *testing.T) {
 		}
 	}
 }
+
+// In the one conversation of the profile koog, an agent is shown the calls of tools that it does
+// not have as texts: a react agent those of the tool by which others end.
+func TestCallsOfOthersInKoog(t *testing.T) {
+	doc := koogLater(`{"name":"a","type":"task","params":{"task":"a"}},{"name":"r","type":"react","params":{"task":"r"}},{"name":"z","type":"task","params":{"task":"z"}}`, "")
+	p := rehearsal{doc: doc, profile: "koog", input: "x", script: `rules:
+- {node: a, call: [{tool: nope, arguments: {q: 1}}], match: "^a$"}
+- {node: a, match: '^\{"tool_name":"nope","tool_result":"Tool with name ''nope'' not found', call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}
+- {node: r, contains: '{"tool_name":"finalize_task_result","tool_args":{"__wrapped_value__":"done"}}', say: the answer}
+- {node: z, contains: '{"tool_name":"finalize_task_result"', say: shown as a text}
+- {node: z, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: end}}]}`}.play(t)
+	if p.err != nil || *p.result.ResultText != "end" {
+		t.Errorf("%v, %v", p.result, p.err)
+	}
+}

@@ -294,7 +294,7 @@ func (b *builder) asKoog() {
 			continue
 		}
 		n.Agent.System, n.Agent.MaxErrors, n.Agent.MaxTurns = b.first.system, unbounded, 0
-		n.Agent.Sequential = true
+		n.Agent.Sequential, n.Agent.RetellCalls = true, true
 		n.Agent.NoTool = "Tool with name '{tool}' not found in the tool registry. Use one of the available tools."
 		if n.Agent.Conversation == "" {
 			n.Agent.Conversation = plan.ConversationFlow
