@@ -45,9 +45,13 @@ func (b *builder) node(ag *agent, id, name string) plan.Node {
 		n.Agent.Finish = b.finish(ag)
 	}
 	b.tools(ag, n.Agent)
-	if ag.choice == plan.ChoiceNone && b.mode == meant && ag.kind == kindTask {
-		// Without tools there is none to end by: the answer's text is the value.
-		n.Agent.Finish, n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, nil, ""
+	if ag.choice == plan.ChoiceNone && b.mode == meant && n.Agent.Finish != nil {
+		// None of the flow's tools. A task's answer in words is its value; a verdict, or a value
+		// that a schema describes, still comes by the tool that ends the agent.
+		n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, ""
+		if ag.kind == kindTask && ag.schema == nil {
+			n.Agent.Finish = nil
+		}
 	}
 	return n
 }
