@@ -24,7 +24,7 @@ CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
-CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
 
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
