@@ -273,7 +273,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0)
+		actx := retrying(a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0), a.cfg.Retry, 0)
 		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
 	})
 	if err != nil {

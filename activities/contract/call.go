@@ -125,6 +125,8 @@ type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the tools that the flow binds at this connection.
 	Names []string `json:"names"`
+	// Takes are schemas of arguments objects that tools must go with, by name.
+	Takes map[string]json.RawMessage `json:"takes,omitempty"`
 	// All says that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
 }
@@ -138,6 +140,8 @@ type CatalogueResult struct {
 	// then, for the message.
 	Missing []string `json:"missing,omitempty"`
 	Offered []string `json:"offered,omitempty"`
+	// Wrong says of tools what keeps them from those that the flow knows.
+	Wrong []string `json:"wrong,omitempty"`
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`

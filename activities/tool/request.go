@@ -71,12 +71,17 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
+	again := in.Connection.Retry
 	switch s := resp.StatusCode; {
+	case s >= 400 && again != nil && slices.Contains(again.Statuses, s), s == http.StatusConflict:
+		return reply{}, &statusError{status: ex.status, retryAfter: ex.retryAfter, body: ex.body, passes: true}
+	case s >= 500 && again != nil && again.NoServer:
+		return reply{text: (&statusError{status: s, body: ex.body}).Error(), isError: true}, nil
 	case s < 300:
 		return reply{text: string(body)}, nil
 	case s < 400:
 		return reply{}, &redirected{to: shown(resp.Header.Get("Location"))}
-	case s == http.StatusBadRequest, s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusUnsupportedMediaType, s == http.StatusUnprocessableEntity:
+	case s == http.StatusBadRequest, s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusUnsupportedMediaType, s == http.StatusNotImplemented, s == http.StatusUnprocessableEntity:
 		return reply{text: (&statusError{status: s, body: ex.body}).Error(), isError: true}, nil
 	}
 	return reply{}, &statusError{status: ex.status, retryAfter: ex.retryAfter, body: ex.body}

@@ -22,9 +22,11 @@ type target struct {
 	conn Connection
 	// restricted: the URL is a flow's or a run's, and subject to the policy.
 	restricted bool
-	settings   *Settings
-	secrets    secrets
-	key        string
+	// supplied: the connection is a flow's or a run's.
+	supplied bool
+	settings *Settings
+	secrets  secrets
+	key      string
 }
 
 // Resolve says which connection a tool is called at: the URL that the flow or the run
@@ -44,10 +46,10 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		}
 	}
 	if c.Kind == plan.ConnectionHTTP {
-		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL})
+		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
 	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
-		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description}, nil
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry}, nil
 	}
 	if c.URL != "" || c.Command != "" {
 		if err := t.checkSupplied(c); err != nil {
@@ -76,7 +78,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 
 // supplied is a connection as a flow or a run writes it.
 func supplied(c plan.Connection) Connection {
-	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args}
+	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, TimeoutSeconds: c.TimeoutSeconds}
 	if len(c.Headers) > 0 {
 		out.Headers = map[string]string{}
 	}
@@ -113,6 +115,9 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		}
 		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
+	if err := t.reveal(&c, &Connection{}); err != nil {
+		return err
+	}
 	if t.listed(c.URL) {
 		return nil
 	}
@@ -145,7 +150,10 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	case c.URL == "" && c.Command == "":
 		at.conn = t.settings.Connections[c.ID]
 	default:
-		at.conn = supplied(c)
+		at.conn, at.supplied = supplied(c), true
+		if err := t.reveal(&c, &at.conn); err != nil {
+			return nil, err
+		}
 		if c.Kind == plan.ConnectionHTTP {
 			at.conn.Transport = TransportRequest
 		}

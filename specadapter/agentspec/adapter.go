@@ -76,8 +76,8 @@ var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
-	"StreamableHTTPTransport": true, "SSETransport": true, "StdioTransport": true,
+	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
+	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
 	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
@@ -89,8 +89,8 @@ func Runs(name string) bool { return runs[name] }
 
 // notYet are the fields that nothing heeds although they change what a run does.
 var notYet = map[string]string{
-	"auth": "put a token into the worker's settings, as a connection of this url", "sensitive_headers": "set the header in the worker's settings, as a connection of this url",
-	"env": "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
+	"auth": "put a token into sensitive_headers",
+	"env":  "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.
@@ -120,9 +120,6 @@ func (b *builder) unsupportedIn(c *Component) {
 		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
 			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
 			continue
-		}
-		if spec.Name == "retry_policy" {
-			b.warnf(f.At, CodeNoEffect, "the worker retries as its own policy says", "retry_policy of %s has no effect", c)
 		}
 		for _, part := range f.Components {
 			b.unsupported(part)

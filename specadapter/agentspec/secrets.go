@@ -39,8 +39,11 @@ func (l *loader) secret(s *scope, c *Component, spec *FieldSpec, f *Field, v *so
 	for _, m := range v.Members {
 		one := sec
 		one.Ref, one.Header = sec.Ref+"."+m.Key, m.Key
-		f.Keys = append(f.Keys, m.Key)
+		had := len(f.Secrets)
 		ok = l.oneSecret(s, f, one, m.Value, &FieldSpec{Name: spec.Name, Kind: Text}) && ok
+		if len(f.Secrets) > had {
+			f.Keys = append(f.Keys, m.Key)
+		}
 	}
 	return ok
 }
