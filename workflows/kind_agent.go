@@ -209,6 +209,9 @@ func (a *agentRun) describe() error {
 		Model: a.modelRef(), Node: a.node.ID, System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
 	}
+	if r := a.cfg.Remote; r != nil {
+		p.Remote = &contract.RemoteAgent{Connection: a.remote(r.Connection), PollMillis: r.PollMillis}
+	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
 		b := a.bound(t)
@@ -233,6 +236,16 @@ func (a *agentRun) describe() error {
 		a.profile.Body = raw
 	}
 	return nil
+}
+
+// remote is the flow's connection to an agent that runs elsewhere.
+func (r *run) remote(id string) plan.Connection {
+	for _, c := range r.flow.Connections {
+		if c.ID == id {
+			return c
+		}
+	}
+	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
 }
 
 // bound finds the connection of a tool, or nil.

@@ -48,6 +48,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if c.Kind == plan.ConnectionHTTP {
 		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
 	}
+	if c.Kind == plan.ConnectionA2A {
+		return t.resolveAgent(c)
+	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
 		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry}, nil
 	}
@@ -74,6 +77,20 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
 		toolName, t.settings.known(), t.settings.functions()),
 		t.boundBy(toolName))
+}
+
+// resolveAgent is [Tools.Resolve] for an agent that runs elsewhere. The operator's connection
+// of its id and URL has the credentials and certificates for it.
+func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
+	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
+		c.Headers, c.Secrets, c.TLS = nil, nil, nil
+		return c, nil
+	}
+	kind := c.Kind
+	c.Kind = plan.ConnectionMCP
+	err := t.checkSupplied(c)
+	c.Kind = kind
+	return c, err
 }
 
 // supplied is a connection as a flow or a run writes it.
@@ -147,6 +164,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
+	case c.Kind == plan.ConnectionA2A && t.settings.Connections[c.ID].URL == c.URL:
+		at.conn = t.settings.Connections[c.ID]
+		at.conn.Transport = TransportA2A
 	case c.URL == "" && c.Command == "":
 		at.conn = t.settings.Connections[c.ID]
 	default:
@@ -156,6 +176,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		}
 		if c.Kind == plan.ConnectionHTTP {
 			at.conn.Transport = TransportRequest
+		}
+		if c.Kind == plan.ConnectionA2A {
+			at.conn.Transport = TransportA2A
 		}
 		at.restricted = !t.listed(c.URL)
 		if at.id == "" {
@@ -205,8 +228,11 @@ func (c Connection) kind() string {
 	if c.Transport == TransportLocal {
 		return plan.ConnectionLocal
 	}
-	if c.Transport == TransportRequest {
+	switch c.Transport {
+	case TransportRequest:
 		return plan.ConnectionHTTP
+	case TransportA2A:
+		return plan.ConnectionA2A
 	}
 	return plan.ConnectionMCP
 }

@@ -45,7 +45,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" {
+	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" && !remoteAgents[t] {
 		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
 	}
 	b.unsupported(model.Root)
@@ -76,6 +76,7 @@ var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
+	"A2AAgent": true, "A2AConnectionConfig": true,
 	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,

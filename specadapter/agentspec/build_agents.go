@@ -37,6 +37,9 @@ func (b *builder) prompt(c *Component) *plan.Agent {
 // answers in words go to a person, with a person in the loop. In a flow such an answer ends an
 // agent without outputs; others end by giving them.
 func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
+	if remoteAgents[c.Type.Name] {
+		return b.remote(c, root)
+	}
 	text := c.Text("system_prompt")
 	a := &plan.Agent{Prompt: text, System: text, Conversation: plan.ConversationFlow, MaxCalls: agentCalls, MaxErrors: agentErrors,
 		Opening: []plan.Piece{{Text: "Begin."}}}

@@ -158,6 +158,8 @@ type Agent struct {
 	Model string `json:"model,omitempty"`
 	// Retry, if set, says how calls of the model are repeated.
 	Retry *Retry `json:"retry,omitempty"`
+	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	Remote *Remote `json:"remote,omitempty"`
 	// Opening, if set, replaces the message with which the node begins: the run's input and
 	// the latest outputs of earlier nodes.
 	Opening []Piece `json:"opening,omitempty"`
@@ -234,6 +236,8 @@ type Output struct {
 type Chat struct {
 	// First is what the person is asked where nobody has said anything; empty: the agent begins.
 	First string `json:"first"`
+	// Asked leaves it to a remote agent whether an answer of its is a question; else every one is.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // The kinds of a connection.
