@@ -58,17 +58,21 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	own, ok := s.Secrets[ref]
 	switch {
 	case !ok:
-		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, "${NAME}", u.Host))
+		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
 	case !own.usable(u):
-		f := refusal(fmt.Sprintf("the flow wants the secret %q at %s, where it may not be used", ref, u.Host), "")
-		f.Remedy = allowedBy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}, besides its value and its other hosts", SettingSecrets, ref, u.Host))
-		return "", f
+		return "", refusal(fmt.Sprintf("the flow wants the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
 	}
 	return own.Value, nil
 }
 
-func secretLine(ref, value, host string) string {
-	return allowedBy(fmt.Sprintf("%s: {%q: {value: %q, hosts: [%q]}}", SettingSecrets, ref, value, host)) +
+// secretLine is the line that has a secret used at hosts. NAME stands for what only the operator
+// knows.
+func secretLine(ref string, hosts ...string) string {
+	quoted := make([]string, len(hosts))
+	for i, h := range hosts {
+		quoted[i] = fmt.Sprintf("%q", h)
+	}
+	return allowedBy(fmt.Sprintf("%s: {%q: {value: \"${NAME}\", hosts: [%s]}}", SettingSecrets, ref, strings.Join(quoted, ", "))) +
 		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
 }
 

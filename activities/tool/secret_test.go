@@ -126,7 +126,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 		}
 		fails(t, list(nil, c), contract.ClassConnection, `the flow wants the secret "c.ca_file", which the worker does not have`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
 		all["c.key_file"] = Secret{keyFile, []string{"example.com"}}
-		fails(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["`+host)
+		fails(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["example.com", "`+host)
 		all["c.key_file"] = Secret{filepath.Join(dir, "none"), []string{host}}
 		fails(t, list(all, c), contract.ClassConnection, "key_file", "correct the secrets that the flow names")
 	}
