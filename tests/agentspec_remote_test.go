@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"go.temporal.io/sdk/testsuite"
 
 	"weft/activities/contract"
 	"weft/activities/tool"
@@ -90,5 +96,90 @@ func TestAgentSpecA2A(t *testing.T) {
 	want := []string{`user text "Will it rain?" "" ""`, `user text "Bern" "c1" "t1"`}
 	if fmt.Sprint(there.sent) != fmt.Sprint(want) || !there.down {
 		t.Errorf("it was told %q, want %q", there.sent, want)
+	}
+}
+
+// Calls are made again as often as the document says, and no more.
+func TestAgentSpecRetries(t *testing.T) {
+	for _, tc := range []struct {
+		policy string
+		want   int
+	}{{`{"max_attempts":1,"initial_retry_delay":0.001}`, 2}, {`{"max_attempts":0}`, 1}, {`{"initial_retry_delay":0.001,"max_retry_delay":0.01}`, 3}} {
+		asked := 0
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked++
+			http.Error(w, "later", http.StatusServiceUnavailable)
+		}))
+		defer srv.Close()
+		doc := strings.NewReplacer("URL", srv.URL, "POLICY", tc.policy).Replace(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"},
+"n":{"component_type":"ApiNode","name":"n","url":"URL/x","http_method":"GET","retry_policy":POLICY}}}`)
+		p := rehearsal{doc: doc, reach: tool.Settings{AllowLoopback: true}, set: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.play(t)
+		if p.err == nil || p.err.Class != contract.ClassUnavailable || asked != tc.want {
+			t.Errorf("%s: asked %d times, want %d: %v", tc.policy, asked, tc.want, p.err)
+		}
+	}
+}
+
+// Tools of a box go by its filter: a name, or a description that the author wrote, with a
+// confirmation where he or the box wants one. One that takes other inputs is not there.
+func TestAgentSpecToolFilter(t *testing.T) {
+	doc := func(filter, more string) string {
+		return `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","human_in_the_loop":false,"system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
+"outputs":[{"title":"said","type":"string"}],
+"toolboxes":[{"component_type":"MCPToolBox","name":"b","client_transport":{"component_type":"StreamableHTTPTransport","name":"web","url":"http://web.test/mcp"}` + filter + more + `}]}`
+	}
+	const spec = `,"tool_filter":["look",{"component_type":"MCPToolSpec","name":"send","description":"Sends.","requires_confirmation":true INPUTS}]`
+	s := server.NewMCPServer("box", "1", server.WithToolCapabilities(false))
+	for _, name := range []string{"look", "send"} {
+		s.AddTool(mcp.NewTool(name), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText("done"), nil
+		})
+	}
+	srv := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	defer srv.Close()
+	const calls = `rules:
+- {turn: 1, call: [{tool: look, arguments: {}}]}
+- {turn: 2, call: [{tool: send, arguments: {}}]}
+- {turn: 3, call: [{tool: submit_result, arguments: {said: done}}]}`
+	for name, tc := range map[string]struct {
+		doc    string
+		asked  string
+		failed string
+	}{
+		"a filter":         {doc(strings.Replace(spec, " INPUTS", "", 1), ""), "[send]", ""},
+		"a box that asks":  {doc("", `,"requires_confirmation":true`), "[look send]", ""},
+		"a filter in it":   {doc(strings.Replace(spec, " INPUTS", "", 1), `,"requires_confirmation":true`), "[look send]", ""},
+		"other inputs":     {doc(strings.Replace(spec, " INPUTS", `,"inputs":[{"title":"to","type":"string"}]`, 1), ""), "", `tool "send" takes no "to", which the flow declares as its input`},
+		"a tool of nobody": {doc(`,"tool_filter":["fly"]`, ""), "", `tool "fly" is not offered by "web"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			p := rehearsal{doc: strings.Replace(tc.doc, "http://web.test", srv.URL, 1), script: calls, reach: tool.Settings{AllowLoopback: true}, before: func(env *testsuite.TestWorkflowEnvironment) {
+				for i := range 4 {
+					env.RegisterDelayedCallback(func() {
+						var now contract.Status
+						query(t, env, contract.QueryStatus, &now)
+						for _, r := range now.Requests {
+							yes := true
+							asked = append(asked, r.Name)
+							env.SignalWorkflow(contract.RequestConfirm, contract.ConfirmAnswer{ID: r.ID, Approve: &yes})
+						}
+					}, time.Duration(i+1)*time.Hour)
+				}
+			}}.play(t)
+			if tc.failed != "" {
+				if p.err == nil || !strings.Contains(p.err.Text, tc.failed) {
+					t.Errorf("%v, want %s", p.err, tc.failed)
+				}
+				return
+			}
+			if p.err != nil || fmt.Sprint(asked) != tc.asked {
+				t.Errorf("asked about %v, want %s; %v", asked, tc.asked, p.err)
+			}
+		})
 	}
 }

@@ -76,7 +76,7 @@ var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"A2AAgent": true, "A2AConnectionConfig": true,
+	"OciAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
 	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
@@ -100,6 +100,10 @@ func (b *builder) unsupported(c *Component) {
 		return
 	}
 	b.looked[c] = true
+	if c.Type.Unsupported != "" {
+		b.errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
+		return
+	}
 	if !runs[c.Type.Name] {
 		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
 		return

@@ -9,7 +9,7 @@ import (
 )
 
 // remoteAgents are the agents that run elsewhere.
-var remoteAgents = map[string]bool{"A2AAgent": true}
+var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true}
 
 // remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
@@ -26,6 +26,9 @@ func (b *builder) remote(c *Component, root bool) *plan.Agent {
 		if len(c.Outputs) == 1 {
 			a.Output.Lone = c.Outputs[0].Title
 		}
+	}
+	if c.Type.Name == "OciAgent" {
+		return b.ociAgent(c, a)
 	}
 	a.Model = "a2a/" + safeID(or(c.Name, c.ID))
 	session := c.Field("session_parameters")
@@ -47,6 +50,18 @@ func (b *builder) remote(c *Component, root bool) *plan.Agent {
 		a.Retry = r
 	}
 	a.Retry.TimeoutMillis = int(part("timeout", 60, 86400) * 1000)
+	return a
+}
+
+// ociAgent makes of an agent of Oracle's a model of the worker's provider oci, which has the
+// region and the credentials.
+func (b *builder) ociAgent(c *Component, a *plan.Agent) *plan.Agent {
+	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
+	if client := c.Component("client_config"); !b.told[client] {
+		b.told[client] = true
+		b.warnf(client.at("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's settings",
+			"the service_endpoint and the sign-in of %s do not count: a worker asks the provider oci as its settings say", client)
+	}
 	return a
 }
 

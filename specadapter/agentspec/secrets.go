@@ -114,6 +114,9 @@ func (s *Secret) setting() string {
 		}
 		return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, host)
 	}
+	if strings.HasSuffix(s.Field, "_file") {
+		return fmt.Sprintf("let the worker reach the model by a server that has the certificates, in weft.yaml: providers: {%s: {base_url: \"URL\"}}", kind)
+	}
 	return fmt.Sprintf("give the key of the model's provider to the worker: in weft.yaml providers: {%s: {key_env: NAME}} says which variable has it, or as NAME_FILE which file", kind)
 }
 
