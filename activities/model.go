@@ -54,12 +54,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: 1, Partial: p.tell, Waiting: p.waits,
-	}
-	for _, m := range messages {
-		if m.Role == contract.RoleAssistant {
-			call.Turn++
-		}
+		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: p.tell, Waiting: p.waits,
 	}
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
@@ -85,6 +80,17 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 		return nil, err
 	}
 	return out, a.finish(in, out, &answer.Message)
+}
+
+// turnOf counts an assistant's messages, the next one included.
+func turnOf(messages []contract.Message) int {
+	n := 1
+	for i := range messages {
+		if messages[i].Role == contract.RoleAssistant {
+			n++
+		}
+	}
+	return n
 }
 
 // finish encodes an answer and lets this worker know the thread's new end.

@@ -68,6 +68,11 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if c.Kind == plan.ConnectionLocal {
 		return c, nil // resolved before, perhaps by another worker
 	}
+	return t.resolveName(c, toolName)
+}
+
+// resolveName is [Tools.Resolve] for a tool that is bound to no connection.
+func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
 		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
 	}

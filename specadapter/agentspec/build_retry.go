@@ -53,22 +53,28 @@ func (b *builder) statuses(c *Component, f *Field, r *plan.Retry, byStatus bool)
 	}
 	r.Statuses = []int{409, 429}
 	if listed != nil && listed.JSON != nil && listed.JSON.Kind == source.Object {
-		r.Statuses = nil
-		for _, m := range listed.JSON.Members {
-			n, err := strconv.Atoi(m.Key)
-			if err != nil || n < 400 || n > 599 {
-				b.errorf(Place{listed.At.File, m.KeyPos}, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has %s", c, source.Quote(m.Key))
-				continue
-			}
-			if len(m.Value.Items) > 0 {
-				b.warnf(Place{listed.At.File, m.Value.Pos}, CodeNoEffect, "write []", "codes behind a status in retry_policy of %s have no effect: every answer of the status is repeated", c)
-			}
-			if !slices.Contains(r.Statuses, n) {
-				r.Statuses = append(r.Statuses, n)
-			}
-		}
+		r.Statuses = b.listed(c, listed)
 	}
 	r.NoServer = any5xx != nil && any5xx.JSON != nil && any5xx.JSON.Kind == source.Bool && !any5xx.JSON.True
+}
+
+// listed are the statuses of recoverable_statuses.
+func (b *builder) listed(c *Component, f *Field) []int {
+	var out []int
+	for _, m := range f.JSON.Members {
+		n, err := strconv.Atoi(m.Key)
+		if err != nil || n < 400 || n > 599 {
+			b.errorf(Place{f.At.File, m.KeyPos}, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has %s", c, source.Quote(m.Key))
+			continue
+		}
+		if len(m.Value.Items) > 0 {
+			b.warnf(Place{f.At.File, m.Value.Pos}, CodeNoEffect, "write []", "codes behind a status in retry_policy of %s have no effect: every answer of the status is repeated", c)
+		}
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // number is a part of a plain object that is a number, or the default.
