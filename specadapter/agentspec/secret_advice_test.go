@@ -8,7 +8,7 @@ import (
 )
 
 // What is said of a secret in a document names the reference and a setting that there is; with
-// the reference in its place the document is a plan, and the secret is in none of its bytes.
+// the reference in its place the document is a plan. No message shows the secret.
 func TestSecretAdvice(t *testing.T) {
 	agent := func(model, tools string) string {
 		return `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":` + model + `,"tools":[` + tools + `]}`
