@@ -72,19 +72,22 @@ func (a *agency) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t1","contextId":"c1","status":{"state":"%s"}%s}}`, state, more)
 }
 
+// elsewhere is a flow of an agent that runs elsewhere.
+const elsewhere = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"answer","type":"string"}]},
+"n":{"component_type":"AgentNode","name":"n","agent":{"component_type":"A2AAgent","name":"weather","agent_url":"URL/a2a","outputs":[{"title":"answer","type":"string"}],
+"connection_config":{"component_type":"A2AConnectionConfig","name":"c","headers":{"X-Tenant":"blue"}},"session_parameters":{"poll_interval":0.01}}}}}`
+
 // An agent that runs elsewhere is told what a person said, and asks one what it cannot go on
 // without. A call that fails while the agent works is not made again: the next attempt waits.
 func TestAgentSpecA2A(t *testing.T) {
 	there := &agency{}
 	srv := httptest.NewServer(there)
 	defer srv.Close()
-	doc := strings.ReplaceAll(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
-"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
-"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
-{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
-"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"answer","type":"string"}]},
-"n":{"component_type":"AgentNode","name":"n","agent":{"component_type":"A2AAgent","name":"weather","agent_url":"URL/a2a","outputs":[{"title":"answer","type":"string"}],
-"connection_config":{"component_type":"A2AConnectionConfig","name":"c","headers":{"X-Tenant":"blue"}},"session_parameters":{"poll_interval":0.01}}}}}`, "URL", srv.URL)
+	doc := strings.ReplaceAll(elsewhere, "URL", srv.URL)
 	p := rehearsal{doc: doc, input: "Will it rain?", answers: []string{"Bern"}, reach: tool.Settings{AllowLoopback: true},
 		set: func(in *contract.RunInput) { in.Model = "compatible/none" }}.play(t)
 	if p.err != nil {
@@ -182,4 +185,33 @@ func TestAgentSpecToolFilter(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The same on a real server, for a history that later code has to replay.
+func TestEndToEndRecordRemote(t *testing.T) {
+	there := &agency{}
+	srv := httptest.NewServer(there)
+	defer srv.Close()
+	tools, err := tool.Open(tool.Settings{AllowLoopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hand{client: dial(t, temporalAddress(t)), queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	h.worker = work(t, h.client, h.queue, 0, tools)
+	t.Cleanup(func() { h.worker.Stop(); tools.Close() })
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.ReplaceAll(elsewhere, "URL", srv.URL), Name: "flow.json"}, Input: "Will it rain?", Model: "compatible/none"})
+	if q := h.open(t, run.GetID(), 1)[0]; q.Text != "Which city?" {
+		t.Errorf("the question is %q", q.Text)
+	}
+	if _, err := h.update(t, run.GetID(), contract.RequestMessage, contract.MessageAnswer{Text: "Bern"}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := resultOf(t, run)
+	if err != nil || string(out.ResultData) != `{"answer":"Sunny in Bern"}` {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if len(there.sent) != 2 {
+		t.Errorf("it was told %q", there.sent)
+	}
+	save(t, h.client, "agentspec-remote", run.GetID(), run.GetRunID())
 }
