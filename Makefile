@@ -88,7 +88,8 @@ bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for l
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
-conformance: ## Ask the same of every model provider, and print the table
+conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite
+	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
 chart: ## Check the chart and the compose file: rendered, linted, decoded

@@ -189,6 +189,12 @@ func beat(ctx context.Context) (tell func(string), stop func()) {
 // pulse is [beat] for calls that may have to wait: waits replaces what they wait for, "" ends
 // it.
 func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
+	return pulseOf(ctx, nil)
+}
+
+// pulseOf is [pulse] for calls that begin tasks elsewhere: the last one is carried, too, for a
+// later attempt.
+func pulseOf(ctx context.Context, tasks <-chan string) (tell, waits func(string), stop func()) {
 	measureAttempt(ctx)
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
@@ -211,6 +217,8 @@ func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
 			case <-done:
 				return
 			case b.Text = <-texts:
+			case b.Task = <-tasks:
+				activity.RecordHeartbeat(ctx, b)
 			case b.Waiting = <-reasons:
 				activity.RecordHeartbeat(ctx, b)
 			case now := <-t.C:

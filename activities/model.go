@@ -22,13 +22,17 @@ import (
 // failures have the classes of package llm, and too_large for an answer that history cannot
 // hold.
 func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	tell, waits, stop := pulse(ctx)
+	tasks := make(chan string, 1)
+	tell, waits, stop := pulseOf(ctx, tasks)
 	defer stop()
-	out, err := a.model(ctx, &in, tell, waits)
+	out, err := a.model(ctx, &in, &progress{tell, waits, func(task string) { latest(tasks, task) }})
 	return out, leave(ctx, err)
 }
 
-func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, waits func(string)) (*contract.ModelResult, error) {
+// progress is what a call's heartbeats say.
+type progress struct{ tell, waits, began func(string) }
+
+func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *progress) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
 	if err != nil {
 		return nil, err
@@ -41,18 +45,16 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	if err != nil {
 		return nil, err
 	}
+	if profile.Remote != nil && !slices.Contains(llm.Refs(profile.Model), llm.ScriptModel) {
+		return a.remote(ctx, in, profile, messages, p.began)
+	}
 	tools, err := a.toolsOf(ctx, profile)
 	if err != nil {
 		return nil, err
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
-	}
-	for _, m := range messages {
-		if m.Role == contract.RoleAssistant {
-			call.Turn++
-		}
+		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: p.tell, Waiting: p.waits,
 	}
 	if profile.RetellCalls {
 		messages = retold(messages, offeredBy(profile, in.NoTools))
@@ -81,6 +83,17 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 		return nil, err
 	}
 	return out, a.finish(in, out, &answer.Message)
+}
+
+// turnOf counts an assistant's messages, the next one included.
+func turnOf(messages []contract.Message) int {
+	n := 1
+	for i := range messages {
+		if messages[i].Role == contract.RoleAssistant {
+			n++
+		}
+	}
+	return n
 }
 
 // finish encodes an answer and lets this worker know the thread's new end.

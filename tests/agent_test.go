@@ -54,6 +54,8 @@ type rehearsal struct {
 	reach   tool.Settings
 	// answers are given to what the run asks a person, one an hour.
 	answers []string
+	// before, if set, prepares the environment.
+	before func(env *testsuite.TestWorkflowEnvironment)
 }
 
 // played is what came of a rehearsal.
@@ -96,6 +98,9 @@ func (r rehearsal) play(t *testing.T) played {
 	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in)}).Register(registry)
 	for i, text := range r.answers {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
+	}
+	if r.before != nil {
+		r.before(env)
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}

@@ -94,7 +94,7 @@ func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
 				continue
 			}
 			taken[as], found[name] = true, true
-			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id})
+			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Boxes.Confirm, id)})
 		}
 	}
 	for _, name := range a.Boxes.Names {

@@ -35,7 +35,8 @@ func (a *agentRun) fill() error {
 }
 
 // speaks says whether the agent begins with a message of its own: it goes on with a conversation
-// in which a person spoke last, and where one is to speak first that one is asked.
+// in which a person spoke last, and where one is to speak first that one is asked. An agent that
+// runs elsewhere is told what a person said last, whoever spoke since.
 func (a *agentRun) speaks() (bool, error) {
 	if a.node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
@@ -44,8 +45,16 @@ func (a *agentRun) speaks() (bool, error) {
 	if n == 0 {
 		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 	}
-	last, err := contract.DecodeMessage(a.thread.entries[n-1].raw)
-	return err == nil && last.Role != contract.RoleUser, err
+	for i := n - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(a.thread.entries[i].raw)
+		if err != nil || m.Role == contract.RoleUser {
+			return false, err
+		}
+		if a.cfg.Remote == nil {
+			break
+		}
+	}
+	return true, nil
 }
 
 // portWords are the values that the agent takes, for its first message: one alone is its text,

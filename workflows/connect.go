@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type want struct {
 	// names are the tools bound to it; at says where each binding was written.
 	names []string
 	at    []string
+	// takes are the schemas that the flow knows tools by.
+	takes map[string]json.RawMessage
 	// all takes all tools, for boxes at boxedAt; offered are those, problem is why there are
 	// none.
 	all              bool
@@ -31,7 +34,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	futures := make([]workflow.Future, len(wants))
 	for i, w := range wants {
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all}
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
 			return err
 		}
@@ -67,6 +70,12 @@ func (f *flowRun) wanted() []want {
 			if k < 0 {
 				k = len(out)
 				out = append(out, want{bound: contract.Bound{ID: id, Connection: f.connection(tool.Connection)}})
+			}
+			if len(tool.Takes) > 0 {
+				if out[k].takes == nil {
+					out[k].takes = map[string]json.RawMessage{}
+				}
+				out[k].takes[tool.Name] = tool.Takes
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
@@ -132,6 +141,9 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
 			at, name, w.bound.ID, some(out.Offered)))
+	}
+	for _, wrong := range out.Wrong {
+		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))
 	}
 	return problems, nil
 }

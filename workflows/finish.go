@@ -28,7 +28,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
-	case a.cfg.Chat != nil && !a.exhausted:
+	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.Asked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
 		return true, a.remind()

@@ -210,6 +210,9 @@ func (a *agentRun) describe() error {
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
 		RetellCalls: a.cfg.RetellCalls,
 	}
+	if r := a.cfg.Remote; r != nil {
+		p.Remote = &contract.RemoteAgent{Connection: a.remote(r.Connection), PollMillis: r.PollMillis}
+	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
 		b := a.bound(t)
@@ -234,6 +237,16 @@ func (a *agentRun) describe() error {
 		a.profile.Body = raw
 	}
 	return nil
+}
+
+// remote is the flow's connection to an agent that runs elsewhere.
+func (r *run) remote(id string) plan.Connection {
+	for _, c := range r.flow.Connections {
+		if c.ID == id {
+			return c
+		}
+	}
+	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
 }
 
 // bound finds the connection of a tool, or nil.
@@ -274,7 +287,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0)
+		actx := retrying(a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0), a.cfg.Retry, 0)
 		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
 	})
 	if err != nil {

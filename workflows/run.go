@@ -124,6 +124,25 @@ func (r *run) options(ctx workflow.Context, id, summary string, seconds int, att
 	})
 }
 
+// retrying has a call repeated as its author wants, if that is said. attempts, if positive, is
+// a bound that nothing lifts.
+func retrying(ctx workflow.Context, p *plan.Retry, attempts int32) workflow.Context {
+	if p == nil {
+		return ctx
+	}
+	if p.TimeoutMillis > 0 {
+		ctx = workflow.WithStartToCloseTimeout(ctx, time.Duration(p.TimeoutMillis)*time.Millisecond)
+	}
+	if attempts == 0 {
+		attempts = int32(min(p.Attempts, 1<<20)) + 1
+	}
+	first := time.Duration(max(p.FirstMillis, 1)) * time.Millisecond
+	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
+		InitialInterval: first, BackoffCoefficient: p.Factor,
+		MaximumInterval: max(first, time.Duration(p.MostMillis)*time.Millisecond), MaximumAttempts: attempts,
+	})
+}
+
 // boundSummary keeps a summary under Temporal's 400 bytes.
 func boundSummary(s string) string {
 	if len(s) <= 200 {

@@ -436,7 +436,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		if err := c.guard.admit(ctx, "the call of "+c.call.Name, in); err != nil {
 			return err
 		}
-		actx := c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts)
+		actx := retrying(c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts), b.Connection.Retry, attempts)
 		err := workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out)
 		if err == nil {
 			return nil

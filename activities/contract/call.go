@@ -25,12 +25,20 @@ type Profile struct {
 	Params *plan.Params `json:"params,omitempty"`
 	// Finish, if set, is the tool by which the node ends.
 	Finish *plan.Finish `json:"finish,omitempty"`
+	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	Remote *RemoteAgent `json:"remote,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
 	// RetellCalls makes texts of calls of tools that are not offered, and of their results.
 	RetellCalls bool `json:"retell_calls,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
+}
+
+// RemoteAgent is a [plan.Remote] with its connection.
+type RemoteAgent struct {
+	Connection plan.Connection `json:"connection"`
+	PollMillis int             `json:"poll_millis,omitempty"`
 }
 
 // ProfileTool is a tool as one node offers it.
@@ -86,6 +94,8 @@ type ModelResult struct {
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
+	// Asks says that a remote agent cannot go on without a person's answer.
+	Asks bool `json:"asks,omitempty"`
 	// Switched are the models that were asked before the one that answered.
 	Switched []Switch `json:"switched,omitempty"`
 }
@@ -104,6 +114,8 @@ type Beat struct {
 	Text string `json:"text,omitempty"`
 	// Attempt says which attempt Text belongs to, from 1.
 	Attempt int32 `json:"attempt"`
+	// Task is what a remote agent does for the call: a later attempt goes on with it.
+	Task string `json:"task,omitempty"`
 	// Waiting is what the call waits for before it begins, such as a rate limit.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -127,6 +139,8 @@ type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the tools that the flow binds at this connection.
 	Names []string `json:"names"`
+	// Takes are schemas of arguments objects that tools must go with, by name.
+	Takes map[string]json.RawMessage `json:"takes,omitempty"`
 	// All says that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
 }
@@ -140,6 +154,8 @@ type CatalogueResult struct {
 	// then, for the message.
 	Missing []string `json:"missing,omitempty"`
 	Offered []string `json:"offered,omitempty"`
+	// Wrong says of tools what keeps them from those that the flow knows.
+	Wrong []string `json:"wrong,omitempty"`
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`

@@ -39,6 +39,8 @@ type Settings struct {
 	// Tools maps the name of a tool that a flow binds to no connection to the id of the
 	// connection that has it.
 	Tools map[string]string
+	// Secrets are those that flows may name, by the name that a flow uses.
+	Secrets map[string]Secret
 	// Confirm are the rules that say which tools need a person's yes, by a name of the
 	// operator's.
 	Confirm map[string]ConfirmRule
@@ -105,10 +107,14 @@ type Connection struct {
 	// Retry is empty or "never": a call whose outcome is unknown is not made again.
 	Retry string
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are the
-	// client's certificate for mutual TLS. PEM files, read when a session starts.
+	// client's certificate for mutual TLS. PEM files, read when a session starts; what is PEM
+	// itself is no file's name.
 	CAFile, CertFile, KeyFile string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
+
+	// named are values that flows name as secrets: no text shows them.
+	named []string
 }
 
 const (
@@ -172,6 +178,9 @@ func (s Settings) check() error {
 	}
 	for name, r := range s.Confirm {
 		r.check(&p, SettingConfirm+"."+name)
+	}
+	for ref, secret := range s.Secrets {
+		secret.check(&p, SettingSecrets+"."+ref)
 	}
 	s.checkFunctions(&p)
 	for _, h := range s.AllowHosts {

@@ -46,7 +46,7 @@ func newBuilder(file string, host source.Host) *builder {
 func (b *builder) root(c *Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
-	if c.Type.Name == "Agent" {
+	if c.Type.Name != "Flow" {
 		b.rootAgent(c)
 	} else {
 		b.rootFlow(c)

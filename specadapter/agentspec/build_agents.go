@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -36,6 +37,9 @@ func (b *builder) prompt(c *Component) *plan.Agent {
 // answers in words go to a person, with a person in the loop. In a flow such an answer ends an
 // agent without outputs; others end by giving them.
 func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
+	if remoteAgents[c.Type.Name] {
+		return b.remote(c, root)
+	}
 	text := c.Text("system_prompt")
 	a := &plan.Agent{Prompt: text, System: text, Conversation: plan.ConversationFlow, MaxCalls: agentCalls, MaxErrors: agentErrors,
 		Opening: []plan.Piece{{Text: "Begin."}}}
@@ -47,7 +51,7 @@ func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
 		a.Tools = append(a.Tools, *b.tool(t, taken))
 		b.place(plan.ToolPath(node, i), t.At)
 	}
-	b.boxes(c, a)
+	b.boxes(c, a, taken)
 	person := c.Flag("human_in_the_loop")
 	if person && (root || len(c.Outputs) > 0) {
 		a.Chat = &plan.Chat{}
@@ -73,31 +77,52 @@ func finish(c *Component, name string, person bool) *plan.Finish {
 	}
 }
 
-// boxes are the servers whose tools an agent takes as they are offered.
-func (b *builder) boxes(c *Component, a *plan.Agent) {
+// boxes are the servers whose tools an agent takes: all that they offer, or those that a
+// filter names, which are tools like any other.
+func (b *builder) boxes(c *Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Name != "MCPToolBox" {
 			continue
 		}
+		id, confirm, filter := b.server(box.Component("client_transport")), box.Flag("requires_confirmation"), box.Field("tool_filter")
+		if filter != nil {
+			b.filtered(box, filter, a, taken, plan.Tool{Connection: id, Confirm: confirm})
+			continue
+		}
 		if a.Boxes == nil {
-			a.Boxes = &plan.Boxes{}
+			a.Boxes = &plan.Boxes{All: true}
 		}
-		filter := box.Field("tool_filter")
-		switch {
-		case box.Flag("requires_confirmation"):
-			b.errorf(box.At, CodeNotYet, "list the tools as MCPTools that require confirmation, or set it in the worker's settings", "a confirmation of all tools of %s cannot be asked for yet", box)
-		case filter != nil && (len(filter.Components) > 0 || len(c.Components("toolboxes")) > 1):
-			b.errorf(box.At, CodeNotYet, "write names of tools, in one toolbox", "tool_filter of %s cannot be heeded yet", box)
-		case filter == nil:
-			a.Boxes.All = true
-		default:
-			for _, item := range filter.JSON.Items {
-				a.Boxes.Names = append(a.Boxes.Names, item.Text)
-			}
-		}
-		if id := b.server(box.Component("client_transport")); !slices.Contains(a.Boxes.Connections, id) {
+		if !slices.Contains(a.Boxes.Connections, id) {
 			a.Boxes.Connections = append(a.Boxes.Connections, id)
 		}
+		if confirm && !slices.Contains(a.Boxes.Confirm, id) {
+			a.Boxes.Confirm = append(a.Boxes.Confirm, id)
+		}
+	}
+}
+
+// filtered adds the tools that a box's filter names: by name, or by a description of which the
+// author's words and wish for a confirmation count.
+func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
+	specs := filter.Components
+	for _, item := range filter.JSON.Items {
+		t := like
+		if item.Kind == source.String {
+			t.Name = item.Text
+		} else if len(specs) > 0 {
+			spec := specs[0]
+			specs = specs[1:]
+			t.Name, t.Description, t.Confirm = or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
+			if len(spec.Inputs) > 0 {
+				t.Takes = objectOf(spec.Inputs)
+			}
+		}
+		if t.Name == "" {
+			b.errorf(Place{filter.At.File, item.Pos}, "field-value", "write a tool's name", "tool_filter of %s names no tool", box)
+			continue
+		}
+		t.As = unique(taken, toolName(t.Name))
+		a.Tools = append(a.Tools, t)
 	}
 }
 
@@ -118,7 +143,7 @@ func (b *builder) model(c *Component, a *plan.Agent) {
 		b.warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
 			"the url of %s is not called: a worker asks the provider %s where its settings say", c, provider)
 	}
-	a.Params = b.params(c)
+	a.Params, a.Retry = b.params(c), b.retry(c, false)
 }
 
 // params are those that a model's calls have by default; nil if there are none.

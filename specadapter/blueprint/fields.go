@@ -27,7 +27,7 @@ const (
 	CodeServerConfig = "mcp-config"
 	CodeServerURL    = "mcp-url"
 	CodeCommand      = "inline-command"
-	CodeSecret       = "secret-inline"
+	CodeSecret       = source.CodeSecretInline
 	CodeOlder        = "older-shape"
 	CodeHook         = "hook"
 	CodeMode         = "input-mode"

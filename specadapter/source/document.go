@@ -34,6 +34,8 @@ const (
 	CodeDuplicateKey = "duplicate-key"
 	CodeUnsupported  = "unsupported-yaml"
 	CodeMore         = "more"
+	// CodeSecretInline is an error: a secret stands in the document.
+	CodeSecretInline = "secret-inline"
 )
 
 // Pos is a place in a document. Line counts from 1 and ends at a line feed. Col counts

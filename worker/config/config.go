@@ -97,6 +97,8 @@ type Config struct {
 	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Secrets are those that flows may name, by that name.
+	Secrets map[string]Secret
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
@@ -181,6 +183,13 @@ type ConfirmRule struct {
 	Never        bool
 }
 
+// Secret is a value that flows name; see [tool.Secret].
+type Secret struct {
+	// Value may refer to variables as ${NAME}.
+	Value string
+	Hosts []string
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -212,7 +221,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

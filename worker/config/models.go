@@ -150,6 +150,12 @@ func (c *Config) Tool() (tool.Settings, error) {
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(command string, args []string) bool { return own.Allowed(Command{command, args}) }
 	}
+	out.Secrets = map[string]tool.Secret{}
+	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {
+		s := c.Secrets[ref]
+		value := c.expand("secrets."+ref, map[string]string{"value": s.Value}, &problems)["value"]
+		out.Secrets[ref] = tool.Secret{Value: value, Hosts: s.Hosts}
+	}
 	out.Confirm = map[string]tool.ConfirmRule{}
 	for name, r := range c.Confirm {
 		out.Confirm[name] = tool.ConfirmRule(r)

@@ -118,6 +118,10 @@ var records = []record{
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
+	section[Secret]{"secrets", func(c *Config) map[string]Secret { return c.Secrets }, []field[Secret]{
+		{"value", "a value that flows name as NAME and never hold; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. For certificates and keys it is PEM, or the path of a file of it", hidden(func(s *Secret) *string { return &s.Value })},
+		{"hosts", "hosts, or host:port, that it may be used at", many(func(s *Secret) *[]string { return &s.Hosts })},
+	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
 		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},
 		{"connections", "ids of the connections that have them; default: all", many(func(r *ConfirmRule) *[]string { return &r.Connections })},

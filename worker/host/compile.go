@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"weft/activities/contract"
 	"weft/specadapter"
@@ -98,11 +99,18 @@ func Begin(ctx context.Context, f *plan.Flow, params json.RawMessage, text strin
 	return nil, "", fail
 }
 
+// inHistory is said of a secret in a document that came with a run.
+const inHistory = "the secret is already in the run's history: rotate it"
+
 func invalid(diags []source.Diagnostic) *contract.Failure {
 	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "mend the document; starter validate FILE says the same without a run"}
 	for _, d := range diags {
-		if d.Severity == source.Error {
-			f.Diagnostics = append(f.Diagnostics, d.String())
+		if d.Severity != source.Error {
+			continue
+		}
+		f.Diagnostics = append(f.Diagnostics, d.String())
+		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, inHistory) {
+			f.Remedy = inHistory + "; " + f.Remedy
 		}
 	}
 	f.Text = fmt.Sprintf("the document has %d error(s), the first: %s", len(f.Diagnostics), f.Diagnostics[0])

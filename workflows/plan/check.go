@@ -46,6 +46,7 @@ func (f *Flow) Check() []string {
 	c.edges(nodes)
 	c.inputs()
 	c.values()
+	c.retries()
 	for _, l := range []struct {
 		name string
 		n    int

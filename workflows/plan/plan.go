@@ -156,6 +156,10 @@ type Agent struct {
 	Params *Params `json:"params,omitempty"`
 	// Model, if set, is the node's own, provider/model.
 	Model string `json:"model,omitempty"`
+	// Retry, if set, says how calls of the model are repeated.
+	Retry *Retry `json:"retry,omitempty"`
+	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	Remote *Remote `json:"remote,omitempty"`
 	// Opening, if set, replaces the message with which the node begins: the run's input and
 	// the latest outputs of earlier nodes.
 	Opening []Piece `json:"opening,omitempty"`
@@ -213,6 +217,9 @@ type Tool struct {
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
+	// Takes, if set, is the JSON Schema of the arguments object that the author knows the tool
+	// by: a connection whose tool takes others does not have it.
+	Takes json.RawMessage `json:"takes,omitempty"`
 }
 
 // Output asks a node's answer to be JSON.
@@ -232,6 +239,8 @@ type Output struct {
 type Chat struct {
 	// First is what the person is asked where nobody has said anything; empty: the agent begins.
 	First string `json:"first"`
+	// Asked leaves it to a remote agent whether an answer of its is a question; else every one is.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // The kinds of a connection.
@@ -259,6 +268,15 @@ type Connection struct {
 	// Transport is one of the constants; Headers go with every request.
 	Transport string   `json:"transport,omitempty"`
 	Headers   []Header `json:"headers,omitempty"`
+	// Secrets are headers whose values are names of secrets of the worker; without a name, the
+	// secret is a JSON object of headers. TLS names certificates among them. Neither ever holds
+	// a secret.
+	Secrets []Header `json:"secrets,omitempty"`
+	TLS     *TLS     `json:"tls,omitempty"`
+	// Retry, if set, says how calls of the connection's tools are repeated.
+	Retry *Retry `json:"retry,omitempty"`
+	// TimeoutSeconds, if positive, bounds one attempt of a call.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
 	// Command, with Args, is started for the transport stdio, where the worker's operator
 	// allows it.
 	Command string   `json:"command,omitempty"`

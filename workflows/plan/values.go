@@ -200,6 +200,8 @@ type Boxes struct {
 	// All takes all tools, else Names.
 	All   bool     `json:"all,omitempty"`
 	Names []string `json:"names,omitempty"`
+	// Confirm are those of the connections whose tools all need a person's yes.
+	Confirm []string `json:"confirm,omitempty"`
 	// Lenient leaves out names that no connection offers; else the run fails.
 	Lenient bool `json:"lenient,omitempty"`
 }
