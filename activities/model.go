@@ -77,6 +77,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	if err := checkEnd(ctx, profile, in, out, &answer.Message); err != nil {
 		return nil, err
 	}
+	if profile.Signed {
+		answer.Message.From = profile.Node
+	}
 	return out, a.finish(in, out, &answer.Message)
 }
 
@@ -172,6 +175,9 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			description = t.Description + "\n\n" + description
 		}
 		add(t.As, description, spec.Schema)
+	}
+	for _, k := range p.Contacts {
+		add(k.Name, k.Description, k.Schema)
 	}
 	if p.Finish != nil {
 		add(p.Finish.Name, p.Finish.Description, p.Finish.Schema)

@@ -113,6 +113,8 @@ var recordings = map[string]recording{
 - {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
 	"agentspec-mixed": {doc: agentspecMixed, script: agentspecMixedScript},
 	"agentspec-talk":  {doc: agentspecTalk, script: agentspecTalkScript},
+	"agentspec-swarm": {doc: agentspecSwarm, script: agentspecSwarmScript},
+	"agentspec-team":  {doc: agentspecWorkers, script: agentspecWorkersScript},
 	"branch-fails":    {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 

@@ -22,9 +22,17 @@ import (
 // results go back in the order asked.
 func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 	a := agentRun{run: r, step: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
+	if len(a.cfg.Members) > 0 {
+		a.team = &team{of: a.cfg, node: a.node.ID, id: a.id}
+	}
 	if err := a.begin(); err != nil {
 		return outcome{}, err
 	}
+	return a.converse(ctx)
+}
+
+// converse goes on with the agent's thread until the agent has ended, or gives way.
+func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 	if err := a.finishCalls(ctx); err != nil {
 		return a.stopped(err)
 	}
@@ -35,7 +43,7 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if out, stop, err := a.heard(ctx); stop {
 			return out, err
 		}
-		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
+		if stop, err := a.due(ctx, a.held()); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
 		}
 		res, msg, sha, err := a.model(ctx)
@@ -88,6 +96,12 @@ type agentRun struct {
 	think          bool
 	// ports are the values that the node takes by name.
 	ports value.Value
+	// team are the other agents of the node, above the one that asked this one. speaker is the
+	// member that goes on with the thread, if one does; next, whom a message hands it to.
+	team    *team
+	above   *agentRun
+	speaker string
+	next    string
 }
 
 // stopped is what an agent gives that failed, or gave way in its middle.
@@ -123,6 +137,9 @@ func (a *agentRun) begin() error {
 		return err
 	}
 	a.conversation()
+	if a.team != nil {
+		a.team.main = a.thread
+	}
 	if a.resume != nil && a.resume.Agent != nil {
 		a.restore(a.resume.Agent)
 		return a.describe()
@@ -206,8 +223,9 @@ func (r *run) home() contract.Run {
 // describe makes the call profile: what every call of this node repeats.
 func (a *agentRun) describe() error {
 	p := contract.Profile{
-		Model: a.modelRef(), Node: a.node.ID, System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
+		Model: a.modelRef(), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
+		Contacts: contacts(a.cfg), Signed: a.team != nil,
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
@@ -269,11 +287,11 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	var res contract.ModelResult
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
+	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.held(), func(id string) error {
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0)
+		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0)
 		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
 	})
 	if err != nil {
@@ -294,6 +312,9 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 
 // steered puts what people have written to the run since into the conversation.
 func (a *agentRun) steered() error {
+	if a.above != nil {
+		return nil // people talk with the node, not with whom it asks
+	}
 	for _, m := range a.messages(a.node.ID) {
 		if _, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
 			return err

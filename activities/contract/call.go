@@ -29,6 +29,10 @@ type Profile struct {
 	Script *ContentRef `json:"script,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
+	// Contacts are the tools by which the agent turns to others of its node. Signed says that
+	// messages name the agent that wrote them.
+	Contacts []ToolSpec `json:"contacts,omitempty"`
+	Signed   bool       `json:"signed,omitempty"`
 }
 
 // ProfileTool is a tool as one node offers it.

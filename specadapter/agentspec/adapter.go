@@ -45,7 +45,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" {
+	if t := model.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" {
 		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
 	}
 	b.unsupported(model.Root)
@@ -71,12 +71,16 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
+// agents are the components that can talk with a person by themselves.
+var agents = map[string]bool{"Agent": true, "SpecializedAgent": true, "ManagerWorkers": true, "Swarm": true}
+
 // runs are the components that a plan can hold.
 var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
+	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
+	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StdioTransport": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,

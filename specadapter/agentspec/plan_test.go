@@ -29,9 +29,13 @@ func TestNotYet(t *testing.T) {
 		return agent(`,"tools":[{"component_type":"MCPTool","name":"t","client_transport":` + transport + `}]`)
 	}
 	tests := map[string]struct{ doc, want string }{
-		"a Swarm": {`{"component_type":"Swarm","agentspec_version":"26.1.2","name":"s","handoff":"never","first_agent":{"$component_ref":"a"},"relationships":[[{"$component_ref":"a"},{"$component_ref":"b"}]],
-"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},"b":{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}}}`,
-			`f.json:1:1: error: Swarm "s" cannot be run yet [not-yet]`},
+		"a flow in a team": {`{"component_type":"ManagerWorkers","agentspec_version":"26.1.2","name":"s","group_manager":{"$component_ref":"a"},"workers":[{"$component_ref":"f"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},
+"f":{"component_type":"Flow","name":"f","description":"d","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"e"}],"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"e"}}]},
+"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"}}}`,
+			`error: Flow "f" cannot work in a team yet [not-yet]`},
+		"an agent without its input": {oneNodeFlow(`{"component_type":"AgentNode","name":"n","inputs":[],"agent":{"component_type":"ManagerWorkers","name":"t","inputs":[],"group_manager":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"{{who}}"},"workers":[{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}]}}`, ""),
+			`error: an agent in ManagerWorkers "t" wants the input "who", which nothing gives a value [input-unfed]`},
 		"a tool by itself":  {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent, which alone can be run [not-yet]`},
 		"secret headers":    {oneNodeFlow(tool(`{"component_type":"StreamableHTTPTransport","name":"c","url":"http://x/","sensitive_headers":{"A":{"$component_ref":"c.A"}}}`), ""), `error: sensitive_headers of StreamableHTTPTransport "c" cannot be heeded yet [not-yet]`},
 		"a certificate":     {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" cannot be run yet [not-yet]`},

@@ -98,6 +98,7 @@ func (c *checker) nodes() map[string]bool {
 		switch n.Kind {
 		case KindAgent:
 			c.agent(n)
+			c.members(n)
 		case KindAsk:
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)

@@ -174,6 +174,11 @@ type Agent struct {
 	Sequential bool `json:"sequential,omitempty"`
 	// NoTool, if set, is the answer to a call of a tool that there is not, {tool}.
 	NoTool string `json:"no_tool,omitempty"`
+	// Members are other agents that work in the node. Ask is the tool by which the agent asks
+	// some of them, Hand the one by which it hands its conversation over.
+	Members []Member  `json:"members,omitempty"`
+	Ask     *Contacts `json:"ask,omitempty"`
+	Hand    *Contacts `json:"hand,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
