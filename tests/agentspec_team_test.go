@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -136,5 +137,54 @@ assistant team/c/asked: still c
 	}
 	if got := threadOf(t, p, "team#2:a>b~1"); !strings.Contains(got, `tool : there is no tool "handoff_conversation"; there are: send_message`) {
 		t.Errorf("a's conversation with b was\n%s", got)
+	}
+}
+
+// A worker's client tool waits for a yes and then for a client, in a run that continues as new
+// whenever it can; the other worker's answer is not lost meanwhile.
+func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
+	const doc = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
+"group_manager":{"component_type":"Agent","name":"boss","llm_config":{"$component_ref":"m"},"system_prompt":"Ask."},
+"workers":[
+{"component_type":"Agent","name":"stock","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x","tools":[{"component_type":"ClientTool","name":"count","requires_confirmation":true,"description":"counts","inputs":[{"title":"what","type":"string"}],"outputs":[{"title":"n","type":"integer"}]}]},
+{"component_type":"Agent","name":"poet","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
+	h := newHand(t, 0)
+	for _, events := range []int{0, 1} {
+		run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "team.json"}, MaxEvents: events, Script: script(t, `rules:
+- {node: team, match: ^Hello, call: [{tool: send_message, arguments: {recipient: stock, message: how many}}, {tool: send_message, arguments: {recipient: poet, message: a verse}}]}
+- {node: team/stock, match: ^how many, call: [{tool: count, arguments: {what: cups}}]}
+- {node: team/stock, say: we have 7}
+- {node: team/poet, say: a rhyme}
+- {node: team, match: a rhyme, say: "Is it enough?"}
+- {node: team, match: ^Yes, call: [{tool: submit_result, arguments: {answer: "7"}}]}`)})
+		for _, step := range []struct {
+			asked, kind string
+			answer      any
+		}{
+			{"team waits for a message", contract.RequestMessage, contract.MessageAnswer{Text: "Hello"}},
+			{`team/stock wants to call count with {"what":"cups"}`, contract.RequestConfirm, nil},
+			{`run count with {"what":"cups"}`, contract.RequestToolResult, nil},
+			{"Is it enough?", contract.RequestMessage, contract.MessageAnswer{Text: "Yes"}},
+		} {
+			var id string
+			waitFor(t, "the request "+step.asked, func() bool {
+				open := h.open(t, run.GetID(), 1)[0]
+				id = open.ID
+				return strings.EqualFold(open.Text, step.asked)
+			})
+			switch yes := true; step.kind {
+			case contract.RequestConfirm:
+				step.answer = contract.ConfirmAnswer{ID: id, Approve: &yes}
+			case contract.RequestToolResult:
+				step.answer = contract.ToolResultAnswer{ID: id, Result: json.RawMessage("7")}
+			}
+			if _, err := h.update(t, run.GetID(), step.kind, step.answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := resultOf(t, run); err != nil || string(out.ResultData) != `{"answer":"7"}` {
+			t.Errorf("with %d events: %+v, %v", events, out, err)
+		}
 	}
 }
