@@ -60,7 +60,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
-		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
+		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: shownOf(messages, in.Sent), tools: tools,
 	}, opts...)
 	if err != nil {
 		return nil, err

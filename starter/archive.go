@@ -281,6 +281,11 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		if decode(s.GetResult(), &out) {
 			c.usage.Add(out.Usage)
 		}
+	case contract.ActivitySummarise:
+		var out contract.SummariseResult
+		if decode(s.GetResult(), &out) {
+			c.usage.Add(out.Usage)
+		}
 	case contract.ActivityCondense:
 		var out contract.CondenseResult
 		if decode(s.GetResult(), &out) {

@@ -97,7 +97,7 @@ func (a *agentRun) blame(err error) error {
 func (a *agentRun) carry() *contract.Resume {
 	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
 		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results,
-		Speaker: a.speaker, Next: a.next}
+		Speaker: a.speaker, Next: a.next, Sent: a.thread.carriedSent(), Summaries: a.summaries}
 	if a.above == nil {
 		c.Lines = a.team.carry()
 	}
@@ -116,6 +116,8 @@ func (a *agentRun) carry() *contract.Resume {
 // restore goes on with an execution between two turns.
 func (a *agentRun) restore(c *contract.AgentCarry) {
 	a.again(a.thread, c.Messages, c.Called)
+	a.thread.resent(c.Sent)
+	a.summaries = c.Summaries
 	if a.team != nil {
 		if a.above == nil {
 			a.team.restore(a.run, c.Lines)

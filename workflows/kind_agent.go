@@ -28,7 +28,9 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 	if err := a.begin(); err != nil {
 		return outcome{}, err
 	}
-	return a.converse(ctx)
+	out, err := a.converse(ctx)
+	out.leftOut = a.leftOut()
+	return out, err
 }
 
 // converse goes on with the agent's thread until the agent has ended, or gives way.
@@ -81,6 +83,7 @@ type agentRun struct {
 	exhausted bool
 	errors    int
 	repairs   int
+	summaries int
 	// under are the calls under way; halfway is what became of them where the agent stops in
 	// their middle. parked is the state of a model call that waits for an operator.
 	under   []*toolCall
@@ -282,18 +285,22 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		if err := a.steered(); err != nil {
 			return nil, nil, "", err
 		}
-	}
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
-	in.Base, in.Tail = a.thread.pending()
-	in.Base.Workflow, in.Base.Run = "", ""
-	var res contract.ModelResult
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.held(), func(id string) error {
-		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
-			return err
+		if _, err := a.fit(ctx, false); err != nil {
+			a.turn--
+			return nil, nil, "", err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0)
-		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
-	})
+	}
+	res, err := a.completion(ctx, "")
+	if err != nil && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+		// Once with less; then it is an error.
+		fits, failed := a.fit(ctx, true)
+		switch {
+		case failed != nil:
+			err = failed
+		case fits:
+			res, err = a.completion(ctx, "/less")
+		}
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -307,7 +314,28 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	}
 	sha := a.store.record(a.thread, res.Message)
 	a.thread.mark()
-	return &res, msg, sha, nil
+	a.counted(res.Usage)
+	return res, msg, sha, nil
+}
+
+// completion makes one call of the model.
+func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
+	in.Base, in.Tail = a.thread.pending()
+	in.Base.Workflow, in.Base.Run = "", ""
+	in.Sent = a.shown()
+	var res contract.ModelResult
+	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d%s", a.id, a.turn, suffix), &a.parked, a.held(), func(id string) error {
+		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
+			return err
+		}
+		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0)
+		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &res, nil
 }
 
 // steered puts what people have written to the run since into the conversation.

@@ -250,6 +250,7 @@ func (t *team) carry() []contract.CarriedLine {
 		c := contract.CarriedLine{Name: l.name, N: l.n, Speaker: l.speaker}
 		if l.thread != nil && !l.gone {
 			c.Thread, c.Messages, c.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
+			c.Sent = l.thread.carriedSent()
 		}
 		out = append(out, c)
 	}
@@ -263,6 +264,7 @@ func (t *team) restore(r *run, lines []contract.CarriedLine) {
 		if c.Thread != "" {
 			l.thread = r.store.open(c.Thread)
 			r.again(l.thread, c.Messages, c.Called)
+			l.thread.resent(c.Sent)
 		}
 		t.lines = append(t.lines, l)
 	}

@@ -33,6 +33,10 @@ type AgentCarry struct {
 	// Speaker is the member that has the conversation, Next whom the last message hands it to.
 	Speaker string `json:"speaker,omitempty"`
 	Next    string `json:"next,omitempty"`
+	// Sent is what models are sent of the messages.
+	Sent []Sent `json:"sent,omitempty"`
+	// Summaries counts those that were made of them.
+	Summaries int `json:"summaries,omitempty"`
 	// Lines are the conversations in which the agents of the node ask each other.
 	Lines []CarriedLine `json:"lines,omitempty"`
 }
@@ -46,6 +50,7 @@ type CarriedLine struct {
 	Thread   string           `json:"thread,omitempty"`
 	Messages []CarriedMessage `json:"messages,omitempty"`
 	Called   int              `json:"called,omitempty"`
+	Sent     []Sent           `json:"sent,omitempty"`
 }
 
 // CarriedMessage is a thread's message. Own says that workflow code wrote it.

@@ -79,6 +79,7 @@ var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
+	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
 	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
 	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StdioTransport": true,
@@ -94,7 +95,7 @@ func Runs(name string) bool { return runs[name] }
 // notYet are the fields that nothing heeds although they change what a run does.
 var notYet = map[string]string{
 	"auth": "put a token into the worker's settings, as a connection of this url", "sensitive_headers": "set the header in the worker's settings, as a connection of this url",
-	"env": "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
+	"env": "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings",
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.
@@ -123,6 +124,10 @@ func (b *builder) unsupportedIn(c *Component) {
 		}
 		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
 			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
+			continue
+		}
+		if spec.Name == "datastore" {
+			b.datastore(c, f)
 			continue
 		}
 		if spec.Name == "retry_policy" {

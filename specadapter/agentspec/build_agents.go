@@ -107,6 +107,7 @@ func (b *builder) speaker(p *person, node string) (*plan.Agent, map[string]bool)
 		b.place(plan.ToolPath(node, i), t.At)
 	}
 	b.boxes(p.base, a)
+	b.transforms(p.base, a)
 	b.model(p.base.Component("llm_config"), a)
 	return a, taken
 }

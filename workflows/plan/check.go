@@ -124,6 +124,7 @@ func (c *checker) agent(n *Node) {
 	}
 	c.params(n)
 	c.finish(n)
+	c.context(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

@@ -179,6 +179,9 @@ type Agent struct {
 	Members []Member  `json:"members,omitempty"`
 	Ask     *Contacts `json:"ask,omitempty"`
 	Hand    *Contacts `json:"hand,omitempty"`
+	// Context is what becomes of a conversation that grows too long, Long of single messages.
+	Context *Context `json:"context,omitempty"`
+	Long    *Long    `json:"long,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
