@@ -55,6 +55,8 @@ func (f *flowRun) details() string {
 			state = "done, no condition said yes"
 		} else if e.Exhausted {
 			state = "done, tool calls used up"
+		} else if e.LeftOut > 0 {
+			state = fmt.Sprintf("done, %d early messages no longer sent", e.LeftOut)
 		}
 		row(&execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth}, state)
 	}

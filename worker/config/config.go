@@ -98,6 +98,8 @@ type Config struct {
 	Tools       map[string]string
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
+	// Contexts are rules by a name of the operator's.
+	Contexts map[string]ContextRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
@@ -210,7 +212,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
@@ -225,6 +227,7 @@ func Load(o Options) (*Config, error) {
 	for _, s := range settings {
 		s.take(l, s.key)
 	}
+	l.checkContexts()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}
