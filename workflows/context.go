@@ -184,19 +184,7 @@ func (a *agentRun) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
 	at := n - max(c.Keep, 1)
 	tight := refused || c.Tokens > 0 && a.tokens(s) > c.Tokens
 	if tight {
-		room := c.Tokens / 2 * bytesPerToken
-		if refused || room == 0 {
-			all := 0
-			for i := s.Skip; i < n; i++ {
-				all += a.size(s, i, func(text string) int { return len(text) })
-			}
-			room = all / 2
-		}
-		for ; at > s.Skip; at-- {
-			if room -= a.size(s, at-1, func(text string) int { return len(text) }); room < 0 {
-				break
-			}
-		}
+		at = a.roomFrom(c, s, at, refused)
 	}
 	// Results stay with their calls: with room they are both sent, else they are both left out.
 	right := max(at, s.Skip+1)
@@ -214,6 +202,25 @@ func (a *agentRun) cutAt(c *plan.Context, s *contract.Sent, refused bool) int {
 		return right
 	}
 	return left
+}
+
+// roomFrom is where what is sent may begin for half of it to have room.
+func (a *agentRun) roomFrom(c *plan.Context, s *contract.Sent, at int, refused bool) int {
+	bytes := func(i int) int { return a.size(s, i, func(text string) int { return len(text) }) }
+	room := c.Tokens / 2 * bytesPerToken
+	if refused || room == 0 {
+		all := 0
+		for i := s.Skip; i < len(a.thread.entries); i++ {
+			all += bytes(i)
+		}
+		room = all / 2
+	}
+	for ; at > s.Skip; at-- {
+		if room -= bytes(at - 1); room < 0 {
+			break
+		}
+	}
+	return at
 }
 
 func (a *agentRun) roleAt(i int) string {
