@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
 )
 
 // maxRows bounds the table that the Web UI shows of a run.
