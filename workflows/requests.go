@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -202,6 +203,22 @@ func (r *run) closeRequest(ctx workflow.Context, id string) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	r.parting = append(slices.DeleteFunc(r.parting, workflow.Future.IsReady),
 		workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id}))
+}
+
+// disown tells the owner that a run below this one was terminated: nobody else closes its
+// requests.
+func (r *run) disown(ctx workflow.Context, child string, err error) {
+	var terminated *temporal.TerminatedError
+	if !errors.As(err, &terminated) {
+		return
+	}
+	if r.desk != nil {
+		r.desk.disown(ctx, child)
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	r.parting = append(r.parting, workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose,
+		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
 // part waits until the owner has heard all that this run had to say. The server drops a

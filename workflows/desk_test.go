@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,4 +33,16 @@ func TestHearBeforeListeners(t *testing.T) {
 			t.Errorf("heard %+v", r.inbox)
 		}
 	})
+}
+
+func TestPasteStaysInItsCell(t *testing.T) {
+	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
+	text := paste(q)
+	var back struct {
+		ID      string `json:"id"`
+		Approve bool   `json:"approve"`
+	}
+	if err := json.Unmarshal([]byte(text), &back); err != nil || back.ID != q.ID || !back.Approve || strings.ContainsAny(text, "|`") {
+		t.Errorf("%s: %+v, %v", text, back, err)
+	}
 }
