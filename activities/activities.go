@@ -63,13 +63,14 @@ func New(d Deps) *Activities {
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
 	for name, fn := range map[string]any{
-		contract.ActivityPrepare:  a.Prepare,
-		contract.ActivityListTool: a.ListTools,
-		contract.ActivityModel:    a.Model,
-		contract.ActivityTool:     a.Tool,
-		contract.ActivityJudge:    a.Judge,
-		contract.ActivityCondense: a.Condense,
-		contract.ActivityCheck:    a.CheckAnswer,
+		contract.ActivityPrepare:   a.Prepare,
+		contract.ActivityListTool:  a.ListTools,
+		contract.ActivityModel:     a.Model,
+		contract.ActivityTool:      a.Tool,
+		contract.ActivityJudge:     a.Judge,
+		contract.ActivityCondense:  a.Condense,
+		contract.ActivitySummarise: a.Summarise,
+		contract.ActivityCheck:     a.CheckAnswer,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

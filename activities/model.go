@@ -65,7 +65,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
-		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
+		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: shownOf(messages, in.Sent), tools: tools,
 	}, opts...)
 	if err != nil {
 		return nil, err
@@ -81,6 +81,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	}
 	if err := checkEnd(ctx, profile, in, out, &answer.Message); err != nil {
 		return nil, err
+	}
+	if profile.Signed {
+		answer.Message.From = profile.Node
 	}
 	return out, a.finish(in, out, &answer.Message)
 }
@@ -188,6 +191,9 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			description = t.Description + "\n\n" + description
 		}
 		add(t.As, description, spec.Schema)
+	}
+	for _, k := range p.Contacts {
+		add(k.Name, k.Description, k.Schema)
 	}
 	if p.Finish != nil {
 		add(p.Finish.Name, p.Finish.Description, p.Finish.Schema)

@@ -70,6 +70,9 @@ type Options struct {
 	// [plan.DefaultLimits] or [plan.DefaultPolicy].
 	Limits plan.Limits
 	Policy plan.Policy
+	// Context, if set, gives the policy of an agent, by the id of its node or its own, that has
+	// none of the document's; nil is none.
+	Context func(f *plan.Flow, agent string) *plan.Context
 	// UnboundTools are the tools that the host maps by name to a configured connection, or has
 	// itself.
 	UnboundTools map[string]bool
@@ -256,8 +259,24 @@ func (o *Options) resolve(f *plan.Flow) {
 		}
 	}
 	f.Limits, f.Policy = l, p
+	o.contexts(f)
 	for i := range f.Agents {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p
+		o.contexts(&f.Agents[i])
+	}
+}
+
+// contexts writes policies into a flow's agents that have none.
+func (o *Options) contexts(f *plan.Flow) {
+	if o.Context == nil {
+		return
+	}
+	for i := range f.Nodes {
+		for _, s := range f.Nodes[i].Speakers() {
+			if s.Agent.Context == nil {
+				s.Agent.Context = o.Context(f, s.ID)
+			}
+		}
 	}
 }
 

@@ -145,6 +145,9 @@ func (a *app) print(id string, st *contract.Status) {
 		if e.Exhausted {
 			text += ", its budget of tool calls was spent"
 		}
+		if e.LeftOut > 0 {
+			text += fmt.Sprintf(", %d early messages were no longer sent", e.LeftOut)
+		}
 		line("done", "%s", clean(text, 400))
 	}
 	for _, c := range st.Conflicts {

@@ -111,9 +111,12 @@ var recordings = map[string]recording{
 - {node: "both.right", say: right}
 - {node: end, contains: a thought, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: f}}]}
 - {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
-	"agentspec-mixed": {doc: agentspecMixed, script: agentspecMixedScript},
-	"agentspec-talk":  {doc: agentspecTalk, script: agentspecTalkScript},
-	"branch-fails":    {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
+	"agentspec-mixed":  {doc: agentspecMixed, script: agentspecMixedScript},
+	"agentspec-talk":   {doc: agentspecTalk, script: agentspecTalkScript},
+	"agentspec-swarm":  {doc: agentspecSwarm, script: agentspecSwarmScript},
+	"agentspec-team":   {doc: agentspecWorkers, script: agentspecWorkersScript},
+	"agentspec-digest": {doc: agentspecDigest, script: agentspecDigestScript},
+	"branch-fails":     {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 
 // koogLoop verifies and mends once; its first node is reminded to call a tool.

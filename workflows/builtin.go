@@ -51,6 +51,9 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 // effect is what a tool of the interpreter's own does to the state. It comes when the calls
 // before it are answered, so that calls of one message take effect in their order.
 func (c *toolCall) effect() toolReply {
+	if c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name {
+		return c.hand()
+	}
 	switch c.call.Name {
 	case plan.BuiltinGetState:
 		return c.getState(&c.args)

@@ -21,17 +21,25 @@ func (a *agentRun) fill() error {
 		return err
 	}
 	a.ports = in
-	own := *a.cfg
+	if a.team != nil {
+		a.team.in = in
+	}
+	a.cfg = withValues(a.cfg, in)
+	return nil
+}
+
+// withValues is an agent with values in its texts.
+func withValues(a *plan.Agent, in value.Value) *plan.Agent {
+	own := *a
 	own.System = fillIn(own.System, in)
 	own.Opening = nil
-	for _, p := range a.cfg.Opening {
+	for _, p := range a.Opening {
 		if p.From == "" {
 			p.Text = fillIn(p.Text, in)
 		}
 		own.Opening = append(own.Opening, p)
 	}
-	a.cfg = &own
-	return nil
+	return &own
 }
 
 // speaks says whether the agent begins with a message of its own: it goes on with a conversation
@@ -87,13 +95,15 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	reply, err := a.request(ctx, a.step, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
-	}, a.thread.bytes)
+	}, a.held())
 	switch {
 	case err != nil:
 		return err
 	case reply.Message == nil:
 		return a.fail(a.step, contract.ClassNoAnswer, "start the run again", "nobody answered")
 	}
+	// What an agent may do is counted from one message of a person to the next.
+	a.left, a.exhausted = a.cfg.MaxCalls, false
 	return a.tell(reply.Message.Text)
 }
 

@@ -62,9 +62,8 @@ func (f *flowRun) wanted() []want {
 	var out []want
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		tools := toolsOf(n)
-		for t := range tools {
-			tool := &tools[t]
+		for _, named := range toolsOf(n) {
+			tool, t := named.tool, named.index
 			id := boundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
@@ -79,22 +78,32 @@ func (f *flowRun) wanted() []want {
 			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(n.ID, t)))
+				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(named.of, t)))
 			}
 		}
 	}
 	return out
 }
 
+// toolOf is a tool that a node or one of its agents may call.
+type toolOf struct {
+	tool  *plan.Tool
+	of    string
+	index int
+}
+
 // toolsOf are the tools that a node may call.
-func toolsOf(n *plan.Node) []plan.Tool {
-	switch {
-	case n.Agent != nil:
-		return n.Agent.Tools
-	case n.Tool != nil:
-		return []plan.Tool{*n.Tool}
+func toolsOf(n *plan.Node) []toolOf {
+	if n.Tool != nil {
+		return []toolOf{{tool: n.Tool, of: n.ID}}
 	}
-	return nil
+	var out []toolOf
+	for _, s := range n.Speakers() {
+		for i := range s.Agent.Tools {
+			out = append(out, toolOf{tool: &s.Agent.Tools[i], of: s.ID, index: i})
+		}
+	}
+	return out
 }
 
 // connection is what the run's input or the flow says of a connection. What neither knows

@@ -178,7 +178,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		say(x.view, contract.NodeOutput{
 			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 		})
-		done.Truncated = out.truncated
+		done.Truncated, done.LeftOut = out.truncated, out.leftOut
 		done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch
 		routing.SHA = out.ref.SHA
 	}
@@ -224,6 +224,7 @@ type outcome struct {
 	value     *value.Value
 	exhausted bool
 	truncated bool
+	leftOut   int
 	// branch is the one by which the node leaves, if it has several.
 	branch string
 	// resume is set instead where the node stopped in its middle.

@@ -177,11 +177,8 @@ func called(f *plan.Flow, nodes []plan.Node) []string {
 		if nodes[i].Call != nil {
 			out = append(out, nodes[i].Call.Flows...)
 		}
-		if nodes[i].Agent == nil {
-			continue
-		}
-		for _, t := range nodes[i].Agent.Tools {
-			if a := agents[t.Connection]; a != "" {
+		for _, t := range toolsOf(&nodes[i]) {
+			if a := agents[t.tool.Connection]; a != "" {
 				out = append(out, a)
 			}
 		}

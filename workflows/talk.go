@@ -127,6 +127,7 @@ func (r *run) handTalk(whole bool) *contract.Talk {
 	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded, Heard: r.talk.heard}
 	if r.talk.thread != nil && whole {
 		t.Messages = carriedMessages(r.talk.thread.entries)
+		t.Sent = r.talk.thread.carriedSent()
 	}
 	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
 		return nil
@@ -140,6 +141,9 @@ func (r *run) takeTalk(t *contract.Talk) {
 		return
 	}
 	r.hold(t.Messages)
+	if r.talk.thread != nil {
+		r.talk.thread.resent(t.Sent)
+	}
 	r.talk.forks, r.talk.spent, r.talk.reminded, r.talk.heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 

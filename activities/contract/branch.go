@@ -170,6 +170,8 @@ type Talk struct {
 	Reminded []Reminded `json:"reminded,omitempty"`
 	// Heard is how many of Messages came from the run above.
 	Heard int `json:"heard,omitempty"`
+	// Sent is what models are sent of the conversation.
+	Sent []Sent `json:"sent,omitempty"`
 }
 
 // Fork is what was said in a parallel node, behind what its fork began with, and what it spent
@@ -207,6 +209,8 @@ type Execution struct {
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 	// Truncated says that the model stopped at its length limit.
 	Truncated bool `json:"truncated,omitempty"`
+	// LeftOut is how many messages of its conversation the model was no longer sent at the end.
+	LeftOut int `json:"left_out,omitempty"`
 	// Output is kept for exit nodes and for the last execution of a chain.
 	Text *string         `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`

@@ -33,6 +33,10 @@ type Profile struct {
 	RetellCalls bool `json:"retell_calls,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
+	// Contacts are the tools by which the agent turns to others of its node. Signed says that
+	// messages name the agent that wrote them.
+	Contacts []ToolSpec `json:"contacts,omitempty"`
+	Signed   bool       `json:"signed,omitempty"`
 }
 
 // RemoteAgent is a [plan.Remote] with its connection.
@@ -75,10 +79,58 @@ type ModelInput struct {
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
+	// Sent, if set, is what the model is sent of the messages; absent: all of them.
+	Sent *Sent `json:"sent,omitempty"`
 	// NoTools forbids tool calls: the last call when a budget is spent.
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.
 	Step int `json:"step"`
+}
+
+// Sent is what a model is sent of a conversation that is too long for it: Note stands for the
+// first Skip messages, and other texts for those of single messages.
+type Sent struct {
+	Skip  int        `json:"skip,omitempty"`
+	Note  string     `json:"note,omitempty"`
+	Texts []SentText `json:"texts,omitempty"`
+	// Key names the policy, in what a run carries. Tokens are those that a model counted of the
+	// first Counted messages, as they were sent.
+	Key     string `json:"key,omitempty"`
+	Tokens  int    `json:"tokens,omitempty"`
+	Counted int    `json:"counted,omitempty"`
+}
+
+// SentText stands for the text of one message.
+type SentText struct {
+	Index int    `json:"index"`
+	Text  string `json:"text"`
+}
+
+// SummariseInput is the input of the activity Summarise: a summary of the messages From to To of
+// Base plus Tail, To left out.
+type SummariseInput struct {
+	Model  string      `json:"model"`
+	Script *ContentRef `json:"script,omitempty"`
+	Node   string      `json:"node"`
+	Step   int         `json:"step"`
+	// Instructions are the system message.
+	Instructions string       `json:"instructions"`
+	Params       *plan.Params `json:"params,omitempty"`
+	Base         Head         `json:"base"`
+	Tail         []TailEntry  `json:"tail,omitempty"`
+	From         int          `json:"from"`
+	To           int          `json:"to"`
+	// Before is the summary that stands for the messages before From.
+	Before string `json:"before,omitempty"`
+	// Home is that of a [Profile].
+	Home Run `json:"home"`
+}
+
+// SummariseResult is the summary.
+type SummariseResult struct {
+	Text     string   `json:"text"`
+	Usage    Usage    `json:"usage"`
+	Switched []Switch `json:"switched,omitempty"`
 }
 
 // ModelResult is the result of the activity Model.
@@ -266,10 +318,21 @@ const weighed = 2 << 10
 // Weight bounds how many bytes the input holds when it is encoded, without encoding it.
 func (in ModelInput) Weight() int {
 	n := weighed + 6*len(in.Base.Thread) + len(in.Profile.Body)
+	if in.Sent != nil {
+		n += 6 * len(in.Sent.Note)
+		for _, t := range in.Sent.Texts {
+			n += 60 + 6*len(t.Text)
+		}
+	}
 	for _, e := range in.Tail {
 		n += 100 + len(e.SHA) + len(e.Message)
 	}
 	return n
+}
+
+// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
+func (in SummariseInput) Weight() int {
+	return ModelInput{Base: in.Base, Tail: in.Tail}.Weight() + 6*(len(in.Instructions)+len(in.Before)+len(in.Node)+len(in.Model))
 }
 
 // Weight bounds how many bytes the input holds when it is encoded, without encoding it.

@@ -31,13 +31,14 @@ const (
 
 // Activity types.
 const (
-	ActivityPrepare  = "Prepare"
-	ActivityListTool = "ListTools"
-	ActivityModel    = "Model"
-	ActivityTool     = "Tool"
-	ActivityJudge    = "Judge"
-	ActivityCondense = "Condense"
-	ActivityCheck    = "CheckAnswer"
+	ActivityPrepare   = "Prepare"
+	ActivityListTool  = "ListTools"
+	ActivityModel     = "Model"
+	ActivityTool      = "Tool"
+	ActivityJudge     = "Judge"
+	ActivityCondense  = "Condense"
+	ActivitySummarise = "Summarise"
+	ActivityCheck     = "CheckAnswer"
 )
 
 // Queries, answered by every run of either workflow type.

@@ -291,6 +291,8 @@ type CarriedCall struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	// Begun says that the call counts against the agent's budget already.
 	Begun bool `json:"begun,omitempty"`
+	// Member is an agent that was asked, in the middle of its answer.
+	Member *AgentCarry `json:"member,omitempty"`
 }
 
 // CallReply is what a tool call gave: a stored message, or text.

@@ -45,7 +45,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" && !remoteAgents[t] {
+	if t := model.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
 		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
 	}
 	b.unsupported(model.Root)
@@ -71,14 +71,19 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
+// agents are the components that can talk with a person by themselves.
+var agents = map[string]bool{"Agent": true, "SpecializedAgent": true, "ManagerWorkers": true, "Swarm": true}
+
 // runs are the components that a plan can hold.
 var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
 	"OciAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
-	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
+	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
+	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
 	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
+	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
 	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
@@ -91,7 +96,7 @@ func Runs(name string) bool { return runs[name] }
 // notYet are the fields that nothing heeds although they change what a run does.
 var notYet = map[string]string{
 	"auth": "put a token into sensitive_headers",
-	"env":  "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
+	"env":  "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings",
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.
@@ -124,6 +129,10 @@ func (b *builder) unsupportedIn(c *Component) {
 		}
 		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
 			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
+			continue
+		}
+		if spec.Name == "datastore" {
+			b.datastore(c, f)
 			continue
 		}
 		for _, part := range f.Components {

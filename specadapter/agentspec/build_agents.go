@@ -33,44 +33,94 @@ func (b *builder) prompt(c *Component) *plan.Agent {
 	return a
 }
 
-// agent makes of an Agent a node that goes on with the flow's conversation. At the root its
-// answers in words go to a person, with a person in the loop. In a flow such an answer ends an
-// agent without outputs; others end by giving them.
+// agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
+// At the root its answers in words go to a person, with a person in the loop. In a flow such an
+// answer ends an agent without outputs; others end by giving them.
 func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
 	if remoteAgents[c.Type.Name] {
 		return b.remote(c, root)
 	}
-	text := c.Text("system_prompt")
-	a := &plan.Agent{Prompt: text, System: text, Conversation: plan.ConversationFlow, MaxCalls: agentCalls, MaxErrors: agentErrors,
-		Opening: []plan.Piece{{Text: "Begin."}}}
-	if len(c.Inputs) > 0 {
-		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
-	}
-	taken := map[string]bool{}
-	for i, t := range c.Components("tools") {
-		a.Tools = append(a.Tools, *b.tool(t, taken))
-		b.place(plan.ToolPath(node, i), t.At)
-	}
-	b.boxes(c, a, taken)
-	person := c.Flag("human_in_the_loop")
-	if person && (root || len(c.Outputs) > 0) {
-		a.Chat = &plan.Chat{}
-		if root {
-			a.Chat.First = or(c.Name, "the agent") + " waits for a message"
-		}
-	}
-	if len(c.Outputs) > 0 {
-		a.Finish = finish(c, unique(taken, "submit_result"), person)
-	}
-	b.model(c.Component("llm_config"), a)
+	p := personOf(c)
+	a, taken := b.speaker(p, node)
+	a.Conversation = plan.ConversationFlow
+	a.Opening = opening(c.Inputs)
+	b.talks(a, p.Name, p.human, root, c.Outputs, taken)
 	return a
 }
 
+// opening is the message by which an agent begins where nobody has said anything.
+func opening(inputs []Property) []plan.Piece {
+	if len(inputs) > 0 {
+		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+	}
+	return []plan.Piece{{Text: "Begin."}}
+}
+
+// talks settles how an agent talks with a person, and how it ends.
+func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []Property, taken map[string]bool) {
+	if human && (root || len(outputs) > 0) {
+		a.Chat = &plan.Chat{}
+		if root {
+			a.Chat.First = or(name, "the agent") + " waits for a message"
+		}
+	}
+	if len(outputs) > 0 {
+		a.Finish = finish(outputs, unique(taken, "submit_result"), human)
+	}
+}
+
+// person is an Agent as it runs: what specializes it is part of it.
+type person struct {
+	*Component
+	// base is the Agent itself, which has the model and the toolboxes.
+	base  *Component
+	text  string
+	tools []*Component
+	human bool
+}
+
+// personOf merges an Agent with what specializes it: instructions come behind its own, tools
+// behind its own, and a person is in the loop as the specialization says, if it says so.
+func personOf(c *Component) *person {
+	base := c
+	if c.Type.Name == "SpecializedAgent" {
+		base = c.Component("agent")
+	}
+	p := &person{Component: c, base: base, text: base.Text("system_prompt"), tools: base.Components("tools"), human: base.Flag("human_in_the_loop")}
+	more := c.Component("agent_specialization_parameters")
+	if more == nil {
+		return p
+	}
+	if text := more.Text("additional_instructions"); text != "" {
+		p.text = strings.TrimSuffix(p.text, "\n") + "\n\n" + text
+	}
+	p.tools = slices.Concat(p.tools, more.Components("additional_tools"))
+	if f := more.Field("human_in_the_loop"); f != nil {
+		p.human = more.Flag("human_in_the_loop")
+	}
+	return p
+}
+
+// speaker is what an agent is wherever it is: its prompt, its tools and its model. It gives the
+// names that its model knows.
+func (b *builder) speaker(p *person, node string) (*plan.Agent, map[string]bool) {
+	a := &plan.Agent{Prompt: p.text, System: p.text, MaxCalls: agentCalls, MaxErrors: agentErrors}
+	taken := map[string]bool{}
+	for i, t := range p.tools {
+		a.Tools = append(a.Tools, *b.tool(t, taken))
+		b.place(plan.ToolPath(node, i), t.At)
+	}
+	b.boxes(p.base, a, taken)
+	b.transforms(p.base, a)
+	b.model(p.base.Component("llm_config"), a)
+	return a, taken
+}
+
 // finish is the tool by which an agent gives its outputs.
-func finish(c *Component, name string, person bool) *plan.Finish {
+func finish(outputs []Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
-		Schema: objectOf(c.Outputs), Read: "literal", Free: person, Reminders: reminders,
+		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
 		Wrong:    "The submission is not accepted: {error}. Submit the result again.",
 		Reminder: fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
 		Failure:  "the agent never submitted its result",

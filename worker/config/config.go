@@ -101,6 +101,8 @@ type Config struct {
 	Secrets map[string]Secret
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
+	// Contexts are rules by a name of the operator's.
+	Contexts map[string]ContextRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
@@ -221,7 +223,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
@@ -236,6 +238,7 @@ func Load(o Options) (*Config, error) {
 	for _, s := range settings {
 		s.take(l, s.key)
 	}
+	l.checkContexts()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}

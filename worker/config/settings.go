@@ -128,5 +128,13 @@ var records = []record{
 		{"limit_seconds", "how long a call waits; no answer means no; default: without limit", count(func(r *ConfirmRule) *int { return &r.LimitSeconds })},
 		{"never", "true: these tools need no yes, whatever other rules say", yes(func(r *ConfirmRule) *bool { return &r.Never })},
 	}},
+	section[ContextRule]{"contexts", func(c *Config) map[string]ContextRule { return c.Contexts }, []field[ContextRule]{
+		{"how", "of a conversation beyond the threshold, or that a model finds too long: fail, truncate, or summarise", one(func(r *ContextRule) *string { return &r.How })},
+		{"tokens", "the threshold; default: only what a model finds too long", count(func(r *ContextRule) *int { return &r.Tokens })},
+		{"keep", "how many of the last messages are sent in any case", count(func(r *ContextRule) *int { return &r.Keep })},
+		{"model", "provider/model of summaries; default: the agent's own", one(func(r *ContextRule) *string { return &r.Model })},
+		{"flows", "names or ids of flows, * stands for any letters; default: all", many(func(r *ContextRule) *[]string { return &r.Flows })},
+		{"agents", "ids of their agents' nodes; of rules for one agent the first by NAME counts, and what a flow says itself comes before all; default: all", many(func(r *ContextRule) *[]string { return &r.Agents })},
+	}},
 	tools{},
 }

@@ -99,6 +99,7 @@ func (c *checker) nodes() map[string]bool {
 		switch n.Kind {
 		case KindAgent:
 			c.agent(n)
+			c.members(n)
 		case KindAsk:
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)
@@ -124,6 +125,7 @@ func (c *checker) agent(n *Node) {
 	}
 	c.params(n)
 	c.finish(n)
+	c.context(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

@@ -181,6 +181,14 @@ type Agent struct {
 	// RetellCalls shows the model calls of tools that the node does not offer, such as those of
 	// other nodes in one conversation, as texts.
 	RetellCalls bool `json:"retell_calls,omitempty"`
+	// Members are other agents that work in the node. Ask is the tool by which the agent asks
+	// some of them, Hand the one by which it hands its conversation over.
+	Members []Member  `json:"members,omitempty"`
+	Ask     *Contacts `json:"ask,omitempty"`
+	Hand    *Contacts `json:"hand,omitempty"`
+	// Context is what becomes of a conversation that grows too long, Long of single messages.
+	Context *Context `json:"context,omitempty"`
+	Long    *Long    `json:"long,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
