@@ -29,6 +29,7 @@ var (
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev")
+	whyFlags    = outputFlags
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
@@ -44,6 +45,7 @@ func commands() []command {
 		{"list", "[-waiting]", "list open runs, or all, or what they wait for", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
 		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
+		{"why", "ID [NODE]", "say why nodes ran, did not run, or wait", 1, 2, whyFlags, (*app).why},
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
 		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},

@@ -26,6 +26,9 @@ func TestEndToEnd(t *testing.T) { endToEnd(t, "testdata/e2e") }
 // would be in the lists of others.
 func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
 
+// TestEndToEndWhy runs testdata/why: why nodes run or do not.
+func TestEndToEndWhy(t *testing.T) { endToEnd(t, "testdata/why") }
+
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")

@@ -184,6 +184,27 @@ starter message triage-k3v9x0aa -request 4a8a08f0 yes
 # tell an agent something, from a file, so that it is safe to repeat
 starter message triage-k3v9x0aa @note.txt -node refund -key mail-4711`,
 	},
+	"why": {
+		about: `Of each node, or of NODE alone: by which edges it was reached, with the recorded answers
+to their conditions; which edges out of it were refused; or, where it has not run, which
+edges could have led to it and what kept each, back to nodes that ran. What waits says
+for what: a join for the executions that may still arrive, a request with the commands
+that answer it, a call with its attempt, the time of the next one and the last error, a
+rate limit, a worker. Nodes of sub-agents are told apart by their run. NODE is the node's
+id or name, or one of its executions, node#step.
+
+Runs answer themselves, also those that have ended. Where no worker answers it is from
+history, which has no trace of nodes that make no calls.
+
+-output json prints an object: "nodes", each with its "state", "executions" and
+"refused" edges; "sub_agents" are objects of the same kind.`,
+		examples: `# why does it take so long?
+starter why triage-k3v9x0aa
+# why was nobody refunded?
+starter why triage-k3v9x0aa refund
+# for a program
+starter why triage-k3v9x0aa -output json`,
+	},
 	"transcript": {
 		about: `The messages are read from the histories of the run, of its branches and of its
 sub-agents; no worker is needed. A thread is one execution of a node, node#step;

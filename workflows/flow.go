@@ -100,7 +100,9 @@ type flowRun struct {
 	// rest is what a sub-agent goes on with in another run.
 	rest *contract.Carry
 	// answers are those at the run's entry.
-	answers   []contract.Answer
+	answers []contract.Answer
+	// entered are the ids of the edges taken there.
+	entered   []string
 	conflicts []contract.Conflict
 	// ended are the views of branches that have ended.
 	ended []arrival
@@ -161,7 +163,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		return fail
 	}
-	f.answers, f.entry = answers, nil
+	f.answers, f.entered, f.entry = answers, f.edgeIDs(taken), nil
 	return f.arrive(taken, 1, "", first)
 }
 
@@ -227,6 +229,10 @@ func (f *flowRun) report() contract.Status {
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()
+		s.Waits = f.sched.waits()
+	}
+	if len(f.entered) > 0 || len(f.answers) > 0 {
+		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
 	}
 	if f.desk != nil {
 		f.desk.status(&s)

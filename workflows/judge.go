@@ -194,6 +194,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err != nil {
 		return done, r.failed(x, err)
 	}
+	done.Taken = r.edgeIDs(taken)
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
 	if done.NoRoute && done.Branch != "" {
 		return done, r.noEdge(x, done.Branch)
@@ -205,6 +206,15 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		return done, r.failed(x, err)
 	}
 	return done, nil
+}
+
+// edgeIDs names edges as the author did.
+func (r *run) edgeIDs(edges []int) []string {
+	var out []string
+	for _, e := range edges {
+		out = append(out, r.flow.Edges[e].ID)
+	}
+	return out
 }
 
 // executed is what came of an execution: the edges that it took, or, where the run wants to
