@@ -152,6 +152,10 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
+	if k := f.ledger.fork; k != nil {
+		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
+		return f.arrive(f.edgesOf(k.Entry.Taken), 1, "", first)
+	}
 	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
 	if err != nil {
 		if contract.Cancelled(err) || errors.Is(err, errYield) {

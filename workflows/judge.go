@@ -159,6 +159,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
+	before := r.talkMark()
 	routing := &contract.RoutingCarry{}
 	if x.resume != nil && x.resume.Routing != nil {
 		routing = x.resume.Routing
@@ -205,6 +206,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}
+	r.enterPast(x, &done, routing.SHA, before)
 	return done, nil
 }
 

@@ -201,6 +201,8 @@ type Execution struct {
 	Answers []Answer `json:"answers,omitempty"`
 	// Taken are the ids of the edges that the execution took, in declaration order.
 	Taken []string `json:"taken,omitempty"`
+	// Recorded says that another run did it, from which this one was forked.
+	Recorded bool `json:"recorded,omitempty"`
 	// Branch is the one by which a node with several left.
 	Branch string `json:"branch,omitempty"`
 	// Exhausted says that the budget of tool calls ended the node.
