@@ -44,6 +44,11 @@ func endToEnd(t *testing.T, dir string) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TEMPORAL_ADDRESS", address)
+			root, err := filepath.Abs("..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOT", root)
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))

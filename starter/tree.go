@@ -49,12 +49,41 @@ type visit struct {
 	judged map[string][]contract.Answer
 	usage  contract.Usage
 	result *contract.RunResult
+	// input is what a flow's run was started with, compiled its plan as an activity made it of
+	// a document, model the model of nodes that name none. runs are the ids of the workflow's
+	// runs, in their order.
+	input    *contract.RunInput
+	compiled *contract.PrepareResult
+	model    string
+	runs     []string
+	costs    []*cost
 	// failure is that of a run which failed, as Temporal recorded it.
 	failure *failurepb.Failure
 }
 
 // open says whether the workflow runs.
 func (v *visit) open() bool { return v.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
+
+// cost is what the calls of one execution took, and the last that they said.
+type cost struct {
+	exec     string
+	usage    contract.Usage
+	from, to time.Time
+	text     string
+}
+
+// costOf finds or begins an execution's.
+func (v *visit) costOf(exec string) *cost {
+	label := labelOf(executionOf(exec))
+	for _, c := range v.costs {
+		if c.exec == label {
+			return c
+		}
+	}
+	c := &cost{exec: label}
+	v.costs = append(v.costs, c)
+	return c
+}
 
 // climber reads one history.
 type climber struct {
@@ -102,6 +131,7 @@ func (t *tree) climb(ctx context.Context, v *visit, run string) error {
 			}
 		}
 	}
+	v.runs = append(v.runs, run)
 	v.run, v.status = run, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	for _, e := range all {
 		if err := c.event(ctx, e); err != nil {
@@ -151,9 +181,9 @@ func (c *climber) event(ctx context.Context, e *historypb.HistoryEvent) error {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		c.v.failure = e.GetWorkflowExecutionFailedEventAttributes().GetFailure()
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes())
+		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes(), e.GetEventTime().AsTime())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		c.completed(e.GetActivityTaskCompletedEventAttributes())
+		c.completed(e.GetActivityTaskCompletedEventAttributes(), e.GetEventTime().AsTime())
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return c.child(ctx, c.children[e.GetEventId()])
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
@@ -179,6 +209,15 @@ func (c *climber) begun(s *historypb.WorkflowExecutionStartedEventAttributes) {
 	var in contract.RunInput
 	if !decode(s.GetInput(), &in) {
 		return
+	}
+	if in.Carry == nil {
+		c.v.input = &in
+	}
+	if k := in.Fork; k != nil {
+		c.v.entry = &k.Entry
+		for i := range k.Past {
+			c.v.executions = append(c.v.executions, k.Past[i].Execution)
+		}
 	}
 	switch {
 	case in.Carry != nil && in.Carry.Plan != nil:
@@ -209,7 +248,7 @@ func (c *climber) child(ctx context.Context, s *historypb.ChildWorkflowExecution
 }
 
 // scheduled notes the execution that makes a call.
-func (c *climber) scheduled(id int64, s *historypb.ActivityTaskScheduledEventAttributes) {
+func (c *climber) scheduled(id int64, s *historypb.ActivityTaskScheduledEventAttributes, at time.Time) {
 	call := treeCall{kind: s.GetActivityType().GetName()}
 	exec, _, inNode := strings.Cut(s.GetActivityId(), "/")
 	if call.exec = exec; call.kind == contract.ActivityJudge {
@@ -218,16 +257,31 @@ func (c *climber) scheduled(id int64, s *historypb.ActivityTaskScheduledEventAtt
 	if inNode && strings.Contains(exec, "#") && (len(c.v.seen) == 0 || c.v.seen[len(c.v.seen)-1] != exec) {
 		c.v.seen = append(c.v.seen, exec)
 	}
+	if inNode && strings.Contains(exec, "#") {
+		if x := c.v.costOf(exec); x.from.IsZero() {
+			x.from = at
+		}
+	}
 	c.calls[id] = call
 }
 
 // completed takes what a call says of the flow or of its edges.
-func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
+func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, at time.Time) {
 	call := c.calls[s.GetScheduledEventId()]
+	if strings.Contains(call.exec, "#") {
+		c.v.costOf(call.exec).to = at
+	}
 	switch call.kind {
 	case contract.ActivityPrepare:
 		var out contract.PrepareResult
-		if decode(s.GetResult(), &out) && out.Plan != nil {
+		if !decode(s.GetResult(), &out) {
+			return
+		}
+		c.v.model = out.Model
+		if out.Plan != nil {
+			if c.v.compiled == nil && out.Hash != "" {
+				c.v.compiled = &out
+			}
 			c.v.flow = out.Plan
 			if out.Source.File != "" || len(out.Source.Positions) > 0 {
 				c.v.source = out.Source
@@ -237,6 +291,11 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		var out contract.ModelResult
 		if decode(s.GetResult(), &out) {
 			c.v.usage.Add(out.Usage)
+			x := c.v.costOf(call.exec)
+			x.usage.Add(out.Usage)
+			if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
+				x.text = m.Text
+			}
 		}
 	case contract.ActivityJudge:
 		var out contract.JudgeResult
@@ -244,6 +303,9 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 			return
 		}
 		c.v.usage.Add(out.Usage)
+		if strings.Contains(call.exec, "#") {
+			c.v.costOf(call.exec).usage.Add(out.Usage)
+		}
 		if c.v.judged == nil {
 			c.v.judged = map[string][]contract.Answer{}
 		}

@@ -48,6 +48,8 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 		if x := &f.st.Executions[i]; x.Node == n.ID {
 			e := whyExecution{Execution: labelOf(*x), State: whyDone, Because: f.because(n, x, before), Left: f.left(x)}
 			switch {
+			case x.Recorded:
+				e.Text = "taken from the run of which this one is a fork"
 			case x.NoRoute:
 				e.Text = "all conditions said no: its branch ended here"
 			case x.Exhausted:
@@ -81,7 +83,8 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 		}
 		e := whyExecution{Execution: labelOf(x), State: state, Because: f.because(n, &x, before), Waits: waits}
 		if !open && state != whyFailed {
-			e.State, e.Waits, e.Text = whyStopped, nil, "the run ended before it was done"
+			e.State, e.Text = whyStopped, "the run ended before it was done"
+			e.Waits = slices.DeleteFunc(e.Waits, func(w whyWait) bool { return w.Kind != waitJoin })
 		}
 		out = append(out, e)
 	}
@@ -108,6 +111,9 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 		}
 		if len(names) > 0 {
 			text = "a join: " + strings.Join(names, ", ") + " may still lead here"
+			if !open {
+				text = "a join: " + strings.Join(names, ", ") + " could still have led here"
+			}
 		}
 		add(w.Execution, whyWaiting, []whyWait{{Kind: waitJoin, For: names, Text: text}})
 	}

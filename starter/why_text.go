@@ -59,7 +59,11 @@ func whyNodeText(b *strings.Builder, n *whyNode, one bool) {
 			whyEdgeText(b, "    came by ", &e.Because[k], false)
 		}
 		for _, w := range e.Waits {
-			fmt.Fprintf(b, "    waits for %s\n", w.Text)
+			verb := "waits"
+			if e.State == whyStopped {
+				verb = "waited"
+			}
+			fmt.Fprintf(b, "    %s for %s\n", verb, w.Text)
 			for _, c := range w.Commands {
 				fmt.Fprintf(b, "      answer with: %s\n", printable(c))
 			}

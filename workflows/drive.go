@@ -160,7 +160,7 @@ func (f *flowRun) bounded(x *execution, view *contract.View) error {
 func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	id := f.sched.id(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		f.sched.done(x)
 		return err
 	}
@@ -211,7 +211,7 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (start
 // startChild starts the chain that begins with x as a child.
 func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return err
 	}
 	x.arrivals = []arrival{{view: view}}

@@ -175,29 +175,28 @@ func (f *flowRun) recall(ready []*execution) ([]*execution, error) {
 			return left, err
 		}
 	}
-	f.override(left)
 	return left, nil
 }
 
-// override lets the first execution that a fork runs anew see the values that it was given.
-func (f *flowRun) override(ready []*execution) {
+// override lets the first execution that a fork runs anew see the values that it was given, as
+// if it had written them itself.
+func (f *flowRun) override(x *execution, view *contract.View) error {
 	k := f.ledger.fork
-	if k == nil || len(k.Set) == 0 {
-		return
+	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.node].ID != k.Node || x.step != k.Step {
+		return nil
 	}
-	for _, x := range ready {
-		if f.flow.Nodes[x.node].ID != k.Node || x.step != k.Step || x.resume != nil {
-			continue
+	id := f.sched.id(x)
+	for _, key := range workflow.DeterministicKeys(k.Set) {
+		e, err := f.store.value(key, k.Set[key], tick(view, id, id, x.step))
+		if err != nil {
+			return err
 		}
-		for i := range x.arrivals {
-			v := cloneView(&x.arrivals[i].view)
-			for _, key := range workflow.DeterministicKeys(k.Set) {
-				if e, err := f.store.value(key, k.Set[key], contract.Stamp{Exec: k.From.Workflow}); err == nil {
-					set(&v, e)
-				}
-			}
-			x.arrivals[i].view = v
-		}
-		k.Set = nil
+		set(view, e)
 	}
+	k.Set = nil
+	if n, limit := stateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
+		return f.fail(&step{node: &f.flow.Nodes[x.node], n: x.step}, contract.ClassStateTooLarge, "set shorter values",
+			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
+	}
+	return nil
 }
