@@ -143,6 +143,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 			return f.handOver(ctx, err)
 		}
 	}
+	if err := f.revise(ctx); err != nil {
+		return f.handOver(ctx, err)
+	}
 	if err := f.drive(ctx); err != nil {
 		return f.handOver(ctx, err)
 	}

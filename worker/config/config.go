@@ -131,6 +131,8 @@ type Worker struct {
 	WorkflowTasks int
 	// StickyCache is how many runs stay in memory between their tasks.
 	StickyCache int
+	// Versioning is one of the constants; see [Config.Versioning].
+	Versioning string
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
 	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
@@ -225,6 +227,7 @@ func Load(o Options) (*Config, error) {
 	for _, s := range settings {
 		s.take(l, s.key)
 	}
+	l.checkVersioning()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}
