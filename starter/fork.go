@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,14 +44,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	id := a.flags.id
-	if id == "" {
-		id = newID(in.Flow.Plan.Name)
-	}
-	queue := about.queue
-	if a.flags.taskQueue != "" {
-		queue = a.flags.taskQueue
-	}
+	id, queue := cmp.Or(a.flags.id, newID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, about.queue)
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
@@ -65,6 +59,11 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		a.detached(id)
 		return nil
 	}
+	return a.followFork(ctx, temporal, args[0], run, queue)
+}
+
+// followFork follows a fork to its end, and shows it beside the run from which it came.
+func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old string, run client.WorkflowRun, queue string) error {
 	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
 	f.queue = queue
 	ended := f.toTheEnd(ctx)
@@ -72,10 +71,10 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if errors.As(ended, &code) && code == exitDetached {
 		return ended
 	}
-	if table, err := a.besides(ctx, temporal, args[0], id); err == nil && !a.flags.asJSON() {
+	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
 		fmt.Fprint(a.stderr, sideBySide(table))
 	} else {
-		a.say("see both with: starter compare %s %s", quoted(args[0]), quoted(id))
+		a.say("see both with: starter compare %s %s", quoted(old), quoted(run.GetID()))
 	}
 	return ended
 }
@@ -170,29 +169,28 @@ func (a *app) changed(root *visit) (*contract.RunInput, error) {
 	case in.Flow.Plan == nil:
 		return nil, bad("the run %q cannot be forked: its flow never compiled", root.id)
 	}
+	if a.flags.maxSteps > 0 {
+		in.MaxSteps = a.flags.maxSteps
+	}
+	return &in, a.remodel(&in, root)
+}
+
+// remodel puts the script and the model that are asked for into a run's input.
+func (a *app) remodel(in *contract.RunInput, root *visit) error {
+	in.Model = cmp.Or(in.Model, root.model) // a worker's default may be another by now
 	script, err := a.readScript()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if script != nil {
 		in.Script = script
 	}
-	model := ""
-	if a.flags.model != "" || script != nil {
-		if model, err = a.chooseModel(); err != nil {
-			return nil, err
-		}
+	if a.flags.model == "" && script == nil {
+		return nil
 	}
-	switch {
-	case model != "":
-		in.Model = model
-	case in.Model == "" && root.model != "":
-		in.Model = root.model // a worker's default may be another by now
-	}
-	if a.flags.maxSteps > 0 {
-		in.MaxSteps = a.flags.maxSteps
-	}
-	return &in, nil
+	model, err := a.chooseModel()
+	in.Model = cmp.Or(model, in.Model)
+	return err
 }
 
 // forkPoint finds the execution that is to run anew.

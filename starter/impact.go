@@ -134,16 +134,8 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 		}
 		return source.At(plan.NodePath(node))
 	}
-	report := f.report()
-	live := map[string]string{}
-	begun := len(f.st.Executions) > 0
-	for _, n := range report.Nodes {
-		for _, x := range n.Executions {
-			if x.State != whyDone {
-				live[n.Node], begun = x.Execution, true
-			}
-		}
-	}
+	live := f.live()
+	begun := len(f.st.Executions)+len(live) > 0
 	within := func(string) bool { return true }
 	if begun {
 		within = reached(live, old, flow)
@@ -172,6 +164,19 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 		out.Impact, out.Because = impactMove, moved
 	}
 	return out
+}
+
+// live are the executions that have not ended, by node.
+func (f *runFacts) live() map[string]string {
+	live := map[string]string{}
+	for _, n := range f.report().Nodes {
+		for _, x := range n.Executions {
+			if x.State != whyDone {
+				live[n.Node] = x.Execution
+			}
+		}
+	}
+	return live
 }
 
 // waitsToBegin says whether all that lives of a node only waits for a join.

@@ -274,18 +274,8 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, a
 	switch call.kind {
 	case contract.ActivityPrepare:
 		var out contract.PrepareResult
-		if !decode(s.GetResult(), &out) {
-			return
-		}
-		c.v.model = out.Model
-		if out.Plan != nil {
-			if c.v.compiled == nil && out.Hash != "" {
-				c.v.compiled = &out
-			}
-			c.v.flow = out.Plan
-			if out.Source.File != "" || len(out.Source.Positions) > 0 {
-				c.v.source = out.Source
-			}
+		if decode(s.GetResult(), &out) {
+			c.v.prepared(&out)
 		}
 	case contract.ActivityModel:
 		var out contract.ModelResult
@@ -311,6 +301,21 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, a
 		}
 		c.v.judged[call.exec] = append(c.v.judged[call.exec], contract.Answer{
 			Execution: call.exec, Edge: c.v.edgeAsked(&call.question), Question: call.question.Question, Yes: out.Yes, Reason: out.Reason})
+	}
+}
+
+// prepared takes what an activity made of the run's document.
+func (v *visit) prepared(out *contract.PrepareResult) {
+	v.model = out.Model
+	if out.Plan == nil {
+		return
+	}
+	if v.compiled == nil && out.Hash != "" {
+		v.compiled = out
+	}
+	v.flow = out.Plan
+	if out.Source.File != "" || len(out.Source.Positions) > 0 {
+		v.source = out.Source
 	}
 }
 

@@ -156,18 +156,36 @@ func (a *app) facts(ctx context.Context, t *config.Temporal, about about, read *
 			silent = !a.askStatus(ctx, t, about, f, silent) || silent
 		} else if f != nil {
 			f.branches = append(f.branches, v)
-			if v.open() && !silent {
-				var st contract.Status
-				if ask(ctx, t, v.id, about.of(v), contract.QueryStatus, &st) == nil {
-					f.inBranch(v, &st)
-				}
+			var st contract.Status
+			if v.open() && !silent && ask(ctx, t, v.id, about.of(v), contract.QueryStatus, &st) == nil {
+				f.inBranch(v, &st)
 			}
 		}
 		if f != nil && v.open() {
 			f.pending(ctx, t, v)
 		}
 	}
-	root := out[0]
+	a.spread(out[0], read, byPlace)
+	for _, f := range out {
+		f.settle()
+		f.subAgents = below(f, out)
+	}
+	return out, nil
+}
+
+// below are the runs of a flow's own sub-agents.
+func below(f *runFacts, all []*runFacts) []*visit {
+	var out []*visit
+	for _, o := range all {
+		if place, ok := strings.CutPrefix(o.visit.place, f.visit.place); ok && o != f && strings.Count(place, " › ") == 1 {
+			out = append(out, o.visit)
+		}
+	}
+	return out
+}
+
+// spread gives the requests that the root keeps to the flows whose they are.
+func (a *app) spread(root *runFacts, read *tree, byPlace map[string]*runFacts) {
 	for i := range root.st.Requests {
 		q := &root.st.Requests[i]
 		for _, v := range read.visits {
@@ -177,15 +195,6 @@ func (a *app) facts(ctx context.Context, t *config.Temporal, about about, read *
 			}
 		}
 	}
-	for _, f := range out {
-		f.settle()
-		for _, o := range out {
-			if place, ok := strings.CutPrefix(o.visit.place, f.visit.place); ok && o != f && strings.Count(place, " › ") == 1 {
-				f.subAgents = append(f.subAgents, o.visit)
-			}
-		}
-	}
-	return out, nil
 }
 
 // of is what is known of another workflow of the run.

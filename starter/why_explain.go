@@ -88,9 +88,7 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 		}
 		out = append(out, e)
 	}
-	if fail := f.failure; fail != nil && fail.Node == n.ID && !slices.ContainsFunc(f.st.Executions, func(x contract.Execution) bool {
-		return x.Node == fail.Node && x.Step == fail.Step
-	}) {
+	if fail := f.failure; fail != nil && fail.Node == n.ID && !f.ran(fail.Node, fail.Step) {
 		add(fmt.Sprintf("%s#%d", escaped(n.ID), fail.Step), whyFailed, nil)
 		out[0].Text = clean(fail.Class+": "+fail.Text, 1000)
 	}
@@ -104,18 +102,28 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 		}
 	}
 	for _, w := range f.st.Waits {
-		text := "nothing: it runs next"
-		var names []string
-		for _, o := range w.For {
-			names = append(names, labelOf(executionOf(o)))
+		add(w.Execution, whyWaiting, []whyWait{joinOf(&w, open)})
+	}
+	return out
+}
+
+// ran says whether a node's execution at a step has ended.
+func (f *runFacts) ran(node string, step int) bool {
+	return slices.ContainsFunc(f.st.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
+}
+
+// joinOf says for whom a join waits, or waited.
+func joinOf(w *contract.Wait, open bool) whyWait {
+	out := whyWait{Kind: waitJoin, Text: "nothing: it runs next"}
+	for _, o := range w.For {
+		out.For = append(out.For, labelOf(executionOf(o)))
+	}
+	if len(out.For) > 0 {
+		verb := "may still lead here"
+		if !open {
+			verb = "could still have led here"
 		}
-		if len(names) > 0 {
-			text = "a join: " + strings.Join(names, ", ") + " may still lead here"
-			if !open {
-				text = "a join: " + strings.Join(names, ", ") + " could still have led here"
-			}
-		}
-		add(w.Execution, whyWaiting, []whyWait{{Kind: waitJoin, For: names, Text: text}})
+		out.Text = "a join: " + strings.Join(out.For, ", ") + " " + verb
 	}
 	return out
 }
@@ -139,13 +147,18 @@ func (f *runFacts) because(n *plan.Node, x *contract.Execution, before int) []wh
 		}
 		for k := range f.st.Executions {
 			p := &f.st.Executions[k]
-			arrives := p.Step+1 == x.Step || n.Deferred && p.Step < x.Step && p.Step+1 > before
-			if p.Node == e.From && arrives && slices.Contains(p.Taken, e.ID) {
+			if p.Node == e.From && arrives(n, p.Step, x.Step, before) && slices.Contains(p.Taken, e.ID) {
 				out = append(out, f.decidedEdge(i, p))
 			}
 		}
 	}
 	return out
+}
+
+// arrives says whether what ends at step from can have led to n at a step: to a join, all that
+// came behind its execution before.
+func arrives(n *plan.Node, from, step, before int) bool {
+	return from+1 == step || n.Deferred && from < step && from+1 > before
 }
 
 // left are the edges out of an execution.
@@ -256,16 +269,18 @@ func (f *runFacts) notYet(node string) string {
 	if n == nil {
 		return ""
 	}
-	for _, e := range f.underWay(n, 0) {
-		switch e.State {
-		case whyFailed:
-			return e.Execution + " failed"
-		case whyStopped:
-			return e.Execution + " was stopped with the run"
-		case whyWaiting:
-			return e.Execution + " waits; it may still lead here"
-		}
+	all := f.underWay(n, 0)
+	if len(all) == 0 {
+		return ""
+	}
+	switch e := all[0]; e.State {
+	case whyFailed:
+		return e.Execution + " failed"
+	case whyStopped:
+		return e.Execution + " was stopped with the run"
+	case whyWaiting:
+		return e.Execution + " waits; it may still lead here"
+	default:
 		return e.Execution + " runs; it may still lead here"
 	}
-	return ""
 }
