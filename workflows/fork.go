@@ -79,9 +79,18 @@ func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
 }
 
 // takeFork begins with what another run did.
-func (f *flowRun) takeFork(k *contract.ForkedFrom) error {
+func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
+	}
+	// Where clients may not bring plans, they may not leave out nodes of one either.
+	var refused bool
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.settings.RefusePlans }).Get(&refused); err != nil {
+		return err
+	}
+	if refused {
+		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the run is a fork, but its worker runs the flows of its folder alone, from their beginning (flows.accept: named)",
+			Remedy: "start a run of the flow by its name, or ask the worker's operator to set flows.accept: any"}
 	}
 	wrong := func(what, id string) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,
