@@ -24,7 +24,7 @@ CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
-CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
 
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
@@ -81,8 +81,8 @@ chaos: build ## Kill worker and server at every step of the sample flows
 demo: build ## Run an example flow on an embedded Temporal and show it
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
 
-dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
-	@exec $(DEVSERVER) -db $(DB)
+dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running; ALLOW_COMMANDS=1 lets flows start commands
+	@exec $(DEVSERVER) -db $(DB) $(if $(ALLOW_COMMANDS),-allow-commands)
 
 bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'

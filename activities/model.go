@@ -54,6 +54,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 			call.Turn++
 		}
 	}
+	if profile.RetellCalls {
+		messages = retold(messages, offeredBy(profile, in.NoTools))
+	}
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}

@@ -103,17 +103,21 @@ const (
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	doc, diags := source.Parse(name, data)
-	loose := doc == nil && repeatsKeys(diags)
-	wrong := diags
-	if loose {
-		doc, diags = source.ParseLoose(name, data)
+	wrong, loose, lenient := diags, false, false
+	if doc == nil {
+		if loose = repeatsKeys(diags); loose {
+			doc, diags = source.ParseLoose(name, data)
+		} else {
+			doc, diags = source.ParseLenient(name, data)
+			lenient = true
+		}
 	}
 	if doc == nil {
-		return nil, diags
+		return nil, wrong
 	}
 	a, d := choose(doc, o.Dialect)
 	switch {
-	case loose && (d != nil || !lastKeyWins(a)):
+	case loose && (d != nil || !lastKeyWins(a)), lenient && (d != nil || !takesLenient(a)):
 		return nil, wrong
 	case d != nil:
 		return nil, append(diags, *d)
@@ -158,6 +162,13 @@ func repeatsKeys(diags []source.Diagnostic) bool {
 func lastKeyWins(a Adapter) bool {
 	l, ok := a.(interface{ LastKeyWins() bool })
 	return ok && l.LastKeyWins()
+}
+
+// takesLenient says that a dialect takes JSON without quotes, with a warning. An adapter that has
+// a method Lenient says so.
+func takesLenient(a Adapter) bool {
+	l, ok := a.(interface{ Lenient() bool })
+	return ok && l.Lenient()
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.

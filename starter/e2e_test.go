@@ -50,6 +50,7 @@ func endToEnd(t *testing.T, dir string) {
 			}
 			env.Setenv("ROOT", root)
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
+			env.Setenv("MAIL", filepath.Join(filepath.Dir(path), "mail"))
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil

@@ -31,7 +31,7 @@ func query(ctx context.Context, t *config.Temporal, about about, id, run, name s
 	if ctx.Err() != nil {
 		err = fmt.Errorf("no answer within a minute")
 	}
-	return &noAnswer{id, statusName(about.status), about.queue, err}
+	return &noAnswer{id, statusName(about.status), about.queue, t.Namespace, t.Address, err}
 }
 
 // pastOf asks all runs of a flow, its branches' too, what their executions did.

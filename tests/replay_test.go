@@ -129,7 +129,7 @@ const koogParallel = `{"id":"parallel","version":"1","defaultModel":"openai/gpt-
 "transitions":[{"from":"all","to":"last"}]}`
 
 // koogShared is one conversation of all agents, which forks, and goes on with one of the forks.
-const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/x","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
+const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/qwq","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
 {"name":"both","type":"parallel","params":{"agents":["left","right"],"merge":{"variable":"results.1.output","operation":"equals","value":"never looked at"}}},
 {"name":"left","type":"task","params":{"task":"left"}},{"name":"right","type":"react","params":{"task":"right"}},{"name":"end","type":"verify","params":{"task":"end"}}],
 "transitions":[{"from":"begin","to":"both","condition":{"variable":"output.data","operation":"equals","value":7}},{"from":"both","to":"end"}]}`

@@ -21,7 +21,7 @@ import (
 func alone(t *testing.T, address string) {
 	t.Chdir(t.TempDir())
 	for _, pair := range os.Environ() {
-		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "WEFT_") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasSuffix(name, "_API_KEY") || name == "OLLAMA_HOST" {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "WEFT_") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasSuffix(name, "_API_KEY") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" {
 			t.Setenv(name, "")
 		}
 	}

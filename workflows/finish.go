@@ -152,6 +152,9 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	}
 	for _, key := range f.Keys {
 		if inner, ok := v.Get(key); ok && len(v.Members) == 1 {
+			if f.Only && !f.Checked && inner.IsTagged() {
+				return value.Reread(value.Tagged, inner)
+			}
 			return value.Reread(f.Read, inner)
 		}
 	}

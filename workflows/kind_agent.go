@@ -208,6 +208,7 @@ func (a *agentRun) describe() error {
 	p := contract.Profile{
 		Model: a.modelRef(), Node: a.node.ID, System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
+		RetellCalls: a.cfg.RetellCalls,
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]

@@ -172,10 +172,12 @@ type Talk struct {
 	Heard int `json:"heard,omitempty"`
 }
 
-// Fork is what was said in a parallel node, behind what its fork began with.
+// Fork is what was said in a parallel node, behind what its fork began with, and what it spent
+// of the flow's meter.
 type Fork struct {
 	Node     string           `json:"node"`
 	Messages []CarriedMessage `json:"messages"`
+	Spent    int              `json:"spent,omitempty"`
 }
 
 // Reminded says how often a node's model was reminded to call a tool.

@@ -27,6 +27,8 @@ type Profile struct {
 	Finish *plan.Finish `json:"finish,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
+	// RetellCalls makes texts of calls of tools that are not offered, and of their results.
+	RetellCalls bool `json:"retell_calls,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
 }

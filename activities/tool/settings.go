@@ -54,6 +54,9 @@ type Settings struct {
 	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
 	// * is any. Arguments are not looked at.
 	AllowCommands []string
+	// AllowCommand, if set, says of a command with its arguments whether the worker's user has
+	// allowed it besides. It is asked again for every call.
+	AllowCommand func(command string, args []string) bool
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times

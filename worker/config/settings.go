@@ -29,7 +29,7 @@ type value struct {
 // records.go.
 var settings = []setting{
 	{"task_queue", "where workers poll and runs are started", text(func(c *Config) *string { return &c.TaskQueue }, contract.TaskQueue)},
-	{"model", "provider/model of flows that name none; without it OpenAI's small one if its key is there, else one of the Ollama named by OLLAMA_HOST", text(func(c *Config) *string { return &c.Model }, "")},
+	{"model", "provider/model of flows that name none; without it OpenAI's small one if its key is there, else one of the Ollama named by OLLAMA_HOST or OLLAMA_BASE_URL", text(func(c *Config) *string { return &c.Model }, "")},
 	{"allow_private", "lets URLs that a flow supplies lead to private and link-local addresses", boolean(func(c *Config) *bool { return &c.AllowPrivate })},
 	{"allow_loopback", "lets them lead to this machine's own addresses alone; true for weft-devserver, which serves its author", boolean(func(c *Config) *bool { return &c.AllowLoopback })},
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},

@@ -174,6 +174,9 @@ type Agent struct {
 	Sequential bool `json:"sequential,omitempty"`
 	// NoTool, if set, is the answer to a call of a tool that there is not, {tool}.
 	NoTool string `json:"no_tool,omitempty"`
+	// RetellCalls shows the model calls of tools that the node does not offer, such as those of
+	// other nodes in one conversation, as texts.
+	RetellCalls bool `json:"retell_calls,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only

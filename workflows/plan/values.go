@@ -26,6 +26,8 @@ type Values struct {
 	Read string `json:"read"`
 	// Default is the value, as JSON, of a run that is given nothing; absent: the text "".
 	Default json.RawMessage `json:"default,omitempty"`
+	// Missing, if set, is why a run that is given nothing fails.
+	Missing string `json:"missing,omitempty"`
 	// Named says that values have names: nodes take and leave them by their [Ports], and a run
 	// is given them as params, from which InKey takes them. The run's text, if there is one, is
 	// what a person said first.
@@ -63,6 +65,9 @@ type Cost struct {
 	Visit  int `json:"visit"`
 	Round  int `json:"round,omitempty"`
 	Remind int `json:"remind,omitempty"`
+	// Forked says that it counts for the rest of the run only if a [Merge] picks the node's
+	// result; until then each of the parallel nodes counts for itself.
+	Forked bool `json:"forked,omitempty"`
 }
 
 // Compare is a condition on a value: taken when the operation holds between the part of the
