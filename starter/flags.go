@@ -15,7 +15,8 @@ import (
 type flags struct {
 	flow, input, script, model string
 	inputJSON, params, state   string
-	param                      manyTexts
+	param, sets                manyTexts
+	at                         string
 	components, component      manyTexts
 	dialect, profile           string
 	id, taskQueue, config      string
@@ -62,6 +63,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")
 	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
 	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
+	fs.StringVar(&f.at, "at", "", "the `NODE` with which a fork begins: its id, its name, or node#step")
+	fs.Var(&f.sets, "set", "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
 	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")

@@ -170,7 +170,7 @@ func (a *app) readParams() ([]param, error) {
 		}
 	}
 	for _, text := range a.flags.param {
-		p, err := readParam(text)
+		p, err := readPair("-param", text)
 		if err != nil {
 			return nil, err
 		}
@@ -181,14 +181,14 @@ func (a *app) readParams() ([]param, error) {
 	return out, nil
 }
 
-// readParam reads KEY=TEXT or KEY:=JSON.
-func readParam(text string) (param, error) {
+// readPair reads KEY=TEXT or KEY:=JSON.
+func readPair(flag, text string) (param, error) {
 	key, value, ok := strings.Cut(text, "=")
 	key, typed := strings.CutSuffix(key, ":")
-	p := param{key: key, from: fmt.Sprintf("-param %s", clean(key, 100))}
+	p := param{key: key, from: fmt.Sprintf("%s %s", flag, clean(key, 100))}
 	switch {
 	case !ok || key == "":
-		return p, bad("-param is %s, want KEY=TEXT or KEY:=JSON", source.Quote(text))
+		return p, bad("%s is %s, want KEY=TEXT or KEY:=JSON", flag, source.Quote(text))
 	case !utf8.ValidString(text):
 		return p, bad("%s is not valid UTF-8; convert it, or give it in a file with -params", p.from)
 	case !typed:

@@ -140,7 +140,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	node, n, nth := b.g.index[b.in.Node], b.in.Step, b.in.Nth
 	for {
 		x := &step{
-			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n,
+			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Resume,
 		}
 		b.in.Resume = nil

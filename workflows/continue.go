@@ -231,7 +231,7 @@ func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult
 // carryOver is what the next run goes on with.
 func (f *flowRun) carryOver() *contract.Carry {
 	c := &contract.Carry{
-		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Conflicts: f.conflicts,
+		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
 		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))), Entry: f.entry,
@@ -330,7 +330,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	f.allow(c.Shared.MaxPayload)
 	f.g = newGraph(f.flow)
 	f.sched = newScheduler(f.g)
-	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry
+	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
 		f.store.keep(raw)
 	}

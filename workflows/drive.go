@@ -50,7 +50,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			}
 			f.askToYield(ctx, order)
 		} else if failed == nil {
-			ready = append(ready, f.sched.ready()...)
+			fresh, err := f.freshly()
+			note(err)
+			ready = append(ready, fresh...)
 		}
 		if failed != nil {
 			ready = nil
@@ -73,6 +75,27 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			note(f.finishChild(ctx, x))
 		}
 	}
+}
+
+// freshly gives what has become ready to run, and takes as done what another run recorded of
+// it until nothing of that is left.
+func (f *flowRun) freshly() ([]*execution, error) {
+	ready := f.sched.ready()
+	if f.ledger.fork == nil {
+		return ready, nil
+	}
+	var out []*execution
+	for len(ready) > 0 {
+		left, err := f.recall(ready)
+		if out = append(out, left...); err != nil {
+			return out, err
+		}
+		if len(left) == len(ready) {
+			break
+		}
+		ready = f.sched.ready()
+	}
+	return out, nil
 }
 
 // stopped says how the run ended once nothing lives.
@@ -137,12 +160,12 @@ func (f *flowRun) bounded(x *execution, view *contract.View) error {
 func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	id := f.sched.id(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		f.sched.done(x)
 		return err
 	}
 	done, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view, resume: x.resume,
+		node: &f.flow.Nodes[x.node], id: id, n: x.step, nth: x.nth, lineage: x.lineage, order: x.node, strand: id, view: &view, resume: x.resume,
 	}, f.g.out[x.node])
 	f.sched.done(x)
 	if err != nil {
@@ -188,7 +211,7 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (start
 // startChild starts the chain that begins with x as a child.
 func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return err
 	}
 	x.arrivals = []arrival{{view: view}}

@@ -100,7 +100,9 @@ type flowRun struct {
 	// rest is what a sub-agent goes on with in another run.
 	rest *contract.Carry
 	// answers are those at the run's entry.
-	answers   []contract.Answer
+	answers []contract.Answer
+	// entered are the ids of the edges taken there.
+	entered   []string
 	conflicts []contract.Conflict
 	// ended are the views of branches that have ended.
 	ended []arrival
@@ -141,6 +143,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 			return f.handOver(ctx, err)
 		}
 	}
+	if err := f.revise(ctx); err != nil {
+		return f.handOver(ctx, err)
+	}
 	if err := f.drive(ctx); err != nil {
 		return f.handOver(ctx, err)
 	}
@@ -150,6 +155,10 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
+	if k := f.ledger.fork; k != nil {
+		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
+		return f.arrive(f.edgesOf(k.Entry.Taken), 1, "", first)
+	}
 	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
 	if err != nil {
 		if contract.Cancelled(err) || errors.Is(err, errYield) {
@@ -161,7 +170,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		return fail
 	}
-	f.answers, f.entry = answers, nil
+	f.answers, f.entered, f.entry = answers, f.edgeIDs(taken), nil
 	return f.arrive(taken, 1, "", first)
 }
 
@@ -227,6 +236,10 @@ func (f *flowRun) report() contract.Status {
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()
+		s.Waits = f.sched.waits()
+	}
+	if len(f.entered) > 0 || len(f.answers) > 0 {
+		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
 	}
 	if f.desk != nil {
 		f.desk.status(&s)

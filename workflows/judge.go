@@ -159,6 +159,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
+	before := r.talkMark()
 	routing := &contract.RoutingCarry{}
 	if x.resume != nil && x.resume.Routing != nil {
 		routing = x.resume.Routing
@@ -194,6 +195,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err != nil {
 		return done, r.failed(x, err)
 	}
+	done.Taken = r.edgeIDs(taken)
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
 	if done.NoRoute && done.Branch != "" {
 		return done, r.noEdge(x, done.Branch)
@@ -204,7 +206,17 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}
+	r.enterPast(x, &done, routing.SHA, before)
 	return done, nil
+}
+
+// edgeIDs names edges as the author did.
+func (r *run) edgeIDs(edges []int) []string {
+	var out []string
+	for _, e := range edges {
+		out = append(out, r.flow.Edges[e].ID)
+	}
+	return out
 }
 
 // executed is what came of an execution: the edges that it took, or, where the run wants to

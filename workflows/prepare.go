@@ -25,6 +25,9 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err != nil {
 		return err
 	}
+	if err := f.takeFork(ctx, in.Fork); err != nil {
+		return err
+	}
 	f.entry = &contract.RoutingCarry{View: first}
 	return f.connect(ctx)
 }

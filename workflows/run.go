@@ -26,6 +26,8 @@ type run struct {
 	usage contract.Usage
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
 	talk  talk
+	// ledger is for forks.
+	ledger ledger
 	pace
 	requests
 }
@@ -44,6 +46,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 	}{
 		{contract.QueryTranscript, r.store.transcript},
 		{contract.QueryContent, r.store.piece},
+		{contract.QueryPast, r.pastPage},
 		{contract.QueryStatus, func() (contract.Status, error) { return status(), nil }},
 		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
 		{contract.QueryState, func() (map[string]json.RawMessage, error) {
@@ -73,8 +76,10 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 type step struct {
 	node *plan.Node
 	// id is node#step; n is the step.
-	id string
-	n  int
+	id     string
+	n, nth int
+	// lineage is the last deferred join that the execution's branch has passed.
+	lineage string
 	// order is the node's place among the flow's declarations.
 	order int
 	// strand is the chain that the execution belongs to.

@@ -203,6 +203,10 @@ type Execution struct {
 	// NoRoute says that the node has edges and that all conditions said no.
 	NoRoute bool     `json:"no_route,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
+	// Taken are the ids of the edges that the execution took, in declaration order.
+	Taken []string `json:"taken,omitempty"`
+	// Recorded says that another run did it, from which this one was forked.
+	Recorded bool `json:"recorded,omitempty"`
 	// Branch is the one by which a node with several left.
 	Branch string `json:"branch,omitempty"`
 	// Exhausted says that the budget of tool calls ended the node.
@@ -226,6 +230,10 @@ type Status struct {
 	Running []string `json:"running,omitempty"`
 	Waiting []string `json:"waiting,omitempty"`
 	Armed   []string `json:"armed,omitempty"`
+	// Waits say for whom each of Waiting and Armed waits.
+	Waits []Wait `json:"waits,omitempty"`
+	// Entry is what was decided at START, once it is decided.
+	Entry *Execution `json:"entry,omitempty"`
 	// Executions are the last ones, without their outputs; Dropped is how many came before.
 	Executions []Execution `json:"executions"`
 	Dropped    int         `json:"dropped,omitempty"`
@@ -245,6 +253,14 @@ type Status struct {
 	// ten.
 	Rejected int      `json:"rejected,omitempty"`
 	Rejects  []string `json:"rejects,omitempty"`
+}
+
+// Wait is an execution that waits for others which could still arrive at its node.
+type Wait struct {
+	Execution string `json:"execution"`
+	// For are the executions that could still arrive, node#step; of a branch under way it is
+	// the first one of its chain, of one that waits itself its own.
+	For []string `json:"for"`
 }
 
 // Conflict is two concurrent writes of one key; Kept won. Value is what Dropped wrote, SHA

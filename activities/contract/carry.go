@@ -75,8 +75,10 @@ type Carry struct {
 	Ran     []Count            `json:"ran,omitempty"`
 	Trace   []Execution        `json:"trace,omitempty"`
 	// Dropped counts executions that the trace no longer holds.
-	Dropped   int        `json:"dropped,omitempty"`
-	Answers   []Answer   `json:"answers,omitempty"`
+	Dropped int      `json:"dropped,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
+	// Entered are the ids of the edges taken out of START.
+	Entered   []string   `json:"entered,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Ended     *View      `json:"ended,omitempty"`
 	Usage     Usage      `json:"usage"`

@@ -95,6 +95,8 @@ type RunInput struct {
 	MaxEvents int `json:"max_events,omitempty"`
 	// Carry is what the run before this one carried over; set by the interpreter.
 	Carry *Carry `json:"carry,omitempty"`
+	// Fork, if set, begins the run in the middle of another.
+	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Owner is the workflow id of the run that owns the tree's requests; set by the
 	// interpreter.
 	Owner string `json:"owner,omitempty"`

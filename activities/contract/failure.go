@@ -157,7 +157,8 @@ func (f *Failure) bounded() *Failure {
 	})
 	out.NoRoute = list(f.NoRoute, shorter)
 	out.Executions = list(f.Executions, func(e Execution) Execution {
-		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted}
+		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
+			Taken: list(e.Taken, shorter)}
 	})
 	out.Diagnostics = list(f.Diagnostics, shorter)
 	out.Errors = list(f.Errors, func(e FieldError) FieldError {

@@ -134,6 +134,9 @@ func (in *RunInput) checkGiven() error {
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
 	}
+	if err := in.Fork.check(); err != nil {
+		return err
+	}
 	return in.checkHistory()
 }
 

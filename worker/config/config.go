@@ -137,6 +137,8 @@ type Worker struct {
 	WorkflowTasks int
 	// StickyCache is how many runs stay in memory between their tasks.
 	StickyCache int
+	// Versioning is one of the constants; see [Config.Versioning].
+	Versioning string
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
 	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
@@ -239,6 +241,7 @@ func Load(o Options) (*Config, error) {
 		s.take(l, s.key)
 	}
 	l.checkContexts()
+	l.checkVersioning()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}

@@ -63,6 +63,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 			return ask(ctx, args[1:], stdout, stderr)
 		case "setup":
 			return setup(ctx, args[1:], stdout, stderr)
+		case "deployment":
+			return deployment(ctx, args[1:], stdout, stderr)
 		case "version":
 			return version(args[1:], stdout)
 		}
@@ -100,12 +102,13 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
 	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker version\n\n"+
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker deployment [-current] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
 			"config prints every setting in force and where it comes from, secrets masked.\n"+
 			"store sweep removes old payloads from store.dir.\n"+
 			"health asks a running worker whether it can work.\n"+
-			"setup makes namespace and search attributes on a Temporal of one's own.\n\nFlags:")
+			"setup makes namespace and search attributes on a Temporal of one's own.\n"+
+			"deployment lists the versions of workers and makes this one current.\n\nFlags:")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -115,7 +118,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, health, setup or version, first", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, health, setup, deployment or version, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {

@@ -31,6 +31,9 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	for _, l := range h.lacks {
 		line("warning: %s", l)
 	}
+	if d := deploymentOf(cfg); d != nil {
+		line("deployment %s, build %s, %s; worker deployment -current lets it take new runs", d.Version.DeploymentName, d.Version.BuildID, cfg.Versioning().Behavior)
+	}
 	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
 	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
 	if len(h.functions) > 0 {

@@ -159,7 +159,7 @@ func options(cfg *config.Config) worker.Options {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
-	return worker.Options{
+	o := worker.Options{
 		MaxConcurrentActivityExecutionSize:     cfg.Worker.Activities,
 		MaxConcurrentWorkflowTaskExecutionSize: cfg.Worker.WorkflowTasks,
 		WorkflowTaskPollerBehavior:             pollers,
@@ -170,6 +170,10 @@ func options(cfg *config.Config) worker.Options {
 		MaxHeartbeatThrottleInterval:           heartbeats,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
+	if d := deploymentOf(cfg); d != nil {
+		o.DeploymentOptions = *d
+	}
+	return o
 }
 
 // Run works until ctx is done. Then it takes no new tasks, gives running activities the
