@@ -115,7 +115,8 @@ func subAgentFailed(err error) (toolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited, contract.ClassPayloadLost:
+	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
+		contract.ClassPayloadLost, contract.ClassPayloadKey:
 		return toolReply{}, err
 	}
 	text := "the sub-agent failed: " + f.Error()

@@ -34,6 +34,8 @@ const (
 	ClassDenied     = "denied"
 	ClassQuota      = "quota"
 	ClassConnection = "connection"
+	// ClassPayloadKey: a payload is encrypted with a key that is not there, or is another.
+	ClassPayloadKey = "payload_key"
 
 	// Outcomes of a run.
 	ClassStepLimit           = "step_limit_exceeded"

@@ -81,6 +81,8 @@ type Config struct {
 	Flows  Flows
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
+	// Codec says how payloads are encoded.
+	Codec Codec
 	// Serve says how starter serve answers.
 	Serve Serve
 	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may

@@ -49,6 +49,13 @@ var settings = []setting{
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
 	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},
 
+	{"codec.compress", "makes payloads smaller with zlib before they go to Temporal, where that helps", boolean(func(c *Config) *bool { return &c.Codec.Compress })},
+	{"codec.key", "id of the key that encrypts payloads; none: the keys only decrypt", text(func(c *Config) *string { return &c.Codec.Key }, "")},
+	{"codec.keys_env", "variable, or NAME_FILE, with the keys: ID:KEY, separated by commas or line breaks; a KEY is 32 bytes in base64", text(func(c *Config) *string { return &c.Codec.KeysEnv }, keysVariable)},
+	{"codec.listen", "host:port of worker codec; an address that is not this machine's own wants tokens", text(func(c *Config) *string { return &c.Codec.Listen }, "127.0.0.1:8766")},
+	{"codec.tokens_env", "variable, or NAME_FILE, with the tokens of worker codec: NAME:TOKEN, separated by commas or line breaks", text(func(c *Config) *string { return &c.Codec.TokensEnv }, codecTokensVariable)},
+	{"codec.origins", "origins whose pages may use worker codec, such as the Web UI's", list(func(c *Config) *[]string { return &c.Codec.Origins })},
+
 	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
 	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
 	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},

@@ -220,7 +220,12 @@ func startWorker(ctx context.Context, address string, cfg *config.Config) (chan 
 	if err != nil {
 		return nil, err
 	}
+	encoding, err := cfg.OpenCodec()
+	if err != nil {
+		return nil, err
+	}
 	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger}
+	encoding.Apply(&options)
 	payloads.Apply(&options)
 	c, err := client.DialContext(ctx, options)
 	if err != nil {

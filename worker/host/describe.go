@@ -42,6 +42,12 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Store.Dir != "" {
 		line("large payloads in %s, at most %d bytes each", cfg.Store.Dir, cfg.Store.MaxPayload)
 	}
+	switch key := cfg.Codec.Key; {
+	case key != "" && key != config.NoKey:
+		line("payloads are encrypted with the key %s", key)
+	case cfg.Codec.Compress:
+		line("payloads are compressed")
+	}
 	return b.String()
 }
 

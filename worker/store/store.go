@@ -104,7 +104,9 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, keep payloads in the store and take
 // them from there. Without a store the client says what is missing where a payload needs
-// one.
+// one. A data converter that the options have already does its work before the store's: what
+// it encrypts lies encrypted there, and where its method Encrypts says so the texts of
+// failures go through it, too.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
@@ -117,5 +119,6 @@ func (s *Store) Apply(o *client.Options) {
 		o.ExternalStorage.PayloadSizeThreshold = min(s.settings.Threshold, Inline)
 	}
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
-	o.DataConverter, o.FailureConverter = own, newFailures(own)
+	secret, _ := inner.(interface{ Encrypts() bool })
+	o.DataConverter, o.FailureConverter = own, newFailures(own, secret != nil && secret.Encrypts())
 }
