@@ -18,6 +18,8 @@ type Settings struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Means is what runs may spend; absent: what they like.
+	Means *contract.Means
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.
 	RefusePlans bool
@@ -78,6 +80,11 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 		f.publish(ctx, contract.StatusCancelled)
 	default:
 		f.publish(ctx, contract.StatusFailed)
+	}
+	if err != nil && in.Depth > 0 && !workflow.IsContinueAsNewError(err) && !contract.Cancelled(err) {
+		// The run above counts it.
+		below := *contract.FailureOf(err)
+		below.Usage, err = &f.usage, &below
 	}
 	return out, wire(err)
 }
@@ -223,7 +230,7 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage}
+	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: f.shared.Budget}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()

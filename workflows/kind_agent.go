@@ -265,11 +265,16 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 			return nil, nil, "", err
 		}
 	}
+	release, err := a.reserve(a.step, a.thread.bytes)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	defer release()
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	var res contract.ModelResult
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
+	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}

@@ -61,6 +61,10 @@ var settings = []setting{
 	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
 	{"limits.filter_bytes", "size from which set_state_filtered condenses a value", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},
 
+	{"budget.calls", "most model calls of a run with all that it starts; 0: no bound", number(func(c *Config) *int { return &c.Budget.Calls }, 0, 0, 1_000_000_000)},
+	{"budget.tokens", "most tokens, input and output together", number(func(c *Config) *int { return &c.Budget.Tokens }, 0, 0, 1_000_000_000)},
+	{"budget.cost_micros", "most that it costs by the table of prices, in millionths", number(func(c *Config) *int { return &c.Budget.CostMicros }, 0, 0, 1_000_000_000_000)},
+
 	{"timeouts.model", "bound of one attempt of a model call", seconds(func(c *Config) *int { return &c.Policy.ModelSeconds }, plan.DefaultPolicy.ModelSeconds)},
 	{"timeouts.tool", "bound of one attempt of a tool call", seconds(func(c *Config) *int { return &c.Policy.ToolSeconds }, plan.DefaultPolicy.ToolSeconds)},
 	{"timeouts.heartbeat", "how long a silent call counts as alive", seconds(func(c *Config) *int { return &c.Policy.HeartbeatSeconds }, plan.DefaultPolicy.HeartbeatSeconds)},
