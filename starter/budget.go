@@ -54,7 +54,7 @@ func (b *budgetFlag) budget() *contract.Budget {
 }
 
 // budgetText says what a run may spend.
-func budgetText(b *contract.Budget) string {
+func budgetText(b *contract.Allowance) string {
 	var parts []string
 	if b.Calls > 0 {
 		parts = append(parts, fmt.Sprintf("%d model calls", b.Calls))

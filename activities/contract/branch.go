@@ -230,7 +230,7 @@ type Status struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
 	// Budget bounds the usage; absent: nothing does.
-	Budget *Budget `json:"budget,omitempty"`
+	Budget *Allowance `json:"budget,omitempty"`
 	// Requests are what the run waits for, in the order in which they were opened.
 	Requests []Request `json:"requests,omitempty"`
 	// MoreRequests counts those behind them that an answer of a query does not hold. They are

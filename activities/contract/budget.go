@@ -12,6 +12,9 @@ type Budget struct {
 	Cost int64 `json:"cost_micros,omitempty"`
 }
 
+// Allowance is a budget in force, as a status shows it.
+type Allowance Budget
+
 // Means is what a worker lets a run spend, recorded once when the run starts.
 type Means struct {
 	// Most bounds every run's own budget.

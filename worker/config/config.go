@@ -84,6 +84,8 @@ type Config struct {
 	Budget Budget
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
+	// StoreKeyEnv and StoreSecretEnv name the variables that hold the keys of its bucket.
+	StoreKeyEnv, StoreSecretEnv string
 	// Codec says how payloads are encoded.
 	Codec Codec
 	// Serve says how starter serve answers.

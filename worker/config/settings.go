@@ -46,6 +46,13 @@ var settings = []setting{
 	{"serve.max_body", "most bytes of a request's body", number(func(c *Config) *int { return &c.Serve.MaxBody }, 2<<20, 1<<10, 16<<20)},
 
 	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
+	{"store.bucket", "bucket of an S3-compatible service that is used instead of a folder", text(func(c *Config) *string { return &c.Store.Bucket.Name }, "")},
+	{"store.endpoint", "URL of the service; without it Amazon's", text(func(c *Config) *string { return &c.Store.Bucket.Endpoint }, "")},
+	{"store.region", "region of the bucket; without it us-east-1", text(func(c *Config) *string { return &c.Store.Bucket.Region }, "")},
+	{"store.prefix", "begins the names of all objects; the namespace follows", text(func(c *Config) *string { return &c.Store.Bucket.Prefix }, "")},
+	{"store.virtual_host", "true: the bucket's name is part of the host, not of the path", boolean(func(c *Config) *bool { return &c.Store.Bucket.VirtualHost })},
+	{"store.key_env", "variable, or NAME_FILE, with the access key; where it is not set, the machine's own role signs", text(func(c *Config) *string { return &c.StoreKeyEnv }, "AWS_ACCESS_KEY_ID")},
+	{"store.secret_env", "variable, or NAME_FILE, with the secret key", text(func(c *Config) *string { return &c.StoreSecretEnv }, "AWS_SECRET_ACCESS_KEY")},
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
 	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},
 

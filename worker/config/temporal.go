@@ -81,8 +81,8 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 		return nil, err
 	}
 	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace, from: from}
-	if t.Store, err = store.Open(c.Store); err != nil {
-		return nil, Problems{err.Error()}
+	if t.Store, err = c.OpenStore(); err != nil {
+		return nil, err
 	}
 	if t.Codec, err = c.OpenCodec(); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 
 	"weft/worker/codec"
 	"weft/worker/config"
-	"weft/worker/store"
 )
 
 // serveCodec encodes and decodes payloads over HTTP until ctx is done. args are those behind
@@ -72,9 +71,9 @@ func codecDoor(cfg *config.Config) (own *codec.Codec, door codec.Door, err error
 	if len(tokens) == 0 && !config.Loopback(cfg.Codec.Listen) {
 		return nil, door, config.Problems{fmt.Sprintf("the codec would listen at %s without tokens, so that everybody who reaches it could read all payloads; set %s to NAME:TOKEN, or listen at 127.0.0.1", cfg.Codec.Listen, cfg.Codec.TokensEnv)}
 	}
-	payloads, err := store.Open(cfg.Store)
+	payloads, err := cfg.OpenStore()
 	if err != nil {
-		return nil, door, config.Problems{err.Error()}
+		return nil, door, err
 	}
 	door = codec.Door{Origins: cfg.Codec.Origins, Fetch: payloads.Fetch}
 	for _, t := range tokens {

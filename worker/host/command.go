@@ -105,7 +105,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker codec [-listen HOST:PORT] [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
 			"config prints every setting in force and where it comes from, secrets masked.\n"+
-			"store sweep removes old payloads from store.dir.\n"+
+			"store sweep removes old payloads from the store.\n"+
 			"codec decodes payloads for the Web UI and for clients in other languages.\n"+
 			"health asks a running worker whether it can work.\n"+
 			"setup makes namespace and search attributes on a Temporal of one's own.\n\nFlags:")
