@@ -216,6 +216,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	x.release()
 	f.returned(ctx, x, out.Unread, err)
 	if err != nil {
+		f.disown(ctx, boundID(f.root+"/"+f.sched.id(x)), err)
 		return f.childFailed(ctx, x, err)
 	}
 	f.moved = true

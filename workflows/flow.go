@@ -81,12 +81,18 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	default:
 		f.publish(ctx, contract.StatusFailed)
 	}
-	if err != nil && in.Depth > 0 && !workflow.IsContinueAsNewError(err) && !contract.Cancelled(err) {
-		// The run above counts it.
-		below := *contract.FailureOf(err)
-		below.Usage, err = &f.usage, &below
+	return out, wire(f.charged(in, err))
+}
+
+// charged is the error of a run below another with what it has spent, which the run above
+// counts.
+func (f *flowRun) charged(in *contract.RunInput, err error) error {
+	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) || contract.Cancelled(err) {
+		return err
 	}
-	return out, wire(err)
+	out := *contract.FailureOf(err)
+	out.Usage = &f.usage
+	return &out
 }
 
 // flowRun is a run of a whole flow.

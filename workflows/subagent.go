@@ -106,6 +106,7 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 		}
 	}
 	err := future.Get(quiet, out)
+	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
 	if err == nil || contract.Cancelled(err) {
 		return err
 	}

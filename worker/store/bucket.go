@@ -54,9 +54,9 @@ func openBucket(s Settings) (place, error) {
 	if endpoint == "" {
 		endpoint = "https://s3.amazonaws.com"
 	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("store.endpoint is no URL of a host; want for example https://minio.example.com:9000, without user and path")
+	u, err := serviceURL(endpoint)
+	if err != nil {
+		return nil, err
 	}
 	for _, part := range []string{b.Prefix, b.Namespace} {
 		if part = strings.Trim(part, "/"); part != "" {
@@ -88,6 +88,15 @@ func openBucket(s Settings) (place, error) {
 		return nil, fmt.Errorf("store.bucket %q is not there at %s; make it, or name another", b.Name, endpoint)
 	}
 	return b, nil
+}
+
+// serviceURL checks the address of a service; its error does not repeat it, as it may hold a key.
+func serviceURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return nil, errors.New("store.endpoint is no URL of a host; want for example https://minio.example.com:9000, without user and path")
+	}
+	return u, nil
 }
 
 // plainly shortens an error of the library's, which may repeat a URL with what signed it.
