@@ -43,6 +43,8 @@ type Deps struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Means is what the worker lets runs spend; absent: what they like.
+	Means *contract.Means
 }
 
 // Activities are the activities of one worker.
@@ -81,14 +83,14 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
-	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload}
+	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, Means: a.deps.Means}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
 		*out = *compiled
-		out.Model, out.MaxPayload = in.Model, a.deps.MaxPayload
+		out.Model, out.MaxPayload, out.Means = in.Model, a.deps.MaxPayload, a.deps.Means
 	}
 	if in.Flow.Plan != nil {
 		out.Plan = in.Flow.Plan

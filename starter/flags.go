@@ -24,6 +24,7 @@ type flags struct {
 	listen, agents             string
 	name, status               string
 	maxSteps, limit            int
+	budget                     budgetFlag
 	detach, all, dev, svg      bool
 	allowCommands              bool
 	help                       bool
@@ -74,6 +75,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
+	fs.Var(&f.budget, "budget", "the most that the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; may be repeated")
 	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too; of validate: sarif")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")

@@ -150,8 +150,13 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
+	release, err := c.reserve(c.step, len(c.args.Value))
+	if err != nil {
+		return toolReply{}, err
+	}
+	defer release()
 	var out contract.CondenseResult
-	err := c.attempted(ctx, "condense", func(id string) error {
+	err = c.attempted(ctx, "condense", func(id string) error {
 		if err := c.guard.admit(ctx, "the prompt of "+c.node.ID, in); err != nil {
 			return err
 		}

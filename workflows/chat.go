@@ -95,7 +95,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	reply, err := a.request(ctx, a.step, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
-	}, a.held())
+	}, a.bulk())
 	switch {
 	case err != nil:
 		return err

@@ -263,10 +263,15 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
+	release, err := a.reserve(a.step, a.thread.bytes)
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	a.summaries++
 	var out contract.SummariseResult
 	var parked contract.Parked
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), &parked, a.held(), func(id string) error {
+	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), &parked, a.bulk(), func(id string) error {
 		if err := a.guard.admit(ctx, "a summary of the conversation", in); err != nil {
 			return err
 		}

@@ -195,8 +195,8 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 // startChildren starts chains, those behind one that cannot start included: it has failed the
 // run, but not them.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (started []*execution, failed error) {
-	for _, x := range ready {
-		if err := f.startChild(ctx, x); err != nil {
+	for i, x := range ready {
+		if err := f.startChild(ctx, x, len(ready)-i); err != nil {
 			f.sched.done(x)
 			if failed == nil {
 				failed = err
@@ -208,8 +208,9 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (start
 	return started, failed
 }
 
-// startChild starts the chain that begins with x as a child.
-func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
+// startChild starts the chain that begins with x as a child, one of n that share what is left
+// of the budget.
+func (f *flowRun) startChild(ctx workflow.Context, x *execution, n int) error {
 	view := f.begin(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return err
@@ -222,6 +223,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
 		return f.failed(&step{node: node, id: id, n: x.step}, err)
 	}
+	in.Shared.Budget, x.release = f.share(n)
 	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
 	x.child = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in)
 	return nil
@@ -234,6 +236,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := x.child.Get(quiet, &out)
 	f.sched.done(x)
+	x.release()
 	f.returned(ctx, x, out.Unread, err)
 	if err != nil {
 		f.disown(ctx, boundID(f.root+"/"+f.sched.id(x)), err)

@@ -18,6 +18,8 @@ type Settings struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Means is what runs may spend; absent: what they like.
+	Means *contract.Means
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.
 	RefusePlans bool
@@ -79,7 +81,18 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	default:
 		f.publish(ctx, contract.StatusFailed)
 	}
-	return out, wire(err)
+	return out, wire(f.charged(in, err))
+}
+
+// charged is the error of a run below another with what it has spent, which the run above
+// counts.
+func (f *flowRun) charged(in *contract.RunInput, err error) error {
+	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) || contract.Cancelled(err) {
+		return err
+	}
+	out := *contract.FailureOf(err)
+	out.Usage = &f.usage
+	return &out
 }
 
 // flowRun is a run of a whole flow.
@@ -232,7 +245,7 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage}
+	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: (*contract.Allowance)(f.shared.Budget)}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()

@@ -111,8 +111,13 @@ func (r *run) judge(judges *group, from source, i int, edge string, in contract.
 		carry.Parked = slices.Delete(carry.Parked, k, k+1)
 	}
 	judges.start(func(ctx workflow.Context) error {
+		release, err := r.reserve(from.x, len(in.State))
+		if err != nil {
+			return err
+		}
+		defer release()
 		var out contract.JudgeResult
-		err := r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
+		err = r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
 			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, edge), r.flow.Policy.ModelSeconds, 0)
 			return workflow.ExecuteActivity(actx, contract.ActivityJudge, in).Get(ctx, &out)
 		})

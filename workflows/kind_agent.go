@@ -45,7 +45,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 		if out, stop, err := a.heard(ctx); stop {
 			return out, err
 		}
-		if stop, err := a.due(ctx, a.held()); stop || err != nil {
+		if stop, err := a.due(ctx, a.bulk()); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
 		}
 		res, msg, sha, err := a.model(ctx)
@@ -337,8 +337,13 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.shown()
+	release, err := a.reserve(a.step, a.thread.bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	var res contract.ModelResult
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d%s", a.id, a.turn, suffix), &a.parked, a.held(), func(id string) error {
+	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d%s", a.id, a.turn, suffix), &a.parked, a.bulk(), func(id string) error {
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", in.V),
 			Remedy: fmt.Sprintf("this build understands v %d", contract.Version)}
 	}
-	f.flow, f.shared.Model, f.shared.Depth = in.Flow.Plan, modelOf(in), in.Depth
+	f.flow, f.shared.Model, f.shared.Depth, f.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
 		f.source = *in.Flow.Source
 	}
@@ -98,6 +98,9 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Model, f.public = out.Model, out.Publish
 	f.allow(out.MaxPayload)
+	if err := f.afford(out.Means); err != nil {
+		return err
+	}
 	if f.flow == nil {
 		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		if f.begins() {
@@ -142,6 +145,9 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 		problems, refused = v.Problems, v.Refused
 		f.allow(v.MaxPayload)
+		if err := f.afford(v.Means); err != nil {
+			return err
+		}
 		if f.public == nil {
 			f.public = v.Publish
 		}
@@ -185,7 +191,7 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	if f.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload,
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, Means: f.settings.Means,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
 	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
 		v.Publish = &contract.Publish{Attributes: start.Attributes}

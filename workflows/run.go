@@ -24,6 +24,8 @@ type run struct {
 	// root is the workflow id with which the ids of children begin.
 	root  string
 	usage contract.Usage
+	// held is what of the budget is reserved.
+	held  spent
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
 	talk  talk
 	// ledger is for forks.

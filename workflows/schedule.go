@@ -46,6 +46,8 @@ type execution struct {
 	child workflow.ChildWorkflowFuture
 	asked bool
 	tries int
+	// release gives back what of the budget was reserved for the child.
+	release func()
 }
 
 // arrival is an edge taken into a node, with what its branch knows.

@@ -46,8 +46,8 @@ type line struct {
 // who names the agent that speaks.
 func (a *agentRun) who() string { return cmp.Or(a.speaker, a.node.ID) }
 
-// held is how many bytes the execution would carry.
-func (a *agentRun) held() int {
+// bulk is how many bytes the execution would carry.
+func (a *agentRun) bulk() int {
 	if a.team == nil {
 		return a.thread.bytes
 	}

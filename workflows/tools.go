@@ -244,7 +244,7 @@ func (c *toolCall) attempted(ctx workflow.Context, kind string, do func(id strin
 
 // weight is what the agent would carry, as far as it is known.
 func (c *toolCall) weight() int {
-	n := c.held()
+	n := c.bulk()
 	for _, o := range c.under {
 		n += len(o.reply.raw) + len(o.reply.text) + len(o.carried.Value)
 	}

@@ -57,6 +57,9 @@ type Shared struct {
 	// MaxPayload is the largest payload in bytes that the store takes, found out once when
 	// the run started; 0 means that the run has no store.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Budget is what the run, or this part of it, may spend; absent: without bound. A
+	// negative field leaves nothing to spend.
+	Budget *Budget `json:"budget,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
@@ -240,6 +243,8 @@ type Status struct {
 	// Conflicts are concurrent writes of one key that met at a join.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
+	// Budget bounds the usage; absent: nothing does.
+	Budget *Allowance `json:"budget,omitempty"`
 	// Requests are what the run waits for, in the order in which they were opened.
 	Requests []Request `json:"requests,omitempty"`
 	// MoreRequests counts those behind them that an answer of a query does not hold. They are

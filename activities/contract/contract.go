@@ -84,6 +84,8 @@ type RunInput struct {
 	DataConnections []DataConnection `json:"data_connections,omitempty"`
 	// MaxSteps, if positive, replaces the plan's limit.
 	MaxSteps int `json:"max_steps,omitempty"`
+	// Budget bounds what the run may spend on models, within what the worker allows.
+	Budget *Budget `json:"budget,omitempty"`
 	// OnError is what happens when something fails that an operator must mend, an expired
 	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
 	// the run.
@@ -249,6 +251,8 @@ type PrepareResult struct {
 	Publish *Publish `json:"publish,omitempty"`
 	// MaxPayload is that of [Shared], as the worker has it.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Means is what the worker lets a run spend.
+	Means *Means `json:"means,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 	// Input is the text that a flow with declared inputs is given.

@@ -34,6 +34,8 @@ const (
 	ClassDenied     = "denied"
 	ClassQuota      = "quota"
 	ClassConnection = "connection"
+	// ClassPayloadKey: a payload is encrypted with a key that is not there, or is another.
+	ClassPayloadKey = "payload_key"
 
 	// Outcomes of a run.
 	ClassStepLimit           = "step_limit_exceeded"
@@ -53,6 +55,8 @@ const (
 	ClassNoFinish = "no_finish"
 	// ClassTurnLimit: a node made all the model calls that it may make.
 	ClassTurnLimit = "turn_limit_exceeded"
+	// ClassBudget: the run's budget of model calls, tokens or money allows no other call.
+	ClassBudget = "budget_exceeded"
 
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"
@@ -88,7 +92,7 @@ type Failure struct {
 	// Diagnostics are those of a document that does not compile, as text.
 	Diagnostics []string `json:"diagnostics,omitempty"`
 
-	// Usage and Executions are what a branch had done before it failed.
+	// Usage and Executions are what a branch, or a run below another, had done before it failed.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
 

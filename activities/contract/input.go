@@ -117,6 +117,9 @@ func (in *RunInput) check() error {
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
+	if err := in.Budget.check(); err != nil {
+		return err
+	}
 	if err := in.checkComponents(); err != nil {
 		return err
 	}

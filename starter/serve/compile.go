@@ -104,7 +104,7 @@ func (o *object) session() (*contract.RunInput, error) {
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
 var flowFields = []string{"flow", "input", "params", "value", "components", "component_ids", "state", "history", "model", "script",
-	"data_connections", "max_steps", "max_events", "on_error", "v", "id"}
+	"data_connections", "max_steps", "budget", "max_events", "on_error", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
 func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/specadapter/source"
 	"weft/worker/store"
@@ -80,8 +81,14 @@ type Config struct {
 	Policy plan.Policy
 	Worker Worker
 	Flows  Flows
+	// Budget bounds what every run may spend on models; a zero field is no bound.
+	Budget Budget
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
+	// StoreKeyEnv and StoreSecretEnv name the variables that hold the keys of its bucket.
+	StoreKeyEnv, StoreSecretEnv string
+	// Codec says how payloads are encoded.
+	Codec Codec
 	// Serve says how starter serve answers.
 	Serve Serve
 	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may
@@ -115,6 +122,19 @@ type Config struct {
 
 // Env is the environment that the settings come from.
 func (c *Config) Env() Env { return c.env }
+
+// Budget bounds what runs spend on models.
+type Budget struct {
+	Calls, Tokens int
+	// CostMicros is in millionths of the currency of the price table.
+	CostMicros int
+}
+
+// Means is what a run of this worker may spend, in the contract's words.
+func (c *Config) Means() *contract.Means {
+	return &contract.Means{Priced: len(c.Prices) > 0,
+		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
+}
 
 // What flows a worker takes.
 const (

@@ -46,13 +46,31 @@ var settings = []setting{
 	{"serve.max_body", "most bytes of a request's body", number(func(c *Config) *int { return &c.Serve.MaxBody }, 2<<20, 1<<10, 16<<20)},
 
 	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
+	{"store.bucket", "bucket of an S3-compatible service that is used instead of a folder", text(func(c *Config) *string { return &c.Store.Bucket.Name }, "")},
+	{"store.endpoint", "URL of the service; without it Amazon's", text(func(c *Config) *string { return &c.Store.Bucket.Endpoint }, "")},
+	{"store.region", "region of the bucket; without it us-east-1", text(func(c *Config) *string { return &c.Store.Bucket.Region }, "")},
+	{"store.prefix", "begins the names of all objects; the namespace follows", text(func(c *Config) *string { return &c.Store.Bucket.Prefix }, "")},
+	{"store.virtual_host", "true: the bucket's name is part of the host, not of the path", boolean(func(c *Config) *bool { return &c.Store.Bucket.VirtualHost })},
+	{"store.key_env", "variable, or NAME_FILE, with the access key; where it is not set, the machine's own role signs", text(func(c *Config) *string { return &c.StoreKeyEnv }, "AWS_ACCESS_KEY_ID")},
+	{"store.secret_env", "variable, or NAME_FILE, with the secret key", text(func(c *Config) *string { return &c.StoreSecretEnv }, "AWS_SECRET_ACCESS_KEY")},
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
 	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},
+
+	{"codec.compress", "makes payloads smaller with zlib before they go to Temporal, where that helps", boolean(func(c *Config) *bool { return &c.Codec.Compress })},
+	{"codec.key", "id of the key that encrypts payloads; none: the keys only decrypt", text(func(c *Config) *string { return &c.Codec.Key }, "")},
+	{"codec.keys_env", "variable, or NAME_FILE, with the keys: ID:KEY, separated by commas or line breaks; a KEY is 32 bytes in base64", text(func(c *Config) *string { return &c.Codec.KeysEnv }, keysVariable)},
+	{"codec.listen", "host:port of worker codec; an address that is not this machine's own wants tokens", text(func(c *Config) *string { return &c.Codec.Listen }, "127.0.0.1:8766")},
+	{"codec.tokens_env", "variable, or NAME_FILE, with the tokens of worker codec: NAME:TOKEN, separated by commas or line breaks", text(func(c *Config) *string { return &c.Codec.TokensEnv }, codecTokensVariable)},
+	{"codec.origins", "origins whose pages may use worker codec, such as the Web UI's", list(func(c *Config) *[]string { return &c.Codec.Origins })},
 
 	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
 	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
 	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
 	{"limits.filter_bytes", "size from which set_state_filtered condenses a value", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},
+
+	{"budget.calls", "most model calls of a run with all that it starts; 0: no bound", number(func(c *Config) *int { return &c.Budget.Calls }, 0, 0, 1_000_000_000)},
+	{"budget.tokens", "most tokens, input and output together", number(func(c *Config) *int { return &c.Budget.Tokens }, 0, 0, 1_000_000_000)},
+	{"budget.cost_micros", "most that it costs by the table of prices, in millionths", number(func(c *Config) *int { return &c.Budget.CostMicros }, 0, 0, 1_000_000_000_000)},
 
 	{"timeouts.model", "bound of one attempt of a model call", seconds(func(c *Config) *int { return &c.Policy.ModelSeconds }, plan.DefaultPolicy.ModelSeconds)},
 	{"timeouts.tool", "bound of one attempt of a tool call", seconds(func(c *Config) *int { return &c.Policy.ToolSeconds }, plan.DefaultPolicy.ToolSeconds)},

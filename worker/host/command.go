@@ -59,6 +59,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 		switch args[0] {
 		case "store":
 			return sweep(ctx, args[1:], stdout, stderr)
+		case "codec":
+			return serveCodec(ctx, args[1:], stdout, stderr)
 		case "health":
 			return ask(ctx, args[1:], stdout, stderr)
 		case "setup":
@@ -102,10 +104,11 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
 	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker deployment [-current] [-wait TIME] [-config FILE]\n       worker version\n\n"+
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker codec [-listen HOST:PORT] [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker deployment [-current] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
 			"config prints every setting in force and where it comes from, secrets masked.\n"+
-			"store sweep removes old payloads from store.dir.\n"+
+			"store sweep removes old payloads from the store.\n"+
+			"codec decodes payloads for the Web UI and for clients in other languages.\n"+
 			"health asks a running worker whether it can work.\n"+
 			"setup makes namespace and search attributes on a Temporal of one's own.\n"+
 			"deployment lists the versions of workers and makes this one current.\n\nFlags:")
@@ -118,7 +121,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, health, setup, deployment or version, first", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, codec, health, setup, deployment or version, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -42,8 +43,14 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
-	if cfg.Store.Dir != "" {
-		line("large payloads in %s, at most %d bytes each", cfg.Store.Dir, cfg.Store.MaxPayload)
+	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket.Name); place != "" {
+		line("large payloads in %s, at most %d bytes each", place, cfg.Store.MaxPayload)
+	}
+	switch key := cfg.Codec.Key; {
+	case key != "" && key != config.NoKey:
+		line("payloads are encrypted with the key %s", key)
+	case cfg.Codec.Compress:
+		line("payloads are compressed")
 	}
 	return b.String()
 }

@@ -50,6 +50,9 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	var problems config.Problems
 	note := func(err error) { problems = append(problems, listed(err)...) }
 	note(checkFlows(cfg.Flows))
+	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
+		note(config.Problems{"budget.cost_micros bounds what runs cost, and there are no prices to count it by; set prices, or budget.calls or budget.tokens instead"})
+	}
 	var err error
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
@@ -75,11 +78,11 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
-	workflows.Settings{MaxPayload: cfg.Store.Most(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin:      Begin,
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(),
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(),
 	}).Register(h.worker)
 	return h, nil
 }
