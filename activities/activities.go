@@ -35,7 +35,7 @@ type Deps struct {
 	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
 	// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it
 	// runs and its text. Its error is a [contract.Failure], or ctx's.
-	Begin func(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error)
+	Begin func(ctx context.Context, f *plan.Flow, given Given) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
@@ -43,6 +43,15 @@ type Deps struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+}
+
+// Given is what a run of a flow with declared inputs is given.
+type Given struct {
+	// Params and Scope are JSON objects, or empty; Text is the run's.
+	Params, Scope json.RawMessage
+	Text          string
+	// Run is the run's workflow id.
+	Run string
 }
 
 // Activities are the activities of one worker.
@@ -93,7 +102,8 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 		out.Plan = in.Flow.Plan
 	}
 	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
-		begun, text, err := a.deps.Begin(ctx, out.Plan, in.Params, in.Input)
+		begun, text, err := a.deps.Begin(ctx, out.Plan, Given{Params: in.Params, Scope: in.Scope, Text: in.Input,
+			Run: activity.GetInfo(ctx).WorkflowExecution.ID})
 		if err != nil {
 			return nil, leave(ctx, err)
 		}

@@ -76,7 +76,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Input: in.Input}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input}
 		if f.hash != "" {
 			actx = workflow.WithActivityOptions(ctx, beginOptions())
 		}
@@ -190,8 +190,14 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	return v
 }
 
-// inputs refuses params that the flow does not declare.
+// inputs refuses params that the flow does not declare, and values of placeholders that it does
+// not replace.
 func (f *flowRun) inputs(in *contract.RunInput) error {
+	if s := string(in.Scope); s != "" && s != "null" && f.flow.Inputs == nil {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+			Remedy: "leave the scope out"}
+	}
 	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
 		return nil
 	}

@@ -67,6 +67,9 @@ type RunInput struct {
 	// Components and ComponentIDs are Flow's, where a client writes them beside it.
 	Components   []Document    `json:"components,omitempty"`
 	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+	// Scope is a JSON object with values of placeholders, such as ${scope.tenant}, that no model
+	// is told as such. A flow without declared inputs has none.
+	Scope json.RawMessage `json:"scope,omitempty"`
 	// Value is the input of a flow in which typed values flow, in place of Input: JSON, where
 	// 42 is an integer and 42.0 a double.
 	Value json.RawMessage `json:"value,omitempty"`
@@ -229,8 +232,9 @@ type PrepareInput struct {
 	Model string  `json:"model,omitempty"`
 	// Root is set by root runs, which publish what they are.
 	Root *StartFacts `json:"root,omitempty"`
-	// Params and Input are the run's, for a flow that declares inputs.
+	// Params, Scope and Input are the run's, for a flow that declares inputs.
 	Params json.RawMessage `json:"params,omitempty"`
+	Scope  json.RawMessage `json:"scope,omitempty"`
 	Input  string          `json:"input,omitempty"`
 }
 

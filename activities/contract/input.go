@@ -134,6 +134,9 @@ func (in *RunInput) checkGiven() error {
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
 	}
+	if s := bytes.TrimLeft(in.Scope, " \t\r\n"); len(s) > 0 && s[0] != '{' && string(s) != "null" {
+		return fmt.Errorf("scope is %.40s, want an object with values of placeholders", s)
+	}
 	return in.checkHistory()
 }
 

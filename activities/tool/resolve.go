@@ -146,6 +146,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		at.conn = t.settings.Connections[c.ID]
 	default:
 		at.conn = supplied(c)
+		if err := t.reveal(c, &at.conn); err != nil {
+			return nil, err
+		}
 		if c.Kind == plan.ConnectionHTTP {
 			at.conn.Transport = TransportRequest
 		}

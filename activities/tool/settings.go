@@ -18,6 +18,7 @@ const (
 	SettingAllowLoopback = "allow_loopback"
 	SettingAllowHosts    = "allow_hosts"
 	SettingAllowCommand  = "allow_commands"
+	SettingVariables     = "variables"
 )
 
 // Transports of a [Connection].
@@ -54,6 +55,8 @@ type Settings struct {
 	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
 	// * is any. Arguments are not looked at.
 	AllowCommands []string
+	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
+	Variables map[string]Variable
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times

@@ -158,7 +158,7 @@ func TestServers(t *testing.T) {
 	for _, c := range f.Connections {
 		conns = append(conns, c.ID+" "+c.URL)
 	}
-	if diff := cmp.Diff([]string{"s http://h/s", "w ", "cmd ", "u http://h/mcp"}, conns); diff != "" {
+	if diff := cmp.Diff([]string{"s http://h/s", "own ", "cmd ", "u http://h/mcp"}, conns); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -10,12 +10,8 @@ func (a *adaptation) unsupported(g *agent) {
 		return
 	}
 	for _, s := range g.servers {
-		switch {
-		case s.refused:
-		case s.orchestrator:
+		if s.orchestrator && !s.refused {
 			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))
-		default:
-			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s uses the MCP server %s; no run can offer all tools of a server yet", g.what, source.Quote(s.name))
 		}
 	}
 	for _, h := range g.hooks {

@@ -66,7 +66,7 @@ func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
 	if size > MaxBytes {
 		return nil, tooLong(size)
 	}
-	return &out, nil
+	return &out, v.connections(&out)
 }
 
 // fits refuses a text that placeholders would make too long, before they do.

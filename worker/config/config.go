@@ -96,6 +96,8 @@ type Config struct {
 	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Variables are those of the worker's environment that agents may send, by name.
+	Variables map[string]Variable
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
@@ -179,6 +181,13 @@ type ConfirmRule struct {
 	Never        bool
 }
 
+// Variable is a variable NAME, or NAME_FILE, of the worker's environment that an agent's MCP
+// servers may be sent as ${env.NAME}.
+type Variable struct {
+	// Hosts are those it may go to: host or host:port.
+	Hosts []string
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -210,7 +219,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Variables: map[string]Variable{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

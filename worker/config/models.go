@@ -146,6 +146,14 @@ func (c *Config) Tool() (tool.Settings, error) {
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
 	}
+	out.Variables = map[string]tool.Variable{}
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		value, err := c.secret(name)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s.%s: %v", tool.SettingVariables, name, err))
+		}
+		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
+	}
 	if len(problems) > 0 {
 		return tool.Settings{}, problems
 	}

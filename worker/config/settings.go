@@ -118,6 +118,9 @@ var records = []record{
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
+	section[Variable]{"variables", func(c *Config) map[string]Variable { return c.Variables }, []field[Variable]{
+		{"hosts", "hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}", many(func(v *Variable) *[]string { return &v.Hosts })},
+	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
 		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},
 		{"connections", "ids of the connections that have them; default: all", many(func(r *ConfirmRule) *[]string { return &r.Connections })},
