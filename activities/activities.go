@@ -79,6 +79,7 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 		contract.ActivityJudge:    a.Judge,
 		contract.ActivityCondense: a.Condense,
 		contract.ActivityCheck:    a.CheckAnswer,
+		contract.ActivityProgram:  a.Program,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,6 +89,9 @@ type Failure struct {
 	// Diagnostics are those of a document that does not compile, as text.
 	Diagnostics []string `json:"diagnostics,omitempty"`
 
+	// Data is the result of a program that ended with another code than 0.
+	Data json.RawMessage `json:"data,omitempty"`
+
 	// Usage and Executions are what a branch had done before it failed.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
@@ -145,6 +149,7 @@ func (f *Failure) Wire() error {
 const (
 	maxFailureText = 4 << 10
 	maxFailureList = 100
+	maxFailureData = 64 << 10
 )
 
 // bounded is the failure with long texts and lists cut.
@@ -155,6 +160,9 @@ func (f *Failure) bounded() *Failure {
 		a.Question, a.Reason = shorter(a.Question), shorter(a.Reason)
 		return a
 	})
+	if len(f.Data) > maxFailureData {
+		out.Data = nil
+	}
 	out.NoRoute = list(f.NoRoute, shorter)
 	out.Executions = list(f.Executions, func(e Execution) Execution {
 		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted}

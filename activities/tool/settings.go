@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -19,6 +20,7 @@ const (
 	SettingAllowHosts    = "allow_hosts"
 	SettingAllowCommand  = "allow_commands"
 	SettingVariables     = "variables"
+	SettingTrusted       = "agents.trusted"
 )
 
 // Transports of a [Connection].
@@ -57,6 +59,8 @@ type Settings struct {
 	AllowCommands []string
 	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
 	Variables map[string]Variable
+	// Trusted are the folders, by absolute paths, whose programs may be run.
+	Trusted []string
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times
@@ -182,6 +186,11 @@ func (s Settings) check() error {
 	for _, c := range s.AllowCommands {
 		if strings.TrimSpace(c) == "" {
 			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
+		}
+	}
+	for _, dir := range s.Trusted {
+		if !filepath.IsAbs(dir) {
+			p.add("%s: %q is not an absolute path", SettingTrusted, dir)
 		}
 	}
 	for name, n := range map[string]int{

@@ -148,6 +148,9 @@ func (c *collector) references(file string, data []byte) {
 		}
 	}
 	c.want(dirScripts, root.Get("script"))
+	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && plainName.MatchString(program.Text) {
+		c.todo = append(c.todo, entry{path.Dir(file), []string{program.Text}})
+	}
 	for _, event := range []string{onRunStart, onRunFinish} {
 		c.want(dirAgents, root.Get("hooks").Get(event).Get("agent_name"))
 	}

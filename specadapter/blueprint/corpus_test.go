@@ -70,10 +70,9 @@ var (
 		"agent-orchestrator-external": "not-yet", "agent-orchestrator-external@2025-12-11-028007f": "",
 		"knowledge-coordinator": "not-yet", "knowledge-coordinator@2025-12-14-b8ce340": "",
 		"self-improving-agent": "not-yet", "self-improving-agent@2025-12-16-9d51bea": "",
-		"browser-tester":                                   "inline-command",
+		"browser-tester": "inline-command",
 		"confluence-researcher@2025-11-30-8a95473":         "inline-command",
-		"current-working-directory":                        "not-yet",
-		"test-script-coordinator-owned@2026-01-24-93ad426": "not-yet script",
+		"test-script-coordinator-owned@2026-01-24-93ad426": "script",
 	}
 	// warned are the warnings of today's agents; those of the past have no prompt beside them.
 	warned = map[string]string{
@@ -124,9 +123,9 @@ func TestCorpus(t *testing.T) {
 func TestCorpusDocuments(t *testing.T) {
 	files, _ := corpusFiles(t)
 	want := map[string]string{
-		"agent-types-03": "missing-field not-yet", "agent-types-05": "not-yet", "agent-types-06": "not-yet", "echo": "not-yet", "test": "not-yet",
+		"agent-types-03": "missing-field", "agent-types-05": "not-yet", "agent-types-06": "", "echo": "", "test": "",
 		"capabilities-06": "", "capabilities-09": "", "capabilities-11": "", "capabilities-14": "capability", "capabilities-15": "capability",
-		"hooks-01": "not-yet", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "not-yet",
+		"hooks-01": "not-yet", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "",
 		"parameters-schema-23": "syntax", "seed003-01": "", "seed003-02": "syntax", "seed004-03": "", "seed004-04": "", "seed004-05": "",
 	}
 	seen := 0

@@ -43,8 +43,13 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	if a.profile == ProfileDocumented {
 		in.Style = plan.StyleDocumented
 	}
+	node := plan.Node{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}
+	if g.kind == typeProcedural {
+		node.Kind, node.Agent, node.Program = plan.KindProgram, nil, g.program
+		in.Placeholders, connections = false, nil
+	}
 	return &plan.Flow{Version: plan.Version, ID: g.name, Name: g.name, Dialect: Name, Description: g.description, Inputs: in,
-		Nodes:       []plan.Node{{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}},
+		Nodes:       []plan.Node{node},
 		Edges:       []plan.Edge{{ID: "in", From: plan.Start, To: id}, {ID: "out", From: id, To: plan.End}},
 		Connections: connections,
 	}

@@ -5,10 +5,6 @@ import "weft/specadapter/source"
 // unsupported reports what runs cannot do yet: an error where the agent would be another one
 // without it, a warning where its result stays the same.
 func (a *adaptation) unsupported(g *agent) {
-	if g.kind == typeProcedural {
-		g.errorf(g.pos("type"), CodeNotYet, "run autonomous agents", "%s runs a program, which no run can do yet", g.what)
-		return
-	}
 	for _, s := range g.servers {
 		if s.orchestrator && !s.refused {
 			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))

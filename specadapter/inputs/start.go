@@ -28,6 +28,7 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 	if len(text) > MaxBytes {
 		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, at most %d are taken; shorten the largest", len(text), MaxBytes)
 	}
+	f = withArguments(f, v.Params)
 	if !f.Inputs.Placeholders {
 		return f, text, nil
 	}

@@ -15,6 +15,9 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 	if in.Mode == plan.InputsNamed {
 		return p.said, nil
 	}
+	if in.Mode == plan.InputsProcedural {
+		return p.object.JSON(), nil
+	}
 	custom := len(in.Schema) > 0 && string(in.Schema) != "null"
 	said := p.object.Get(prompt)
 	if in.Mode == plan.InputsAuthoritative {

@@ -79,6 +79,8 @@ type Config struct {
 	Policy plan.Policy
 	Worker Worker
 	Flows  Flows
+	// Trusted are the folders whose programs agents may run.
+	Trusted []string
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
 	// Serve says how starter serve answers.

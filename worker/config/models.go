@@ -128,7 +128,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, Trusted: c.Trusted, BaseEnv: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)

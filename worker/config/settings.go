@@ -35,6 +35,8 @@ var settings = []setting{
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 	{"allow_commands", "commands that flows may start as MCP servers, as they write them; * is any", list(func(c *Config) *[]string { return &c.AllowCommands })},
 
+	{"agents.trusted", "folders, by absolute paths, with the scripts/ and agents/ whose programs runs may start; without it there are none", list(func(c *Config) *[]string { return &c.Trusted })},
+
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
 

@@ -102,6 +102,8 @@ func (c *checker) nodes() map[string]bool {
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)
 			}
+		case KindProgram:
+			c.program(n)
 		case KindTransform, KindMerge:
 			c.pure(n)
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:

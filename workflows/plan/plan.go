@@ -105,6 +105,8 @@ type Node struct {
 	// Tool is the tool of a node of [KindTool].
 	Tool *Tool `json:"tool,omitempty"`
 	Call *Call `json:"call,omitempty"`
+	// Program is the program of a node of [KindProgram].
+	Program *Program `json:"program,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].
