@@ -52,6 +52,8 @@ type Given struct {
 	Text          string
 	// Run is the run's workflow id.
 	Run string
+	// Unchecked and Replaced are those of [contract.PrepareInput].
+	Unchecked, Replaced bool
 }
 
 // Activities are the activities of one worker.
@@ -104,7 +106,7 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	}
 	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
 		begun, text, err := a.deps.Begin(ctx, out.Plan, Given{Params: in.Params, Scope: in.Scope, Text: in.Input,
-			Run: activity.GetInfo(ctx).WorkflowExecution.ID})
+			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
 		if err != nil {
 			return nil, leave(ctx, err)
 		}

@@ -70,6 +70,9 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 			out, err = f.result() // messages may have come since
 		}
 	}
+	if err == nil {
+		f.after(ctx, out)
+	}
 	switch {
 	case err == nil:
 		f.publish(ctx, contract.StatusCompleted)

@@ -14,6 +14,7 @@ import (
 
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+	said := in.Input
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
@@ -21,6 +22,9 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.introduce(ctx)
+	if err := f.before(ctx, in, said); err != nil {
+		return err
+	}
 	first, err := f.accept(in)
 	if err != nil {
 		return err
@@ -76,7 +80,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
 			actx = workflow.WithActivityOptions(ctx, beginOptions())
 		}

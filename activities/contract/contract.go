@@ -104,6 +104,8 @@ type RunInput struct {
 	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
+	// Unchecked takes params as they are, for a hook; set by the interpreter.
+	Unchecked bool `json:"unchecked,omitempty"`
 	// Talk is the conversation of the run above; set by the interpreter.
 	Talk *Talk `json:"talk,omitempty"`
 }
@@ -235,7 +237,11 @@ type PrepareInput struct {
 	// Params, Scope and Input are the run's, for a flow that declares inputs.
 	Params json.RawMessage `json:"params,omitempty"`
 	Scope  json.RawMessage `json:"scope,omitempty"`
-	Input  string          `json:"input,omitempty"`
+	// Unchecked leaves out the check of the parameters; Replaced says that they stand for others,
+	// with which the plan's placeholders have been replaced.
+	Unchecked bool   `json:"unchecked,omitempty"`
+	Replaced  bool   `json:"replaced,omitempty"`
+	Input     string `json:"input,omitempty"`
 }
 
 // PrepareResult pins the plan and the model in history.

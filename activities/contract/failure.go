@@ -55,6 +55,9 @@ const (
 	// ClassTurnLimit: a node made all the model calls that it may make.
 	ClassTurnLimit = "turn_limit_exceeded"
 
+	// ClassBlocked: the hook before the run stopped it.
+	ClassBlocked = "blocked"
+
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"
 	ClassAlreadyAnswered = "already_answered"

@@ -78,8 +78,6 @@ var (
 	warned = map[string]string{
 		"high-demand-agent":       "no-effect no-prompt",
 		"json-checker-agent":      "no-effect",
-		"simple-agent":            "no-effect",
-		"structured-output-agent": "no-effect",
 	}
 )
 
@@ -125,7 +123,7 @@ func TestCorpusDocuments(t *testing.T) {
 	want := map[string]string{
 		"agent-types-03": "missing-field", "agent-types-05": "not-yet", "agent-types-06": "", "echo": "", "test": "",
 		"capabilities-06": "", "capabilities-09": "", "capabilities-11": "", "capabilities-14": "capability", "capabilities-15": "capability",
-		"hooks-01": "not-yet", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "",
+		"hooks-01": "hook", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "",
 		"parameters-schema-23": "syntax", "seed003-01": "", "seed003-02": "syntax", "seed004-03": "", "seed004-04": "", "seed004-05": "",
 	}
 	seen := 0

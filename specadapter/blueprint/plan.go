@@ -48,11 +48,13 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 		node.Kind, node.Agent, node.Program = plan.KindProgram, nil, g.program
 		in.Placeholders, connections = false, nil
 	}
-	return &plan.Flow{Version: plan.Version, ID: g.name, Name: g.name, Dialect: Name, Description: g.description, Inputs: in,
+	f := &plan.Flow{Version: plan.Version, ID: g.name, Name: g.name, Dialect: Name, Description: g.description, Inputs: in,
 		Nodes:       []plan.Node{node},
 		Edges:       []plan.Edge{{ID: "in", From: plan.Start, To: id}, {ID: "out", From: id, To: plan.End}},
 		Connections: connections,
 	}
+	g.hooksOf(f)
+	return f
 }
 
 // connections are the agent's MCP servers. One that the worker's configuration has goes by the

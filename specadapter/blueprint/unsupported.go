@@ -10,13 +10,6 @@ func (a *adaptation) unsupported(g *agent) {
 			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))
 		}
 	}
-	for _, h := range g.hooks {
-		if h.event == onRunStart {
-			g.errorf(h.at, CodeNotYet, "leave the hook out", "%s has a hook before runs, which is not called yet", g.what)
-		} else {
-			g.warnf(h.at, CodeNoEffect, "start the agent "+source.Quote(h.agent)+" yourself", "%s has a hook after runs, which is not called yet", g.what)
-		}
-	}
 	for _, s := range g.scripts {
 		a.warnf(s.in, s.at, CodeNoEffect, "give the agent a tool that runs it", "the script %s is described to the model, but nothing runs it yet", source.Quote(s.name))
 	}

@@ -21,6 +21,8 @@ type Values struct {
 	Env map[string]string
 	// RunID and SessionID are ${runtime.run_id} and ${runtime.session_id}.
 	RunID, SessionID string
+	// Unchecked takes the parameters as they are; Replaced leaves placeholders as they are.
+	Unchecked, Replaced bool
 }
 
 // Read takes what a run of a flow is given: parameters, values of placeholders and a text. Both

@@ -18,10 +18,12 @@ import (
 // Everything that can be wrong is looked at: its error is an [*Invalid], or says what to mend,
 // or is ctx's.
 func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
-	if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
-		return nil, "", err
+	if !v.Unchecked {
+		if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
+			return nil, "", err
+		}
 	}
-	text, err := Text(f.Inputs, v.Params)
+	text, err := v.text(f.Inputs)
 	if err != nil {
 		return nil, "", err
 	}
@@ -29,7 +31,7 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, at most %d are taken; shorten the largest", len(text), MaxBytes)
 	}
 	f = withArguments(f, v.Params)
-	if !f.Inputs.Placeholders {
+	if !f.Inputs.Placeholders || v.Replaced {
 		return f, text, nil
 	}
 	out, err := v.flow(f)

@@ -45,6 +45,7 @@ func (f *Flow) Check() []string {
 	nodes := c.nodes()
 	c.edges(nodes)
 	c.inputs()
+	c.hooks()
 	c.values()
 	for _, l := range []struct {
 		name string
