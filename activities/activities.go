@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/activities/webhook"
 	"weft/workflows/plan"
 )
 
@@ -38,6 +39,8 @@ type Deps struct {
 	Begin func(ctx context.Context, f *plan.Flow, given Given) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
+	// Webhooks are the receivers of events; nil: there are none.
+	Webhooks *webhook.Hooks
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
@@ -82,6 +85,7 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 		contract.ActivityCondense: a.Condense,
 		contract.ActivityCheck:    a.CheckAnswer,
 		contract.ActivityProgram:  a.Program,
+		contract.ActivityWebhook:  a.Webhook,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
@@ -124,6 +128,7 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	}
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
+		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
 	return out, leave(ctx, a.bounded("the compiled flow", out))
 }

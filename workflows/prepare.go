@@ -188,8 +188,8 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	}
 	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
-		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
+		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
 	}
 	return v
 }

@@ -100,6 +100,8 @@ type Config struct {
 	Tools       map[string]string
 	// Variables are those of the worker's environment that agents may send, by name.
 	Variables map[string]Variable
+	// Webhooks are receivers of events by a name of the operator's.
+	Webhooks map[string]Webhook
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
@@ -190,6 +192,16 @@ type Variable struct {
 	Hosts []string
 }
 
+// Webhook configures one receiver of events.
+type Webhook struct {
+	URL string
+	// SecretEnv names the variable with its secrets.
+	SecretEnv string
+	Events    []string
+	// AllowPrivate lets URL lead to private and loopback addresses.
+	AllowPrivate bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -221,7 +233,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Variables: map[string]Variable{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -123,6 +123,12 @@ var records = []record{
 	section[Variable]{"variables", func(c *Config) map[string]Variable { return c.Variables }, []field[Variable]{
 		{"hosts", "hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}", many(func(v *Variable) *[]string { return &v.Hosts })},
 	}},
+	section[Webhook]{"webhooks", func(c *Config) map[string]Webhook { return c.Webhooks }, []field[Webhook]{
+		{"url", "where events of runs are sent", link(func(w *Webhook) *string { return &w.URL })},
+		{"secret_env", "variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while one replaces another", one(func(w *Webhook) *string { return &w.SecretEnv })},
+		{"events", "request.opened, request.answered, run.finished; default: all", many(func(w *Webhook) *[]string { return &w.Events })},
+		{"allow_private", "true: the url may lead to private and loopback addresses", yes(func(w *Webhook) *bool { return &w.AllowPrivate })},
+	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
 		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},
 		{"connections", "ids of the connections that have them; default: all", many(func(r *ConfirmRule) *[]string { return &r.Connections })},
