@@ -274,3 +274,32 @@ func TestEndToEndLongWorkflowID(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestEndToEndTerminatedBelow terminates a sub-agent, in a branch, that waits for a person: its
+// request is closed, and the flow goes on.
+func TestEndToEndTerminatedBelow(t *testing.T) {
+	h := confirmed(t)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: patience, Name: "flow.json"}, DataConnections: mailTools(), MaxSteps: 10,
+		Script: script(t, `rules:
+- {question: "again?", yes: false}
+- {question: "enough?", yes: true}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
+- {node: a, turn: 2, contains: terminated, delay: 3s, say: the helper is gone}
+- {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {say: ok}`)})
+	var open contract.Request
+	waitFor(t, "the sub-agent to ask", func() bool {
+		s := h.status(t, run.GetID())
+		if len(s.Requests) == 1 {
+			open = s.Requests[0]
+		}
+		return len(s.Requests) == 1
+	})
+	if err := h.client.TerminateWorkflow(context.Background(), open.Run.Workflow, "", "test"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the request to close", func() bool { return len(h.status(t, run.GetID()).Requests) == 0 })
+	if out, err := resultOf(t, run); err != nil || out.ResultNode != "j" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

@@ -87,15 +87,11 @@ func (d *desk) serve(ctx workflow.Context) error {
 	for _, name := range []string{contract.SignalRequest, contract.SignalClose} {
 		d.signals = append(d.signals, signal{name, d.told, workflow.GetSignalChannel(ctx, name)})
 	}
-	sel := workflow.NewSelector(ctx)
+	var channels []workflow.ReceiveChannel
 	for _, s := range d.signals {
-		sel.AddReceive(s.channel, func(workflow.ReceiveChannel, bool) { d.drain(ctx) })
+		channels = append(channels, s.channel)
 	}
-	workflow.GoNamed(ctx, "desk", func(ctx workflow.Context) {
-		for {
-			sel.Select(ctx)
-		}
-	})
+	attend(ctx, "desk", func() { d.drain(ctx) }, channels...)
 	return nil
 }
 
@@ -151,6 +147,9 @@ func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 	switch {
 	case err == nil && name == contract.SignalRequest:
 		err = d.announced(&req)
+	case err == nil && req.ID == "" && req.Run.Workflow != "":
+		d.disown(ctx, req.Run.Workflow)
+		return
 	case err == nil:
 		err = d.foreign(req.ID)
 	}
@@ -304,6 +303,20 @@ func (d *desk) close(ctx workflow.Context, id string) {
 	}
 }
 
+// disown closes the requests of a run that has ended, and of those below it.
+func (d *desk) disown(ctx workflow.Context, child string) {
+	n := len(d.requests)
+	for i := n - 1; i >= 0; i-- {
+		wf := d.requests[i].Run.Workflow
+		if wf != d.r.store.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
+			d.remove(i)
+		}
+	}
+	if len(d.requests) < n {
+		d.changed(ctx)
+	}
+}
+
 // remove takes the i-th request off the desk.
 func (d *desk) remove(i int) {
 	id := d.requests[i].ID
@@ -413,16 +426,21 @@ func (d *desk) quiet(ctx workflow.Context) error {
 
 // paste is the JSON with which a request is answered from the Web UI's forms.
 func paste(q *contract.Request) string {
-	var body string
+	id, err := json.Marshal(q.ID)
+	if err != nil {
+		return err.Error()
+	}
+	rest := `, "text": "…"`
 	switch q.Kind {
 	case contract.RequestConfirm:
-		body = `{"id": %q, "approve": true}`
+		rest = `, "approve": true`
 	case contract.RequestRetry:
-		body = `{"id": %q}`
+		rest = ""
 	case contract.RequestToolResult:
-		body = `{"id": %q, "result": …}`
-	default:
-		body = `{"id": %q, "text": "…"}`
+		rest = `, "result": …`
 	}
-	return strings.TrimSpace(fmt.Sprintf(body, q.ID))
+	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
 }
+
+// inTable writes what would end a cell, or code in one, so that it stays the same JSON.
+var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)

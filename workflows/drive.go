@@ -213,6 +213,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	f.sched.done(x)
 	f.returned(ctx, x, out.Unread, err)
 	if err != nil {
+		f.disown(ctx, boundID(f.root+"/"+f.sched.id(x)), err)
 		return f.childFailed(ctx, x, err)
 	}
 	f.moved = true

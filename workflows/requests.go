@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -51,13 +52,19 @@ func newRequests(ctx workflow.Context) requests {
 
 // listen takes in what is signalled to the run while everything else waits.
 func (r *run) listen(ctx workflow.Context) {
-	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		sel := workflow.NewSelector(ctx)
-		for _, c := range []workflow.ReceiveChannel{r.yield, r.replies, r.steer} {
-			sel.AddReceive(c, func(workflow.ReceiveChannel, bool) { r.hear() })
-		}
-		for {
-			sel.Select(ctx)
+	attend(ctx, "listen", r.hear, r.yield, r.replies, r.steer)
+}
+
+// attend calls take whenever a channel holds something. A selector must not wait for signals
+// here: it takes a value when it comes, and gives it out when its coroutine goes on, so that a
+// run that ends in between would never see it.
+func attend(ctx workflow.Context, name string, take func(), channels ...workflow.ReceiveChannel) {
+	// Those who are cancelled listen too.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(ctx, name, func(ctx workflow.Context) {
+		holds := func(c workflow.ReceiveChannel) bool { return c.Len() > 0 }
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(channels, holds) }) == nil {
+			take()
 		}
 	})
 }
@@ -196,6 +203,22 @@ func (r *run) closeRequest(ctx workflow.Context, id string) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	r.parting = append(slices.DeleteFunc(r.parting, workflow.Future.IsReady),
 		workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id}))
+}
+
+// disown tells the owner that a run below this one was terminated: nobody else closes its
+// requests.
+func (r *run) disown(ctx workflow.Context, child string, err error) {
+	var terminated *temporal.TerminatedError
+	if !errors.As(err, &terminated) {
+		return
+	}
+	if r.desk != nil {
+		r.desk.disown(ctx, child)
+		return
+	}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	r.parting = append(r.parting, workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose,
+		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
 // part waits until the owner has heard all that this run had to say. The server drops a

@@ -101,7 +101,9 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 			future.SignalChildWorkflow(ctx, contract.SignalYield, nil)
 		}
 	}
-	return future.Get(quiet, out)
+	err := future.Get(quiet, out)
+	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
+	return err
 }
 
 func toolError(format string, args ...any) toolReply {

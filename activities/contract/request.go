@@ -50,9 +50,11 @@ func Parks(class string) bool {
 	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection
 }
 
-// RequestID names a request.
+// RequestID names a request; without an ID all of a run that has ended without a word, and of
+// the runs below it.
 type RequestID struct {
-	ID string `json:"id"`
+	ID  string `json:"id,omitempty"`
+	Run *Run   `json:"run,omitempty"`
 }
 
 // Request is something that a run waits for from outside.
