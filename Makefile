@@ -81,8 +81,8 @@ chaos: build ## Kill worker and server at every step of the sample flows
 demo: build ## Run an example flow on an embedded Temporal and show it
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
 
-dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running
-	@exec $(DEVSERVER) -db $(DB)
+dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running; ALLOW_COMMANDS=1 lets flows start commands
+	@exec $(DEVSERVER) -db $(DB) $(if $(ALLOW_COMMANDS),-allow-commands)
 
 bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'

@@ -53,6 +53,10 @@ func TestDialectsAreToldApart(t *testing.T) {
 			help: `other looks for an object with "steps"`},
 		"several do": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "may be in several dialects: continuum, other",
 			help: `name one with -dialect; continuum looks for an object with "nodes"`},
+		"what is in the way is named": {text: `{"nodes": [], "defaultModel": "a/b"}`, code: specadapter.CodeDialect, says: "in no dialect",
+			help: `koog looks for an object with "agents" that have a "type", "transitions" or "defaultModel", and without "nodes"`},
+		"agents of two kinds": {text: `{"nodes": [], "agents": [{"type": "task"}]}`, code: specadapter.CodeDialect, says: "in no dialect",
+			help: `continuum looks for an object with "nodes", or with "agents" and "data_connections", and no agents with a "type"`},
 		"several do, and one is named": {text: `{"nodes": [], "steps": []}`, dialect: "other"},
 		"none has the name":            {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `there is no dialect "nobody"`, help: "other"},
 	}

@@ -63,7 +63,7 @@ func (f *follower) typed(ctx context.Context, line string) {
 		}
 	}
 	if oldest == nil && line != "" {
-		f.tell(notice{Event: eventNote}, "nothing is asked now; to tell the run something: starter message %s TEXT", quoted(f.id))
+		f.tell(notice{Event: eventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
 	}
 	f.mu.Unlock()
 	if oldest == nil || line == "" {

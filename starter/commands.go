@@ -29,7 +29,7 @@ var (
 	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev", "allow-commands")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")

@@ -21,7 +21,7 @@ const receiptTimeout = time.Minute
 func (a *app) findOpen(ctx context.Context, id string) (*config.Temporal, about, error) {
 	temporal, found, err := a.find(ctx, id)
 	if err == nil && found.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		err = bad("%s", ended(ctx, temporal, id, found))
+		err = bad("%s", a.ended(ctx, temporal, id, found))
 		temporal.Client.Close()
 	}
 	return temporal, found, err
@@ -45,7 +45,7 @@ func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, ki
 		err = signalRun(ctx, t, run, kind, answer)
 	} else {
 		var r *contract.Receipt
-		done := a.whileSilent(ctx, t, about.queue)
+		done := a.whileSilent(ctx, t, about)
 		r, err = updateRun(ctx, t, run, kind, answer)
 		done()
 		if err == nil {
@@ -59,7 +59,7 @@ func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, ki
 	case a.flags.asJSON():
 		a.object(out)
 	case a.flags.signal:
-		a.say("sent; whether it was taken is in: starter status %s", quoted(run))
+		a.say("sent; whether it was taken is in: %sstatus %s", a.self(), quoted(run))
 	default:
 		a.say("%s: %s %s", out.Status, kind, printable(out.Request))
 	}
@@ -101,7 +101,7 @@ func (a *app) refused(ctx context.Context, t *config.Temporal, about about, run,
 		// It ended while this command was on its way.
 		now, gone := a.describe(ctx, t, run)
 		if gone == nil && now.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-			return bad("%s", ended(ctx, t, run, now))
+			return bad("%s", a.ended(ctx, t, run, now))
 		}
 		return err
 	case errors.As(err, &invalid):

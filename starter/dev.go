@@ -143,26 +143,28 @@ func (d *dev) serve(ctx context.Context) (*config.Temporal, error) {
 
 // stateDir is where the embedded server keeps its data.
 func (a *app) stateDir() (string, error) {
-	base, _ := a.env.LookupEnv("XDG_STATE_HOME")
-	if !filepath.IsAbs(base) {
-		// The specification of these folders says that a relative one counts as none.
-		home, _ := a.env.LookupEnv("HOME")
-		if home == "" {
-			return "", bad("-dev keeps its data in XDG_STATE_HOME or in HOME; set one of them")
-		}
-		base = filepath.Join(home, ".local", "state")
+	dir, err := config.StateDir(a.env)
+	if err != nil {
+		return "", bad("-dev keeps its data in XDG_STATE_HOME or in HOME; set one of them")
 	}
-	dir := filepath.Join(base, "weft")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder for -dev: %w", err)
 	}
 	return dir, nil
 }
 
+// self is how a command line begins that reaches what this one reaches.
+func (a *app) self() string {
+	if a.flags.dev {
+		return "starter -dev "
+	}
+	return "starter "
+}
+
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
-	again := "starter -dev follow " + quoted(id)
-	if a.flags.config != "" {
+	again := a.self() + "follow " + quoted(id)
+	if a.flags.dev && a.flags.config != "" {
 		again = fmt.Sprintf("starter -dev -config %s follow %s", quoted(a.flags.config), quoted(id))
 	}
 	switch {
@@ -171,5 +173,5 @@ func (a *app) detachedText(id string) string {
 	case a.dev != nil && a.dev.helped:
 		return "detached; the worker that -dev started ends with the last command that uses it: then the run is paused; go on with: " + again
 	}
-	return "detached; the run goes on; follow it with: starter follow " + quoted(id)
+	return "detached; the run goes on; follow it with: " + again
 }

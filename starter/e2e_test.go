@@ -42,6 +42,7 @@ func endToEnd(t *testing.T, dir string) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TEMPORAL_ADDRESS", address)
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
+			env.Setenv("MAIL", filepath.Join(filepath.Dir(path), "mail"))
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil

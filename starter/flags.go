@@ -24,6 +24,7 @@ type flags struct {
 	name, status               string
 	maxSteps, limit            int
 	detach, all, dev, svg      bool
+	allowCommands              bool
 	help                       bool
 	hasInput                   bool
 	answerFlags
@@ -82,6 +83,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
+	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
 	fs.BoolVar(&f.help, "help", false, "print this")
 	fs.BoolVar(&f.help, "h", false, "print this")
 	return fs
@@ -112,15 +114,25 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 		f.note(v.Name)
 	})
-	switch {
-	case f.status != "" && !slices.Contains(statusNames(), f.status):
-		return nil, nil, bad("-status is %q, want one of %s", f.status, strings.Join(statusNames(), ", "))
-	case f.limit < 0:
-		return nil, nil, bad("-limit is %d, want 0 or more", f.limit)
-	case f.maxSteps < 0:
-		return nil, nil, bad("-max-steps is %d, want 1 or more", f.maxSteps)
+	if err := f.check(given); err != nil {
+		return nil, nil, err
 	}
 	return given, rest, f.answerFlags.check()
+}
+
+// check refuses values that no command takes.
+func (f *flags) check(given []string) error {
+	switch {
+	case f.status != "" && !slices.Contains(statusNames(), f.status):
+		return bad("-status is %q, want one of %s", f.status, strings.Join(statusNames(), ", "))
+	case f.id == "" && slices.Contains(given, "id"):
+		return bad("-id is empty; name a run, or leave it out")
+	case f.limit < 0:
+		return bad("-limit is %d, want 0 or more", f.limit)
+	case f.maxSteps < 0, f.maxSteps == 0 && slices.Contains(given, "max-steps"):
+		return bad("-max-steps is %d, want 1 or more", f.maxSteps)
+	}
+	return nil
 }
 
 // flagError puts the standard library's error into this command's words.

@@ -56,7 +56,9 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 		return err
 	}
 	defer temporal.Client.Close()
+	answered := a.whileSilent(ctx, temporal, about)
 	st, kept, err := standing(ctx, temporal, id, about)
+	answered()
 	if err != nil {
 		return err
 	}
@@ -72,6 +74,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	if len(flow.Nodes) == 0 {
 		return fmt.Errorf("the run %q has no plan yet; try again when it has started its first node", id)
 	}
+	withBranches(ctx, temporal, id, about, st)
 	return a.draw(flow, statesOf(st, kept, failedNode(ctx, temporal, id, about)))
 }
 
@@ -111,8 +114,7 @@ func failedNode(ctx context.Context, t *config.Temporal, id string, about about)
 	return ""
 }
 
-// statesOf says how far a run has come with each node. Of a branch that is under way, it is
-// the first node that counts as running.
+// statesOf says how far a run has come with each node.
 func statesOf(st *contract.Status, kept *archive, failed string) drawing.States {
 	states := drawing.States{}
 	open := st.Status == statusName(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)

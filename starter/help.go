@@ -45,6 +45,11 @@ checkout. Both live for as long as any command with -dev uses them. The data sta
 $XDG_STATE_HOME/weft (~/.local/state/weft). When the last such command ends, also by
 Ctrl-C, open runs are paused; starter -dev follow ID goes on with one.
 
+The worker of -dev, and that of make dev, start commands that flows name as tool servers
+only where you have allowed them: -dev asks on a terminal, and -allow-commands says yes.
+What is allowed, arguments included, is a file in commands beside the data; to take it
+back remove the file. They let URLs of flows lead to this machine.
+
 -output json prints one object at the end: the result, or status, class, node, at,
 text and remedy of the failure. -output jsonl prints an object per event before it;
 events have the field "event", the last object has "status".`,
@@ -56,6 +61,8 @@ starter -flow triage.json -input-json @ticket.json -state @customer.json
 starter -flow triage.json -input hello -model script -script triage.script
 # without a Temporal of one's own
 starter -dev -flow triage.json -input hello
+# with a flow that starts its tool servers
+starter -dev -allow-commands -flow files.json -input hello
 # for a program: the id alone, then the result as JSON
 starter -flow triage.json -input hello -id ticket-17 -detach
 starter result ticket-17 -output json`,

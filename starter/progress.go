@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,8 +80,18 @@ func (f *follower) event(t *track, e *historypb.HistoryEvent) {
 		f.broken(at, t.take(s.GetScheduledEventId()), "ran out of time: "+failureText(s.GetFailure()))
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
+	default:
+		f.runEvent(t, e, at)
+	}
+}
+
+// runEvent prints what an event means that is of no activity.
+func (f *follower) runEvent(t *track, e *historypb.HistoryEvent, at time.Time) {
+	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		f.broke(t, at, e.GetWorkflowTaskFailedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		f.leave(t, at)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if t.id == f.id {
 			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
@@ -153,9 +165,19 @@ func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.Acti
 		c.what = strings.ToLower(c.kind) + " " + turn
 	}
 	if !t.started[node] {
+		f.leave(t, at)
 		t.started[node] = true
 		f.tell(notice{Event: eventStarted, Time: at, Node: c.node}, "started")
 	}
+}
+
+// leave says that the node of a history has finished, where its last call did not show that:
+// a history has one chain of nodes, so that the next one's start does, or the end.
+func (f *follower) leave(t *track, at time.Time) {
+	for _, node := range slices.Sorted(maps.Keys(t.started)) {
+		f.tell(notice{Event: eventFinished, Time: at, Node: t.label + node}, "finished")
+	}
+	clear(t.started)
 }
 
 // completed says what a call gave.

@@ -219,6 +219,20 @@ func TestEventsBecomeLines(t *testing.T) {
     0.5s  n#1                       judge "Done?": no
 `,
 		},
+		"nodes that end with a tool": {
+			build: func(h *history) {
+				h.call("a#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "finish"))
+				h.call("b#2/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "finish"))
+				h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
+			},
+			want: `    0.0s  a#1                       started
+    0.2s  a#1                       model call 1: calls finish (12+3 tokens, 0.2 s)
+    0.3s  a#1                       finished
+    0.3s  b#2                       started
+    0.5s  b#2                       model call 1: calls finish (12+3 tokens, 0.2 s)
+    0.6s  b#2                       finished
+`,
+		},
 		"ids and texts of others cannot move the cursor": {
 			build: func(h *history) {
 				h.call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "x\x1b[2J\r\n\u202ey"))

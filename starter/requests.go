@@ -35,10 +35,7 @@ func (a *app) asked(run, flow string, q *contract.Request, now time.Time) asked 
 
 // answers are the command lines that answer a request.
 func (a *app) answers(run string, q *contract.Request) []string {
-	starter, run, id := "starter ", quoted(run), quoted(q.ID)
-	if a.flags.dev {
-		starter += "-dev "
-	}
+	starter, run, id := a.self(), quoted(run), quoted(q.ID)
 	switch q.Kind {
 	case contract.RequestConfirm:
 		line := starter + "confirm " + run + " " + id
@@ -70,7 +67,7 @@ func (a *app) requests(ctx context.Context, args []string) error {
 			list = append(list, a.asked(args[0], "", &st.Requests[i], time.Now()))
 		}
 	} else {
-		a.say("%s", ended(ctx, temporal, args[0], about))
+		a.say("%s", a.ended(ctx, temporal, args[0], about))
 	}
 	switch a.flags.output {
 	case outputJSON:
@@ -95,7 +92,7 @@ func (a *app) requests(ctx context.Context, args []string) error {
 
 // open asks a run's worker what the run waits for, and says so when none is there to answer.
 func (a *app) open(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, error) {
-	defer a.whileSilent(ctx, t, about.queue)()
+	defer a.whileSilent(ctx, t, about)()
 	var st contract.Status
 	if err := ask(ctx, t, id, about, contract.QueryStatus, &st); err != nil {
 		return nil, err
@@ -154,7 +151,7 @@ func whereOf(q *contract.Request) string {
 }
 
 // ended says that a run has ended, and how.
-func ended(ctx context.Context, t *config.Temporal, id string, about about) string {
+func (a *app) ended(ctx context.Context, t *config.Temporal, id string, about about) string {
 	text := fmt.Sprintf("the run %q has ended already: %s", id, statusName(about.status))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -162,7 +159,7 @@ func ended(ctx context.Context, t *config.Temporal, id string, about about) stri
 	if f := contract.FailureOf(err); f != nil && f.Class != contract.ClassCancelled && ctx.Err() == nil {
 		text += fmt.Sprintf(" (%s: %s)", clean(f.Class, 100), clean(f.Text, 500))
 	}
-	return text + "; see: starter result " + quoted(id)
+	return text + "; see: " + a.self() + "result " + quoted(id)
 }
 
 // silence is how long a question may go without an answer before it is looked whether a
@@ -171,7 +168,11 @@ const silence = 3 * time.Second
 
 // whileSilent says so where no worker polls a task queue, when what comes next takes long. The
 // caller calls what it gives when it has its answer.
-func (a *app) whileSilent(ctx context.Context, t *config.Temporal, queue string) (answered func()) {
+func (a *app) whileSilent(ctx context.Context, t *config.Temporal, about about) (answered func()) {
+	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return func() {} // its history answers instead, or nobody is waited for so long
+	}
+	queue := about.queue
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -247,7 +248,7 @@ func (a *app) listing(run string, open []contract.Request) string {
 	b.WriteString("; open:")
 	for i := range open {
 		if i == maxListed {
-			fmt.Fprintf(&b, "\n  and %d more, see: starter requests %s", len(open)-i, quoted(run))
+			fmt.Fprintf(&b, "\n  and %d more, see: %srequests %s", len(open)-i, a.self(), quoted(run))
 			break
 		}
 		fmt.Fprintf(&b, "\n  %s  %s  (%s)", open[i].Kind, printable(open[i].ID), clean(open[i].Text, 100))

@@ -144,11 +144,11 @@ func TestInbox(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{stdout: &out}
 	runs := []listed{{ID: "silent", Flow: "S", queue: "q"}, {ID: "good", Flow: "Triage"}, {ID: "idle"}}
-	box := a.askAll(context.Background(), &config.Temporal{Client: c}, runs)
+	box := a.askAll(context.Background(), &config.Temporal{Client: c, Namespace: "default", Address: "127.0.0.1:7233"}, runs)
 	if len(box.Requests) != 2 || box.Requests[0].Of != "good" || box.Requests[0].Flow != "Triage" || box.Requests[1].ID != "a#1/client/1.2-1111aaaa" {
 		t.Errorf("requests are %+v", box.Requests)
 	}
-	want := []silentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker answers for it on task queue "q" (nobody is there); start one with: bin/worker`}}
+	want := []silentRun{{Run: "silent", Flow: "S", Error: `the run "silent" is running, but no worker answers for it on task queue "q", namespace default at 127.0.0.1:7233 (nobody is there); start one with: bin/worker`}}
 	if diff := cmp.Diff(want, box.Silent); diff != "" {
 		t.Errorf("silent runs (-want +got):\n%s", diff)
 	}

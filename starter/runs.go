@@ -88,7 +88,7 @@ func (a *app) result(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return fmt.Errorf("the run %q has no result yet; wait for it with: starter follow %s", args[0], quoted(args[0]))
+		return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", args[0], a.self(), quoted(args[0]))
 	}
 	return a.conclude(ctx, temporal, args[0], about.run)
 }
@@ -106,7 +106,7 @@ func (a *app) cancel(ctx context.Context, args []string) error {
 	if err := temporal.Client.CancelWorkflow(ctx, args[0], about.run); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", args[0], err)
 	}
-	a.say("asked %s to end; see how with: starter follow %s", args[0], quoted(args[0]))
+	a.say("asked %s to end; see how with: %sfollow %s", args[0], a.self(), quoted(args[0]))
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (a *app) terminate(ctx context.Context, args []string) error {
 	if err := temporal.Client.TerminateWorkflow(ctx, args[0], about.run, reason); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", args[0], err)
 	}
-	a.say("terminated %s; what its nodes had done is in: starter transcript %s", args[0], quoted(args[0]))
+	a.say("terminated %s; what its nodes had done is in: %stranscript %s", args[0], a.self(), quoted(args[0]))
 	return nil
 }
 

@@ -38,6 +38,9 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
+		return err
+	}
 	temporal, err := a.connect(ctx, cfg)
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
-		return bad("a run with the id %q is open already; follow it with: starter follow %s, or choose another -id", id, quoted(id))
+		return bad("a run with the id %q is open already; follow it with: %sfollow %s, or choose another -id", id, a.self(), quoted(id))
 	}
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)

@@ -22,7 +22,9 @@ func (a *app) status(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
+	answered := a.whileSilent(ctx, temporal, about)
 	st, kept, err := standing(ctx, temporal, args[0], about)
+	answered()
 	if err != nil {
 		return err
 	}
@@ -33,6 +35,7 @@ func (a *app) status(ctx context.Context, args []string) error {
 		a.object(st)
 		return nil
 	}
+	withBranches(ctx, temporal, args[0], about, st)
 	a.print(args[0], st)
 	return nil
 }
@@ -45,7 +48,10 @@ func (a *app) state(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	values := map[string]json.RawMessage{}
-	if err := ask(ctx, temporal, args[0], about, contract.QueryState, &values); err != nil {
+	answered := a.whileSilent(ctx, temporal, about)
+	err = ask(ctx, temporal, args[0], about, contract.QueryState, &values)
+	answered()
+	if err != nil {
 		return err
 	}
 	a.object(values)
@@ -54,13 +60,15 @@ func (a *app) state(ctx context.Context, args []string) error {
 
 // noAnswer is the error of a question that no worker answers.
 type noAnswer struct {
-	id, status, queue string
-	cause             error
+	id, status, queue  string
+	namespace, address string
+	cause              error
 }
 
 // Error says who does not answer and what to do.
 func (n *noAnswer) Error() string {
-	return fmt.Sprintf("the run %q is %s, but no worker answers for it on task queue %q (%v); start one with: bin/worker", n.id, n.status, n.queue, n.cause)
+	return fmt.Sprintf("the run %q is %s, but no worker answers for it on task queue %q, namespace %s at %s (%v); start one with: bin/worker",
+		n.id, n.status, n.queue, n.namespace, n.address, n.cause)
 }
 
 // ask asks a run's worker. Where history can answer too, it waits for less long. The error
@@ -81,11 +89,13 @@ func ask(ctx context.Context, t *config.Temporal, id string, about about, query 
 	switch {
 	case errors.As(err, &refused):
 		return bad("the run %q answers no query %q: %v; is it a run of a flow?", id, query, err)
-	case err != nil && (ctx.Err() != nil || time.Since(began) > patience-100*time.Millisecond):
-		// The server may end the call a little before this side does.
-		return &noAnswer{id, statusName(about.status), about.queue, fmt.Errorf("no answer within %v", patience)}
 	case err != nil:
-		return &noAnswer{id, statusName(about.status), about.queue, err}
+		// The server may end the call a little before this side does, in various words.
+		var late *serviceerror.DeadlineExceeded
+		if took := time.Since(began); ctx.Err() != nil || errors.As(err, &late) || took > patience*9/10 {
+			err = fmt.Errorf("no answer within %v", max(took.Round(time.Second), time.Second))
+		}
+		return &noAnswer{id, statusName(about.status), about.queue, t.Namespace, t.Address, err}
 	}
 	if err := value.Get(out); err != nil {
 		return fmt.Errorf("read the %s of %q: %w", query, id, err)

@@ -9,7 +9,7 @@ import (
 // ActivityProgram runs a program: [ProgramInput], [ProgramResult].
 const ActivityProgram = "Program"
 
-// ClassProgram: a program ended with another code than 0.
+// ClassProgram is that of a program which ended with another code than 0.
 const ClassProgram = "program"
 
 // ProgramInput asks for one run of a program.

@@ -102,8 +102,7 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		if slices.Contains(t.settings.AllowCommands, c.Command) || slices.Contains(t.settings.AllowCommands, "*") {
 			return nil
 		}
-		return refusal(fmt.Sprintf("connection %q: the flow wants the command %q started, which the operator has not allowed", c.ID, c.Command),
-			fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or configure %s.%s with the command", SettingAllowCommand, c.Command, SettingConnections, c.ID))
+		return t.checkOwn(c)
 	}
 	if problem := urlProblem(c.URL); problem != "" {
 		remedy := "correct the url of the connection"
@@ -120,6 +119,18 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		return r.failure(c.ID)
 	}
 	return nil
+}
+
+// checkOwn asks whether the worker's user has allowed a flow's command.
+func (t *Tools) checkOwn(c plan.Connection) error {
+	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or configure %s.%s with the command", SettingAllowCommand, c.Command, SettingConnections, c.ID)
+	if own := t.settings.AllowCommand; own != nil {
+		if own(c.Command, c.Args) {
+			return nil
+		}
+		remedy += "; on your own machine start the run with: starter -dev -allow-commands"
+	}
+	return refusal(fmt.Sprintf("connection %q: the flow wants the command %q started, which the operator has not allowed", c.ID, c.Command), remedy)
 }
 
 // listed says whether a URL is that of one of the operator's connections.

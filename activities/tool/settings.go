@@ -61,6 +61,9 @@ type Settings struct {
 	Variables map[string]Variable
 	// Trusted are the folders, by absolute paths, whose programs may be run.
 	Trusted []string
+	// AllowCommand, if set, says of a command with its arguments whether the worker's user has
+	// allowed it besides. It is asked again for every call.
+	AllowCommand func(command string, args []string) bool
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times

@@ -31,6 +31,16 @@ func TestCommandOfAFlow(t *testing.T) {
 			t.Errorf("with %s: %d tools, %v", allowed, len(specs), err)
 		}
 	}
+	asked := open(t, Connection{URL: "http://x"}, func(s *Settings) {
+		s.AllowCommand = func(command string, args []string) bool {
+			return command == "/bin/sh" && len(args) == 2 && args[1] == c.Args[1]
+		}
+	})
+	if specs, err := asked.List(soon(t, 10*time.Second), c); err != nil || len(specs) == 0 {
+		t.Errorf("allowed by the worker's user: %d tools, %v", len(specs), err)
+	}
+	_, err = asked.List(soon(t, 10*time.Second), plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "/bin/sh", Args: []string{"-c", "true"}})
+	fails(t, err, contract.ClassConnection, "has not allowed", "starter -dev -allow-commands")
 	c.Headers = []plan.Header{{Name: "A", Value: "b"}}
 	_, err = list(c, "*")
 	fails(t, err, contract.ClassConnection, "belong to transport http or sse")

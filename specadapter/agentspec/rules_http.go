@@ -1,6 +1,7 @@
 package agentspec
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -123,7 +124,7 @@ func checkTransport(l *loader, c *Component) {
 }
 
 func checkStdio(l *loader, c *Component) {
-	l.strictf(c.At, "stdio-transport", "let the worker's settings name the program, and the tool the connection",
+	l.strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Text("command"), safeID(or(c.Name, or(c.ID, "mcp")))),
 		"%s runs a program on the worker, which a document may not do by itself", c)
 }
 

@@ -56,7 +56,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	for _, foreign := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt",
 		"execution_plan", "component_type", "agentspec_version", "url", "script_file"} {
 		if doc.Root.Get(foreign) != nil {
-			return false, looked
+			return false, looked + ", and without " + source.Quote(foreign)
 		}
 	}
 	for _, key := range []string{"description", "parameters_schema", "output_schema", "system_prompt", "mcp_servers", "capabilities", "hooks", "command"} {

@@ -154,6 +154,14 @@ func (c *collector) references(file string, data []byte) {
 	for _, event := range []string{onRunStart, onRunFinish} {
 		c.want(dirAgents, root.Get("hooks").Get(event).Get("agent_name"))
 	}
+	c.servers(root)
+	if path.Base(file) == fileServer && is(root.Get("url"), orchestratorURLs...) {
+		c.everyAgent()
+	}
+}
+
+// servers asks for the MCP servers that a document names.
+func (c *collector) servers(root *source.Value) {
 	for _, key := range []string{"mcpServers", "mcp_servers"} {
 		servers := root.Get(key)
 		if servers == nil {
@@ -166,9 +174,6 @@ func (c *collector) references(file string, data []byte) {
 				c.everyAgent()
 			}
 		}
-	}
-	if path.Base(file) == fileServer && is(root.Get("url"), orchestratorURLs...) {
-		c.everyAgent()
 	}
 }
 

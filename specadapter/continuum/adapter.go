@@ -41,12 +41,12 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	const looked = `an object with "nodes", or with "agents" and "data_connections"`
 	for _, foreign := range []string{"component_type", "agentspec_version", "transitions", "defaultModel"} {
 		if doc.Root.Get(foreign) != nil {
-			return false, looked
+			return false, looked + ", and without " + source.Quote(foreign)
 		}
 	}
 	for _, a := range agentsOf(doc.Root) {
 		if a.Get("type") != nil && a.Get("nodes") == nil {
-			return false, looked // agents of another kind
+			return false, looked + `, and no agents with a "type"` // agents of another kind
 		}
 	}
 	for _, key := range []string{"nodes", "edges", "agents", "data_connections", "response_format", "generation_prompt", "execution_plan"} {

@@ -51,7 +51,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 	root := doc.Root
 	for _, foreign := range []string{"component_type", "agentspec_version", "nodes", "edges", "data_connections"} {
 		if root.Get(foreign) != nil {
-			return false, looked
+			return false, looked + ", and without " + source.Quote(foreign)
 		}
 	}
 	if root.Get("transitions") != nil || root.Get("defaultModel") != nil {

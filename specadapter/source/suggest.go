@@ -33,7 +33,7 @@ func NewSuggester(names []string) *Suggester {
 }
 
 // Nearest returns the known name that differs from a wrong one in case, punctuation or at
-// most two letters, or "".
+// most two letters, two neighbours that changed places being one, or "".
 func (s *Suggester) Nearest(wrong string) string {
 	if n, ok := s.folded[Fold(wrong)]; ok && Fold(wrong) != "" {
 		return n
@@ -62,31 +62,37 @@ func Fold(s string) string {
 	}, s)
 }
 
-// distance is the number of bytes to insert, delete or replace to get from a to b, or
-// something above limit.
+// distance is the number of bytes to insert, delete or replace, or of neighbours to swap, to
+// get from a to b, or something above limit.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit || limit < 0 {
 		return limit + 1
 	}
-	row := make([]int, len(b)+1)
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+	last := 0 // the least of the row above
 	for i := 1; i <= len(a); i++ {
-		diagonal, least := row[0], i
+		before, above, row = above, row, before
 		row[0] = i
+		least := i
 		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
+			row[j] = min(above[j], row[j-1]) + 1
+			if a[i-1] == b[j-1] {
+				row[j] = min(row[j], above[j-1])
+			} else {
+				row[j] = min(row[j], above[j-1]+1)
 			}
-			diagonal = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 			least = min(least, row[j])
 		}
-		if least > limit {
+		if least > limit && last >= limit {
 			return limit + 1
 		}
+		last = least
 	}
 	return row[len(b)]
 }

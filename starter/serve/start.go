@@ -215,10 +215,10 @@ func held(ctx context.Context, s *Start, agent string) error {
 }
 
 // wellKnown is an error whose body the framework's documents show.
-type wellKnown struct{ error }
+type wellKnown struct{ *inputs.MissingConfig }
 
 func (d *wellKnown) write(w http.ResponseWriter) {
-	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
+	writeJSON(w, http.StatusBadRequest, "application/json", d.MissingConfig)
 }
 
 // parameters is the error of parameters that do not match: the body that is documented for

@@ -60,7 +60,8 @@ type Options struct {
 	// Flags hold settings that were given as flags, by key, such as "task_queue".
 	Flags map[string]string
 	// Author says that the worker serves nobody but its own user, on this machine: what
-	// only flows of others could misuse is allowed unless it is set otherwise.
+	// only flows of others could misuse is allowed unless it is set otherwise, and the
+	// commands that this user has allowed may be started.
 	Author bool
 	// Identity is the client's name at Temporal; empty leaves it to the SDK.
 	Identity string
@@ -109,6 +110,7 @@ type Config struct {
 
 	env      Env
 	identity string
+	author   bool
 	// origin says where a value of each key came from; no entry means the default.
 	origin map[string]string
 }
@@ -233,7 +235,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -133,6 +133,9 @@ func (c *Config) Tool() (tool.Settings, error) {
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
 	}
+	if own, err := OwnCommands(c.env); c.author && err == nil {
+		out.AllowCommand = func(command string, args []string) bool { return own.Allowed(Command{command, args}) }
+	}
 	out.Confirm = map[string]tool.ConfirmRule{}
 	for name, r := range c.Confirm {
 		out.Confirm[name] = tool.ConfirmRule(r)

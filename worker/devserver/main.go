@@ -75,6 +75,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.StringVar(&o.readyFile, "ready-file", "", "`file` to write the ready line's JSON to")
 	fs.StringVar(&o.users, "users", "", "stop when no process holds a shared lock on this `file` any more; starter -dev does")
 	fs.StringVar(&o.config.File, "config", "", "the worker's settings `file`, see bin/worker -help")
+	anyCommand := fs.Bool("allow-commands", false, "let flows start the commands that they name, whatever they are; starter -dev asks for each instead")
 	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show it, and stop")
 	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demonstration's input text")
 	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, for when the environment offers no model")
@@ -88,6 +89,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	}
 	if !o.server && (!o.worker || o.demo.flow != "") {
 		return nil, errors.New("-server=false leaves the worker alone; leave out -worker=false and -demo, or -server=false")
+	}
+	if *anyCommand {
+		o.config.Flags = map[string]string{"allow_commands": "*"}
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag; weft-devserver takes no other arguments", fs.Arg(0))

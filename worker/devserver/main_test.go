@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -250,6 +251,25 @@ func TestWorkerAlone(t *testing.T) {
 	for _, args := range [][]string{{"-server=false", "-worker=false"}, {"-server=false", "-demo", "x.json"}} {
 		if _, err := parse(args, os.Stderr); err == nil || !strings.Contains(err.Error(), "-server=false leaves the worker alone") {
 			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// Commands of flows are started unasked only after the flag.
+func TestCommandsOfFlows(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("WEFT_ALLOW_COMMANDS", "")
+	for _, tc := range []struct{ args, want []string }{{nil, nil}, {[]string{"--allow-commands"}, []string{"*"}}} {
+		o, err := parse(tc.args, os.Stderr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(o.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(cfg.AllowCommands, tc.want) || !cfg.AllowLoopback {
+			t.Errorf("with %q it allows the commands %q, loopback %v", tc.args, cfg.AllowCommands, cfg.AllowLoopback)
 		}
 	}
 }

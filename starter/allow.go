@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weft/activities/tool"
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+// mayStart asks, where a flow brings commands to start on this machine, whether it may. What
+// is allowed is remembered with its arguments: the run may go on under a later -dev.
+func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
+	if !a.flags.dev {
+		return a.notOwn(cfg, flow)
+	}
+	own, err := config.OwnCommands(a.env)
+	if err != nil {
+		return bad("%v; what is allowed is kept there", err)
+	}
+	var asked []config.Command
+	var lines []string
+	for _, c := range namedCommands(cfg, flow) {
+		if !own.Allowed(c) {
+			asked = append(asked, c)
+			lines = append(lines, commandLine(c))
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	if !a.flags.allowCommands && !a.agreed(lines) {
+		return bad("the flow wants commands started on this machine, which you have not allowed: %s; to allow them start the run with -dev -allow-commands, or set in weft.yaml: %s",
+			strings.Join(lines, "; "), allowLine(asked))
+	}
+	for _, c := range asked {
+		if err := own.Allow(c); err != nil {
+			return err
+		}
+	}
+	a.say("dev: the flow may start %s; %s remembers that", strings.Join(lines, "; "), own)
+	return nil
+}
+
+// notOwn refuses a flag that cannot reach the worker: only its operator can allow commands.
+func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
+	if !a.flags.allowCommands {
+		return nil
+	}
+	named := namedCommands(cfg, flow)
+	if len(named) == 0 {
+		return bad("-allow-commands means nothing without -dev, and the flow names no command to allow; leave it out")
+	}
+	return bad("-allow-commands is for -dev, whose worker is your own; the operator of another worker sets in its weft.yaml: %s", allowLine(named))
+}
+
+// allowLine is the line of weft.yaml that allows commands.
+func allowLine(commands []config.Command) string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, strconv.Quote(c.Command))
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	return fmt.Sprintf("%s: [%s]", tool.SettingAllowCommand, strings.Join(names, ", "))
+}
+
+// agreed asks on a terminal. Elsewhere nobody agrees.
+func (a *app) agreed(lines []string) bool {
+	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
+		return false
+	}
+	a.say("dev: the flow wants to start on this machine:\n\t%s", strings.Join(lines, "\n\t"))
+	fmt.Fprint(a.stderr, "dev: may it? [y/N] ")
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return err == nil && (answer == "y" || answer == "yes")
+}
+
+// namedCommands are the commands that a flow and its sub-agents bring along, each once, but
+// for those that the settings allow, or replace by a connection of their own.
+func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
+	var out []config.Command
+	for _, c := range flow.Connections {
+		_, replaced := cfg.Connections[c.ID]
+		cmd := config.Command{Command: c.Command, Args: c.Args}
+		allowed := slices.Contains(cfg.AllowCommands, c.Command) || slices.Contains(cfg.AllowCommands, "*")
+		if c.Command != "" && !replaced && !allowed && !slices.ContainsFunc(out, cmd.Equal) {
+			out = append(out, cmd)
+		}
+	}
+	for i := range flow.Agents {
+		for _, cmd := range namedCommands(cfg, &flow.Agents[i]) {
+			if !slices.ContainsFunc(out, cmd.Equal) {
+				out = append(out, cmd)
+			}
+		}
+	}
+	return out
+}
+
+// commandLine is a command for people: all of it, and nothing that a terminal would obey.
+func commandLine(c config.Command) string {
+	var words []string
+	for _, w := range append([]string{c.Command}, c.Args...) {
+		if ascii := strconv.QuoteToASCII(w); ascii != `"`+w+`"` {
+			words = append(words, ascii)
+		} else {
+			words = append(words, quoted(w))
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+// commandFlow brings two commands, one of them twice and in a sub-agent.
+func commandFlow() *plan.Flow {
+	npx := plan.Connection{ID: "files", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "npx", Args: []string{"-y", "a b"}}
+	odd := plan.Connection{ID: "odd", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "x\x1b[2J"}
+	mine := plan.Connection{ID: "mine", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "replaced"}
+	fine := plan.Connection{ID: "fine", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "fine"}
+	return &plan.Flow{Connections: []plan.Connection{npx, mine, fine}, Agents: []plan.Flow{{Connections: []plan.Connection{npx, odd}}}}
+}
+
+// TestCommandsAreAllowedOnTheTerminal asks once, and takes nothing but a yes.
+func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
+	cfg := &config.Config{AllowCommands: []string{"fine"}, Connections: map[string]config.Connection{"mine": {}}}
+	for typed, yes := range map[string]bool{"y\n": true, "Yes \n": true, "\n": false, "n\n": false, "yesterday\n": false, "\x04": false} {
+		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
+			master, slave := pseudoTerminal(t)
+			t.Cleanup(func() { slave.Close() })
+			if _, err := master.WriteString(typed); err != nil {
+				t.Fatal(err)
+			}
+			a := &app{stdin: slave, stderr: slave, env: mapEnv{"XDG_STATE_HOME": t.TempDir()}, flags: flags{dev: true}}
+			err := a.mayStart(cfg, commandFlow())
+			slave.WriteString("END\n")
+			out := readTerminal(t, master)
+			if !strings.Contains(out, "the flow wants to start on this machine:\r\n\tnpx -y 'a b'\r\n\t\"x\\x1b[2J\"\r\ndev: may it? [y/N] ") {
+				t.Errorf("the terminal got %q", out)
+			}
+			if yes != (err == nil) || !yes && !strings.Contains(err.Error(), `allow_commands: ["npx", "x\x1b[2J"]`) {
+				t.Errorf("after %q: %v", typed, err)
+			}
+			// A second time nobody is asked, and who said no is refused again.
+			a.stdin, a.stderr = strings.NewReader("y\n"), &strings.Builder{}
+			if err := a.mayStart(cfg, commandFlow()); yes != (err == nil) {
+				t.Errorf("the second time, after %q: %v", typed, err)
+			}
+		})
+	}
+}
+
+// readTerminal gives all that a terminal got, up to END.
+func readTerminal(t *testing.T, master *os.File) string {
+	t.Helper()
+	var out strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.Contains(out.String(), "END\r\n") {
+		n, err := master.Read(buf)
+		if err != nil {
+			t.Fatalf("read the terminal: %v after %q", err, out.String())
+		}
+		out.Write(buf[:n])
+	}
+	return out.String()
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/specadapter/drawing"
+	"weft/worker/config"
+)
+
+// TestBranchesSayHowFarTheyAre draws a branch at the node where it is, not where it began.
+func TestBranchesSayHowFarTheyAre(t *testing.T) {
+	c := &mocks.Client{}
+	c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+		PendingChildren: []*workflowpb.PendingChildExecutionInfo{
+			{WorkflowId: "root/a#2", RunId: "ra"}, {WorkflowId: "root/d#2", RunId: "rd"}, {WorkflowId: "root/e#2", RunId: "re"}},
+	}, nil)
+	c.On("QueryWorkflow", mock.Anything, "root/a#2", "ra", contract.QueryStatus).Return(answered(t, contract.Status{
+		Running: []string{"b#3"}, Executions: []contract.Execution{{Node: "a", Step: 2}}}), nil).Once()
+	c.On("QueryWorkflow", mock.Anything, "root/d#2", "rd", contract.QueryStatus).Return(nil, errors.New("nobody answers")).Once()
+	st := &contract.Status{Status: "running", Executions: []contract.Execution{{Node: "start", Step: 1}}, Running: []string{"a#2", "c#2", "d#2", "e#2"}}
+	withBranches(context.Background(), &config.Temporal{Client: c}, "root", about{run: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}, st)
+	running := drawing.Progress{State: drawing.Running, Runs: 1}
+	done := drawing.Progress{State: drawing.Done, Runs: 1}
+	want := drawing.States{"start": done, "a": done, "b": running, "c": running, "d": running, "e": running}
+	if diff := cmp.Diff(want, statesOf(st, nil, "")); diff != "" {
+		t.Errorf("the states (-want +got):\n%s", diff)
+	}
+	// Of a run that has ended nobody is asked.
+	withBranches(context.Background(), &config.Temporal{}, "root", about{status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED}, st)
+}
