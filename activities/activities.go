@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/activities/webhook"
 	"weft/workflows/plan"
 )
 
@@ -35,9 +36,11 @@ type Deps struct {
 	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
 	// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it
 	// runs and its text. Its error is a [contract.Failure], or ctx's.
-	Begin func(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error)
+	Begin func(ctx context.Context, f *plan.Flow, given Given) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
+	// Webhooks are the receivers of events; nil: there are none.
+	Webhooks *webhook.Hooks
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
@@ -45,6 +48,17 @@ type Deps struct {
 	MaxPayload int
 	// Means is what the worker lets runs spend; absent: what they like.
 	Means *contract.Means
+}
+
+// Given is what a run of a flow with declared inputs is given.
+type Given struct {
+	// Params and Scope are JSON objects, or empty; Text is the run's.
+	Params, Scope json.RawMessage
+	Text          string
+	// Run is the run's workflow id.
+	Run string
+	// Unchecked and Replaced are those of [contract.PrepareInput].
+	Unchecked, Replaced bool
 }
 
 // Activities are the activities of one worker.
@@ -73,6 +87,8 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 		contract.ActivityCondense:  a.Condense,
 		contract.ActivitySummarise: a.Summarise,
 		contract.ActivityCheck:     a.CheckAnswer,
+		contract.ActivityProgram:   a.Program,
+		contract.ActivityWebhook:   a.Webhook,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
@@ -96,7 +112,8 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 		out.Plan = in.Flow.Plan
 	}
 	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
-		begun, text, err := a.deps.Begin(ctx, out.Plan, in.Params, in.Input)
+		begun, text, err := a.deps.Begin(ctx, out.Plan, Given{Params: in.Params, Scope: in.Scope, Text: in.Input,
+			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
@@ -114,6 +131,7 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	}
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
+		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
 	return out, leave(ctx, a.bounded("the compiled flow", out))
 }

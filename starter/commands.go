@@ -25,13 +25,14 @@ type command struct {
 var (
 	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
 	checkFlags  = append(slices.Clone(readFlags), "output")
+	agentFlags  = []string{"profile", "config", "output"}
 	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	whyFlags    = outputFlags
 	forkFlags   = append(slices.Clone(readFlags), "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
@@ -43,6 +44,7 @@ func commands() []command {
 	return []command{
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
 		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
+		{"agents", "FOLDER", "list the agents of a folder, with their schemas and what is wrong with them", 1, 1, agentFlags, (*app).agents},
 		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
 		{"list", "[-waiting]", "list open runs, or all, or what they wait for", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},

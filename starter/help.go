@@ -82,6 +82,16 @@ starter validate flows -output sarif > flows.sarif
 # hold a flow to its dialect's specification
 starter validate -profile strict triage.json`,
 	},
+	"agents": {
+		about: `FOLDER is one with agents/ in it, beside which the registries lie, or agents/ itself.
+Each agent is listed with its type, whether it is active, inactive (.disabled) or invalid,
+its schemas, and what is wrong with it or worth knowing. -output json prints the object
+{agents} with the fields of GET /agents.`,
+		examples: `# what may be started
+starter agents config
+# for a program
+starter agents config -output json`,
+	},
 	"graph": {
 		about: `The drawing goes to standard output: as Mermaid, which many Markdown viewers show, or
 with -svg as a picture. With -id it is the flow of a run, and each node says how far

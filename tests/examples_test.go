@@ -92,6 +92,9 @@ func runExample(t *testing.T, file, base string) {
 		settings.AllowPrivate = true
 		res, _ = specadapter.Load(filepath.Base(file), []byte(doc), specadapter.Options{})
 	}
+	if root, err := filepath.Abs(filepath.Dir(base)); err == nil {
+		settings.Trusted = []string{root} // the programs of the examples
+	}
 	r := rehearsal{reach: settings, doc: doc, script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))

@@ -169,6 +169,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 		}
 	}
 	f.part(ctx)
+	f.handOut(ctx)
 	f.hear()
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation

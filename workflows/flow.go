@@ -23,15 +23,18 @@ type Settings struct {
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.
 	RefusePlans bool
+	// Webhooks are told of root runs.
+	Webhooks []contract.Webhook
 }
 
-// Register makes a worker without a store run both workflow types.
+// Register makes a worker without a store run all workflow types.
 func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
 
-// Register makes a worker run both workflow types.
+// Register makes a worker run all workflow types.
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
+	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowDeliver})
 }
 
 // Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.
@@ -72,6 +75,9 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 			out, err = f.result() // messages may have come since
 		}
 	}
+	if err == nil {
+		f.after(ctx, out)
+	}
 	switch {
 	case err == nil:
 		f.publish(ctx, contract.StatusCompleted)
@@ -81,6 +87,8 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	default:
 		f.publish(ctx, contract.StatusFailed)
 	}
+	f.finish(ctx, out, err)
+	f.handOut(ctx)
 	return out, wire(f.charged(in, err))
 }
 
@@ -107,7 +115,9 @@ type flowRun struct {
 	status string
 	ending bool
 	public *contract.Publish
-	trace  []contract.Execution
+	// told are events that the server may not have taken yet.
+	told  []workflow.Future
+	trace []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.RoutingCarry
 	// rest is what a sub-agent goes on with in another run.
@@ -137,6 +147,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Owner = f.store.workflow
 	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
+		opened: f.opened, closed: f.answered,
 		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)

@@ -269,6 +269,8 @@ func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
 		return r.toolNode(ctx, x)
 	case plan.KindCall:
 		return r.callFlows(ctx, x)
+	case plan.KindProgram:
+		return r.program(ctx, x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }

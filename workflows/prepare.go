@@ -14,6 +14,7 @@ import (
 
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+	said := in.Input
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
@@ -21,6 +22,9 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.introduce(ctx)
+	if err := f.before(ctx, in, said); err != nil {
+		return err
+	}
 	first, err := f.accept(in)
 	if err != nil {
 		return err
@@ -79,7 +83,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Input: in.Input}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
 			actx = workflow.WithActivityOptions(ctx, beginOptions())
 		}
@@ -193,14 +197,20 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	}
 	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, Means: f.settings.Means,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
-		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
+		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
 	}
 	return v
 }
 
-// inputs refuses params that the flow does not declare.
+// inputs refuses params that the flow does not declare, and values of placeholders that it does
+// not replace.
 func (f *flowRun) inputs(in *contract.RunInput) error {
+	if s := string(in.Scope); s != "" && s != "null" && f.flow.Inputs == nil {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+			Remedy: "leave the scope out"}
+	}
 	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
 		return nil
 	}

@@ -63,6 +63,8 @@ type Shared struct {
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
+	// Scope is that of [RunInput], for the hooks of a flow that has some.
+	Scope json.RawMessage `json:"scope,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.

@@ -68,6 +68,9 @@ type RunInput struct {
 	// Components and ComponentIDs are Flow's, where a client writes them beside it.
 	Components   []Document    `json:"components,omitempty"`
 	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+	// Scope is a JSON object with values of placeholders, such as ${scope.tenant}, that no model
+	// is told as such. A flow without declared inputs has none.
+	Scope json.RawMessage `json:"scope,omitempty"`
 	// Value is the input of a flow in which typed values flow, in place of Input: JSON, where
 	// 42 is an integer and 42.0 a double.
 	Value json.RawMessage `json:"value,omitempty"`
@@ -106,6 +109,8 @@ type RunInput struct {
 	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
+	// Unchecked takes params as they are, for a hook; set by the interpreter.
+	Unchecked bool `json:"unchecked,omitempty"`
 	// Talk is the conversation of the run above; set by the interpreter.
 	Talk *Talk `json:"talk,omitempty"`
 }
@@ -234,9 +239,14 @@ type PrepareInput struct {
 	Model string  `json:"model,omitempty"`
 	// Root is set by root runs, which publish what they are.
 	Root *StartFacts `json:"root,omitempty"`
-	// Params and Input are the run's, for a flow that declares inputs.
+	// Params, Scope and Input are the run's, for a flow that declares inputs.
 	Params json.RawMessage `json:"params,omitempty"`
-	Input  string          `json:"input,omitempty"`
+	Scope  json.RawMessage `json:"scope,omitempty"`
+	// Unchecked leaves out the check of the parameters; Replaced says that they stand for others,
+	// with which the plan's placeholders have been replaced.
+	Unchecked bool   `json:"unchecked,omitempty"`
+	Replaced  bool   `json:"replaced,omitempty"`
+	Input     string `json:"input,omitempty"`
 }
 
 // PrepareResult pins the plan and the model in history.

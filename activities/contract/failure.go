@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,6 +59,9 @@ const (
 	// ClassBudget: the run's budget of model calls, tokens or money allows no other call.
 	ClassBudget = "budget_exceeded"
 
+	// ClassBlocked: the hook before the run stopped it.
+	ClassBlocked = "blocked"
+
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"
 	ClassAlreadyAnswered = "already_answered"
@@ -91,6 +95,9 @@ type Failure struct {
 	Errors []FieldError `json:"errors,omitempty"`
 	// Diagnostics are those of a document that does not compile, as text.
 	Diagnostics []string `json:"diagnostics,omitempty"`
+
+	// Data is the result of a program that ended with another code than 0.
+	Data json.RawMessage `json:"data,omitempty"`
 
 	// Usage and Executions are what a branch, or a run below another, had done before it failed.
 	Usage      *Usage      `json:"usage,omitempty"`
@@ -149,6 +156,7 @@ func (f *Failure) Wire() error {
 const (
 	maxFailureText = 4 << 10
 	maxFailureList = 100
+	maxFailureData = 64 << 10
 )
 
 // bounded is the failure with long texts and lists cut.
@@ -159,6 +167,9 @@ func (f *Failure) bounded() *Failure {
 		a.Question, a.Reason = shorter(a.Question), shorter(a.Reason)
 		return a
 	})
+	if len(f.Data) > maxFailureData {
+		out.Data = nil
+	}
 	out.NoRoute = list(f.NoRoute, shorter)
 	out.Executions = list(f.Executions, func(e Execution) Execution {
 		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted,

@@ -112,6 +112,8 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
 	case in.Talk != nil:
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
+	case in.Unchecked:
+		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
@@ -139,6 +141,9 @@ func (in *RunInput) checkGiven() error {
 	}
 	if err := in.Fork.check(); err != nil {
 		return err
+	}
+	if s := bytes.TrimLeft(in.Scope, " \t\r\n"); len(s) > 0 && s[0] != '{' && string(s) != "null" {
+		return fmt.Errorf("scope is %.40s, want an object with values of placeholders", s)
 	}
 	return in.checkHistory()
 }

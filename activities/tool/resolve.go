@@ -190,6 +190,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		if err := t.reveal(&c, &at.conn); err != nil {
 			return nil, err
 		}
+		if err := t.fill(c, &at.conn); err != nil {
+			return nil, err
+		}
 		if c.Kind == plan.ConnectionHTTP {
 			at.conn.Transport = TransportRequest
 		}

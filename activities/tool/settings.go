@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -18,6 +19,8 @@ const (
 	SettingAllowLoopback = "allow_loopback"
 	SettingAllowHosts    = "allow_hosts"
 	SettingAllowCommand  = "allow_commands"
+	SettingVariables     = "variables"
+	SettingTrusted       = "agents.trusted"
 )
 
 // Transports of a [Connection].
@@ -56,6 +59,10 @@ type Settings struct {
 	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
 	// * is any. Arguments are not looked at.
 	AllowCommands []string
+	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
+	Variables map[string]Variable
+	// Trusted are the folders, by absolute paths, whose programs may be run.
+	Trusted []string
 	// AllowCommand, if set, says of a command with its arguments whether the worker's user has
 	// allowed it besides. It is asked again for every call.
 	AllowCommand func(command string, args []string) bool
@@ -191,6 +198,11 @@ func (s Settings) check() error {
 	for _, c := range s.AllowCommands {
 		if strings.TrimSpace(c) == "" {
 			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
+		}
+	}
+	for _, dir := range s.Trusted {
+		if !filepath.IsAbs(dir) {
+			p.add("%s: %q is not an absolute path", SettingTrusted, dir)
 		}
 	}
 	for name, n := range map[string]int{

@@ -32,6 +32,7 @@ const (
 	CodeHook         = "hook"
 	CodeMode         = "input-mode"
 	CodePlaceholder  = "placeholder"
+	CodeProgram      = "program"
 	CodeNotYet       = "not-yet"
 	CodeNoEffect     = "no-effect"
 )

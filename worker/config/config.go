@@ -83,6 +83,8 @@ type Config struct {
 	Flows  Flows
 	// Budget bounds what every run may spend on models; a zero field is no bound.
 	Budget Budget
+	// Trusted are the folders whose programs agents may run.
+	Trusted []string
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
 	// StoreKeyEnv and StoreSecretEnv name the variables that hold the keys of its bucket.
@@ -106,6 +108,10 @@ type Config struct {
 	Tools       map[string]string
 	// Secrets are those that flows may name, by that name.
 	Secrets map[string]Secret
+	// Variables are those of the worker's environment that agents may send, by name.
+	Variables map[string]Variable
+	// Webhooks are receivers of events by a name of the operator's.
+	Webhooks map[string]Webhook
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
 	// Contexts are rules by a name of the operator's.
@@ -214,6 +220,23 @@ type Secret struct {
 	Hosts []string
 }
 
+// Variable is a variable NAME, or NAME_FILE, of the worker's environment that an agent's MCP
+// servers may be sent as ${env.NAME}.
+type Variable struct {
+	// Hosts are those it may go to: host or host:port.
+	Hosts []string
+}
+
+// Webhook configures one receiver of events.
+type Webhook struct {
+	URL string
+	// SecretEnv names the variable with its secrets.
+	SecretEnv string
+	Events    []string
+	// AllowPrivate lets URL lead to private and loopback addresses.
+	AllowPrivate bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -245,7 +268,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -142,7 +142,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, Trusted: c.Trusted, BaseEnv: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
@@ -168,6 +168,14 @@ func (c *Config) Tool() (tool.Settings, error) {
 			TimeoutSeconds: s.TimeoutSeconds, ConnectSeconds: s.ConnectSeconds, Retry: s.Retry,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
+	}
+	out.Variables = map[string]tool.Variable{}
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		value, err := c.secret(name)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s.%s: %v", tool.SettingVariables, name, err))
+		}
+		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
 	}
 	if len(problems) > 0 {
 		return tool.Settings{}, problems

@@ -35,6 +35,8 @@ var settings = []setting{
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 	{"allow_commands", "commands that flows may start as MCP servers, as they write them; * is any", list(func(c *Config) *[]string { return &c.AllowCommands })},
 
+	{"agents.trusted", "folders, by absolute paths, with the scripts/ and agents/ whose programs runs may start; without it there are none", list(func(c *Config) *[]string { return &c.Trusted })},
+
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
 
@@ -140,6 +142,15 @@ var records = []record{
 	section[Secret]{"secrets", func(c *Config) map[string]Secret { return c.Secrets }, []field[Secret]{
 		{"value", "a value that flows name as NAME and never hold; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. For certificates and keys it is PEM, or the path of a file of it", hidden(func(s *Secret) *string { return &s.Value })},
 		{"hosts", "hosts, or host:port, that it may be used at", many(func(s *Secret) *[]string { return &s.Hosts })},
+	}},
+	section[Variable]{"variables", func(c *Config) map[string]Variable { return c.Variables }, []field[Variable]{
+		{"hosts", "hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}", many(func(v *Variable) *[]string { return &v.Hosts })},
+	}},
+	section[Webhook]{"webhooks", func(c *Config) map[string]Webhook { return c.Webhooks }, []field[Webhook]{
+		{"url", "where events of runs are sent", link(func(w *Webhook) *string { return &w.URL })},
+		{"secret_env", "variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while one replaces another", one(func(w *Webhook) *string { return &w.SecretEnv })},
+		{"events", "request.opened, request.answered, run.finished; default: all", many(func(w *Webhook) *[]string { return &w.Events })},
+		{"allow_private", "true: the url may lead to private and loopback addresses", yes(func(w *Webhook) *bool { return &w.AllowPrivate })},
 	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
 		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},

@@ -69,6 +69,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		h.tools, err = tool.Open(settings)
 		note(err)
 	}
+	hooks, err := cfg.Hooks()
+	note(err)
 	if len(problems) > 0 {
 		if h.tools != nil {
 			h.tools.Close()
@@ -78,10 +80,10 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
-	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
-		Begin:      Begin,
+		Begin: Begin, Webhooks: hooks,
 		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(),
 	}).Register(h.worker)
 	return h, nil

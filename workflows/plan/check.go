@@ -45,6 +45,7 @@ func (f *Flow) Check() []string {
 	nodes := c.nodes()
 	c.edges(nodes)
 	c.inputs()
+	c.hooks()
 	c.values()
 	c.retries()
 	for _, l := range []struct {
@@ -104,6 +105,8 @@ func (c *checker) nodes() map[string]bool {
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)
 			}
+		case KindProgram:
+			c.program(n)
 		case KindTransform, KindMerge:
 			c.pure(n)
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:

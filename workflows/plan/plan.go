@@ -53,6 +53,8 @@ type Flow struct {
 	Agents []Flow `json:"agents,omitempty"`
 	// Inputs, if set, declare the parameters of a run. Without them a run is given text.
 	Inputs *Inputs `json:"inputs,omitempty"`
+	// Hooks, if set, are run before and after each run.
+	Hooks *Hooks `json:"hooks,omitempty"`
 	// Choice says which of a node's edges are taken: all that hold, or [ChooseFirst].
 	Choice string `json:"choice,omitempty"`
 	// NoRoute, if set, fails a run where no edge of a node holds.
@@ -105,6 +107,8 @@ type Node struct {
 	// Tool is the tool of a node of [KindTool].
 	Tool *Tool `json:"tool,omitempty"`
 	Call *Call `json:"call,omitempty"`
+	// Program is the program of a node of [KindProgram].
+	Program *Program `json:"program,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].

@@ -216,6 +216,11 @@ const (
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+	// Secret says that the value holds ${env.NAME}, which the worker alone replaces, where its
+	// operator lets the variable go to the server's host.
+	Secret bool `json:"secret,omitempty"`
+	// Required refuses a run's start that leaves another placeholder in the value.
+	Required bool `json:"required,omitempty"`
 }
 
 // values checks what the flow says of values, and what its nodes and edges say of them.
