@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/activities/webhook"
 	"weft/workflows/plan"
 )
 
@@ -35,14 +36,29 @@ type Deps struct {
 	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
 	// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it
 	// runs and its text. Its error is a [contract.Failure], or ctx's.
-	Begin func(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error)
+	Begin func(ctx context.Context, f *plan.Flow, given Given) (*plan.Flow, string, error)
 	// Attributes, if set, says which search attributes a namespace has; see [NewAttributes].
 	Attributes *Attributes
+	// Webhooks are the receivers of events; nil: there are none.
+	Webhooks *webhook.Hooks
 	// CacheBytes bounds the transcript cache; 0 means 128 MiB.
 	CacheBytes int
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Means is what the worker lets runs spend; absent: what they like.
+	Means *contract.Means
+}
+
+// Given is what a run of a flow with declared inputs is given.
+type Given struct {
+	// Params and Scope are JSON objects, or empty; Text is the run's.
+	Params, Scope json.RawMessage
+	Text          string
+	// Run is the run's workflow id.
+	Run string
+	// Unchecked and Replaced are those of [contract.PrepareInput].
+	Unchecked, Replaced bool
 }
 
 // Activities are the activities of one worker.
@@ -63,13 +79,16 @@ func New(d Deps) *Activities {
 // Register makes a worker run the activities under the contract's names.
 func (a *Activities) Register(w worker.ActivityRegistry) {
 	for name, fn := range map[string]any{
-		contract.ActivityPrepare:  a.Prepare,
-		contract.ActivityListTool: a.ListTools,
-		contract.ActivityModel:    a.Model,
-		contract.ActivityTool:     a.Tool,
-		contract.ActivityJudge:    a.Judge,
-		contract.ActivityCondense: a.Condense,
-		contract.ActivityCheck:    a.CheckAnswer,
+		contract.ActivityPrepare:   a.Prepare,
+		contract.ActivityListTool:  a.ListTools,
+		contract.ActivityModel:     a.Model,
+		contract.ActivityTool:      a.Tool,
+		contract.ActivityJudge:     a.Judge,
+		contract.ActivityCondense:  a.Condense,
+		contract.ActivitySummarise: a.Summarise,
+		contract.ActivityCheck:     a.CheckAnswer,
+		contract.ActivityProgram:   a.Program,
+		contract.ActivityWebhook:   a.Webhook,
 	} {
 		w.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
 	}
@@ -80,20 +99,21 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	_, stop := beat(ctx)
 	defer stop()
-	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload}
+	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, Means: a.deps.Means}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
 		*out = *compiled
-		out.Model, out.MaxPayload = in.Model, a.deps.MaxPayload
+		out.Model, out.MaxPayload, out.Means = in.Model, a.deps.MaxPayload, a.deps.Means
 	}
 	if in.Flow.Plan != nil {
 		out.Plan = in.Flow.Plan
 	}
 	if in.Flow.Plan != nil && out.Plan.Inputs != nil {
-		begun, text, err := a.deps.Begin(ctx, out.Plan, in.Params, in.Input)
+		begun, text, err := a.deps.Begin(ctx, out.Plan, Given{Params: in.Params, Scope: in.Scope, Text: in.Input,
+			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
 		if err != nil {
 			return nil, leave(ctx, err)
 		}
@@ -111,6 +131,7 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	}
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
+		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
 	return out, leave(ctx, a.bounded("the compiled flow", out))
 }
@@ -189,6 +210,12 @@ func beat(ctx context.Context) (tell func(string), stop func()) {
 // pulse is [beat] for calls that may have to wait: waits replaces what they wait for, "" ends
 // it.
 func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
+	return pulseOf(ctx, nil)
+}
+
+// pulseOf is [pulse] for calls that begin tasks elsewhere: the last one is carried, too, for a
+// later attempt.
+func pulseOf(ctx context.Context, tasks <-chan string) (tell, waits func(string), stop func()) {
 	measureAttempt(ctx)
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
@@ -211,6 +238,8 @@ func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
 			case <-done:
 				return
 			case b.Text = <-texts:
+			case b.Task = <-tasks:
+				activity.RecordHeartbeat(ctx, b)
 			case b.Waiting = <-reasons:
 				activity.RecordHeartbeat(ctx, b)
 			case now := <-t.C:

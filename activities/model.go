@@ -22,24 +22,28 @@ import (
 // failures have the classes of package llm, and too_large for an answer that history cannot
 // hold.
 func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	tell, waits, stop := pulse(ctx)
+	tasks := make(chan string, 1)
+	tell, waits, stop := pulseOf(ctx, tasks)
 	defer stop()
-	out, err := a.model(ctx, &in, tell, waits)
+	out, err := a.model(ctx, &in, &progress{tell, waits, func(task string) { latest(tasks, task) }})
 	return out, leave(ctx, err)
 }
 
-func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, waits func(string)) (*contract.ModelResult, error) {
+// progress is what a call's heartbeats say.
+type progress struct{ tell, waits, began func(string) }
+
+func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *progress) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
 	if err != nil {
 		return nil, err
 	}
-	if in.Base.Run == "" {
-		own := activity.GetInfo(ctx).WorkflowExecution
-		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
-	}
+	based(ctx, in)
 	messages, err := a.transcript(ctx, in, homesOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
 	if err != nil {
 		return nil, err
+	}
+	if profile.Remote != nil && !slices.Contains(llm.Refs(profile.Model), llm.ScriptModel) {
+		return a.remote(ctx, in, profile, messages, p.began)
 	}
 	tools, err := a.toolsOf(ctx, profile)
 	if err != nil {
@@ -47,12 +51,11 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
+		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: p.tell, Waiting: p.waits,
 	}
-	for _, m := range messages {
-		if m.Role == contract.RoleAssistant {
-			call.Turn++
-		}
+	sent := shownOf(messages, in.Sent)
+	if profile.RetellCalls {
+		sent = retold(sent, offeredBy(profile, in.NoTools))
 	}
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
@@ -60,7 +63,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
-		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: messages, tools: tools,
+		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: sent, tools: tools,
 	}, opts...)
 	if err != nil {
 		return nil, err
@@ -77,7 +80,29 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, tell, w
 	if err := checkEnd(ctx, profile, in, out, &answer.Message); err != nil {
 		return nil, err
 	}
+	if profile.Signed {
+		answer.Message.From = profile.Node
+	}
 	return out, a.finish(in, out, &answer.Message)
+}
+
+// based names the run that asks where the thread is its own.
+func based(ctx context.Context, in *contract.ModelInput) {
+	if in.Base.Run == "" {
+		own := activity.GetInfo(ctx).WorkflowExecution
+		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
+	}
+}
+
+// turnOf counts an assistant's messages, the next one included.
+func turnOf(messages []contract.Message) int {
+	n := 1
+	for i := range messages {
+		if messages[i].Role == contract.RoleAssistant {
+			n++
+		}
+	}
+	return n
 }
 
 // finish encodes an answer and lets this worker know the thread's new end.
@@ -172,6 +197,9 @@ func (a *Activities) toolsOf(ctx context.Context, p *contract.Profile) ([]llms.T
 			description = t.Description + "\n\n" + description
 		}
 		add(t.As, description, spec.Schema)
+	}
+	for _, k := range p.Contacts {
+		add(k.Name, k.Description, k.Schema)
 	}
 	if p.Finish != nil {
 		add(p.Finish.Name, p.Finish.Description, p.Finish.Schema)

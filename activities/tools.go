@@ -59,6 +59,7 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if len(out.Missing) == 0 {
 		out.Offered = nil
 	}
+	out.Wrong = misfits(c.Tools, in.Takes)
 	if out.Catalogue, err = json.Marshal(c); err != nil {
 		return nil, err
 	}

@@ -70,6 +70,9 @@ type Options struct {
 	// [plan.DefaultLimits] or [plan.DefaultPolicy].
 	Limits plan.Limits
 	Policy plan.Policy
+	// Context, if set, gives the policy of an agent, by the id of its node or its own, that has
+	// none of the document's; nil is none.
+	Context func(f *plan.Flow, agent string) *plan.Context
 	// UnboundTools are the tools that the host maps by name to a configured connection, or has
 	// itself.
 	UnboundTools map[string]bool
@@ -103,17 +106,21 @@ const (
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	doc, diags := source.Parse(name, data)
-	loose := doc == nil && repeatsKeys(diags)
-	wrong := diags
-	if loose {
-		doc, diags = source.ParseLoose(name, data)
+	wrong, loose, lenient := diags, false, false
+	if doc == nil {
+		if loose = repeatsKeys(diags); loose {
+			doc, diags = source.ParseLoose(name, data)
+		} else {
+			doc, diags = source.ParseLenient(name, data)
+			lenient = true
+		}
 	}
 	if doc == nil {
-		return nil, diags
+		return nil, wrong
 	}
 	a, d := choose(doc, o.Dialect)
 	switch {
-	case loose && (d != nil || !lastKeyWins(a)):
+	case loose && (d != nil || !lastKeyWins(a)), lenient && (d != nil || !takesLenient(a)):
 		return nil, wrong
 	case d != nil:
 		return nil, append(diags, *d)
@@ -158,6 +165,13 @@ func repeatsKeys(diags []source.Diagnostic) bool {
 func lastKeyWins(a Adapter) bool {
 	l, ok := a.(interface{ LastKeyWins() bool })
 	return ok && l.LastKeyWins()
+}
+
+// takesLenient says that a dialect takes JSON without quotes, with a warning. An adapter that has
+// a method Lenient says so.
+func takesLenient(a Adapter) bool {
+	l, ok := a.(interface{ Lenient() bool })
+	return ok && l.Lenient()
 }
 
 // choose finds the adapter by name, or else the one that recognises the document.
@@ -245,8 +259,24 @@ func (o *Options) resolve(f *plan.Flow) {
 		}
 	}
 	f.Limits, f.Policy = l, p
+	o.contexts(f)
 	for i := range f.Agents {
 		f.Agents[i].Limits, f.Agents[i].Policy = l, p
+		o.contexts(&f.Agents[i])
+	}
+}
+
+// contexts writes policies into a flow's agents that have none.
+func (o *Options) contexts(f *plan.Flow) {
+	if o.Context == nil {
+		return
+	}
+	for i := range f.Nodes {
+		for _, s := range f.Nodes[i].Speakers() {
+			if s.Agent.Context == nil {
+				s.Agent.Context = o.Context(f, s.ID)
+			}
+		}
 	}
 }
 

@@ -276,13 +276,10 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		if decode(s.GetResult(), &out) && call.thread != nil {
 			call.thread.late = append(call.thread.late, c.keep(out.Message))
 		}
-	case contract.ActivityJudge:
-		var out contract.JudgeResult
-		if decode(s.GetResult(), &out) {
-			c.usage.Add(out.Usage)
+	case contract.ActivityJudge, contract.ActivitySummarise, contract.ActivityCondense:
+		var out struct {
+			Usage contract.Usage `json:"usage"`
 		}
-	case contract.ActivityCondense:
-		var out contract.CondenseResult
 		if decode(s.GetResult(), &out) {
 			c.usage.Add(out.Usage)
 		}

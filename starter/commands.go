@@ -25,10 +25,14 @@ type command struct {
 var (
 	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
 	checkFlags  = append(slices.Clone(readFlags), "output")
+	agentFlags  = []string{"profile", "config", "output"}
 	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "output", "dev", "allow-commands")
+	whyFlags    = outputFlags
+	forkFlags   = append(slices.Clone(readFlags), "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
@@ -40,10 +44,15 @@ func commands() []command {
 	return []command{
 		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
 		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
+		{"agents", "FOLDER", "list the agents of a folder, with their schemas and what is wrong with them", 1, 1, agentFlags, (*app).agents},
 		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
 		{"list", "[-waiting]", "list open runs, or all, or what they wait for", 0, 0, listFlags, (*app).list},
 		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
 		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
+		{"why", "ID [NODE]", "say why nodes ran, did not run, or wait", 1, 2, whyFlags, (*app).why},
+		{"fork", "ID -at NODE", "start a run that goes on from a node of another", 1, 1, forkFlags, (*app).fork},
+		{"compare", "ID ID", "show two runs side by side: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
+		{"impact", "-flow FILE", "say what an edited flow means to the open runs of that flow", 0, 0, impactFlags, (*app).impact},
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
 		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},

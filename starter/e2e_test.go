@@ -26,6 +26,9 @@ func TestEndToEnd(t *testing.T) { endToEnd(t, "testdata/e2e") }
 // would be in the lists of others.
 func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
 
+// TestEndToEndWhy runs testdata/why: why nodes run or do not.
+func TestEndToEndWhy(t *testing.T) { endToEnd(t, "testdata/why") }
+
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")
@@ -41,6 +44,11 @@ func endToEnd(t *testing.T, dir string) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TEMPORAL_ADDRESS", address)
+			root, err := filepath.Abs("..")
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOT", root)
 			env.Setenv("TEMPORAL_CONFIG_FILE", env.WorkDir+"/no-temporal.toml")
 			env.Setenv("MAIL", filepath.Join(filepath.Dir(path), "mail"))
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")

@@ -15,7 +15,8 @@ import (
 type flags struct {
 	flow, input, script, model string
 	inputJSON, params, state   string
-	param                      manyTexts
+	param, scope, sets         manyTexts
+	at                         string
 	components, component      manyTexts
 	dialect, profile           string
 	id, taskQueue, config      string
@@ -23,6 +24,7 @@ type flags struct {
 	listen, agents             string
 	name, status               string
 	maxSteps, limit            int
+	budget                     budgetFlag
 	detach, all, dev, svg      bool
 	allowCommands              bool
 	help                       bool
@@ -58,10 +60,13 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
 	fs.StringVar(&f.inputJSON, "input-json", "", "the run's input as JSON: `JSON`, @FILE, or - for standard input")
 	fs.Var(&f.param, "param", "an input that the flow declares: `KEY=TEXT` or KEY:=JSON; may be repeated")
+	fs.Var(&f.scope, "scope", "a value of the placeholder ${scope.KEY}, which no model is told: `KEY=TEXT` or KEY:=JSON; may be repeated")
 	fs.StringVar(&f.params, "params", "", "an object with inputs that the flow declares: `JSON`, @FILE, or -")
 	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")
 	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
 	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
+	fs.StringVar(&f.at, "at", "", "the `NODE` with which a fork begins: its id, its name, or node#step")
+	fs.Var(&f.sets, "set", "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
 	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
@@ -71,6 +76,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
+	fs.Var(&f.budget, "budget", "the most that the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; may be repeated")
 	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too; of validate: sarif")
 	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
 	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")

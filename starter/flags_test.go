@@ -12,7 +12,7 @@ import (
 // Every flag of every command is read with one dash or two, before the command, behind it
 // and behind its arguments, with = or without.
 func TestFlagsStandAnywhere(t *testing.T) {
-	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "limit": "7", "max-steps": "7"}
+	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "limit": "7", "max-steps": "7", "budget": "calls=7"}
 	kinds := map[string]string{}
 	(&flags{}).set().VisitAll(func(v *flag.Flag) { kinds[v.Name], _ = flag.UnquoteUsage(v) })
 	for _, c := range commands() {

@@ -82,6 +82,16 @@ starter validate flows -output sarif > flows.sarif
 # hold a flow to its dialect's specification
 starter validate -profile strict triage.json`,
 	},
+	"agents": {
+		about: `FOLDER is one with agents/ in it, beside which the registries lie, or agents/ itself.
+Each agent is listed with its type, whether it is active, inactive (.disabled) or invalid,
+its schemas, and what is wrong with it or worth knowing. -output json prints the object
+{agents} with the fields of GET /agents.`,
+		examples: `# what may be started
+starter agents config
+# for a program
+starter agents config -output json`,
+	},
 	"graph": {
 		about: `The drawing goes to standard output: as Mermaid, which many Markdown viewers show, or
 with -svg as a picture. With -id it is the flow of a run, and each node says how far
@@ -190,6 +200,70 @@ starter message triage-k3v9x0aa yes
 starter message triage-k3v9x0aa -request 4a8a08f0 yes
 # tell an agent something, from a file, so that it is safe to repeat
 starter message triage-k3v9x0aa @note.txt -node refund -key mail-4711`,
+	},
+	"why": {
+		about: `Of each node, or of NODE alone: by which edges it was reached, with the recorded answers
+to their conditions; which edges out of it were refused; or, where it has not run, which
+edges could have led to it and what kept each, back to nodes that ran. What waits says
+for what: a join for the executions that may still arrive, a request with the commands
+that answer it, a call with its attempt, the time of the next one and the last error, a
+rate limit, a worker. Nodes of sub-agents are told apart by their run. NODE is the node's
+id or name, or one of its executions, node#step.
+
+Runs answer themselves, also those that have ended. Where no worker answers it is from
+history, which has no trace of nodes that make no calls.
+
+-output json prints an object: "nodes", each with its "state", "executions" and
+"refused" edges; "sub_agents" are objects of the same kind.`,
+		examples: `# why does it take so long?
+starter why triage-k3v9x0aa
+# why was nobody refunded?
+starter why triage-k3v9x0aa refund
+# for a program
+starter why triage-k3v9x0aa -output json`,
+	},
+	"fork": {
+		about: `The new run begins as the old one was started, and takes what came before NODE from there:
+outputs, state, what was said and how conditions were answered. Nothing of that is run
+again. NODE itself and all that it can lead to run anew: with the flow of -flow in place
+of the recorded one, with another -model for nodes that name none, with another -script,
+or with values of the state changed for NODE by -set KEY=TEXT or -set KEY:=JSON. NODE is
+a node's id or name, or one of its executions, node#step, where it ran several times. It
+may be one that failed.
+
+When the new run has ended both are shown side by side, as starter compare shows them.
+A worker must be there for the old run too. What cannot be forked is refused: a node of a
+sub-agent (fork at the node that called it), a run whose history is not kept, results
+that are too large to be carried, and a flow without the nodes and edges of what is
+taken over.`,
+		examples: `# the same once more, with another model for the rest
+starter fork triage-k3v9x0aa -at refund -model openai/gpt-5
+# with an edited prompt
+starter fork triage-k3v9x0aa -at refund -flow triage.json
+# what if the customer were another?
+starter fork triage-k3v9x0aa -at refund -set customer=Kim -set days:=30`,
+	},
+	"compare": {
+		about: `Of each execution in either run: what it said last, its tokens and its time; then both
+runs as a whole. What a fork took from the other run cost it nothing. It is read from
+history, so that no worker is needed.`,
+		examples: `# a run and its fork
+starter compare triage-k3v9x0aa triage-p0q1r2s3
+# for a program
+starter compare triage-k3v9x0aa triage-p0q1r2s3 -output json`,
+	},
+	"impact": {
+		about: `A run keeps the flow that it was started with; an edited file never touches it. impact says
+of each open run of a flow with the edited one's name (-name names another) what the edit
+would mean to it, with the nodes that decide and their file and line:
+untouched: nothing that the run can still reach is another;
+movable: what is another has not begun, so that a run could go on with the new flow from the
+next boundary: starter fork ID -at NODE -flow FILE begins one that does;
+pinned: a node under way is another, or what the run did has no place in the new flow.`,
+		examples: `# may the edited flow be rolled out?
+starter impact -flow triage.json
+# for a program
+starter impact -flow triage.json -output jsonl`,
 	},
 	"transcript": {
 		about: `The messages are read from the histories of the run, of its branches and of its

@@ -13,16 +13,24 @@ import (
 // held holds what a run is given to the inputs that its flow declares, before anything is
 // started. The run does the same: other clients start runs too.
 func (a *app) held(ctx context.Context, f *plan.Flow, g *given) error {
+	if f.Inputs == nil && len(g.scope) > 0 {
+		return bad("-scope: a flow of the dialect %s has no placeholders; leave it out", f.Dialect)
+	}
 	if f.Inputs == nil {
 		return nil
 	}
-	p, err := inputs.For(f.Inputs, g.params, g.text)
+	var v inputs.Values
+	err := v.Read(f.Inputs, g.params, g.scope, g.text)
 	if err == nil {
-		_, _, err = inputs.Start(ctx, f, inputs.Values{Params: p})
+		_, _, err = inputs.Start(ctx, f, v)
 	}
 	var invalid *inputs.Invalid
 	if errors.As(err, &invalid) {
 		return a.refuse(invalid)
+	}
+	var missing *inputs.MissingConfig
+	if errors.As(err, &missing) && a.flags.asJSON() {
+		a.object(missing)
 	}
 	if err != nil {
 		return badInput{err.Error()}

@@ -134,6 +134,9 @@ func (a *app) explain(id string, f *contract.Failure) {
 	for _, d := range f.Diagnostics {
 		a.say("          %s", clean(d, 500))
 	}
+	if len(f.Data) > 0 {
+		a.say("          it left %s", clean(string(f.Data), 2000))
+	}
 	for _, e := range f.Errors {
 		a.say("          %s: %s", clean(e.Path, 200), clean(e.Message, 500))
 	}

@@ -26,7 +26,8 @@ const closedTimeout = 3 * time.Second
 func (a *app) connect(ctx context.Context, cfg *config.Config) (*config.Temporal, error) {
 	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err == nil {
-		t.Client = t.Store.Reader(t.Client, func(err error) { a.say("warning: not all of the history can be read: %v", err) })
+		note := func(err error) { a.say("warning: not all of the history can be read: %v", err) }
+		t.Client = t.Codec.Reader(t.Store.Reader(t.Client, note), note)
 	}
 	return t, err
 }

@@ -27,8 +27,8 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.flow == "" {
 		return bad("there is no flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
 	}
-	if i := strings.IndexFunc(a.flags.id, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 || len(a.flags.id) > maxID {
-		return bad("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", a.flags.id, maxID)
+	if err := checkID(a.flags.id); err != nil {
+		return err
 	}
 	cfg, err := a.load()
 	if err != nil {
@@ -108,8 +108,8 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 		return nil, "", err
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: given.text, Params: given.params, Value: given.value, State: given.state,
-		Model: model, Script: script, MaxSteps: a.flags.maxSteps, OnError: a.flags.onError,
+		V: contract.Version, Input: given.text, Params: given.params, Scope: given.scope, Value: given.value, State: given.state,
+		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)

@@ -126,6 +126,9 @@ func (a *app) print(id string, st *contract.Status) {
 		line("model", "%s", modelLabel(st.Model))
 	}
 	line("usage", "%d model calls, %d input and %d output tokens%s", st.Usage.Calls, st.Usage.Input, st.Usage.Output, costOf(st.Usage))
+	if st.Budget != nil {
+		line("budget", "%s", budgetText(st.Budget))
+	}
 	for _, l := range []struct {
 		label string
 		items []string
@@ -144,6 +147,9 @@ func (a *app) print(id string, st *contract.Status) {
 		}
 		if e.Exhausted {
 			text += ", its budget of tool calls was spent"
+		}
+		if e.LeftOut > 0 {
+			text += fmt.Sprintf(", %d early messages were no longer sent", e.LeftOut)
 		}
 		line("done", "%s", clean(text, 400))
 	}

@@ -21,7 +21,7 @@ func (f *follower) reads() bool {
 
 // streams says whether a call may stream text.
 func (c *call) streams() bool {
-	return c.kind == contract.ActivityModel || c.kind == contract.ActivityCondense
+	return c.kind == contract.ActivityModel || c.kind == contract.ActivityCondense || c.kind == contract.ActivitySummarise
 }
 
 // streaming says whether a model may be answering in a run. The caller holds f.mu.

@@ -27,6 +27,8 @@ func (m *manyTexts) Set(v string) error {
 type given struct {
 	text   string
 	params json.RawMessage
+	// scope are values of placeholders.
+	scope json.RawMessage
 	// value is the typed input of a flow in which typed values flow.
 	value json.RawMessage
 	state map[string]json.RawMessage
@@ -43,8 +45,12 @@ func (a *app) readGiven(dialect string) (*given, error) {
 	typed, typedErr := a.readJSON("-input-json", a.flags.inputJSON)
 	params, paramsErr := a.readParams()
 	stateErr := a.readState(g)
-	if err := errors.Join(textErr, typedErr, paramsErr, stateErr); err != nil {
+	scope, scopeErr := readPairs("-scope", a.flags.scope)
+	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr); err != nil {
 		return nil, err
+	}
+	if len(scope) > 0 {
+		g.scope = objectOf(scope)
 	}
 	g.text = text
 	takes := specadapter.TraitsOf(dialect).Inputs
@@ -169,8 +175,22 @@ func (a *app) readParams() ([]param, error) {
 			return nil, err
 		}
 	}
-	for _, text := range a.flags.param {
-		p, err := readParam(text)
+	more, err := readPairs("-param", a.flags.param)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range more {
+		if out, err = added(out, p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// readPairs reads all values of a flag, each once.
+func readPairs(flag string, texts []string) (out []param, err error) {
+	for _, text := range texts {
+		p, err := readPair(flag, text)
 		if err != nil {
 			return nil, err
 		}
@@ -181,16 +201,16 @@ func (a *app) readParams() ([]param, error) {
 	return out, nil
 }
 
-// readParam reads KEY=TEXT or KEY:=JSON.
-func readParam(text string) (param, error) {
+// readPair reads KEY=TEXT or KEY:=JSON.
+func readPair(flag, text string) (param, error) {
 	key, value, ok := strings.Cut(text, "=")
 	key, typed := strings.CutSuffix(key, ":")
-	p := param{key: key, from: fmt.Sprintf("-param %s", clean(key, 100))}
+	p := param{key: key, from: fmt.Sprintf("%s %s", flag, clean(key, 100))}
 	switch {
 	case !ok || key == "":
-		return p, bad("-param is %s, want KEY=TEXT or KEY:=JSON", source.Quote(text))
+		return p, bad("%s is %s, want KEY=TEXT or KEY:=JSON", flag, source.Quote(text))
 	case !utf8.ValidString(text):
-		return p, bad("%s is not valid UTF-8; convert it, or give it in a file with -params", p.from)
+		return p, bad("%s is not valid UTF-8; convert it", p.from)
 	case !typed:
 		p.raw = (&source.Value{Kind: source.String, Text: value}).JSON()
 		return p, nil

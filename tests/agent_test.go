@@ -24,6 +24,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/activities/webhook"
 	"weft/specadapter"
 	"weft/worker/host"
 	"weft/workflows"
@@ -41,6 +42,8 @@ type rehearsal struct {
 	denied bool
 	// settings are the worker's.
 	settings workflows.Settings
+	// hooks, if set, are told of the run.
+	hooks *webhook.Hooks
 	// expired, if set, says whether it refuses them now.
 	expired *atomic.Bool
 	// functions are tools of the worker itself.
@@ -54,6 +57,8 @@ type rehearsal struct {
 	reach   tool.Settings
 	// answers are given to what the run asks a person, one an hour.
 	answers []string
+	// before, if set, prepares the environment.
+	before func(env *testsuite.TestWorkflowEnvironment)
 }
 
 // played is what came of a rehearsal.
@@ -93,9 +98,12 @@ func (r rehearsal) play(t *testing.T) played {
 	if r.wrap != nil {
 		registry = r.wrap(env)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in)}).Register(registry)
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in), Webhooks: r.hooks}).Register(registry)
 	for i, text := range r.answers {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
+	}
+	if r.before != nil {
+		r.before(env)
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}

@@ -59,10 +59,9 @@ type suiteExpect struct {
 	NoServerTool   bool   `json:"no_server_tool_called"`
 }
 
-// suiteSkips are cases that cannot pass here, by the beginning of their ids, and why.
-var suiteSkips = map[string]string{
-	"llm.ocigenaiconfig_with_ociclientconfigwithapikey": "the document holds a sensitive value, which is refused",
-}
+// suiteSecrets are what the suite's documents hold as secrets. Here they are references, as the
+// refusal of such a document advises.
+var suiteSecrets = strings.NewReplacer("auth_file_location: Auth File Location", `auth_file_location: {"$component_ref": "oci.auth_file_location"}`)
 
 // TestAgentSpecSuite runs the conformance suite's cases through the interpreter: with a model
 // that answers as the suite's stub does, and its tools as functions of the worker.
@@ -77,18 +76,13 @@ func TestAgentSpecSuite(t *testing.T) {
 		mustJSON(t, []byte(line), &c)
 		t.Run(c.ID, func(t *testing.T) {
 			text := string(shared(t, "corpus/agentspec/"+c.Config))
-			for id, why := range suiteSkips {
-				if strings.HasPrefix(c.ID, id) {
-					t.Skip(why)
-				}
-			}
-			c.play(t, text)
+			c.play(t, suiteSecrets.Replace(text))
 			if !t.Failed() {
 				passed++
 			}
 		})
 	}
-	t.Logf("%d of %d cases pass", passed, len(lines))
+	t.Logf("Agent Spec's suite: %d of %d cases pass", passed, len(lines))
 }
 
 // suiteRun is one case under way.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -84,6 +87,14 @@ func runExample(t *testing.T, file, base string) {
 		doc = strings.ReplaceAll(doc, address, greetings(t)+"/sse")
 		settings.AllowPrivate = true
 	}
+	if address := "http://localhost:3003"; strings.Contains(doc, address) {
+		doc = strings.ReplaceAll(doc, address, articles(t))
+		settings.AllowPrivate = true
+		res, _ = specadapter.Load(filepath.Base(file), []byte(doc), specadapter.Options{})
+	}
+	if root, err := filepath.Abs(filepath.Dir(base)); err == nil {
+		settings.Trusted = []string{root} // the programs of the examples
+	}
 	r := rehearsal{reach: settings, doc: doc, script: read(t, base+".script"), tools: exampleTools, functions: exampleFunctions}
 	if raw, err := os.ReadFile(base + ".input.txt"); err == nil {
 		r.input = strings.TrimSpace(string(raw))
@@ -108,6 +119,24 @@ func runExample(t *testing.T, file, base string) {
 	if diff := cmp.Diff(read(t, base+".want"), got); diff != "" {
 		t.Errorf("%s.want (-want +got):\n%s", base, diff)
 	}
+}
+
+// articles is the service that examples ask for articles. It is busy at first.
+func articles(t *testing.T) string {
+	t.Helper()
+	var asked atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case asked.Add(1) == 1:
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+		case r.URL.Path != "/articles/green lamp" || r.URL.Query().Get("currency") != "EUR":
+			http.NotFound(w, r)
+		default:
+			fmt.Fprint(w, `{"there": true, "price": 12.5}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
 }
 
 // loadExample reads a flow, with its folder where it has one.

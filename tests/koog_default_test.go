@@ -297,3 +297,27 @@ func TestHeadersOfTheDialect(t *testing.T) {
 		t.Errorf("the header is %q", got)
 	}
 }
+
+// A tool choice of none takes the flow's tools away; what an agent must return it still can. A
+// result may name its type.
+func TestChoiceOfNone(t *testing.T) {
+	tests := map[string]struct{ agent, script, want string }{
+		"a task":               {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{say: words}`, `"words"`},
+		"a check":              {`{"name":"a","type":"verify","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`, `{"success":true,"feedback":"","input":"x"}`},
+		"a schema":             {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"},"output":{"schema":{"type":"integer"}}}`, `{call: [{tool: finalize_task_result, arguments: {value: 3}}]}`, `3`},
+		"a type":               {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: double, data: 3}}}]}`, `3.0`},
+		"a type of its own":    {`{"name":"a","type":"task","params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: invoice, data: 3}}}]}`, `{"type":"invoice","data":3}`},
+		"a type in a schema's": {`{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":{"type":"object"}}}`, `{call: [{tool: finalize_task_result, arguments: {value: {type: int, data: 3}}}]}`, `{"type":"int","data":3}`},
+	}
+	for name, tc := range tests {
+		p := rehearsal{doc: agentsOf(tc.agent, ""), input: "x", script: "rules: [" + tc.script + "]"}.play(t)
+		switch {
+		case p.err != nil:
+			t.Errorf("%s: %v", name, p.err)
+		case p.result.ResultText != nil && fmt.Sprintf("%q", *p.result.ResultText) != tc.want, p.result.ResultText == nil && string(p.result.ResultData) != tc.want:
+			t.Errorf("%s: %s", name, p.result.ResultData)
+		case p.status.Usage.Calls != 1:
+			t.Errorf("%s: %d calls", name, p.status.Usage.Calls)
+		}
+	}
+}

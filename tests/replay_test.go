@@ -111,9 +111,12 @@ var recordings = map[string]recording{
 - {node: "both.right", say: right}
 - {node: end, contains: a thought, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: f}}]}
 - {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
-	"agentspec-mixed": {doc: agentspecMixed, script: agentspecMixedScript},
-	"agentspec-talk":  {doc: agentspecTalk, script: agentspecTalkScript},
-	"branch-fails":    {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
+	"agentspec-mixed":  {doc: agentspecMixed, script: agentspecMixedScript},
+	"agentspec-talk":   {doc: agentspecTalk, script: agentspecTalkScript},
+	"agentspec-swarm":  {doc: agentspecSwarm, script: agentspecSwarmScript},
+	"agentspec-team":   {doc: agentspecWorkers, script: agentspecWorkersScript},
+	"agentspec-digest": {doc: agentspecDigest, script: agentspecDigestScript},
+	"branch-fails":     {doc: forkAndJoin, script: `rules: [{node: a, fail: {class: refused, text: not that}}, {delay: 20s, say: late}]`},
 }
 
 // koogLoop verifies and mends once; its first node is reminded to call a tool.
@@ -129,7 +132,7 @@ const koogParallel = `{"id":"parallel","version":"1","defaultModel":"openai/gpt-
 "transitions":[{"from":"all","to":"last"}]}`
 
 // koogShared is one conversation of all agents, which forks, and goes on with one of the forks.
-const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/x","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
+const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/qwq","agents":[{"name":"begin","type":"task","config":{"maxIterations":200},"params":{"task":"begin"}},
 {"name":"both","type":"parallel","params":{"agents":["left","right"],"merge":{"variable":"results.1.output","operation":"equals","value":"never looked at"}}},
 {"name":"left","type":"task","params":{"task":"left"}},{"name":"right","type":"react","params":{"task":"right"}},{"name":"end","type":"verify","params":{"task":"end"}}],
 "transitions":[{"from":"begin","to":"both","condition":{"variable":"output.data","operation":"equals","value":7}},{"from":"both","to":"end"}]}`

@@ -89,7 +89,7 @@ func clean() []string {
 	var out []string
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") || name == "OLLAMA_HOST" {
+		if strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" {
 			continue
 		}
 		out = append(out, e)

@@ -21,7 +21,7 @@ import (
 func alone(t *testing.T, address string) {
 	t.Chdir(t.TempDir())
 	for _, pair := range os.Environ() {
-		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "WEFT_") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasSuffix(name, "_API_KEY") || name == "OLLAMA_HOST" {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "WEFT_") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasSuffix(name, "_API_KEY") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" {
 			t.Setenv(name, "")
 		}
 	}
@@ -44,17 +44,24 @@ func TestExitCodes(t *testing.T) {
 		"an argument":          {args: []string{"x"}, code: 2, want: `worker: "x" is no flag`},
 		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: there is no setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
 		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
-		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR)"},
+		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"},
 		"a sweep of all":       {args: []string{"store", "sweep"}, code: 2, want: "-older-than is 0s, want at least 1h0m0s"},
 		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
 		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `"x" is no flag`},
 		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "usage: worker store sweep -older-than AGE"},
+		"help for codec":       {args: []string{"codec", "-h"}, code: 0, want: "usage: worker codec [-listen HOST:PORT]"},
+		"codec of more":        {args: []string{"codec", "x"}, code: 2, want: `"x" is no flag`},
+		"codec for everybody":  {args: []string{"codec", "-listen", "0.0.0.0:0"}, code: 2, want: "set WEFT_CODEC_TOKENS to NAME:TOKEN, or listen at 127.0.0.1"},
+		"codec at no address":  {args: []string{"codec", "-listen", "here"}, code: 2, want: `codec.listen is "here", want HOST:PORT`},
 		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
 		"health of more":       {args: []string{"health", "x"}, code: 2, want: `"x" is no flag`},
 		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "usage: worker health [-live]"},
 		"a short retention":    {args: []string{"setup", "-retention", "1h"}, code: 2, want: "-retention is 1h0m0s, want at least 24h0m0s"},
 		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `"x" is no flag`},
 		"setup of nothing":     {args: []string{"setup", "-wait", "0s"}, code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
+		"deployment of none":   {args: []string{"deployment"}, code: 2, want: "workers are not versioned here; set TEMPORAL_DEPLOYMENT_NAME"},
+		"deployment of more":   {args: []string{"deployment", "x"}, code: 2, want: `"x" is no flag`},
+		"help for deployment":  {args: []string{"deployment", "-h"}, code: 0, want: "usage: worker deployment [-current]"},
 		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `"x" is no flag`},
 		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},

@@ -16,18 +16,19 @@ import (
 // boxed adds the connections of the flow's boxes to those that are listed.
 func (f *flowRun) boxed(wants []want) []want {
 	for i := range f.flow.Nodes {
-		n := &f.flow.Nodes[i]
-		if n.Agent == nil || n.Agent.Boxes == nil {
-			continue
-		}
-		for _, id := range n.Agent.Boxes.Connections {
-			k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
-			if k < 0 {
-				k = len(wants)
-				wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
+		for _, s := range f.flow.Nodes[i].Speakers() {
+			if s.Agent.Boxes == nil {
+				continue
 			}
-			wants[k].all = true
-			wants[k].boxedAt = f.source.At(plan.NodePath(n.ID))
+			for _, id := range s.Agent.Boxes.Connections {
+				k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
+				if k < 0 {
+					k = len(wants)
+					wants = append(wants, want{bound: contract.Bound{ID: id, Connection: f.connection(id)}})
+				}
+				wants[k].all = true
+				wants[k].boxedAt = f.source.At(plan.NodePath(s.ID))
+			}
 		}
 	}
 	return wants
@@ -40,33 +41,44 @@ func (f *flowRun) unbox(wants []want) []string {
 	f.flow.Nodes = slices.Clone(f.flow.Nodes)
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		if n.Agent == nil || n.Agent.Boxes == nil {
+		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Boxes != nil }) {
 			continue
 		}
 		own := *n.Agent
-		own.Tools = slices.Clone(own.Tools)
+		own.Members = slices.Clone(own.Members)
 		n.Agent = &own
-		left, offered := f.take(n.Agent, wants)
-		if left == nil && !n.Agent.Boxes.All && !n.Agent.Boxes.Lenient {
-			// A connection that could not be listed matters only where something is missing.
-			n.Agent.Boxes = nil
-			continue
-		}
-		for _, id := range n.Agent.Boxes.Connections {
-			for k := range wants {
-				if wants[k].bound.ID == id && wants[k].problem != "" && !told[id] {
-					told[id] = true
-					problems = append(problems, wants[k].problem)
-				}
+		for _, s := range n.Speakers() {
+			if s.Agent.Boxes != nil {
+				problems = append(problems, f.unboxOne(s, wants, told)...)
 			}
 		}
-		for _, name := range left {
-			if !n.Agent.Boxes.Lenient {
-				problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-					f.source.At(plan.NodePath(n.ID)), name, n.ID, strings.Join(n.Agent.Boxes.Connections, ", "), some(offered)))
+	}
+	return problems
+}
+
+// unboxOne makes tools of what the boxes of one agent offer.
+func (f *flowRun) unboxOne(s plan.Speaker, wants []want, told map[string]bool) []string {
+	var problems []string
+	boxes := s.Agent.Boxes
+	s.Agent.Tools = slices.Clone(s.Agent.Tools)
+	left, offered := f.take(s.Agent, wants)
+	s.Agent.Boxes = nil
+	if left == nil && !boxes.All && !boxes.Lenient {
+		return nil // a connection that could not be listed matters only where something is missing
+	}
+	for _, id := range boxes.Connections {
+		for k := range wants {
+			if wants[k].bound.ID == id && wants[k].problem != "" && !told[id] {
+				told[id] = true
+				problems = append(problems, wants[k].problem)
 			}
 		}
-		n.Agent.Boxes = nil
+	}
+	for _, name := range left {
+		if !boxes.Lenient {
+			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
+				f.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(boxes.Connections, ", "), some(offered)))
+		}
 	}
 	return problems
 }
@@ -84,6 +96,9 @@ func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
 	if a.Finish != nil {
 		taken[a.Finish.Name] = true
 	}
+	for _, k := range contacts(a) {
+		taken[k.Name] = true
+	}
 	found := map[string]bool{}
 	for _, id := range a.Boxes.Connections {
 		k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
@@ -94,7 +109,7 @@ func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
 				continue
 			}
 			taken[as], found[name] = true, true
-			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id})
+			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Boxes.Confirm, id)})
 		}
 	}
 	for _, name := range a.Boxes.Names {

@@ -120,7 +120,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage}
+	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage, Budget: (*contract.Allowance)(b.shared.Budget)}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}
@@ -149,7 +149,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	node, n, nth := b.g.index[b.in.Node], b.in.Step, b.in.Nth
 	for {
 		x := &step{
-			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n,
+			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Resume,
 		}
 		b.in.Resume = nil

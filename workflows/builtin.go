@@ -51,6 +51,9 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 // effect is what a tool of the interpreter's own does to the state. It comes when the calls
 // before it are answered, so that calls of one message take effect in their order.
 func (c *toolCall) effect() toolReply {
+	if c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name {
+		return c.hand()
+	}
 	switch c.call.Name {
 	case plan.BuiltinGetState:
 		return c.getState(&c.args)
@@ -147,8 +150,13 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
+	release, err := c.reserve(c.step, len(c.args.Value))
+	if err != nil {
+		return toolReply{}, err
+	}
+	defer release()
 	var out contract.CondenseResult
-	err := c.attempted(ctx, "condense", func(id string) error {
+	err = c.attempted(ctx, "condense", func(id string) error {
 		if err := c.guard.admit(ctx, "the prompt of "+c.node.ID, in); err != nil {
 			return err
 		}

@@ -21,21 +21,30 @@ func (a *agentRun) fill() error {
 		return err
 	}
 	a.ports = in
-	own := *a.cfg
+	if a.team != nil {
+		a.team.in = in
+	}
+	a.cfg = withValues(a.cfg, in)
+	return nil
+}
+
+// withValues is an agent with values in its texts.
+func withValues(a *plan.Agent, in value.Value) *plan.Agent {
+	own := *a
 	own.System = fillIn(own.System, in)
 	own.Opening = nil
-	for _, p := range a.cfg.Opening {
+	for _, p := range a.Opening {
 		if p.From == "" {
 			p.Text = fillIn(p.Text, in)
 		}
 		own.Opening = append(own.Opening, p)
 	}
-	a.cfg = &own
-	return nil
+	return &own
 }
 
 // speaks says whether the agent begins with a message of its own: it goes on with a conversation
-// in which a person spoke last, and where one is to speak first that one is asked.
+// in which a person spoke last, and where one is to speak first that one is asked. An agent that
+// runs elsewhere is told what a person said last, whoever spoke since.
 func (a *agentRun) speaks() (bool, error) {
 	if a.node.Ports == nil || a.cfg.Conversation != plan.ConversationFlow {
 		return true, nil
@@ -44,8 +53,16 @@ func (a *agentRun) speaks() (bool, error) {
 	if n == 0 {
 		return a.cfg.Chat == nil || a.cfg.Chat.First == "", nil
 	}
-	last, err := contract.DecodeMessage(a.thread.entries[n-1].raw)
-	return err == nil && last.Role != contract.RoleUser, err
+	for i := n - 1; i >= 0; i-- {
+		m, err := contract.DecodeMessage(a.thread.entries[i].raw)
+		if err != nil || m.Role == contract.RoleUser {
+			return false, err
+		}
+		if a.cfg.Remote == nil {
+			break
+		}
+	}
+	return true, nil
 }
 
 // portWords are the values that the agent takes, for its first message: one alone is its text,
@@ -78,13 +95,15 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	reply, err := a.request(ctx, a.step, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
-	}, a.thread.bytes)
+	}, a.bulk())
 	switch {
 	case err != nil:
 		return err
 	case reply.Message == nil:
 		return a.fail(a.step, contract.ClassNoAnswer, "start the run again", "nobody answered")
 	}
+	// What an agent may do is counted from one message of a person to the next.
+	a.left, a.exhausted = a.cfg.MaxCalls, false
 	return a.tell(reply.Message.Text)
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ type want struct {
 	// names are the tools bound to it; at says where each binding was written.
 	names []string
 	at    []string
+	// takes are the schemas that the flow knows tools by.
+	takes map[string]json.RawMessage
 	// all takes all tools, for boxes at boxedAt; offered are those, problem is why there are
 	// none.
 	all              bool
@@ -31,7 +34,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 	futures := make([]workflow.Future, len(wants))
 	for i, w := range wants {
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all}
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
 			return err
 		}
@@ -59,33 +62,48 @@ func (f *flowRun) wanted() []want {
 	var out []want
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		tools := toolsOf(n)
-		for t := range tools {
-			tool := &tools[t]
+		for _, named := range toolsOf(n) {
+			tool, t := named.tool, named.index
 			id := boundTo(tool)
 			k := slices.IndexFunc(out, func(w want) bool { return w.bound.ID == id })
 			if k < 0 {
 				k = len(out)
 				out = append(out, want{bound: contract.Bound{ID: id, Connection: f.connection(tool.Connection)}})
 			}
+			if len(tool.Takes) > 0 {
+				if out[k].takes == nil {
+					out[k].takes = map[string]json.RawMessage{}
+				}
+				out[k].takes[tool.Name] = tool.Takes
+			}
 			if !slices.Contains(out[k].names, tool.Name) {
 				out[k].names = append(out[k].names, tool.Name)
-				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(n.ID, t)))
+				out[k].at = append(out[k].at, f.source.At(plan.ToolPath(named.of, t)))
 			}
 		}
 	}
 	return out
 }
 
+// toolOf is a tool that a node or one of its agents may call.
+type toolOf struct {
+	tool  *plan.Tool
+	of    string
+	index int
+}
+
 // toolsOf are the tools that a node may call.
-func toolsOf(n *plan.Node) []plan.Tool {
-	switch {
-	case n.Agent != nil:
-		return n.Agent.Tools
-	case n.Tool != nil:
-		return []plan.Tool{*n.Tool}
+func toolsOf(n *plan.Node) []toolOf {
+	if n.Tool != nil {
+		return []toolOf{{tool: n.Tool, of: n.ID}}
 	}
-	return nil
+	var out []toolOf
+	for _, s := range n.Speakers() {
+		for i := range s.Agent.Tools {
+			out = append(out, toolOf{tool: &s.Agent.Tools[i], of: s.ID, index: i})
+		}
+	}
+	return out
 }
 
 // connection is what the run's input or the flow says of a connection. What neither knows
@@ -132,6 +150,9 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		at := w.at[slices.Index(w.names, name)]
 		problems = append(problems, fmt.Sprintf("%s: tool %q is not offered by %q; it offers: %s [V10]",
 			at, name, w.bound.ID, some(out.Offered)))
+	}
+	for _, wrong := range out.Wrong {
+		problems = append(problems, fmt.Sprintf("%s: %s [V10]", w.at[0], wrong))
 	}
 	return problems, nil
 }

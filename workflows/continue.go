@@ -112,7 +112,11 @@ func (a *agentRun) blame(err error) error {
 // carry is an agent's execution between two turns, or in the middle of one.
 func (a *agentRun) carry() *contract.Resume {
 	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
-		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results}
+		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results,
+		Speaker: a.speaker, Next: a.next, Sent: a.thread.carriedSent(), Summaries: a.summaries}
+	if a.above == nil {
+		c.Lines = a.team.carry()
+	}
 	if a.halfway != nil {
 		c.Problems = a.problems
 	}
@@ -127,13 +131,15 @@ func (a *agentRun) carry() *contract.Resume {
 
 // restore goes on with an execution between two turns.
 func (a *agentRun) restore(c *contract.AgentCarry) {
-	for i, m := range c.Messages {
-		sha := contract.SHA(m.Raw)
-		a.store.content[sha] = m.Raw
-		a.thread.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
-		if i+1 == c.Called {
-			a.thread.mark()
+	a.again(a.thread, c.Messages, c.Called)
+	a.thread.resent(c.Sent)
+	a.summaries = c.Summaries
+	if a.team != nil {
+		if a.above == nil {
+			a.team.restore(a.run, c.Lines)
 		}
+		a.speakAs(c.Speaker)
+		a.next = c.Next
 	}
 	a.turn, a.left, a.errors, a.repairs, a.exhausted, a.halfway = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted, c.Calls
 	a.begun, a.think, a.results, a.problems = c.Begun, c.Think, c.Results, c.Problems
@@ -163,6 +169,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 		}
 	}
 	f.part(ctx)
+	f.handOut(ctx)
 	f.hear()
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
@@ -225,7 +232,7 @@ func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult
 // carryOver is what the next run goes on with.
 func (f *flowRun) carryOver() *contract.Carry {
 	c := &contract.Carry{
-		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Conflicts: f.conflicts,
+		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
 		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))), Entry: f.entry,
@@ -324,7 +331,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	f.allow(c.Shared.MaxPayload)
 	f.g = newGraph(f.flow)
 	f.sched = newScheduler(f.g)
-	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry
+	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
 		f.store.keep(raw)
 	}

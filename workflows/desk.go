@@ -49,6 +49,9 @@ type desk struct {
 	limits map[string]workflow.CancelFunc
 	// busy counts answers by signal that are being looked at.
 	busy int
+	// opened and closed are called with each request and answer, once.
+	opened func(ctx workflow.Context, req *contract.Request)
+	closed func(ctx workflow.Context, a *contract.Answered)
 	// changed is called when there is something new to show.
 	changed func(ctx workflow.Context)
 	signals []signal
@@ -224,6 +227,7 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 		own.DueAt = &due
 	}
 	d.requests = append(d.requests, own)
+	d.opened(ctx, &own)
 	d.watch(ctx, &own)
 	switch {
 	case own.Kind == contract.RequestConfirm:
@@ -349,6 +353,9 @@ func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, b
 func (d *desk) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
+	if a.Reply != nil {
+		d.closed(ctx, &a)
+	}
 	for i := 0; len(d.answered) > maxAnswered && i < len(d.answered); {
 		if d.answered[i].Reply != nil {
 			i++ // somebody still waits for it

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
 )
 
 // maxRows bounds the table that the Web UI shows of a run.
@@ -50,19 +52,26 @@ func (f *flowRun) details() string {
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		state := "done"
-		if e.NoRoute {
-			state = "done, no condition said yes"
-		} else if e.Exhausted {
-			state = "done, tool calls used up"
-		}
-		row(&execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth}, state)
+		row(&execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth}, doneState(e))
 	}
 	if left := len(f.trace) + f.dropped + len(f.sched.running) + len(f.sched.pending) + len(f.sched.armed) - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
 	f.waits(&b)
 	return b.String()
+}
+
+// doneState is how an execution ended.
+func doneState(e *contract.Execution) string {
+	switch {
+	case e.NoRoute:
+		return "done, no condition said yes"
+	case e.Exhausted:
+		return "done, tool calls used up"
+	case e.LeftOut > 0:
+		return fmt.Sprintf("done, %d early messages no longer sent", e.LeftOut)
+	}
+	return "done"
 }
 
 // waits lists what the run waits for, each with what to send as an Update or a signal of the

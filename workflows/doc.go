@@ -18,6 +18,8 @@
 // compare.go decides by it, kind_transform.go changes and merges it. An agent may end by a
 // tool that takes its value and think before it acts (finish.go), take tools by what
 // connections offer (boxes.go), and continue one conversation of the flow (talk.go).
+// What a model is sent of a conversation that grows too long is in context.go; agents of one
+// node that ask each other and hand their conversation over are in team.go.
 // Values flow along the edges (values.go) or from node to node by name (ports.go); both live in
 // the state. A node whose flows are runs of their own is in kind_call.go, an agent's talk with
 // a person in chat.go.

@@ -50,7 +50,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			}
 			f.askToYield(ctx, order)
 		} else if failed == nil {
-			ready = append(ready, f.sched.ready()...)
+			fresh, err := f.freshly()
+			note(err)
+			ready = append(ready, fresh...)
 		}
 		if failed != nil {
 			ready = nil
@@ -73,6 +75,27 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			note(f.finishChild(ctx, x))
 		}
 	}
+}
+
+// freshly gives what has become ready to run, and takes as done what another run recorded of
+// it until nothing of that is left.
+func (f *flowRun) freshly() ([]*execution, error) {
+	ready := f.sched.ready()
+	if f.ledger.fork == nil {
+		return ready, nil
+	}
+	var out []*execution
+	for len(ready) > 0 {
+		left, err := f.recall(ready)
+		if out = append(out, left...); err != nil {
+			return out, err
+		}
+		if len(left) == len(ready) {
+			break
+		}
+		ready = f.sched.ready()
+	}
+	return out, nil
 }
 
 // stopped says how the run ended once nothing lives.
@@ -137,12 +160,12 @@ func (f *flowRun) bounded(x *execution, view *contract.View) error {
 func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
 	view := f.begin(x)
 	id := f.sched.id(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		f.sched.done(x)
 		return err
 	}
 	done, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.node], id: id, n: x.step, order: x.node, strand: id, view: &view, resume: x.resume,
+		node: &f.flow.Nodes[x.node], id: id, n: x.step, nth: x.nth, lineage: x.lineage, order: x.node, strand: id, view: &view, resume: x.resume,
 	}, f.g.out[x.node])
 	f.sched.done(x)
 	if err != nil {
@@ -172,8 +195,8 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 // startChildren starts chains, those behind one that cannot start included: it has failed the
 // run, but not them.
 func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (started []*execution, failed error) {
-	for _, x := range ready {
-		if err := f.startChild(ctx, x); err != nil {
+	for i, x := range ready {
+		if err := f.startChild(ctx, x, len(ready)-i); err != nil {
 			f.sched.done(x)
 			if failed == nil {
 				failed = err
@@ -185,10 +208,11 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (start
 	return started, failed
 }
 
-// startChild starts the chain that begins with x as a child.
-func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
+// startChild starts the chain that begins with x as a child, one of n that share what is left
+// of the budget.
+func (f *flowRun) startChild(ctx workflow.Context, x *execution, n int) error {
 	view := f.begin(x)
-	if err := f.bounded(x, &view); err != nil {
+	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return err
 	}
 	x.arrivals = []arrival{{view: view}}
@@ -199,6 +223,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution) error {
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
 		return f.failed(&step{node: node, id: id, n: x.step}, err)
 	}
+	in.Shared.Budget, x.release = f.share(n)
 	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
 	x.child = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in)
 	return nil
@@ -211,6 +236,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := x.child.Get(quiet, &out)
 	f.sched.done(x)
+	x.release()
 	f.returned(ctx, x, out.Unread, err)
 	if err != nil {
 		f.disown(ctx, boundID(f.root+"/"+f.sched.id(x)), err)

@@ -28,7 +28,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
-	case a.cfg.Chat != nil && !a.exhausted:
+	case a.cfg.Chat != nil && !a.exhausted && (!a.cfg.Chat.Asked || res.Asks):
 		return true, nil
 	case a.cfg.Finish != nil:
 		return true, a.remind()
@@ -152,6 +152,9 @@ func (c *toolCall) finishValue(args json.RawMessage) (value.Value, error) {
 	}
 	for _, key := range f.Keys {
 		if inner, ok := v.Get(key); ok && len(v.Members) == 1 {
+			if f.Only && !f.Checked && inner.IsTagged() {
+				return value.Reread(value.Tagged, inner)
+			}
 			return value.Reread(f.Read, inner)
 		}
 	}

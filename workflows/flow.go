@@ -18,18 +18,23 @@ type Settings struct {
 	// MaxPayload is the largest payload in bytes that the worker's store takes; 0 means that
 	// there is none.
 	MaxPayload int
+	// Means is what runs may spend; absent: what they like.
+	Means *contract.Means
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.
 	RefusePlans bool
+	// Webhooks are told of root runs.
+	Webhooks []contract.Webhook
 }
 
-// Register makes a worker without a store run both workflow types.
+// Register makes a worker without a store run all workflow types.
 func Register(w worker.WorkflowRegistry) { Settings{}.Register(w) }
 
-// Register makes a worker run both workflow types.
+// Register makes a worker run all workflow types.
 func (s Settings) Register(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(s.Flow, workflow.RegisterOptions{Name: contract.WorkflowFlow})
 	w.RegisterWorkflowWithOptions(s.Branch, workflow.RegisterOptions{Name: contract.WorkflowBranch})
+	w.RegisterWorkflowWithOptions(Deliver, workflow.RegisterOptions{Name: contract.WorkflowDeliver})
 }
 
 // Flow runs a flow from START until nothing lives, and returns what its exit nodes gave.
@@ -69,6 +74,9 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 			out, err = f.result() // messages may have come since
 		}
 	}
+	if err == nil {
+		f.after(ctx, out)
+	}
 	switch {
 	case err == nil:
 		f.publish(ctx, contract.StatusCompleted)
@@ -78,7 +86,20 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	default:
 		f.publish(ctx, contract.StatusFailed)
 	}
-	return out, wire(err)
+	f.finish(ctx, out, err)
+	f.handOut(ctx)
+	return out, wire(f.charged(in, err))
+}
+
+// charged is the error of a run below another with what it has spent, which the run above
+// counts.
+func (f *flowRun) charged(in *contract.RunInput, err error) error {
+	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) || contract.Cancelled(err) {
+		return err
+	}
+	out := *contract.FailureOf(err)
+	out.Usage = &f.usage
+	return &out
 }
 
 // read decodes what a run is started with, and refuses what only runs may say.
@@ -124,13 +145,17 @@ type flowRun struct {
 	status string
 	ending bool
 	public *contract.Publish
-	trace  []contract.Execution
+	// told are events that the server may not have taken yet.
+	told  []workflow.Future
+	trace []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.RoutingCarry
 	// rest is what a sub-agent goes on with in another run.
 	rest *contract.Carry
 	// answers are those at the run's entry.
-	answers   []contract.Answer
+	answers []contract.Answer
+	// entered are the ids of the edges taken there.
+	entered   []string
 	conflicts []contract.Conflict
 	// ended are the views of branches that have ended.
 	ended []arrival
@@ -152,6 +177,7 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Owner = f.store.workflow
 	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
+		opened: f.opened, closed: f.answered,
 		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
 		f.desk.restore(ctx, in.Carry.Desk)
@@ -171,6 +197,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 			return f.handOver(ctx, err)
 		}
 	}
+	if err := f.revise(ctx); err != nil {
+		return f.handOver(ctx, err)
+	}
 	if err := f.drive(ctx); err != nil {
 		return f.handOver(ctx, err)
 	}
@@ -180,6 +209,10 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
+	if k := f.ledger.fork; k != nil {
+		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
+		return f.arrive(f.edgesOf(k.Entry.Taken), 1, "", first)
+	}
 	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
 	if err != nil {
 		if contract.Cancelled(err) || errors.Is(err, errYield) {
@@ -191,7 +224,7 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		}
 		return fail
 	}
-	f.answers, f.entry = answers, nil
+	f.answers, f.entered, f.entry = answers, f.edgeIDs(taken), nil
 	return f.arrive(taken, 1, "", first)
 }
 
@@ -253,10 +286,14 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage}
+	s := contract.Status{Status: f.status, Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: (*contract.Allowance)(f.shared.Budget)}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()
+		s.Waits = f.sched.waits()
+	}
+	if len(f.entered) > 0 || len(f.answers) > 0 {
+		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
 	}
 	if f.desk != nil {
 		f.desk.status(&s)

@@ -111,8 +111,13 @@ func (r *run) judge(judges *group, from source, i int, edge string, in contract.
 		carry.Parked = slices.Delete(carry.Parked, k, k+1)
 	}
 	judges.start(func(ctx workflow.Context) error {
+		release, err := r.reserve(from.x, len(in.State))
+		if err != nil {
+			return err
+		}
+		defer release()
 		var out contract.JudgeResult
-		err := r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
+		err = r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
 			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, edge), r.flow.Policy.ModelSeconds, 0)
 			return workflow.ExecuteActivity(actx, contract.ActivityJudge, in).Get(ctx, &out)
 		})
@@ -159,6 +164,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
+	before := r.talkMark()
 	routing := &contract.RoutingCarry{}
 	if x.resume != nil && x.resume.Routing != nil {
 		routing = x.resume.Routing
@@ -178,7 +184,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 		say(x.view, contract.NodeOutput{
 			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
 		})
-		done.Truncated = out.truncated
+		done.Truncated, done.LeftOut = out.truncated, out.leftOut
 		done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch
 		routing.SHA = out.ref.SHA
 	}
@@ -194,6 +200,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err != nil {
 		return done, r.failed(x, err)
 	}
+	done.Taken = r.edgeIDs(taken)
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
 	if done.NoRoute && done.Branch != "" {
 		return done, r.noEdge(x, done.Branch)
@@ -204,7 +211,17 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}
+	r.enterPast(x, &done, routing.SHA, before)
 	return done, nil
+}
+
+// edgeIDs names edges as the author did.
+func (r *run) edgeIDs(edges []int) []string {
+	var out []string
+	for _, e := range edges {
+		out = append(out, r.flow.Edges[e].ID)
+	}
+	return out
 }
 
 // executed is what came of an execution: the edges that it took, or, where the run wants to
@@ -224,6 +241,7 @@ type outcome struct {
 	value     *value.Value
 	exhausted bool
 	truncated bool
+	leftOut   int
 	// branch is the one by which the node leaves, if it has several.
 	branch string
 	// resume is set instead where the node stopped in its middle.
@@ -251,6 +269,8 @@ func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
 		return r.toolNode(ctx, x)
 	case plan.KindCall:
 		return r.callFlows(ctx, x)
+	case plan.KindProgram:
+		return r.program(ctx, x)
 	}
 	return outcome{}, r.fail(x, contract.ClassBadRequest, "", "node kind %q is unknown to this build", x.node.Kind)
 }

@@ -22,9 +22,19 @@ import (
 // results go back in the order asked.
 func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 	a := agentRun{run: r, step: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
+	if len(a.cfg.Members) > 0 {
+		a.team = &team{of: a.cfg, node: a.node.ID, id: a.id}
+	}
 	if err := a.begin(); err != nil {
 		return outcome{}, err
 	}
+	out, err := a.converse(ctx)
+	out.leftOut = a.leftOut()
+	return out, err
+}
+
+// converse goes on with the agent's thread until the agent has ended, or gives way.
+func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 	if err := a.finishCalls(ctx); err != nil {
 		return a.stopped(err)
 	}
@@ -35,7 +45,7 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		if out, stop, err := a.heard(ctx); stop {
 			return out, err
 		}
-		if stop, err := a.due(ctx, a.thread.bytes); stop || err != nil {
+		if stop, err := a.due(ctx, a.bulk()); stop || err != nil {
 			return outcome{resume: a.carry()}, a.blame(err)
 		}
 		res, msg, sha, err := a.model(ctx)
@@ -73,6 +83,7 @@ type agentRun struct {
 	exhausted bool
 	errors    int
 	repairs   int
+	summaries int
 	// under are the calls under way; halfway is what became of them where the agent stops in
 	// their middle. parked is the state of a model call that waits for an operator.
 	under   []*toolCall
@@ -88,6 +99,12 @@ type agentRun struct {
 	think          bool
 	// ports are the values that the node takes by name.
 	ports value.Value
+	// team are the other agents of the node, above the one that asked this one. speaker is the
+	// member that goes on with the thread, if one does; next, whom a message hands it to.
+	team    *team
+	above   *agentRun
+	speaker string
+	next    string
 }
 
 // stopped is what an agent gives that failed, or gave way in its middle.
@@ -123,6 +140,9 @@ func (a *agentRun) begin() error {
 		return err
 	}
 	a.conversation()
+	if a.team != nil {
+		a.team.main = a.thread
+	}
 	if a.resume != nil && a.resume.Agent != nil {
 		a.restore(a.resume.Agent)
 		return a.describe()
@@ -206,8 +226,12 @@ func (r *run) home() contract.Run {
 // describe makes the call profile: what every call of this node repeats.
 func (a *agentRun) describe() error {
 	p := contract.Profile{
-		Model: a.modelRef(), Node: a.node.ID, System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
+		Model: a.modelRef(), Node: a.who(), System: a.cfg.System, Params: a.cfg.Params, Finish: a.cfg.Finish,
 		Builtins: a.cfg.Builtins, Output: a.cfg.Output, Script: a.shared.Script, Home: a.home(),
+		RetellCalls: a.cfg.RetellCalls, Contacts: contacts(a.cfg), Signed: a.team != nil,
+	}
+	if r := a.cfg.Remote; r != nil {
+		p.Remote = &contract.RemoteAgent{Connection: a.remote(r.Connection), PollMillis: r.PollMillis}
 	}
 	for i := range a.cfg.Tools {
 		t := &a.cfg.Tools[i]
@@ -233,6 +257,16 @@ func (a *agentRun) describe() error {
 		a.profile.Body = raw
 	}
 	return nil
+}
+
+// remote is the flow's connection to an agent that runs elsewhere.
+func (r *run) remote(id string) plan.Connection {
+	for _, c := range r.flow.Connections {
+		if c.ID == id {
+			return c
+		}
+	}
+	return plan.Connection{ID: id, Kind: plan.ConnectionA2A}
 }
 
 // bound finds the connection of a tool, or nil.
@@ -264,18 +298,22 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 		if err := a.steered(); err != nil {
 			return nil, nil, "", err
 		}
-	}
-	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
-	in.Base, in.Tail = a.thread.pending()
-	in.Base.Workflow, in.Base.Run = "", ""
-	var res contract.ModelResult
-	err := a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d", a.id, a.turn), &a.parked, a.thread.bytes, func(id string) error {
-		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
-			return err
+		if _, err := a.fit(ctx, false); err != nil {
+			a.turn--
+			return nil, nil, "", err
 		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · %s", a.node.ID, a.modelRef()), a.flow.Policy.ModelSeconds, 0)
-		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
-	})
+	}
+	res, err := a.completion(ctx, "")
+	if err != nil && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+		// Once with less; then it is an error.
+		fits, failed := a.fit(ctx, true)
+		switch {
+		case failed != nil:
+			err = failed
+		case fits:
+			res, err = a.completion(ctx, "/less")
+		}
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -289,11 +327,40 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	}
 	sha := a.store.record(a.thread, res.Message)
 	a.thread.mark()
-	return &res, msg, sha, nil
+	a.counted(res.Usage)
+	return res, msg, sha, nil
+}
+
+// completion makes one call of the model.
+func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
+	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
+	in.Base, in.Tail = a.thread.pending()
+	in.Base.Workflow, in.Base.Run = "", ""
+	in.Sent = a.shown()
+	release, err := a.reserve(a.step, a.thread.bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var res contract.ModelResult
+	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d%s", a.id, a.turn, suffix), &a.parked, a.bulk(), func(id string) error {
+		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
+			return err
+		}
+		actx := retrying(a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0), a.cfg.Retry, 0)
+		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &res, nil
 }
 
 // steered puts what people have written to the run since into the conversation.
 func (a *agentRun) steered() error {
+	if a.above != nil {
+		return nil // people talk with the node, not with whom it asks
+	}
 	for _, m := range a.messages(a.node.ID) {
 		if _, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
 			return err

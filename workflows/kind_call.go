@@ -134,6 +134,9 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 		return c.fail(c.step, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j)
+	part, release := c.lent(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	defer release()
+	in.Budget = part
 	if err := c.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
 		return err
 	}

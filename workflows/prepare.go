@@ -14,6 +14,7 @@ import (
 
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
+	said := in.Input
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
@@ -21,8 +22,14 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.introduce(ctx)
+	if err := f.before(ctx, in, said); err != nil {
+		return err
+	}
 	first, err := f.accept(in)
 	if err != nil {
+		return err
+	}
+	if err := f.takeFork(ctx, in.Fork); err != nil {
 		return err
 	}
 	f.entry = &contract.RoutingCarry{View: first}
@@ -35,7 +42,7 @@ func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
 		return contract.WrongVersion(in.V)
 	}
-	f.flow, f.shared.Model, f.shared.Depth = in.Flow.Plan, modelOf(in), in.Depth
+	f.flow, f.shared.Model, f.shared.Depth, f.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
 		f.source = *in.Flow.Source
 	}
@@ -75,7 +82,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	actx := workflow.WithActivityOptions(ctx, prepareOptions)
 	switch {
 	case f.begins():
-		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Input: in.Input}
+		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
 			actx = workflow.WithActivityOptions(ctx, beginOptions())
 		}
@@ -98,6 +105,9 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Model, f.public = out.Model, out.Publish
 	f.allow(out.MaxPayload)
+	if err := f.afford(out.Means); err != nil {
+		return err
+	}
 	if f.flow == nil {
 		f.flow, f.source, f.hash = out.Plan, out.Source, out.Hash
 		if f.begins() {
@@ -142,6 +152,9 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 		problems, refused = v.Problems, v.Refused
 		f.allow(v.MaxPayload)
+		if err := f.afford(v.Means); err != nil {
+			return err
+		}
 		if f.public == nil {
 			f.public = v.Publish
 		}
@@ -196,16 +209,22 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	if f.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload,
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, Means: f.settings.Means,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
-	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && len(start.Attributes) > 0 {
-		v.Publish = &contract.Publish{Attributes: start.Attributes}
+	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
+		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}
 	}
 	return v
 }
 
-// inputs refuses params that the flow does not declare.
+// inputs refuses params that the flow does not declare, and values of placeholders that it does
+// not replace.
 func (f *flowRun) inputs(in *contract.RunInput) error {
+	if s := string(in.Scope); s != "" && s != "null" && f.flow.Inputs == nil {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run brings a scope, but the flow %q, of the dialect %s, declares no inputs", f.flow.Name, f.flow.Dialect),
+			Remedy: "leave the scope out"}
+	}
 	if p := string(in.Params); p == "" || p == "null" || f.flow.Inputs != nil || f.flow.Values != nil && f.flow.Values.Named {
 		return nil
 	}

@@ -84,6 +84,8 @@ type verdict struct {
 	Publish  *contract.Publish `json:"publish,omitempty"`
 	// MaxPayload is what the worker's store takes; see [Settings].
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Means is what the worker lets a run spend.
+	Means *contract.Means `json:"means,omitempty"`
 	// Refused says that the worker takes no plans.
 	Refused bool `json:"refused,omitempty"`
 }

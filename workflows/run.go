@@ -24,8 +24,12 @@ type run struct {
 	// root is the workflow id with which the ids of children begin.
 	root  string
 	usage contract.Usage
+	// held is what of the budget is reserved.
+	held  spent
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
 	talk  talk
+	// ledger is for forks.
+	ledger ledger
 	pace
 	requests
 }
@@ -44,6 +48,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 	}{
 		{contract.QueryTranscript, r.store.transcript},
 		{contract.QueryContent, r.store.piece},
+		{contract.QueryPast, r.pastPage},
 		{contract.QueryStatus, func() (contract.Status, error) { return status(), nil }},
 		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
 		{contract.QueryState, func() (map[string]json.RawMessage, error) {
@@ -73,8 +78,10 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 type step struct {
 	node *plan.Node
 	// id is node#step; n is the step.
-	id string
-	n  int
+	id     string
+	n, nth int
+	// lineage is the last deferred join that the execution's branch has passed.
+	lineage string
 	// order is the node's place among the flow's declarations.
 	order int
 	// strand is the chain that the execution belongs to.
@@ -121,6 +128,25 @@ func (r *run) options(ctx workflow.Context, id, summary string, seconds int, att
 			MaximumInterval:    max(time.Minute, time.Duration(p.FirstRetryMillis)*time.Millisecond),
 			MaximumAttempts:    attempts,
 		},
+	})
+}
+
+// retrying has a call repeated as its author wants, if that is said. attempts, if positive, is
+// a bound that nothing lifts.
+func retrying(ctx workflow.Context, p *plan.Retry, attempts int32) workflow.Context {
+	if p == nil {
+		return ctx
+	}
+	if p.TimeoutMillis > 0 {
+		ctx = workflow.WithStartToCloseTimeout(ctx, time.Duration(p.TimeoutMillis)*time.Millisecond)
+	}
+	if attempts == 0 {
+		attempts = int32(min(p.Attempts, 1<<20)) + 1
+	}
+	first := time.Duration(max(p.FirstMillis, 1)) * time.Millisecond
+	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
+		InitialInterval: first, BackoffCoefficient: p.Factor,
+		MaximumInterval: max(first, time.Duration(p.MostMillis)*time.Millisecond), MaximumAttempts: attempts,
 	})
 }
 

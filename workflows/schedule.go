@@ -46,6 +46,8 @@ type execution struct {
 	child workflow.ChildWorkflowFuture
 	asked bool
 	tries int
+	// release gives back what of the budget was reserved for the child.
+	release func()
 }
 
 // arrival is an edge taken into a node, with what its branch knows.
@@ -152,20 +154,51 @@ func (s *scheduler) again(x *execution) {
 // mayJoin says whether something that lives could still arrive at x's node at x's step in
 // x's lineage.
 func (s *scheduler) mayJoin(x *execution) bool {
-	could := func(o *execution) bool {
-		return o != x && o.lineage == x.lineage && o.step < x.step && s.g.walks(o.node, x.node, x.step-o.step)
-	}
+	could := func(o *execution) bool { return s.could(o, x) }
 	return slices.ContainsFunc(s.running, could) || slices.ContainsFunc(s.pending, could)
+}
+
+// could says whether o, which lives, can still arrive at x's node at x's step.
+func (s *scheduler) could(o, x *execution) bool {
+	return o != x && o.lineage == x.lineage && o.step < x.step && s.g.walks(o.node, x.node, x.step-o.step)
 }
 
 // blocked says whether something that lives, or another armed node, can still reach the
 // armed x.
 func (s *scheduler) blocked(x *execution) bool {
-	reaches := func(o *execution) bool { return s.g.reachable(o.node).has(x.node) }
+	reaches := func(o *execution) bool { return s.reaches(o, x) }
 	return slices.ContainsFunc(s.running, reaches) || slices.ContainsFunc(s.pending, reaches) ||
-		slices.ContainsFunc(s.armed, func(o *execution) bool {
-			return o != x && reaches(o) && !s.g.reachable(x.node).has(o.node)
-		})
+		slices.ContainsFunc(s.armed, func(o *execution) bool { return s.keeps(o, x) })
+}
+
+func (s *scheduler) reaches(o, x *execution) bool { return s.g.reachable(o.node).has(x.node) }
+
+// keeps says whether o, which is armed too, runs before x.
+func (s *scheduler) keeps(o, x *execution) bool {
+	return o != x && s.reaches(o, x) && !s.g.reachable(x.node).has(o.node)
+}
+
+// waits says for whom each execution waits that has not begun.
+func (s *scheduler) waits() []contract.Wait {
+	var out []contract.Wait
+	note := func(x *execution, lists [][]*execution, holds ...func(o, x *execution) bool) {
+		w := contract.Wait{Execution: s.id(x), For: []string{}}
+		for i, list := range lists {
+			for _, o := range list {
+				if holds[i](o, x) {
+					w.For = append(w.For, s.id(o))
+				}
+			}
+		}
+		out = append(out, w)
+	}
+	for _, x := range s.pending {
+		note(x, [][]*execution{s.running, s.pending}, s.could, s.could)
+	}
+	for _, x := range s.armed {
+		note(x, [][]*execution{s.running, s.pending, s.armed}, s.reaches, s.reaches, s.keeps)
+	}
+	return out
 }
 
 // count gives the next number for an execution at a place: 1 for the first.

@@ -26,6 +26,8 @@ type thread struct {
 	bytes   int
 	hash    string
 	called  contract.Head
+	// sent is what models are sent of it, by policy; see context.go.
+	sent []*contract.Sent
 }
 
 type threadEntry struct {

@@ -56,6 +56,10 @@ func (c *toolCall) child(ctx workflow.Context, question string, flow contract.Fl
 				ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools})
 		}
 	}
+	// Others that were asked for together have their parts, and the agent itself goes on.
+	part, release := c.lent(c.carried.Child, 1+len(c.under))
+	defer release()
+	in.Budget = part
 	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
 	if c.carried.Child == nil {
 		c.calls[id]++
@@ -103,7 +107,15 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 	}
 	err := future.Get(quiet, out)
 	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	return err
+	if err == nil || contract.Cancelled(err) {
+		return err
+	}
+	f := contract.FailureOf(err)
+	if f.Usage != nil {
+		r.usage.Add(*f.Usage)
+		f.Usage = nil
+	}
+	return f
 }
 
 func toolError(format string, args ...any) toolReply {
@@ -117,7 +129,8 @@ func subAgentFailed(err error) (toolReply, error) {
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
-	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited, contract.ClassPayloadLost:
+	case contract.ClassDenied, contract.ClassQuota, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassRateLimited,
+		contract.ClassPayloadLost, contract.ClassPayloadKey:
 		return toolReply{}, err
 	}
 	text := "the sub-agent failed: " + f.Error()
@@ -177,11 +190,8 @@ func called(f *plan.Flow, nodes []plan.Node) []string {
 		if nodes[i].Call != nil {
 			out = append(out, nodes[i].Call.Flows...)
 		}
-		if nodes[i].Agent == nil {
-			continue
-		}
-		for _, t := range nodes[i].Agent.Tools {
-			if a := agents[t.Connection]; a != "" {
+		for _, t := range toolsOf(&nodes[i]) {
+			if a := agents[t.tool.Connection]; a != "" {
 				out = append(out, a)
 			}
 		}

@@ -52,18 +52,31 @@ func (a *agentRun) conversation() {
 // leaveFork keeps what was said in a forked conversation for the merge that may pick it.
 func (a *agentRun) leaveFork() {
 	if a.cfg.Conversation == plan.ConversationFork {
-		a.talk.forks = append(a.talk.forks, contract.Fork{Node: a.node.ID, Messages: carriedMessages(a.thread.entries[a.begun:])})
+		a.talk.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.begun:])
 	}
 }
 
-// pickFork goes on with what was said in one of the nodes that a merge joins.
+// fork is what a parallel node leaves for the merge behind it.
+func (t *talk) fork(node string) *contract.Fork {
+	for i := range t.forks {
+		if t.forks[i].Node == node {
+			return &t.forks[i]
+		}
+	}
+	t.forks = append(t.forks, contract.Fork{Node: node})
+	return &t.forks[len(t.forks)-1]
+}
+
+// pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
+// cost. A node that stopped in its middle has left several parts.
 func (r *run) pickFork(node string, m *plan.Merge) error {
 	for _, f := range r.talk.forks {
-		if f.Node != node {
-			continue
+		switch {
+		case f.Node == node:
+			r.hold(f.Messages)
+		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
+			r.talk.spent -= f.Spent
 		}
-		r.hold(f.Messages)
-		break
 	}
 	r.dropForks(m)
 	return nil
@@ -114,6 +127,7 @@ func (r *run) handTalk(whole bool) *contract.Talk {
 	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded, Heard: r.talk.heard}
 	if r.talk.thread != nil && whole {
 		t.Messages = carriedMessages(r.talk.thread.entries)
+		t.Sent = r.talk.thread.carriedSent()
 	}
 	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
 		return nil
@@ -127,6 +141,9 @@ func (r *run) takeTalk(t *contract.Talk) {
 		return
 	}
 	r.hold(t.Messages)
+	if r.talk.thread != nil {
+		r.talk.thread.resent(t.Sent)
+	}
 	r.talk.forks, r.talk.spent, r.talk.reminded, r.talk.heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 

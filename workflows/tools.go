@@ -44,7 +44,10 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string,
 		failed = err
 	}
 	if failed == nil {
-		return a.noteAll(calls)
+		if err := a.noteAll(calls); err != nil {
+			return err
+		}
+		return a.handedOver()
 	}
 	if errors.Is(failed, errYield) {
 		a.halfway = nil
@@ -105,7 +108,7 @@ func (c *toolCall) start(outside *group) {
 		c.settle(replyOf(c.carried.Reply))
 		return
 	}
-	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && !c.carried.Begun
+	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && c.carried.Member == nil && !c.carried.Begun
 	if fresh {
 		if c.index >= maxCalls {
 			c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
@@ -164,10 +167,14 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 			return reply, err
 		}
 	}
-	if slices.Contains(c.cfg.Builtins, c.call.Name) {
+	switch {
+	case c.cfg.Ask != nil && c.call.Name == c.cfg.Ask.Name:
+		return func(ctx workflow.Context) (toolReply, error) { return c.ask(ctx, args) }
+	case c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name:
+		return nil
+	case slices.Contains(c.cfg.Builtins, c.call.Name):
 		return c.builtin(args)
-	}
-	if c.cfg.NoTool != "" {
+	case c.cfg.NoTool != "":
 		c.refuse("%s", strings.NewReplacer("{tool}", c.call.Name).Replace(c.cfg.NoTool))
 		return nil
 	}
@@ -237,7 +244,7 @@ func (c *toolCall) attempted(ctx workflow.Context, kind string, do func(id strin
 
 // weight is what the agent would carry, as far as it is known.
 func (c *toolCall) weight() int {
-	n := c.thread.bytes
+	n := c.bulk()
 	for _, o := range c.under {
 		n += len(o.reply.raw) + len(o.reply.text) + len(o.carried.Value)
 	}
@@ -260,7 +267,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 	if decision == nil {
 		req := contract.Request{
 			ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-			Text:      fmt.Sprintf("%s wants to call %s%s", c.node.ID, tool.As, inWords(args)),
+			Text:      fmt.Sprintf("%s wants to call %s%s", c.who(), tool.As, inWords(args)),
 			Catalogue: b.Catalogue, LimitSeconds: limit,
 		}
 		c.describeCall(&req, tool, args)
@@ -403,6 +410,9 @@ func (a *agentRun) offered() []string {
 	for i := range a.cfg.Tools {
 		names = append(names, a.cfg.Tools[i].As)
 	}
+	for _, k := range contacts(a.cfg) {
+		names = append(names, k.Name)
+	}
 	return names
 }
 
@@ -436,7 +446,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		if err := c.guard.admit(ctx, "the call of "+c.call.Name, in); err != nil {
 			return err
 		}
-		actx := c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts)
+		actx := retrying(c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts), b.Connection.Retry, attempts)
 		err := workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out)
 		if err == nil {
 			return nil

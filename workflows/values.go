@@ -143,7 +143,12 @@ func (r *run) spend(x *step, n int) error {
 		return nil
 	}
 	r.talk.spent += n
-	if r.talk.spent+m.Base <= m.Limit {
+	base := m.Base
+	if c := x.node.Cost; c != nil && c.Forked {
+		r.talk.fork(x.node.ID).Spent += n
+		base-- // the run's last step is not one of the fork's
+	}
+	if r.talk.spent+base <= m.Limit {
 		return nil
 	}
 	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
@@ -162,6 +167,8 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 			Text: fmt.Sprintf("the run brings a typed value, but the flow %q, of the dialect %s, takes text", f.flow.Name, f.flow.Dialect)}
 	case values == nil, len(raw) == 0 && in.Input != "":
 		return in.Input, value.Of(in.Input), nil
+	case len(raw) == 0 && values.Missing != "":
+		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Remedy: "give the run an input", Text: values.Missing}
 	case len(raw) == 0 && len(values.Default) == 0:
 		return "", value.Of(""), nil
 	case len(raw) == 0:

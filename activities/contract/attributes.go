@@ -68,4 +68,6 @@ type Publish struct {
 	Unset []string `json:"unset,omitempty"`
 	// Memo says that the run writes its memo.
 	Memo bool `json:"memo,omitempty"`
+	// Webhooks are told of the run.
+	Webhooks []Webhook `json:"webhooks,omitempty"`
 }

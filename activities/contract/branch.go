@@ -57,9 +57,14 @@ type Shared struct {
 	// MaxPayload is the largest payload in bytes that the store takes, found out once when
 	// the run started; 0 means that the run has no store.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Budget is what the run, or this part of it, may spend; absent: without bound. A
+	// negative field leaves nothing to spend.
+	Budget *Budget `json:"budget,omitempty"`
 	// Text is the input itself where it is short.
 	Text   string      `json:"text,omitempty"`
 	Script *ContentRef `json:"script,omitempty"`
+	// Scope is that of [RunInput], for the hooks of a flow that has some.
+	Scope json.RawMessage `json:"scope,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
@@ -170,12 +175,16 @@ type Talk struct {
 	Reminded []Reminded `json:"reminded,omitempty"`
 	// Heard is how many of Messages came from the run above.
 	Heard int `json:"heard,omitempty"`
+	// Sent is what models are sent of the conversation.
+	Sent []Sent `json:"sent,omitempty"`
 }
 
-// Fork is what was said in a parallel node, behind what its fork began with.
+// Fork is what was said in a parallel node, behind what its fork began with, and what it spent
+// of the flow's meter.
 type Fork struct {
 	Node     string           `json:"node"`
 	Messages []CarriedMessage `json:"messages"`
+	Spent    int              `json:"spent,omitempty"`
 }
 
 // Reminded says how often a node's model was reminded to call a tool.
@@ -199,12 +208,18 @@ type Execution struct {
 	// NoRoute says that the node has edges and that all conditions said no.
 	NoRoute bool     `json:"no_route,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
+	// Taken are the ids of the edges that the execution took, in declaration order.
+	Taken []string `json:"taken,omitempty"`
+	// Recorded says that another run did it, from which this one was forked.
+	Recorded bool `json:"recorded,omitempty"`
 	// Branch is the one by which a node with several left.
 	Branch string `json:"branch,omitempty"`
 	// Exhausted says that the budget of tool calls ended the node.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
 	// Truncated says that the model stopped at its length limit.
 	Truncated bool `json:"truncated,omitempty"`
+	// LeftOut is how many messages of its conversation the model was no longer sent at the end.
+	LeftOut int `json:"left_out,omitempty"`
 	// Output is kept for exit nodes and for the last execution of a chain.
 	Text *string         `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -220,12 +235,18 @@ type Status struct {
 	Running []string `json:"running,omitempty"`
 	Waiting []string `json:"waiting,omitempty"`
 	Armed   []string `json:"armed,omitempty"`
+	// Waits say for whom each of Waiting and Armed waits.
+	Waits []Wait `json:"waits,omitempty"`
+	// Entry is what was decided at START, once it is decided.
+	Entry *Execution `json:"entry,omitempty"`
 	// Executions are the last ones, without their outputs; Dropped is how many came before.
 	Executions []Execution `json:"executions"`
 	Dropped    int         `json:"dropped,omitempty"`
 	// Conflicts are concurrent writes of one key that met at a join.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
+	// Budget bounds the usage; absent: nothing does.
+	Budget *Allowance `json:"budget,omitempty"`
 	// Requests are what the run waits for, in the order in which they were opened.
 	Requests []Request `json:"requests,omitempty"`
 	// MoreRequests counts those behind them that an answer of a query does not hold. They are
@@ -239,6 +260,14 @@ type Status struct {
 	// ten.
 	Rejected int      `json:"rejected,omitempty"`
 	Rejects  []string `json:"rejects,omitempty"`
+}
+
+// Wait is an execution that waits for others which could still arrive at its node.
+type Wait struct {
+	Execution string `json:"execution"`
+	// For are the executions that could still arrive, node#step; of a branch under way it is
+	// the first one of its chain, of one that waits itself its own.
+	For []string `json:"for"`
 }
 
 // Conflict is two concurrent writes of one key; Kept won. Value is what Dropped wrote, SHA

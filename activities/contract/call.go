@@ -25,10 +25,24 @@ type Profile struct {
 	Params *plan.Params `json:"params,omitempty"`
 	// Finish, if set, is the tool by which the node ends.
 	Finish *plan.Finish `json:"finish,omitempty"`
+	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	Remote *RemoteAgent `json:"remote,omitempty"`
 	// Script is the script of the model "script".
 	Script *ContentRef `json:"script,omitempty"`
+	// RetellCalls makes texts of calls of tools that are not offered, and of their results.
+	RetellCalls bool `json:"retell_calls,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
+	// Contacts are the tools by which the agent turns to others of its node. Signed says that
+	// messages name the agent that wrote them.
+	Contacts []ToolSpec `json:"contacts,omitempty"`
+	Signed   bool       `json:"signed,omitempty"`
+}
+
+// RemoteAgent is a [plan.Remote] with its connection.
+type RemoteAgent struct {
+	Connection plan.Connection `json:"connection"`
+	PollMillis int             `json:"poll_millis,omitempty"`
 }
 
 // ProfileTool is a tool as one node offers it.
@@ -65,10 +79,58 @@ type ModelInput struct {
 	// Base is the thread as of the previous model call; Tail is what came since.
 	Base Head        `json:"base"`
 	Tail []TailEntry `json:"tail,omitempty"`
+	// Sent, if set, is what the model is sent of the messages; absent: all of them.
+	Sent *Sent `json:"sent,omitempty"`
 	// NoTools forbids tool calls: the last call when a budget is spent.
 	NoTools bool `json:"no_tools,omitempty"`
 	// Step is the execution's step, for scripts.
 	Step int `json:"step"`
+}
+
+// Sent is what a model is sent of a conversation that is too long for it: Note stands for the
+// first Skip messages, and other texts for those of single messages.
+type Sent struct {
+	Skip  int        `json:"skip,omitempty"`
+	Note  string     `json:"note,omitempty"`
+	Texts []SentText `json:"texts,omitempty"`
+	// Key names the policy, in what a run carries. Tokens are those that a model counted of the
+	// first Counted messages, as they were sent.
+	Key     string `json:"key,omitempty"`
+	Tokens  int    `json:"tokens,omitempty"`
+	Counted int    `json:"counted,omitempty"`
+}
+
+// SentText stands for the text of one message.
+type SentText struct {
+	Index int    `json:"index"`
+	Text  string `json:"text"`
+}
+
+// SummariseInput is the input of the activity Summarise: a summary of the messages From to To of
+// Base plus Tail, To left out.
+type SummariseInput struct {
+	Model  string      `json:"model"`
+	Script *ContentRef `json:"script,omitempty"`
+	Node   string      `json:"node"`
+	Step   int         `json:"step"`
+	// Instructions are the system message.
+	Instructions string       `json:"instructions"`
+	Params       *plan.Params `json:"params,omitempty"`
+	Base         Head         `json:"base"`
+	Tail         []TailEntry  `json:"tail,omitempty"`
+	From         int          `json:"from"`
+	To           int          `json:"to"`
+	// Before is the summary that stands for the messages before From.
+	Before string `json:"before,omitempty"`
+	// Home is that of a [Profile].
+	Home Run `json:"home"`
+}
+
+// SummariseResult is the summary.
+type SummariseResult struct {
+	Text     string   `json:"text"`
+	Usage    Usage    `json:"usage"`
+	Switched []Switch `json:"switched,omitempty"`
 }
 
 // ModelResult is the result of the activity Model.
@@ -84,6 +146,8 @@ type ModelResult struct {
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
+	// Asks says that a remote agent cannot go on without a person's answer.
+	Asks bool `json:"asks,omitempty"`
 	// Switched are the models that were asked before the one that answered.
 	Switched []Switch `json:"switched,omitempty"`
 }
@@ -102,6 +166,8 @@ type Beat struct {
 	Text string `json:"text,omitempty"`
 	// Attempt says which attempt Text belongs to, from 1.
 	Attempt int32 `json:"attempt"`
+	// Task is what a remote agent does for the call: a later attempt goes on with it.
+	Task string `json:"task,omitempty"`
 	// Waiting is what the call waits for before it begins, such as a rate limit.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -125,6 +191,8 @@ type CatalogueInput struct {
 	Connection plan.Connection `json:"connection"`
 	// Names are the tools that the flow binds at this connection.
 	Names []string `json:"names"`
+	// Takes are schemas of arguments objects that tools must go with, by name.
+	Takes map[string]json.RawMessage `json:"takes,omitempty"`
 	// All says that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
 }
@@ -138,6 +206,8 @@ type CatalogueResult struct {
 	// then, for the message.
 	Missing []string `json:"missing,omitempty"`
 	Offered []string `json:"offered,omitempty"`
+	// Wrong says of tools what keeps them from those that the flow knows.
+	Wrong []string `json:"wrong,omitempty"`
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`
@@ -248,10 +318,21 @@ const weighed = 2 << 10
 // Weight bounds how many bytes the input holds when it is encoded, without encoding it.
 func (in ModelInput) Weight() int {
 	n := weighed + 6*len(in.Base.Thread) + len(in.Profile.Body)
+	if in.Sent != nil {
+		n += 6 * len(in.Sent.Note)
+		for _, t := range in.Sent.Texts {
+			n += 60 + 6*len(t.Text)
+		}
+	}
 	for _, e := range in.Tail {
 		n += 100 + len(e.SHA) + len(e.Message)
 	}
 	return n
+}
+
+// Weight bounds how many bytes the input holds when it is encoded, without encoding it.
+func (in SummariseInput) Weight() int {
+	return ModelInput{Base: in.Base, Tail: in.Tail}.Weight() + 6*(len(in.Instructions)+len(in.Before)+len(in.Node)+len(in.Model))
 }
 
 // Weight bounds how many bytes the input holds when it is encoded, without encoding it.

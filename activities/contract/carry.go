@@ -30,6 +30,27 @@ type AgentCarry struct {
 	Calls []CarriedCall `json:"calls,omitempty"`
 	// Parked is the model call that waits for an operator.
 	Parked *Parked `json:"parked,omitempty"`
+	// Speaker is the member that has the conversation, Next whom the last message hands it to.
+	Speaker string `json:"speaker,omitempty"`
+	Next    string `json:"next,omitempty"`
+	// Sent is what models are sent of the messages.
+	Sent []Sent `json:"sent,omitempty"`
+	// Summaries counts those that were made of them.
+	Summaries int `json:"summaries,omitempty"`
+	// Lines are the conversations in which the agents of the node ask each other.
+	Lines []CarriedLine `json:"lines,omitempty"`
+}
+
+// CarriedLine is a conversation in which a member of a node is asked. Thread is absent where the
+// one who asks carries it.
+type CarriedLine struct {
+	Name     string           `json:"name"`
+	N        int              `json:"n"`
+	Speaker  string           `json:"speaker"`
+	Thread   string           `json:"thread,omitempty"`
+	Messages []CarriedMessage `json:"messages,omitempty"`
+	Called   int              `json:"called,omitempty"`
+	Sent     []Sent           `json:"sent,omitempty"`
 }
 
 // CarriedMessage is a thread's message. Own says that workflow code wrote it.
@@ -54,8 +75,10 @@ type Carry struct {
 	Ran     []Count            `json:"ran,omitempty"`
 	Trace   []Execution        `json:"trace,omitempty"`
 	// Dropped counts executions that the trace no longer holds.
-	Dropped   int        `json:"dropped,omitempty"`
-	Answers   []Answer   `json:"answers,omitempty"`
+	Dropped int      `json:"dropped,omitempty"`
+	Answers []Answer `json:"answers,omitempty"`
+	// Entered are the ids of the edges taken out of START.
+	Entered   []string   `json:"entered,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Ended     *View      `json:"ended,omitempty"`
 	Usage     Usage      `json:"usage"`

@@ -31,13 +31,14 @@ const (
 
 // Activity types.
 const (
-	ActivityPrepare  = "Prepare"
-	ActivityListTool = "ListTools"
-	ActivityModel    = "Model"
-	ActivityTool     = "Tool"
-	ActivityJudge    = "Judge"
-	ActivityCondense = "Condense"
-	ActivityCheck    = "CheckAnswer"
+	ActivityPrepare   = "Prepare"
+	ActivityListTool  = "ListTools"
+	ActivityModel     = "Model"
+	ActivityTool      = "Tool"
+	ActivityJudge     = "Judge"
+	ActivityCondense  = "Condense"
+	ActivitySummarise = "Summarise"
+	ActivityCheck     = "CheckAnswer"
 )
 
 // Queries, answered by every run of either workflow type.
@@ -67,6 +68,9 @@ type RunInput struct {
 	// Components and ComponentIDs are Flow's, where a client writes them beside it.
 	Components   []Document    `json:"components,omitempty"`
 	ComponentIDs []ComponentID `json:"component_ids,omitempty"`
+	// Scope is a JSON object with values of placeholders, such as ${scope.tenant}, that no model
+	// is told as such. A flow without declared inputs has none.
+	Scope json.RawMessage `json:"scope,omitempty"`
 	// Value is the input of a flow in which typed values flow, in place of Input: JSON, where
 	// 42 is an integer and 42.0 a double.
 	Value json.RawMessage `json:"value,omitempty"`
@@ -83,6 +87,8 @@ type RunInput struct {
 	DataConnections []DataConnection `json:"data_connections,omitempty"`
 	// MaxSteps, if positive, replaces the plan's limit.
 	MaxSteps int `json:"max_steps,omitempty"`
+	// Budget bounds what the run may spend on models, within what the worker allows.
+	Budget *Budget `json:"budget,omitempty"`
 	// OnError is what happens when something fails that an operator must mend, an expired
 	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
 	// the run.
@@ -94,6 +100,8 @@ type RunInput struct {
 	MaxEvents int `json:"max_events,omitempty"`
 	// Carry is what the run before this one carried over; set by the interpreter.
 	Carry *Carry `json:"carry,omitempty"`
+	// Fork, if set, begins the run in the middle of another.
+	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Owner is the workflow id of the run that owns the tree's requests; set by the
 	// interpreter.
 	Owner string `json:"owner,omitempty"`
@@ -101,6 +109,8 @@ type RunInput struct {
 	MaxPayload int `json:"max_payload,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
+	// Unchecked takes params as they are, for a hook; set by the interpreter.
+	Unchecked bool `json:"unchecked,omitempty"`
 	// Talk is the conversation of the run above; set by the interpreter.
 	Talk *Talk `json:"talk,omitempty"`
 }
@@ -229,9 +239,14 @@ type PrepareInput struct {
 	Model string  `json:"model,omitempty"`
 	// Root is set by root runs, which publish what they are.
 	Root *StartFacts `json:"root,omitempty"`
-	// Params and Input are the run's, for a flow that declares inputs.
+	// Params, Scope and Input are the run's, for a flow that declares inputs.
 	Params json.RawMessage `json:"params,omitempty"`
-	Input  string          `json:"input,omitempty"`
+	Scope  json.RawMessage `json:"scope,omitempty"`
+	// Unchecked leaves out the check of the parameters; Replaced says that they stand for others,
+	// with which the plan's placeholders have been replaced.
+	Unchecked bool   `json:"unchecked,omitempty"`
+	Replaced  bool   `json:"replaced,omitempty"`
+	Input     string `json:"input,omitempty"`
 }
 
 // PrepareResult pins the plan and the model in history.
@@ -246,6 +261,8 @@ type PrepareResult struct {
 	Publish *Publish `json:"publish,omitempty"`
 	// MaxPayload is that of [Shared], as the worker has it.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Means is what the worker lets a run spend.
+	Means *Means `json:"means,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 	// Input is the text that a flow with declared inputs is given.

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,6 +35,8 @@ const (
 	ClassDenied     = "denied"
 	ClassQuota      = "quota"
 	ClassConnection = "connection"
+	// ClassPayloadKey: a payload is encrypted with a key that is not there, or is another.
+	ClassPayloadKey = "payload_key"
 
 	// Outcomes of a run.
 	ClassStepLimit           = "step_limit_exceeded"
@@ -53,6 +56,11 @@ const (
 	ClassNoFinish = "no_finish"
 	// ClassTurnLimit: a node made all the model calls that it may make.
 	ClassTurnLimit = "turn_limit_exceeded"
+	// ClassBudget: the run's budget of model calls, tokens or money allows no other call.
+	ClassBudget = "budget_exceeded"
+
+	// ClassBlocked: the hook before the run stopped it.
+	ClassBlocked = "blocked"
 
 	// Of an answer to a request; the run itself goes on.
 	ClassUnknownRequest  = "unknown_request"
@@ -88,7 +96,10 @@ type Failure struct {
 	// Diagnostics are those of a document that does not compile, as text.
 	Diagnostics []string `json:"diagnostics,omitempty"`
 
-	// Usage and Executions are what a branch had done before it failed.
+	// Data is the result of a program that ended with another code than 0.
+	Data json.RawMessage `json:"data,omitempty"`
+
+	// Usage and Executions are what a branch, or a run below another, had done before it failed.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
 
@@ -145,6 +156,7 @@ func (f *Failure) Wire() error {
 const (
 	maxFailureText = 4 << 10
 	maxFailureList = 100
+	maxFailureData = 64 << 10
 )
 
 // bounded is the failure with long texts and lists cut.
@@ -155,9 +167,13 @@ func (f *Failure) bounded() *Failure {
 		a.Question, a.Reason = shorter(a.Question), shorter(a.Reason)
 		return a
 	})
+	if len(f.Data) > maxFailureData {
+		out.Data = nil
+	}
 	out.NoRoute = list(f.NoRoute, shorter)
 	out.Executions = list(f.Executions, func(e Execution) Execution {
-		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted}
+		return Execution{Node: shorter(e.Node), Step: e.Step, Nth: e.Nth, NoRoute: e.NoRoute, Exhausted: e.Exhausted,
+			Taken: list(e.Taken, shorter)}
 	})
 	out.Diagnostics = list(f.Diagnostics, shorter)
 	out.Errors = list(f.Errors, func(e FieldError) FieldError {

@@ -115,10 +115,15 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
 	case in.Talk != nil:
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
+	case in.Unchecked:
+		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
+	}
+	if err := in.Budget.check(); err != nil {
+		return err
 	}
 	if err := in.checkComponents(); err != nil {
 		return err
@@ -136,6 +141,12 @@ func (in *RunInput) checkGiven() error {
 	}
 	if p := bytes.TrimLeft(in.Params, " \t\r\n"); len(p) > 0 && p[0] != '{' && string(p) != "null" {
 		return fmt.Errorf("params is %.40s, want an object with the flow's inputs", p)
+	}
+	if err := in.Fork.check(); err != nil {
+		return err
+	}
+	if s := bytes.TrimLeft(in.Scope, " \t\r\n"); len(s) > 0 && s[0] != '{' && string(s) != "null" {
+		return fmt.Errorf("scope is %.40s, want an object with values of placeholders", s)
 	}
 	return in.checkHistory()
 }

@@ -35,6 +35,10 @@ type Message struct {
 	// Provider is opaque and belongs to the provider that wrote it.
 	Reasoning string          `json:"reasoning,omitempty"`
 	Provider  json.RawMessage `json:"provider,omitempty"`
+	// From and To are the agents that wrote it and that it is for, where agents talk with each
+	// other.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
 }
 
 // Part is a piece of a message's text: Text, or the text of the message that Ref names.

@@ -47,7 +47,7 @@ const (
 // Parks says whether a failure of a class is one that an operator mends, so that the call
 // can be made again: nothing is wrong with what was asked.
 func Parks(class string) bool {
-	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection
+	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection || class == ClassPayloadKey
 }
 
 // RequestID names a request; without an ID all of a run that has ended without a word, and of
@@ -291,6 +291,8 @@ type CarriedCall struct {
 	Value json.RawMessage `json:"value,omitempty"`
 	// Begun says that the call counts against the agent's budget already.
 	Begun bool `json:"begun,omitempty"`
+	// Member is an agent that was asked, in the middle of its answer.
+	Member *AgentCarry `json:"member,omitempty"`
 }
 
 // CallReply is what a tool call gave: a stored message, or text.

@@ -38,6 +38,8 @@ var published = []struct {
 	{file: "transcript-query", v: TranscriptQuery{}, input: true, required: []string{}},
 	{file: "transcript-page", v: TranscriptPage{}},
 	{file: "content-query", v: ContentQuery{}, input: true},
+	{file: "past-query", v: PastQuery{}, input: true},
+	{file: "past-page", v: PastPage{}},
 	{file: "content-page", v: ContentPage{}},
 	{file: "message", v: Message{}},
 	{file: "message-answer", v: MessageAnswer{}, input: true},
@@ -63,6 +65,7 @@ var constraints = map[string]map[string]any{
 	"TranscriptQuery.Upto": {"minimum": 0},
 	"TranscriptQuery.From": {"minimum": 0},
 	"ContentQuery.Offset":  {"minimum": 0},
+	"PastQuery.From":       {"minimum": 0},
 	"RunResult.FlowHash":   {"pattern": "^[0-9a-f]{64}$"},
 }
 

@@ -21,6 +21,8 @@ type carried struct {
 	Calls []carriedCall `json:"calls,omitempty"`
 	// Blocks are the blocks of a message in their order, for providers that sign them.
 	Blocks []carriedBlock `json:"blocks,omitempty"`
+	// Session is the provider's own name of the conversation.
+	Session string `json:"session,omitempty"`
 }
 
 // carriedBlock is a block of a message: Raw as it is, the message's next call, or the next
@@ -47,7 +49,7 @@ func (c *remote) keep(out *llms.ContentChoice, k *carried) (*llms.ContentRespons
 	if plain {
 		k.Blocks = nil
 	}
-	if k.Details != nil || k.Calls != nil || k.Blocks != nil || (c.row.Reasoning != "" && out.ReasoningContent != "") {
+	if k.Details != nil || k.Calls != nil || k.Blocks != nil || k.Session != "" || (c.row.Reasoning != "" && out.ReasoningContent != "") {
 		raw, err := plainJSON(k)
 		if err != nil {
 			return nil, badf("the provider's own data: %v", err)

@@ -24,7 +24,7 @@ var protocols = map[string]func(*remote) protocol{
 	ProtocolChat:   func(m *remote) protocol { return compatible{m} },
 	ProtocolClaude: func(m *remote) protocol { return claude{m} },
 	ProtocolGemini: func(m *remote) protocol { return gemini{m} },
-	ProtocolOCI:    func(m *remote) protocol { return oci{m} },
+	ProtocolOCI:    newOCI,
 }
 
 // speak is the protocol of the model's provider.

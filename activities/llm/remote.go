@@ -41,7 +41,9 @@ type protocol interface {
 // outgoing is an encoded request.
 type outgoing struct {
 	// path is appended to the base URL.
-	path   string
+	path string
+	// base, if set, stands for the provider's base URL.
+	base   string
 	body   []byte
 	stream bool
 }
@@ -91,6 +93,13 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 		return nil, err
 	}
 	speak := c.speak()
+	if s, ok := speak.(interface {
+		begin(ctx context.Context, x *exchange, in []llms.MessageContent) error
+	}); ok {
+		if err := s.begin(ctx, x, in); err != nil {
+			return nil, c.broken(ctx, err)
+		}
+	}
 	out, err := speak.encode(x.call, in, o)
 	if err != nil {
 		return nil, err
@@ -145,7 +154,7 @@ func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, er
 }
 
 func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, x.base+out.path, bytes.NewReader(out.body))
+	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, orElse(out.base, x.base)+out.path, bytes.NewReader(out.body))
 	if err != nil {
 		return nil, err
 	}

@@ -92,6 +92,7 @@ func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent
 	}
 	call := CallFrom(ctx)
 	talk := newTalk(in)
+	talk.turn = max(talk.turn, call.Turn) // what is sent may be the end of a longer conversation
 	act, err := choose(call, talk, o.ToolChoice == "none")
 	if err != nil {
 		return nil, err

@@ -119,6 +119,8 @@ func classifyDial(at *target, err error) error {
 func classifyStatus(at *target, se *statusError) error {
 	class, remedy := contract.ClassBadRequest, ""
 	switch {
+	case se.passes:
+		class = contract.ClassUnavailable
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, at.id)
 	case se.status == http.StatusPaymentRequired:

@@ -9,3 +9,6 @@ func ownGroup(*exec.Cmd) {}
 
 // signalGroup ends the command itself; the system cannot end what it started.
 func signalGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }
+
+// signalCode is an exit code for a program that ended without one.
+func signalCode(*exec.ExitError) int { return 1 }

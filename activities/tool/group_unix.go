@@ -19,3 +19,11 @@ func signalGroup(cmd *exec.Cmd, force bool) {
 	// An error means that nobody is left.
 	_ = syscall.Kill(-cmd.Process.Pid, sig)
 }
+
+// signalCode is the exit code of a program that a signal ended, as Python gives it.
+func signalCode(e *exec.ExitError) int {
+	if s, ok := e.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return -int(s.Signal())
+	}
+	return 1
+}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type statusError struct {
 	retryAfter time.Duration
 	body       string
 	err        error // the library's, may be nil
+	// passes: the same request may work later, whatever the status says of itself.
+	passes bool
 }
 
 func (e *statusError) Error() string {
@@ -116,7 +119,11 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	}
 	security, err := tlsConfig(at.conn)
 	if err != nil {
-		return nil, refusal(fmt.Sprintf("%s: %v", at.name(), err), fmt.Sprintf("correct %s.%s in weft.yaml", SettingConnections, at.id))
+		where := SettingConnections + "." + at.id
+		if at.supplied {
+			where = "the " + SettingSecrets + " that the flow names"
+		}
+		return nil, refusal(fmt.Sprintf("%s: %v", at.name(), err), fmt.Sprintf("correct %s in weft.yaml", where))
 	}
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	if at.restricted {
@@ -144,23 +151,39 @@ func newHTTPClient(at *target) (*http.Client, error) {
 func tlsConfig(c Connection) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
+		authorities, err := pemOf(c.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("ca_file: %w", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file: %q has no PEM certificate", c.CAFile)
+		if !conf.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, errors.New("ca_file: there is no PEM certificate in it")
 		}
 	}
 	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		cert, err := pemOf(c.CertFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file: %w", err)
+		}
+		key, err := pemOf(c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("key_file: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("cert_file, key_file: %w", err)
 		}
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	return conf, nil
+}
+
+// pemOf is a text that is PEM, or what the file has that it names.
+func pemOf(text string) ([]byte, error) {
+	if strings.Contains(text, "-----BEGIN ") {
+		return []byte(text), nil
+	}
+	return os.ReadFile(text)
 }
 
 // guard is the round tripper under the library: it adds the credentials to every

@@ -23,6 +23,7 @@ var Kinds = map[string]Kind{
 	plan.ConnectionMCP:   {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
 	plan.ConnectionLocal: {Says: "Go functions of the worker itself", dial: dialLocal},
 	plan.ConnectionHTTP:  {Says: "HTTP requests that a flow describes", dial: dialRequests},
+	plan.ConnectionA2A:   {Says: "an agent that speaks the Agent2Agent protocol; it has no tools", dial: dialA2A},
 }
 
 func kindNames() string {

@@ -178,3 +178,12 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// Control is a [net.Dialer]'s: it keeps a request to an address from private, loopback and
+// link-local ones, unless they are allowed. Its error has a method Forbidden, which says why.
+func Control(allowPrivate bool, allowHosts []string, address string) func(network, address string, c syscall.RawConn) error {
+	return newRule(&Settings{AllowPrivate: allowPrivate, AllowHosts: allowHosts}, address).control
+}
+
+// Forbidden says why an address is not called.
+func (r *refused) Forbidden() string { return r.Error() }

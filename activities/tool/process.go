@@ -231,8 +231,32 @@ func closeAll(files ...*os.File) {
 // tail keeps the end of what a command writes to its standard error, and reads it
 // always, because a full pipe would block the command.
 type tail struct {
-	mu  sync.Mutex
-	end []byte
+	// most is how much is kept; 0 means lastWords.
+	most int
+	mu   sync.Mutex
+	end  []byte
+}
+
+// Write keeps the end of what has been written.
+func (t *tail) Write(p []byte) (int, error) {
+	most := t.most
+	if most == 0 {
+		most = lastWords
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p...)
+	if extra := len(t.end) - most; extra > 0 {
+		t.end = append(t.end[:0], t.end[extra:]...)
+	}
+	return len(p), nil
+}
+
+// text is all that is kept.
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.end)
 }
 
 func (t *tail) drain(r *os.File) {
@@ -240,12 +264,7 @@ func (t *tail) drain(r *os.File) {
 	buf := make([]byte, 4<<10)
 	for {
 		n, err := r.Read(buf)
-		t.mu.Lock()
-		t.end = append(t.end, buf[:n]...)
-		if extra := len(t.end) - lastWords; extra > 0 {
-			t.end = append(t.end[:0], t.end[extra:]...)
-		}
-		t.mu.Unlock()
+		_, _ = t.Write(buf[:n]) // never fails
 		if err != nil {
 			return
 		}

@@ -71,16 +71,30 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if err != nil {
 		return reply{}, err
 	}
+	return judged(resp, ex, string(body), in.Connection.Retry)
+}
+
+// judged is what an answer means: a result, an error for whoever gave the arguments, or a
+// failure that can pass.
+func judged(resp *http.Response, ex *exchange, body string, retry *plan.Retry) (reply, error) {
+	failed := &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
+	failed.passes = resp.StatusCode == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.StatusCode)
 	switch s := resp.StatusCode; {
 	case s < 300:
-		return reply{text: string(body)}, nil
+		return reply{text: body}, nil
 	case s < 400:
 		return reply{}, &redirected{to: shown(resp.Header.Get("Location"))}
-	case s == http.StatusBadRequest, s == http.StatusNotFound, s == http.StatusMethodNotAllowed, s == http.StatusGone, s == http.StatusUnsupportedMediaType, s == http.StatusUnprocessableEntity:
-		return reply{text: (&statusError{status: s, body: ex.body}).Error(), isError: true}, nil
+	case failed.passes:
+		return reply{}, failed
+	case slices.Contains(mistakes, s), s >= 500 && retry != nil && retry.NoServer:
+		return reply{text: failed.Error(), isError: true}, nil
 	}
-	return reply{}, &statusError{status: ex.status, retryAfter: ex.retryAfter, body: ex.body}
+	return reply{}, failed
 }
+
+// mistakes are the answers that say that the request is wrong, and stays so.
+var mistakes = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusUnsupportedMediaType,
+	http.StatusUnprocessableEntity, http.StatusNotImplemented}
 
 // slot is what an argument replaces.
 var slot = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)

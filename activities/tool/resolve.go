@@ -22,9 +22,11 @@ type target struct {
 	conn Connection
 	// restricted: the URL is a flow's or a run's, and subject to the policy.
 	restricted bool
-	settings   *Settings
-	secrets    secrets
-	key        string
+	// supplied: the connection is a flow's or a run's.
+	supplied bool
+	settings *Settings
+	secrets  secrets
+	key      string
 }
 
 // Resolve says which connection a tool is called at: the URL that the flow or the run
@@ -44,10 +46,13 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		}
 	}
 	if c.Kind == plan.ConnectionHTTP {
-		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL})
+		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
+	}
+	if c.Kind == plan.ConnectionA2A {
+		return t.resolveAgent(c)
 	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
-		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description}, nil
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry}, nil
 	}
 	if c.URL != "" || c.Command != "" {
 		if err := t.checkSupplied(c); err != nil {
@@ -63,6 +68,11 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 	if c.Kind == plan.ConnectionLocal {
 		return c, nil // resolved before, perhaps by another worker
 	}
+	return t.resolveName(c, toolName)
+}
+
+// resolveName is [Tools.Resolve] for a tool that is bound to no connection.
+func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
 		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
 	}
@@ -74,9 +84,23 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		t.boundBy(toolName))
 }
 
+// resolveAgent is [Tools.Resolve] for an agent that runs elsewhere. The operator's connection
+// of its id and URL has the credentials and certificates for it.
+func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
+	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
+		c.Headers, c.Secrets, c.TLS = nil, nil, nil
+		return c, nil
+	}
+	kind := c.Kind
+	c.Kind = plan.ConnectionMCP
+	err := t.checkSupplied(c)
+	c.Kind = kind
+	return c, err
+}
+
 // supplied is a connection as a flow or a run writes it.
 func supplied(c plan.Connection) Connection {
-	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args}
+	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, TimeoutSeconds: c.TimeoutSeconds}
 	if len(c.Headers) > 0 {
 		out.Headers = map[string]string{}
 	}
@@ -111,6 +135,9 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 			remedy = "take it out of the url; " + allowedBy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, shown(u.String())))
 		}
 		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
+	}
+	if err := t.reveal(&c, &Connection{}); err != nil {
+		return err
 	}
 	if t.listed(c.URL) {
 		return nil
@@ -153,12 +180,24 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
+	case c.Kind == plan.ConnectionA2A && t.settings.Connections[c.ID].URL == c.URL:
+		at.conn = t.settings.Connections[c.ID]
+		at.conn.Transport = TransportA2A
 	case c.URL == "" && c.Command == "":
 		at.conn = t.settings.Connections[c.ID]
 	default:
-		at.conn = supplied(c)
+		at.conn, at.supplied = supplied(c), true
+		if err := t.reveal(&c, &at.conn); err != nil {
+			return nil, err
+		}
+		if err := t.fill(c, &at.conn); err != nil {
+			return nil, err
+		}
 		if c.Kind == plan.ConnectionHTTP {
 			at.conn.Transport = TransportRequest
+		}
+		if c.Kind == plan.ConnectionA2A {
+			at.conn.Transport = TransportA2A
 		}
 		at.restricted = !t.listed(c.URL)
 		if at.id == "" {
@@ -208,8 +247,11 @@ func (c Connection) kind() string {
 	if c.Transport == TransportLocal {
 		return plan.ConnectionLocal
 	}
-	if c.Transport == TransportRequest {
+	switch c.Transport {
+	case TransportRequest:
 		return plan.ConnectionHTTP
+	case TransportA2A:
+		return plan.ConnectionA2A
 	}
 	return plan.ConnectionMCP
 }

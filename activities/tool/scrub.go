@@ -42,6 +42,9 @@ func newSecrets(c Connection) secrets {
 	for name, value := range c.Headers {
 		add(name, value)
 	}
+	for _, value := range c.named {
+		add("secret", value)
+	}
 	for name, value := range c.Env {
 		add(name, value)
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strings"
 
@@ -18,6 +19,8 @@ const (
 	SettingAllowLoopback = "allow_loopback"
 	SettingAllowHosts    = "allow_hosts"
 	SettingAllowCommand  = "allow_commands"
+	SettingVariables     = "variables"
+	SettingTrusted       = "agents.trusted"
 )
 
 // Transports of a [Connection].
@@ -39,6 +42,8 @@ type Settings struct {
 	// Tools maps the name of a tool that a flow binds to no connection to the id of the
 	// connection that has it.
 	Tools map[string]string
+	// Secrets are those that flows may name, by the name that a flow uses.
+	Secrets map[string]Secret
 	// Confirm are the rules that say which tools need a person's yes, by a name of the
 	// operator's.
 	Confirm map[string]ConfirmRule
@@ -54,6 +59,10 @@ type Settings struct {
 	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
 	// * is any. Arguments are not looked at.
 	AllowCommands []string
+	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
+	Variables map[string]Variable
+	// Trusted are the folders, by absolute paths, whose programs may be run.
+	Trusted []string
 	// AllowCommand, if set, says of a command with its arguments whether the worker's user has
 	// allowed it besides. It is asked again for every call.
 	AllowCommand func(command string, args []string) bool
@@ -105,10 +114,14 @@ type Connection struct {
 	// Retry is empty or "never": a call whose outcome is unknown is not made again.
 	Retry string
 	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are the
-	// client's certificate for mutual TLS. PEM files, read when a session starts.
+	// client's certificate for mutual TLS. PEM files, read when a session starts; what is PEM
+	// itself is no file's name.
 	CAFile, CertFile, KeyFile string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
+
+	// named are values that flows name as secrets: no text shows them.
+	named []string
 }
 
 const (
@@ -173,17 +186,11 @@ func (s Settings) check() error {
 	for name, r := range s.Confirm {
 		r.check(&p, SettingConfirm+"."+name)
 	}
+	for ref, secret := range s.Secrets {
+		secret.check(&p, SettingSecrets+"."+ref)
+	}
 	s.checkFunctions(&p)
-	for _, h := range s.AllowHosts {
-		if h == "" || strings.ContainsAny(h, "/@ *") {
-			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
-		}
-	}
-	for _, c := range s.AllowCommands {
-		if strings.TrimSpace(c) == "" {
-			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
-		}
-	}
+	s.checkAllowed(&p)
 	for name, n := range map[string]int{
 		"max_result_bytes": s.MaxResultBytes, "max_message_bytes": s.MaxMessageBytes, "idle_seconds": s.IdleSeconds,
 	} {
@@ -196,6 +203,25 @@ func (s Settings) check() error {
 	}
 	sort.Strings(p)
 	return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(p, "\n"), Diagnostics: p}
+}
+
+// checkAllowed looks at what the operator allows.
+func (s Settings) checkAllowed(p *problems) {
+	for _, h := range s.AllowHosts {
+		if h == "" || strings.ContainsAny(h, "/@ *") {
+			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
+		}
+	}
+	for _, c := range s.AllowCommands {
+		if strings.TrimSpace(c) == "" {
+			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
+		}
+	}
+	for _, dir := range s.Trusted {
+		if !filepath.IsAbs(dir) {
+			p.add("%s: %q is not an absolute path", SettingTrusted, dir)
+		}
+	}
 }
 
 func (c Connection) check(p *problems, at string) {

@@ -45,7 +45,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := model.Root.Type.Name; runs[t] && t != "Flow" && t != "Agent" {
+	if t := model.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
 		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
 	}
 	b.unsupported(model.Root)
@@ -71,13 +71,19 @@ const (
 	CodeTooManyNodes = "too-many-nodes"
 )
 
+// agents are the components that can talk with a person by themselves.
+var agents = map[string]bool{"Agent": true, "SpecializedAgent": true, "ManagerWorkers": true, "Swarm": true}
+
 // runs are the components that a plan can hold.
 var runs = map[string]bool{
 	"Flow": true, "StartNode": true, "EndNode": true, "LlmNode": true, "ToolNode": true, "AgentNode": true, "FlowNode": true,
 	"MapNode": true, "ParallelMapNode": true, "ParallelFlowNode": true, "CatchExceptionNode": true, "BranchingNode": true,
 	"InputMessageNode": true, "OutputMessageNode": true, "ControlFlowEdge": true, "DataFlowEdge": true,
-	"Agent": true, "ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true,
-	"StreamableHTTPTransport": true, "SSETransport": true, "StdioTransport": true,
+	"OciAgent": true, "A2AAgent": true, "A2AConnectionConfig": true,
+	"Agent": true, "SpecializedAgent": true, "AgentSpecializationParameters": true, "ManagerWorkers": true, "Swarm": true,
+	"ServerTool": true, "ApiNode": true, "RemoteTool": true, "ClientTool": true, "MCPTool": true, "MCPToolBox": true, "MCPToolSpec": true,
+	"StreamableHTTPTransport": true, "SSETransport": true, "StreamableHTTPmTLSTransport": true, "SSEmTLSTransport": true, "StdioTransport": true,
+	"MessageSummarizationTransform": true, "ConversationSummarizationTransform": true, "InMemoryCollectionDatastore": true,
 	"LlmConfig": true, "OpenAiCompatibleConfig": true, "VllmConfig": true, "OllamaConfig": true, "OpenAiConfig": true,
 	"OciGenAiConfig": true, "GeminiConfig": true, "GeminiAIStudioAuthConfig": true, "GeminiVertexAIAuthConfig": true,
 	"OciClientConfigWithApiKey": true, "OciClientConfigWithSecurityToken": true, "OciClientConfigWithInstancePrincipal": true,
@@ -89,8 +95,8 @@ func Runs(name string) bool { return runs[name] }
 
 // notYet are the fields that nothing heeds although they change what a run does.
 var notYet = map[string]string{
-	"auth": "put a token into the worker's settings, as a connection of this url", "sensitive_headers": "set the header in the worker's settings, as a connection of this url",
-	"env": "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings", "transforms": "leave them out",
+	"auth": "put a token into sensitive_headers",
+	"env":  "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings",
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.
@@ -99,6 +105,10 @@ func (b *builder) unsupported(c *Component) {
 		return
 	}
 	b.looked[c] = true
+	if c.Type.Unsupported != "" {
+		b.errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
+		return
+	}
 	if !runs[c.Type.Name] {
 		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
 		return
@@ -121,8 +131,9 @@ func (b *builder) unsupportedIn(c *Component) {
 			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
 			continue
 		}
-		if spec.Name == "retry_policy" {
-			b.warnf(f.At, CodeNoEffect, "the worker retries as its own policy says", "retry_policy of %s has no effect", c)
+		if spec.Name == "datastore" {
+			b.datastore(c, f)
+			continue
 		}
 		for _, part := range f.Components {
 			b.unsupported(part)

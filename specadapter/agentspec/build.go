@@ -46,10 +46,10 @@ func newBuilder(file string, host source.Host) *builder {
 func (b *builder) root(c *Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
-	if c.Type.Name == "Agent" {
-		b.rootAgent(c)
-	} else {
+	if c.Type.Name == "Flow" {
 		b.rootFlow(c)
+	} else {
+		b.rootAgent(c)
 	}
 	b.flow.Agents, b.flow.Connections = b.agents, b.connections
 	return b.flow
@@ -110,18 +110,30 @@ func (b *builder) rootAgent(c *Component) {
 		p := &c.Outputs[i]
 		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
 	}
-	n.Agent = b.agent(c, n.ID, true)
+	if teams[c.Type.Name] {
+		inputs := merge(append([][]Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
+		b.flow.Inputs.Schema = objectOf(inputs)
+	} else {
+		n.Agent = b.agent(c, n.ID, true)
+	}
 	b.add(n, c.At)
 	b.edge(plan.Edge{From: plan.Start, To: n.ID}, c.At)
 	b.edge(plan.Edge{From: n.ID, To: plan.End}, c.At)
 }
 
-func (b *builder) add(n plan.Node, at Place) {
+// room counts a node, or an agent of a team, and says whether the plan may have it.
+func (b *builder) room(at Place) bool {
 	if b.nodes++; b.nodes > plan.MaxNodes/2 {
 		if !b.full {
 			b.errorf(at, CodeTooManyNodes, "nest subflows less often", "with its subflows the flow has more than %d nodes", plan.MaxNodes/2)
 		}
 		b.full = true
+	}
+	return !b.full
+}
+
+func (b *builder) add(n plan.Node, at Place) {
+	if !b.room(at) {
 		return
 	}
 	b.flow.Nodes = append(b.flow.Nodes, n)

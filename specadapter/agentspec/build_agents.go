@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -32,72 +33,146 @@ func (b *builder) prompt(c *Component) *plan.Agent {
 	return a
 }
 
-// agent makes of an Agent a node that goes on with the flow's conversation. At the root its
-// answers in words go to a person, with a person in the loop. In a flow such an answer ends an
-// agent without outputs; others end by giving them.
+// agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
+// At the root its answers in words go to a person, with a person in the loop. In a flow such an
+// answer ends an agent without outputs; others end by giving them.
 func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
-	text := c.Text("system_prompt")
-	a := &plan.Agent{Prompt: text, System: text, Conversation: plan.ConversationFlow, MaxCalls: agentCalls, MaxErrors: agentErrors,
-		Opening: []plan.Piece{{Text: "Begin."}}}
-	if len(c.Inputs) > 0 {
-		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+	if remoteAgents[c.Type.Name] {
+		return b.remote(c, root)
 	}
-	taken := map[string]bool{}
-	for i, t := range c.Components("tools") {
-		a.Tools = append(a.Tools, *b.tool(t, taken))
-		b.place(plan.ToolPath(node, i), t.At)
-	}
-	b.boxes(c, a)
-	person := c.Flag("human_in_the_loop")
-	if person && (root || len(c.Outputs) > 0) {
-		a.Chat = &plan.Chat{}
-		if root {
-			a.Chat.First = or(c.Name, "the agent") + " waits for a message"
-		}
-	}
-	if len(c.Outputs) > 0 {
-		a.Finish = finish(c, unique(taken, "submit_result"), person)
-	}
-	b.model(c.Component("llm_config"), a)
+	p := personOf(c)
+	a, taken := b.speaker(p, node)
+	a.Conversation = plan.ConversationFlow
+	a.Opening = opening(c.Inputs)
+	b.talks(a, p.Name, p.human, root, c.Outputs, taken)
 	return a
 }
 
+// opening is the message by which an agent begins where nobody has said anything.
+func opening(inputs []Property) []plan.Piece {
+	if len(inputs) > 0 {
+		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
+	}
+	return []plan.Piece{{Text: "Begin."}}
+}
+
+// talks settles how an agent talks with a person, and how it ends.
+func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []Property, taken map[string]bool) {
+	if human && (root || len(outputs) > 0) {
+		a.Chat = &plan.Chat{}
+		if root {
+			a.Chat.First = or(name, "the agent") + " waits for a message"
+		}
+	}
+	if len(outputs) > 0 {
+		a.Finish = finish(outputs, unique(taken, "submit_result"), human)
+	}
+}
+
+// person is an Agent as it runs: what specializes it is part of it.
+type person struct {
+	*Component
+	// base is the Agent itself, which has the model and the toolboxes.
+	base  *Component
+	text  string
+	tools []*Component
+	human bool
+}
+
+// personOf merges an Agent with what specializes it: instructions come behind its own, tools
+// behind its own, and a person is in the loop as the specialization says, if it says so.
+func personOf(c *Component) *person {
+	base := c
+	if c.Type.Name == "SpecializedAgent" {
+		base = c.Component("agent")
+	}
+	p := &person{Component: c, base: base, text: base.Text("system_prompt"), tools: base.Components("tools"), human: base.Flag("human_in_the_loop")}
+	more := c.Component("agent_specialization_parameters")
+	if more == nil {
+		return p
+	}
+	if text := more.Text("additional_instructions"); text != "" {
+		p.text = strings.TrimSuffix(p.text, "\n") + "\n\n" + text
+	}
+	p.tools = slices.Concat(p.tools, more.Components("additional_tools"))
+	if f := more.Field("human_in_the_loop"); f != nil {
+		p.human = more.Flag("human_in_the_loop")
+	}
+	return p
+}
+
+// speaker is what an agent is wherever it is: its prompt, its tools and its model. It gives the
+// names that its model knows.
+func (b *builder) speaker(p *person, node string) (*plan.Agent, map[string]bool) {
+	a := &plan.Agent{Prompt: p.text, System: p.text, MaxCalls: agentCalls, MaxErrors: agentErrors}
+	taken := map[string]bool{}
+	for i, t := range p.tools {
+		a.Tools = append(a.Tools, *b.tool(t, taken))
+		b.place(plan.ToolPath(node, i), t.At)
+	}
+	b.boxes(p.base, a, taken)
+	b.transforms(p.base, a)
+	b.model(p.base.Component("llm_config"), a)
+	return a, taken
+}
+
 // finish is the tool by which an agent gives its outputs.
-func finish(c *Component, name string, person bool) *plan.Finish {
+func finish(outputs []Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
-		Schema: objectOf(c.Outputs), Read: "literal", Free: person, Reminders: reminders,
+		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
 		Wrong:    "The submission is not accepted: {error}. Submit the result again.",
 		Reminder: fmt.Sprintf("Nobody is there to read an answer in words. Go on with the task by calling tools, and end it by calling %s.", name),
 		Failure:  "the agent never submitted its result",
 	}
 }
 
-// boxes are the servers whose tools an agent takes as they are offered.
-func (b *builder) boxes(c *Component, a *plan.Agent) {
+// boxes are the servers whose tools an agent takes: all that they offer, or those that a
+// filter names, which are tools like any other.
+func (b *builder) boxes(c *Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Name != "MCPToolBox" {
 			continue
 		}
+		id, confirm, filter := b.server(box.Component("client_transport")), box.Flag("requires_confirmation"), box.Field("tool_filter")
+		if filter != nil {
+			b.filtered(box, filter, a, taken, plan.Tool{Connection: id, Confirm: confirm})
+			continue
+		}
 		if a.Boxes == nil {
-			a.Boxes = &plan.Boxes{}
+			a.Boxes = &plan.Boxes{All: true}
 		}
-		filter := box.Field("tool_filter")
-		switch {
-		case box.Flag("requires_confirmation"):
-			b.errorf(box.At, CodeNotYet, "list the tools as MCPTools that require confirmation, or set it in the worker's settings", "a confirmation of all tools of %s cannot be asked for yet", box)
-		case filter != nil && (len(filter.Components) > 0 || len(c.Components("toolboxes")) > 1):
-			b.errorf(box.At, CodeNotYet, "write names of tools, in one toolbox", "tool_filter of %s cannot be heeded yet", box)
-		case filter == nil:
-			a.Boxes.All = true
-		default:
-			for _, item := range filter.JSON.Items {
-				a.Boxes.Names = append(a.Boxes.Names, item.Text)
-			}
-		}
-		if id := b.server(box.Component("client_transport")); !slices.Contains(a.Boxes.Connections, id) {
+		if !slices.Contains(a.Boxes.Connections, id) {
 			a.Boxes.Connections = append(a.Boxes.Connections, id)
 		}
+		if confirm && !slices.Contains(a.Boxes.Confirm, id) {
+			a.Boxes.Confirm = append(a.Boxes.Confirm, id)
+		}
+	}
+}
+
+// filtered adds the tools that a box's filter names: by name, or by a description of which the
+// author's words and wish for a confirmation count.
+func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
+	specs := filter.Components
+	for _, item := range filter.JSON.Items {
+		t := like
+		if item.Kind == source.String {
+			t.Name = item.Text
+		} else if len(specs) > 0 {
+			spec := specs[0]
+			specs = specs[1:]
+			t.Name, t.Description, t.Confirm = or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
+			if len(spec.Inputs) > 0 {
+				t.Takes = objectOf(spec.Inputs)
+			}
+		}
+		if t.Name == "" {
+			b.errorf(Place{filter.At.File, item.Pos}, "field-value", "write a tool's name", "tool_filter of %s names no tool", box)
+			continue
+		}
+		t.As = unique(taken, toolName(t.Name))
+		a.Tools = append(a.Tools, t)
 	}
 }
 
@@ -118,7 +193,7 @@ func (b *builder) model(c *Component, a *plan.Agent) {
 		b.warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
 			"the url of %s is not called: a worker asks the provider %s where its settings say", c, provider)
 	}
-	a.Params = b.params(c)
+	a.Params, a.Retry = b.params(c), b.retry(c, false)
 }
 
 // params are those that a model's calls have by default; nil if there are none.

@@ -36,7 +36,8 @@ func (b *builder) request(c *Component) string {
 	}
 	id := unique(b.ids, "http:"+safeID(name))
 	b.connected[c] = id
-	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q}})
+	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q},
+		Secrets: secretHeaders(c), Retry: b.retry(c, true)})
 	return id
 }
 

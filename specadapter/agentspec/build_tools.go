@@ -1,6 +1,7 @@
 package agentspec
 
 import (
+	"math"
 	"net/url"
 	"strings"
 
@@ -74,17 +75,63 @@ func (b *builder) server(c *Component) string {
 		}
 	default:
 		conn.URL = c.Text("url")
-		if c.Type.Name == "SSETransport" {
+		if strings.HasPrefix(c.Type.Name, "SSE") {
 			conn.Transport = plan.TransportSSE
+		}
+		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
+			b.errorf(c.at("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
 		}
 		if u, err := url.Parse(conn.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
 			b.errorf(c.at("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
 		}
-		conn.Headers = b.headers(c)
+		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
+	conn.TimeoutSeconds = readTimeout(c)
 	b.connected[c] = conn.ID
 	b.connections = append(b.connections, conn)
 	return conn.ID
+}
+
+// readTimeout is how long a call may take, in whole seconds, where the author says it.
+func readTimeout(c *Component) int {
+	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
+		return int(math.Ceil(min(max(decimal(f.Fields["read_timeout_seconds"].JSON), 0), 1e6)))
+	}
+	return 0
+}
+
+// secretHeaders are headers whose values the worker knows: one for each, or one for all.
+func secretHeaders(c *Component) []plan.Header {
+	f := c.Field("sensitive_headers")
+	if f == nil {
+		return nil
+	}
+	var out []plan.Header
+	for i, ref := range f.Secrets {
+		h := plan.Header{Value: ref}
+		if i < len(f.Keys) {
+			h.Name = f.Keys[i]
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// certificates are those that a client shows and believes; nil where it has none of its own.
+func certificates(c *Component) *plan.TLS {
+	t := plan.TLS{CA: secretOf(c, "ca_file"), Cert: secretOf(c, "cert_file"), Key: secretOf(c, "key_file")}
+	if t == (plan.TLS{}) {
+		return nil
+	}
+	return &t
+}
+
+// secretOf is the name of the secret that a field is, or nothing.
+func secretOf(c *Component, field string) string {
+	if f := c.Field(field); f != nil && len(f.Secrets) > 0 {
+		return f.Secrets[0]
+	}
+	return ""
 }
 
 // headers go with every request to a server.

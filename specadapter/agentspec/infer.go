@@ -84,6 +84,29 @@ func inferSpecialized(_ *loader, c *Component) inferred {
 	return inferred{in: merge(agent.Inputs, params.Inputs), out: agent.Outputs}
 }
 
+func inferSwarm(_ *loader, c *Component) inferred {
+	return inferTeam(c.Component("first_agent"), c.Components("relationships"))
+}
+
+func inferManagerWorkers(_ *loader, c *Component) inferred {
+	return inferTeam(c.Component("group_manager"), c.Components("workers"))
+}
+
+// inferTeam takes the inputs of all agents of a team, and the outputs of the one that begins. An
+// author may declare others.
+func inferTeam(first *Component, others []*Component) inferred {
+	inf := inferred{anyIn: true, anyOut: true}
+	var ins [][]Property
+	for _, m := range append([]*Component{first}, others...) {
+		if unknownIO(m) {
+			return inf
+		}
+		ins = append(ins, m.Inputs)
+	}
+	inf.in, inf.out = merge(ins...), first.Outputs
+	return inf
+}
+
 // merge joins lists of properties; the first of a title wins.
 func merge(lists ...[]Property) []Property {
 	var out []Property

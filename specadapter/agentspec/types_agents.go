@@ -31,13 +31,13 @@ var agentTypes = []Type{
 			{Name: "relationships", Kind: Pairs, Of: "AgenticComponent", Required: true},
 			{Name: "handoff", Kind: FlagOrText, Default: "optional", Enum: []string{"never", "optional", "always"}},
 		},
-		rules: rules{check: checkSwarm, yields: yieldsAlways}},
+		rules: rules{infer: inferSwarm, check: checkSwarm, yields: yieldsAlways}},
 	{Name: "ManagerWorkers", Is: []string{"AgenticComponent", "ComponentWithIO"}, IO: true, Since: V2542,
 		Fields: []FieldSpec{
 			{Name: "group_manager", Kind: One, Of: "AgenticComponent", Required: true},
 			{Name: "workers", Kind: Many, Of: "AgenticComponent", Required: true},
 		},
-		rules: rules{check: checkManagerWorkers, yields: yieldsAlways}},
+		rules: rules{infer: inferManagerWorkers, check: checkManagerWorkers, yields: yieldsAlways}},
 	{Name: "Flow", Is: []string{"AgenticComponent", "ComponentWithIO"}, IO: true,
 		Fields: []FieldSpec{
 			{Name: "start_node", Kind: One, Of: "Node", Required: true},
@@ -57,7 +57,8 @@ var agentTypes = []Type{
 		Fields: []FieldSpec{
 			{Name: "llm_config", Kind: One, Of: "OpenAiConfig", Required: true},
 			{Name: "remote_agent_id", Kind: Text},
-		}},
+		},
+		Unsupported: "no version of the specification says what service remote_agent_id belongs to, or how it is asked; use an Agent with an OpenAiConfig, or an A2AAgent"},
 	{Name: "A2AAgent", Is: []string{"RemoteAgent", "AgenticComponent", "ComponentWithIO"}, IO: true, Since: V2542,
 		Fields: []FieldSpec{
 			{Name: "agent_url", Kind: Text, Required: true},

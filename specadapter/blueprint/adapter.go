@@ -85,7 +85,9 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 
 // adaptation is the work on one blueprint.
 type adaptation struct {
-	main    string
+	main string
+	// hooking says for which hook the agent is read, if for one.
+	hooking string
 	profile string
 	host    source.Host
 	files   map[string]string

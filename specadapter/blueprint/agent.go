@@ -30,9 +30,11 @@ type agent struct {
 	// params and output are schemas, in the author's key order.
 	params, output json.RawMessage
 	servers        []server
-	scripts        []usedScript
-	hooks          []hook
-	demands        *source.Value
+	// program is what a procedural agent runs.
+	program *plan.Program
+	scripts []usedScript
+	hooks   []hook
+	demands *source.Value
 	// has are the capabilities that have been read.
 	has map[string]bool
 }

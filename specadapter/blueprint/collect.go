@@ -148,9 +148,20 @@ func (c *collector) references(file string, data []byte) {
 		}
 	}
 	c.want(dirScripts, root.Get("script"))
+	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && plainName.MatchString(program.Text) {
+		c.todo = append(c.todo, entry{path.Dir(file), []string{program.Text}})
+	}
 	for _, event := range []string{onRunStart, onRunFinish} {
 		c.want(dirAgents, root.Get("hooks").Get(event).Get("agent_name"))
 	}
+	c.servers(root)
+	if path.Base(file) == fileServer && is(root.Get("url"), orchestratorURLs...) {
+		c.everyAgent()
+	}
+}
+
+// servers asks for the MCP servers that a document names.
+func (c *collector) servers(root *source.Value) {
 	for _, key := range []string{"mcpServers", "mcp_servers"} {
 		servers := root.Get(key)
 		if servers == nil {
@@ -163,9 +174,6 @@ func (c *collector) references(file string, data []byte) {
 				c.everyAgent()
 			}
 		}
-	}
-	if path.Base(file) == fileServer && is(root.Get("url"), orchestratorURLs...) {
-		c.everyAgent()
 	}
 }
 

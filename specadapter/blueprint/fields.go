@@ -27,11 +27,12 @@ const (
 	CodeServerConfig = "mcp-config"
 	CodeServerURL    = "mcp-url"
 	CodeCommand      = "inline-command"
-	CodeSecret       = "secret-inline"
+	CodeSecret       = source.CodeSecretInline
 	CodeOlder        = "older-shape"
 	CodeHook         = "hook"
 	CodeMode         = "input-mode"
 	CodePlaceholder  = "placeholder"
+	CodeProgram      = "program"
 	CodeNotYet       = "not-yet"
 	CodeNoEffect     = "no-effect"
 )

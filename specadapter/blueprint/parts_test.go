@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 	"weft/workflows/plan/pytext"
 )
@@ -27,6 +28,19 @@ func sharedCases(t *testing.T, name string, out any) {
 	if err := json.Unmarshal(raw, out); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// commandLine is the command line of a procedural agent.
+func commandLine(command string, raw json.RawMessage) ([]string, error) {
+	words, err := split(command)
+	if err != nil || len(raw) == 0 {
+		return words, err
+	}
+	params, diags := inputs.Read("params", raw)
+	if params == nil {
+		return nil, fmt.Errorf("%v", diags)
+	}
+	return append(words, inputs.Arguments(params)...), nil
 }
 
 func TestArguments(t *testing.T) {
@@ -44,11 +58,11 @@ func TestArguments(t *testing.T) {
 		"a quote left open":   {`a 'b`, "", nil, "a quote is not closed"},
 		"a backslash at last": {`a \`, "", nil, "it ends in a backslash"},
 		"values in order":     {"x", `{"b":true,"a":false,"n":null,"f":1.50,"l":["ü",true,null],"o":{"k":[1]},"s":"-x y"}`, []string{"x", "--b", "--n", "None", "--f", "1.5", "--l", "ü,True,None", "--o", "{'k': [1]}", "--s", "-x y"}, ""},
-		"no object":           {"x", `{`, nil, "EOF"},
+		"no object":           {"x", `{`, nil, "the text ends in the middle"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Arguments(tc.command, json.RawMessage(tc.params))
+			got, err := commandLine(tc.command, json.RawMessage(tc.params))
 			if tc.bad != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.bad) {
 					t.Errorf("error is %v, want %s", err, tc.bad)
@@ -70,7 +84,7 @@ func TestArgumentsAsTheFrameworkMakesThem(t *testing.T) {
 	}
 	sharedCases(t, "aof_procedural_cli_args.json", &in)
 	for _, c := range in {
-		got, err := Arguments(c.Command, c.Parameters)
+		got, err := commandLine(c.Command, c.Parameters)
 		if diff := cmp.Diff(c.Expect, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", c.Command, err, diff)
 		}
@@ -158,7 +172,7 @@ func TestServers(t *testing.T) {
 	for _, c := range f.Connections {
 		conns = append(conns, c.ID+" "+c.URL)
 	}
-	if diff := cmp.Diff([]string{"s http://h/s", "w ", "cmd ", "u http://h/mcp"}, conns); diff != "" {
+	if diff := cmp.Diff([]string{"s http://h/s", "own ", "cmd ", "u http://h/mcp"}, conns); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

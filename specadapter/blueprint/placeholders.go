@@ -10,9 +10,8 @@ import (
 
 // kept are the kinds that the framework replaces and a run does not, and why.
 var kept = map[string]string{
-	"env":     "a file may not read the worker's environment",
-	"runtime": "a run's ids are not put into texts yet",
-	"runner":  "there is no runner",
+	"env":    "a text may not read the worker's environment",
+	"runner": "there is no runner",
 }
 
 // placeholders reports those that stay as they are written, each name once.

@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"slices"
 	"strings"
 
 	"weft/specadapter/inputs"
@@ -27,28 +28,60 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 		agent.Output = &plan.Output{Schema: g.output, Repairs: 1}
 	}
 	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Placeholders: replaced(g.prompt) || replaced(string(g.output))}
+	connections := g.connections()
+	for _, c := range connections {
+		if agent.Boxes == nil {
+			agent.Boxes = &plan.Boxes{All: true}
+		}
+		agent.Boxes.Connections = append(agent.Boxes.Connections, c.ID)
+		in.Placeholders = in.Placeholders || replaced(c.URL)
+		for _, h := range c.Headers {
+			// What must have a value is looked at when a run starts.
+			in.Placeholders = in.Placeholders || h.Required || replaced(h.Value)
+		}
+	}
 	if a.profile == ProfileDocumented {
 		in.Style = plan.StyleDocumented
 	}
+	node := plan.Node{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}
+	if g.kind == typeProcedural {
+		node.Kind, node.Agent, node.Program = plan.KindProgram, nil, g.program
+		in.Placeholders, connections = false, nil
+	}
 	f := &plan.Flow{Version: plan.Version, ID: g.name, Name: g.name, Dialect: Name, Description: g.description, Inputs: in,
-		Nodes: []plan.Node{{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}},
-		Edges: []plan.Edge{{ID: "in", From: plan.Start, To: id}, {ID: "out", From: id, To: plan.End}},
+		Nodes:       []plan.Node{node},
+		Edges:       []plan.Edge{{ID: "in", From: plan.Start, To: id}, {ID: "out", From: id, To: plan.End}},
+		Connections: connections,
 	}
-	for _, s := range g.servers {
-		if s.orchestrator {
-			continue
-		}
-		c := plan.Connection{ID: s.name, Name: s.title, Kind: plan.ConnectionMCP, Description: s.description, URL: s.url}
-		if s.configured {
-			c.URL = ""
-		}
-		f.Connections = append(f.Connections, c)
-	}
+	g.hooksOf(f)
 	return f
 }
 
+// connections are the agent's MCP servers. One that the worker's configuration has goes by the
+// configuration's name, and brings neither address nor headers.
+func (g *agent) connections() []plan.Connection {
+	var out []plan.Connection
+	for _, s := range g.servers {
+		c := plan.Connection{ID: s.name, Name: s.title, Kind: plan.ConnectionMCP, Description: s.description, URL: s.url, Transport: s.transport}
+		switch {
+		case s.orchestrator:
+			continue
+		case s.configured:
+			c.ID, c.URL, c.Transport = s.connection, "", ""
+		default:
+			for _, h := range s.headers {
+				c.Headers = append(c.Headers, plan.Header{Name: h.name, Value: h.value, Secret: strings.Contains(h.value, "${env."), Required: h.required})
+			}
+		}
+		if !slices.ContainsFunc(out, func(o plan.Connection) bool { return o.ID == c.ID }) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // kinds are the kinds of placeholders that a run's start replaces.
-var kinds = map[string]bool{"params": true, "scope": true}
+var kinds = map[string]bool{"params": true, "scope": true, "runtime": true}
 
 // replaced says whether a text holds a placeholder that a run's start replaces.
 func replaced(text string) bool {

@@ -1,10 +1,13 @@
 package blueprint
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"path"
 
 	"weft/specadapter/source"
-	"weft/workflows/plan/pytext"
+	"weft/workflows/plan"
 )
 
 // procedural reads what a procedural agent runs: a script of the registry, whose schema
@@ -23,39 +26,50 @@ func (g *agent) procedural() {
 	case script != nil && command != nil:
 		g.errorf(command.Pos, CodeTwice, "keep one of the two", "%s has both script and command", g.what)
 	case script != nil:
-		if s := g.script(word{script.Text, script.Pos}); s != nil && s.params != nil {
-			g.params = json.RawMessage(s.params.JSON())
-		}
+		g.runsScript(word{script.Text, script.Pos})
 	case command != nil:
-		if _, err := Arguments(command.Text, nil); err != nil {
-			g.errorf(command.Pos, CodeScript, "close the quotes", "the command of %s: %v", g.what, err)
-		}
+		g.runsCommand(command)
 	default:
 		g.errorf(g.value.Pos, CodeMissing, `write "script", the name of a folder in scripts/`, "%s is procedural and has no script", g.what)
 	}
 }
 
-// Arguments is the command line of a procedural agent: the words of its command, then its
-// parameters as flags, in the framework's way. params may be nil.
-func Arguments(command string, params json.RawMessage) ([]string, error) {
-	out, err := split(command)
-	if err != nil || len(params) == 0 {
-		return out, err
+// programSeconds is the framework's limit of a program's time.
+const programSeconds = 300
+
+// runsScript makes the agent's program of a script.
+func (g *agent) runsScript(w word) {
+	s := g.script(w)
+	if s == nil {
+		return
 	}
-	object, err := pytext.Parse(params)
-	if err != nil {
-		return nil, err
+	if s.params != nil {
+		g.params = json.RawMessage(s.params.JSON())
 	}
-	for _, m := range object.Members {
-		switch v := m.Value; {
-		case v.Kind == pytext.Bool && v.True:
-			out = append(out, "--"+m.Key)
-		case v.Kind == pytext.Bool:
-		case v.Kind == pytext.Array:
-			out = append(out, "--"+m.Key, joined(v, ","))
-		default:
-			out = append(out, "--"+m.Key, v.Str())
-		}
+	g.program = &plan.Program{Script: w.text, File: s.file, Seconds: programSeconds}
+	if file, ok := g.a.registered(dirScripts, w.text, s.file); ok {
+		sum := sha256.Sum256([]byte(g.a.files[file]))
+		g.program.SHA = hex.EncodeToString(sum[:])
 	}
-	return out, nil
+}
+
+// runsCommand makes the agent's program of its own command. The worker looks for the agent by its
+// folder.
+func (g *agent) runsCommand(command *source.Value) {
+	words, err := split(command.Text)
+	switch {
+	case err != nil:
+		g.errorf(command.Pos, CodeScript, "close the quotes", "the command of %s: %v", g.what, err)
+		return
+	case len(words) == 0 || words[0] == "":
+		g.errorf(command.Pos, CodeScript, "write the program and its arguments", "the command of %s is empty", g.what)
+		return
+	}
+	folder := path.Base(path.Dir(g.file))
+	if path.Base(g.file) != fileAgent || !plainName.MatchString(folder) || path.Base(path.Dir(path.Dir(g.file))) != dirAgents {
+		g.warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" of a folder that the worker trusts",
+			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.what, dirAgents)
+		folder = g.name
+	}
+	g.program = &plan.Program{Agent: folder, Command: command.Text, Words: words, Seconds: programSeconds}
 }

@@ -8,6 +8,7 @@ import (
 
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // server is an MCP server of an agent, resolved.
@@ -18,6 +19,8 @@ type server struct {
 	orchestrator bool
 	// configured says that the worker's own connection of this name is used.
 	configured bool
+	// connection is that connection's id; transport is the plan's.
+	connection, transport string
 	// refused says that it was reported and nothing more is to be said of it.
 	refused bool
 	file    string
@@ -27,8 +30,10 @@ type server struct {
 // header is sent with every call of a server. Its value may hold placeholders.
 type header struct {
 	name, value string
-	at          source.Pos
-	file        string
+	// required says that the value may not be missing.
+	required bool
+	at       source.Pos
+	file     string
 }
 
 // The marks of the framework's own server: its entry in the registry and its address.
@@ -107,7 +112,10 @@ func (o *object) reference(s *server) {
 		file, known = o.a.registered(dirServers, ref, fileServer)
 	}
 	if !known {
-		s.configured = o.a.host.Connections[ref]
+		s.configured, s.connection = o.a.host.Connections[ref], ref
+		if s.configured && len(given) > 0 {
+			o.warnf(o.pos("config"), CodeNoEffect, "write the headers into the connection on the worker", "%s is the worker's own connection %s; its config has no effect", o.what, source.Quote(ref))
+		}
 		if s.orchestrator || s.configured {
 			s.headers = given
 			return
@@ -168,10 +176,17 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 		}
 		return
 	}
-	h := s.headers[i]
-	if flag("sensitive") && inputs.Placeholder.ReplaceAllString(h.value, "") == h.value {
-		o.a.errorf(h.file, h.at, CodeSecret, "write ${scope.NAME}, or configure a connection with this id on the worker",
-			"the config %s of %s is a secret and stands in the file", source.Quote(name), use.what)
+	h := &s.headers[i]
+	h.required = flag("required")
+	if !flag("sensitive") {
+		return
+	}
+	const help = "write ${env.NAME}, and set in the worker's weft.yaml: variables: {NAME: {hosts: [HOST]}}; or configure a connection with this id there"
+	switch names := inputs.Placeholder.FindAllStringSubmatch(h.value, -1); {
+	case len(names) == 0 && h.value != "":
+		o.a.errorf(h.file, h.at, CodeSecret, help, "the config %s of %s is a secret and stands in the file", source.Quote(name), use.what)
+	case slices.ContainsFunc(names, func(m []string) bool { return !strings.HasPrefix(m[1], "env.") }):
+		o.a.warnf(h.file, h.at, CodeSecret, help, "the config %s of %s is a secret that a run brings along; it stands in the run's history", source.Quote(name), use.what)
 	}
 }
 
@@ -218,6 +233,12 @@ func (o *object) headers() []header {
 				"%s of %s cannot be an HTTP header", source.Quote(m.Key), o.what)
 			continue
 		}
+		for _, p := range inputs.Placeholder.FindAllStringSubmatch(h.value, -1) {
+			if kind, _, _ := strings.Cut(p[1], "."); !kinds[kind] && kind != "env" && kind != "runner" {
+				o.warnf(m.Value.Pos, CodePlaceholder, "write ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
+					"%s of %s stays as it is written: nothing replaces it", source.Quote(p[0]), o.what)
+			}
+		}
 		out = append(out, h)
 	}
 	return out
@@ -230,7 +251,7 @@ func (o *object) inline(s *server) {
 	kind := o.text("type")
 	command := o.get("command", source.String)
 	if command != nil || kind == "stdio" {
-		s.configured = o.a.host.Connections[s.name]
+		s.configured, s.connection = o.a.host.Connections[s.name], s.name
 		if !s.configured {
 			o.errorf(o.value.Pos, CodeCommand, "set in weft.yaml, of the starter and the worker: "+source.CommandLine(s.name),
 				"%s is a command to run; a file may not name one", o.what)
@@ -245,6 +266,9 @@ func (o *object) inline(s *server) {
 		o.errorf(o.value.Pos, CodeServer, `write {"ref": "NAME"}`, "%s has neither ref nor url", o.what)
 		return
 	}
+	if kind == plan.TransportSSE {
+		s.transport = kind
+	}
 	o.warnf(o.value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is written out, which the framework takes no more; it is read", o.what)
 	o.address(s)
 	if v := o.get("headers", source.Object); v != nil {
@@ -257,6 +281,12 @@ func (o *object) address(s *server) {
 	if slices.Contains(orchestratorURLs, s.url) {
 		s.orchestrator = true
 		return
+	}
+	for _, m := range inputs.Placeholder.FindAllStringSubmatch(s.url, -1) {
+		if kind, _, _ := strings.Cut(m[1], "."); !kinds[kind] {
+			o.errorf(o.pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s holds %s, which nothing replaces", o.what, source.Quote(m[0]))
+			return
+		}
 	}
 	if s.url == "" || s.orchestrator || strings.Contains(s.url, "${") {
 		return

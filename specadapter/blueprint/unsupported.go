@@ -5,24 +5,9 @@ import "weft/specadapter/source"
 // unsupported reports what runs cannot do yet: an error where the agent would be another one
 // without it, a warning where its result stays the same.
 func (a *adaptation) unsupported(g *agent) {
-	if g.kind == typeProcedural {
-		g.errorf(g.pos("type"), CodeNotYet, "run autonomous agents", "%s runs a program, which no run can do yet", g.what)
-		return
-	}
 	for _, s := range g.servers {
-		switch {
-		case s.refused:
-		case s.orchestrator:
+		if s.orchestrator && !s.refused {
 			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))
-		default:
-			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s uses the MCP server %s; no run can offer all tools of a server yet", g.what, source.Quote(s.name))
-		}
-	}
-	for _, h := range g.hooks {
-		if h.event == onRunStart {
-			g.errorf(h.at, CodeNotYet, "leave the hook out", "%s has a hook before runs, which is not called yet", g.what)
-		} else {
-			g.warnf(h.at, CodeNoEffect, "start the agent "+source.Quote(h.agent)+" yourself", "%s has a hook after runs, which is not called yet", g.what)
 		}
 	}
 	for _, s := range g.scripts {

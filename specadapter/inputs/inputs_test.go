@@ -216,3 +216,46 @@ func FuzzStart(f *testing.F) {
 		}
 	})
 }
+
+// The addresses and headers of connections are replaced, too, and what is required must have a
+// value then.
+func TestStartConnections(t *testing.T) {
+	base := func(h ...plan.Header) *plan.Flow {
+		f := flow("x", "")
+		f.Connections = []plan.Connection{{ID: "shelf", URL: "https://${params.prompt}.example.com/mcp", Headers: h}}
+		return f
+	}
+	tests := map[string]struct {
+		header      plan.Header
+		value, want string
+	}{
+		"replaced":                  {plan.Header{Name: "A", Value: "${scope.who}/${runtime.run_id}"}, "blue/r1", ""},
+		"required and there":        {plan.Header{Name: "A", Value: "${scope.who}", Required: true}, "blue", ""},
+		"required and secret":       {plan.Header{Name: "A", Value: "Bearer ${env.T}", Secret: true, Required: true}, "Bearer ${env.T}", ""},
+		"required and missing":      {plan.Header{Name: "A", Value: "x ${scope.other}", Required: true}, "", `"shelf" wants the config A`},
+		"required and empty":        {plan.Header{Name: "A", Value: "", Required: true}, "", `"shelf" wants the config A`},
+		"missing, but not required": {plan.Header{Name: "A", Value: "${scope.other}"}, "${scope.other}", ""},
+		"two lines":                 {plan.Header{Name: "A", Value: "${scope.lines}"}, "", "has a line break"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := Start(t.Context(), base(tc.header), Values{Params: FromText("p"), RunID: "r1", Scope: params(t, `{"who":"blue","lines":"a\nb"}`)})
+			if tc.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v, want %s", err, tc.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := out.Connections[0]; c.Headers[0].Value != tc.value || c.URL != "https://p.example.com/mcp" {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+	_, _, err := Start(t.Context(), base(plan.Header{Name: "A", Required: true}), Values{Params: FromText("p")})
+	if raw, _ := json.Marshal(err); !strings.HasPrefix(string(raw), `{"error":"missing_required_mcp_config","message":"`) || !strings.HasSuffix(string(raw), `"server_name":"shelf","missing_fields":["A"]}`) {
+		t.Errorf("as JSON it is %s", raw)
+	}
+}

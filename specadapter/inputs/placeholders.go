@@ -1,9 +1,12 @@
 package inputs
 
 import (
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 
+	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 )
 
@@ -18,6 +21,25 @@ type Values struct {
 	Env map[string]string
 	// RunID and SessionID are ${runtime.run_id} and ${runtime.session_id}.
 	RunID, SessionID string
+	// Unchecked takes the parameters as they are; Replaced leaves placeholders as they are.
+	Unchecked, Replaced bool
+}
+
+// Read takes what a run of a flow is given: parameters, values of placeholders and a text. Both
+// objects may be empty.
+func (v *Values) Read(in *plan.Inputs, params, scope json.RawMessage, text string) (err error) {
+	if v.Params, err = For(in, params, text); err != nil {
+		return err
+	}
+	if len(scope) == 0 || string(scope) == "null" {
+		return nil
+	}
+	read, diags := Read("scope", scope)
+	if read == nil {
+		return fmt.Errorf("%s", diags[0])
+	}
+	v.Scope = read
+	return nil
 }
 
 // Placeholder finds placeholders. The name behind the first point is one flat key; what nests is

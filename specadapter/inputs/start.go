@@ -18,17 +18,20 @@ import (
 // Everything that can be wrong is looked at: its error is an [*Invalid], or says what to mend,
 // or is ctx's.
 func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
-	if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
-		return nil, "", err
+	if !v.Unchecked {
+		if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
+			return nil, "", err
+		}
 	}
-	text, err := Text(f.Inputs, v.Params)
+	text, err := v.text(f.Inputs)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(text) > MaxBytes {
 		return nil, "", fmt.Errorf("the text of the parameters has %d bytes, at most %d are taken; shorten the largest", len(text), MaxBytes)
 	}
-	if !f.Inputs.Placeholders {
+	f = withArguments(f, v.Params)
+	if !f.Inputs.Placeholders || v.Replaced {
 		return f, text, nil
 	}
 	out, err := v.flow(f)
@@ -66,7 +69,7 @@ func (v *Values) flow(f *plan.Flow) (*plan.Flow, error) {
 	if size > MaxBytes {
 		return nil, tooLong(size)
 	}
-	return &out, nil
+	return &out, v.connections(&out)
 }
 
 // fits refuses a text that placeholders would make too long, before they do.

@@ -9,11 +9,23 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
+// text makes the run's text. Parameters that nobody has checked may lack a prompt: then all of
+// them stand together.
+func (v *Values) text(in *plan.Inputs) (string, error) {
+	if v.Unchecked && in.Mode != plan.InputsNamed && in.Mode != plan.InputsProcedural && v.Params.object.Get(prompt) == nil {
+		return block(v.Params.object.Members), nil
+	}
+	return Text(in, v.Params)
+}
+
 // Text makes the text of parameters that the flow is given. It fails where a prompt is
 // needed and missing, in the framework's words.
 func Text(in *plan.Inputs, p *Params) (string, error) {
 	if in.Mode == plan.InputsNamed {
 		return p.said, nil
+	}
+	if in.Mode == plan.InputsProcedural {
+		return p.object.JSON(), nil
 	}
 	custom := len(in.Schema) > 0 && string(in.Schema) != "null"
 	said := p.object.Get(prompt)

@@ -45,6 +45,9 @@ func (Adapter) Traits() source.Traits { return source.Traits{Values: true} }
 // LastKeyWins says that documents in the wild repeat keys; the last one counts.
 func (Adapter) LastKeyWins() bool { return true }
 
+// Lenient says that the protocol's first code takes texts and keys without quotes.
+func (Adapter) Lenient() bool { return true }
+
 // Detect looks for agents with types, or for what else only this dialect has at the top.
 func (Adapter) Detect(doc *source.Document) (bool, string) {
 	const looked = `an object with "agents" that have a "type", "transitions" or "defaultModel"`
@@ -94,6 +97,10 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		if usesLater(doc.Root) {
 			a.mode = later
 		}
+	}
+	if a.mode == later && doc.Unquoted != (source.Pos{}) {
+		a.errorf(doc.Unquoted, source.CodeSyntax, "write texts and keys in double quotes",
+			"a text or a key stands without quotes; the code that knows this syntax does not take that")
 	}
 	d := a.document(doc.Root)
 	a.reportUnknown()

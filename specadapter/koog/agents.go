@@ -12,27 +12,29 @@ import (
 
 // agent is an agent as it is written.
 type agent struct {
-	at         source.Pos
+	at, nameAt source.Pos
 	name, kind string
-	model      string
-	maxTurns   int
-	params     *plan.Params
-	choice     string
-	choiceAt   source.Pos
-	system     string
-	user       string
-	task       string
-	schema     *source.Value
-	toolNames  []string
-	toolsAt    []source.Pos
-	listsTools bool
-	steps      []step
-	stepsAt    source.Pos
-	interval   int
-	children   []string
-	childPos   []source.Pos
-	merge      *merge
-	inParallel bool
+	// model is as the worker's providers know it, modelText as it is written.
+	model, modelText string
+	modelAt          source.Pos
+	maxTurns         int
+	params           *plan.Params
+	choice           string
+	choiceAt         source.Pos
+	system           string
+	user             string
+	task             string
+	schema           *source.Value
+	toolNames        []string
+	toolsAt          []source.Pos
+	listsTools       bool
+	steps            []step
+	stepsAt          source.Pos
+	interval         int
+	children         []string
+	childPos         []source.Pos
+	merge            *merge
+	inParallel       bool
 	// oldInput says that the agent has the field input, of drafts of the protocol.
 	oldInput    bool
 	paramsValue object
@@ -57,12 +59,13 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 		known = append(known, "input")
 	}
 	o.only("agents[].", known...)
-	ag := &agent{at: v.Pos, name: o.required("name"), interval: 1}
+	ag := &agent{at: v.Pos, nameAt: o.pos("name"), name: o.required("name"), interval: 1}
 	if ag.name != "" {
 		o.what = "agent " + source.Quote(ag.name)
 	}
 	ag.kind = a.kind(&o)
-	ag.model = a.resolve(o.text("model"), o.pos("model"))
+	ag.modelText, ag.modelAt = o.text("model"), o.pos("model")
+	ag.model = a.resolve(ag.modelText, ag.modelAt)
 	a.runtime(&o)
 	a.config(&o, ag)
 	a.prompt(&o, ag)
@@ -130,8 +133,12 @@ func (a *adaptation) config(o *object, ag *agent) {
 
 // number is a number field in a range.
 func (a *adaptation) number(o *object, key string, least, most float64) *float64 {
-	v := o.want(key, source.Number)
+	v := o.number(key)
 	if v == nil {
+		return nil
+	}
+	if v.Kind != source.Number {
+		o.want(key, source.Number)
 		return nil
 	}
 	var f float64
@@ -144,7 +151,7 @@ func (a *adaptation) number(o *object, key string, least, most float64) *float64
 
 // whole is a whole number from 1 on, 0 where it is absent.
 func (a *adaptation) whole(o *object, key string) int {
-	v := o.get(key)
+	v := o.number(key)
 	if v == nil {
 		return 0
 	}

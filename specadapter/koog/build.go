@@ -47,6 +47,7 @@ func (b *builder) build() *plan.Flow {
 	b.values()
 	if b.mode != meant {
 		b.asKoog()
+		b.refuse()
 	}
 	b.judge()
 	return &b.flow
@@ -108,6 +109,9 @@ func (b *builder) unique(id string) string {
 	return id
 }
 
+// resultPrefix begins the state keys of what parallel agents give.
+const resultPrefix = "$result/"
+
 // parallelNodes makes a fork, a node for each agent beside the others, and a join that makes
 // one value of theirs.
 func (b *builder) parallelNodes(ag *agent) {
@@ -118,7 +122,7 @@ func (b *builder) parallelNodes(ag *agent) {
 	for _, child := range b.children(ag) {
 		id := b.unique(ag.name + "." + child.name)
 		n := b.node(child, id, child.name)
-		n.Into = "$result/" + id
+		n.Into = resultPrefix + id
 		if n.Agent != nil && b.mode != meant {
 			n.Agent.Conversation = plan.ConversationFork
 		}
@@ -239,7 +243,9 @@ func (b *builder) values() {
 		names = printedLater
 	}
 	b.flow.Values.Printed = names
-	if k := b.doc.agents[0].kind; k == kindTask || k == kindVerify {
+	b.flow.Values.Missing = "No agents found"
+	if k := b.first.kind; k == kindTask || k == kindVerify {
+		b.flow.Values.Missing = ""
 		b.flow.Values.Default = json.RawMessage(value.Of(b.first.task).JSON())
 	}
 }

@@ -38,11 +38,22 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 	given := b.typeOf(ag)
 	var always *transition
 	seen := map[string]*transition{}
-	for _, t := range out {
+	judged := out[:min(len(out), maxPairs)]
+	taken := newCoverage(judged, given)
+	var full []int
+	for i, t := range out {
 		if always != nil {
 			dead[t] = true
 			b.warnf(t.at, CodeShadowed, "put it before the other, or give the other a condition",
 				"the transition %s -> %s is never taken: %s -> %s at line %d comes first and is always taken", t.from, t.to, always.from, always.to, always.at.Line)
+			continue
+		}
+		if full != nil {
+			dead[t] = true
+			b.warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
+			if t.compare != nil {
+				b.judgeType(ag, t, given)
+			}
 			continue
 		}
 		if t.compare == nil {
@@ -56,9 +67,16 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		} else {
 			seen[condition(t.compare)] = t
 		}
+		if i < len(judged) {
+			if before := taken.take(i+1, t); len(before) > 0 && !dead[t] {
+				dead[t] = true
+				b.warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
+			}
+			full = taken.full(judged)
+		}
 		b.judgeType(ag, t, given)
 	}
-	if len(out) > 0 && always == nil && !exhaustive(out, given) {
+	if len(out) > 0 && always == nil && full == nil && !exhaustive(out, given) {
 		b.warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails where none of the conditions holds", source.Quote(ag.name))
 	}

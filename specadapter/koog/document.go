@@ -11,11 +11,13 @@ import (
 type document struct {
 	root                             object
 	id, revision, description, model string
-	agents                           []*agent
-	byName                           map[string]*agent
-	names                            []string
-	tools                            []*toolDecl
-	transitions                      []*transition
+	// modelText is the model as it is written.
+	modelText   string
+	agents      []*agent
+	byName      map[string]*agent
+	names       []string
+	tools       []*toolDecl
+	transitions []*transition
 }
 
 // The agent types.
@@ -42,7 +44,8 @@ func (a *adaptation) document(root *source.Value) *document {
 	} else if v := root.Get("description"); v != nil {
 		d.description = v.Text
 	}
-	d.model = a.resolve(o.text("defaultModel"), o.pos("defaultModel"))
+	d.modelText = o.text("defaultModel")
+	d.model = a.resolve(d.modelText, o.pos("defaultModel"))
 	agents, transitions := o.list("agents"), o.list("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
 		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
@@ -76,19 +79,16 @@ func (a *adaptation) document(root *source.Value) *document {
 	return d
 }
 
-// version reads the author's version. A number stands for its text; only the later code
-// refuses that. The protocol's text has examples without any.
+// version reads the author's version. The protocol's text has examples without any.
 func (a *adaptation) version(o *object) string {
-	v := o.get("version")
-	switch {
-	case v == nil && a.mode == meant:
+	switch v := o.get("version"); {
+	case a.mode != meant:
+		return o.required("version")
+	case v == nil:
 		a.warnf(o.value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
 		return ""
-	case v != nil && v.Kind == source.Number && a.mode != later:
+	case v.Kind == source.Number:
 		return v.Text
-	}
-	if a.mode != meant {
-		return o.required("version")
 	}
 	return o.text("version")
 }
@@ -97,15 +97,15 @@ func (a *adaptation) version(o *object) string {
 func (a *adaptation) register(d *document, ag *agent) {
 	if first, double := d.byName[ag.name]; double && ag.name != "" {
 		if a.mode != meant {
-			a.warnf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
+			a.warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
 			return
 		}
-		a.errorf(ag.at, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
+		a.errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
 		return
 	}
 	switch ag.name {
 	case plan.Start, plan.End, finishName:
-		a.errorf(ag.at, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
+		a.errorf(ag.nameAt, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
 	}
 	d.byName[ag.name] = ag
 	d.names = append(d.names, ag.name)

@@ -1,6 +1,7 @@
 package koog
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,10 +68,14 @@ func (a *adaptation) object(v *source.Value, what string) object {
 	return o
 }
 
-// get is a field's value, or nil where it is absent or, in the default profile, null.
+// nullable are the fields that the real code takes null for as if they were absent.
+var nullable = []string{"defaultModel", "model", "runtime", "config", "prompt", "params", "output", "user", "condition",
+	"temperature", "topP", "maxTokens", "maxIterations", "toolChoice", "speculation", "task", "transformation"}
+
+// get is a field's value, or nil where it is absent or null, as far as it may be.
 func (o *object) get(key string) *source.Value {
 	v := o.value.Get(key)
-	if v != nil && v.Kind == source.Null && o.a.mode == meant {
+	if v != nil && v.Kind == source.Null && (o.a.mode == meant || slices.Contains(nullable, key)) {
 		return nil
 	}
 	return v
@@ -97,12 +102,39 @@ func (o *object) want(key string, kind source.Kind) *source.Value {
 	return v
 }
 
-// text is a string field, "" where it is absent.
+// text is a string field, "" where it is absent. A number, true or false stands for its text, as
+// in the protocol's first code.
 func (o *object) text(key string) string {
+	if v := o.get(key); v != nil && (v.Kind == source.Number || v.Kind == source.Bool) && o.a.mode != later {
+		if o.a.mode == meant {
+			o.a.warnf(v.Pos, CodeWrongType, howToWrite[source.String], "%s of %s is %s, %s; it is taken as that text", key, o.what, v.Describe(), v.Kind)
+		}
+		return literal(v)
+	}
 	if v := o.want(key, source.String); v != nil {
 		return v.Text
 	}
 	return ""
+}
+
+// literal is a number, true or false as it is written.
+func literal(v *source.Value) string {
+	if v.Kind == source.Number {
+		return v.Text
+	}
+	return v.Describe()
+}
+
+// number is a field's value; a number in quotes is that number, as in the real code.
+func (o *object) number(key string) *source.Value {
+	v := o.get(key)
+	if v == nil || v.Kind != source.String || !json.Valid([]byte(v.Text)) || strings.Trim(v.Text, "0123456789+-.eE") != "" {
+		return v
+	}
+	if o.a.mode == meant {
+		o.a.warnf(v.Pos, CodeWrongType, howToWrite[source.Number], "%s of %s is %s, a string; it is taken as that number", key, o.what, v.Describe())
+	}
+	return &source.Value{Kind: source.Number, Pos: v.Pos, Text: v.Text}
 }
 
 // required is a string field that must be there and not blank.

@@ -124,3 +124,19 @@ func FuzzAdapt(f *testing.F) {
 		}
 	})
 }
+
+// Every name of Koog's becomes a provider's, however Koog lets it be written.
+func TestKoogsNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"openai/chat.gpt4o": "openai/gpt-4o", "openai/GPT4oMini": "openai/gpt-4o-mini", "openai/gpt5_2pro": "openai/gpt-5.2-pro",
+		"mistral/chat.codestral": "mistral/codestral-latest", "ollama/meta.llama3.2:3b": "ollama/llama3.2:3b", "ollama/alibaba/qwq": "ollama/qwq",
+		"ollama/alibaba/other": "ollama/alibaba/other", "openrouter/claude-35-sonnet": "openrouter/anthropic/claude-3.5-sonnet", "anthropic/Haiku-4-5": "anthropic/claude-haiku-4-5",
+		"OpenAI/gpt-4o": "openai/gpt-4o", "google/gemini-2.5-pro": "google/gemini-2.5-pro", "openai/gpt-4.1-mini": "openai/gpt-4.1-mini",
+		"openai/ft:gpt-4o:me::1": "openai/ft:gpt-4o:me::1", "openrouter/meta-llama/llama-3:free": "openrouter/meta-llama/llama-3:free",
+	} {
+		doc := strings.Replace(string(flow(`{"variable": "input.data", "operation": "equals", "value": 1}`)), `openai/gpt-4o`, text, 1)
+		if res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{}); res == nil || res.Flow.Model != want {
+			t.Errorf("%s is not %s: %v", text, want, diags)
+		}
+	}
+}

@@ -45,9 +45,13 @@ func (b *builder) node(ag *agent, id, name string) plan.Node {
 		n.Agent.Finish = b.finish(ag)
 	}
 	b.tools(ag, n.Agent)
-	if ag.choice == plan.ChoiceNone && b.mode == meant && ag.kind == kindTask {
-		// Without tools there is none to end by: the answer's text is the value.
-		n.Agent.Finish, n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, nil, ""
+	if ag.choice == plan.ChoiceNone && b.mode == meant && n.Agent.Finish != nil {
+		// None of the flow's tools. A task's answer in words is its value; a verdict, or a value
+		// that a schema describes, still comes by the tool that ends the agent.
+		n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, ""
+		if ag.kind == kindTask && ag.schema == nil {
+			n.Agent.Finish = nil
+		}
 	}
 	return n
 }
@@ -289,21 +293,43 @@ func (b *builder) asKoog() {
 	b.flow.Limits.MaxSteps = limit
 	for i := range b.flow.Nodes {
 		n := &b.flow.Nodes[i]
+		n.Cost = b.cost(n)
 		if n.Agent == nil {
-			if n.Kind == plan.KindTransform && n.Into == "" {
-				n.Cost = &plan.Cost{Visit: 4}
-			}
 			continue
 		}
-		n.Cost = &plan.Cost{Visit: 8, Round: 3, Remind: 2}
-		if n.Agent.Finish != nil && n.Agent.Finish.Critique {
-			n.Cost.Visit = 17
-		}
 		n.Agent.System, n.Agent.MaxErrors, n.Agent.MaxTurns = b.first.system, unbounded, 0
-		n.Agent.Sequential = true
+		n.Agent.Sequential, n.Agent.RetellCalls = true, true
 		n.Agent.NoTool = "Tool with name '{tool}' not found in the tool registry. Use one of the available tools."
 		if n.Agent.Conversation == "" {
 			n.Agent.Conversation = plan.ConversationFlow
 		}
 	}
+}
+
+// cost is how many steps of its graphs the real code takes for a node. The graph of an agent is
+// a step of the one around it, but inside a parallel agent, whose forks count each for itself.
+func (b *builder) cost(n *plan.Node) *plan.Cost {
+	c := &plan.Cost{Forked: strings.HasPrefix(n.Into, resultPrefix)}
+	switch {
+	case n.Kind == plan.KindMerge:
+		c.Visit = 1 // the end of the parallel agent's graph
+	case n.Kind == plan.KindTransform && n.Into != "" && !c.Forked:
+		c.Visit = 3 // the graph, its start and the step that forks
+	case n.Kind == plan.KindTransform:
+		c.Visit = 4
+	case n.Agent == nil:
+		return nil
+	default:
+		c.Visit, c.Round, c.Remind = 8, 3, 2
+		if n.Agent.Finish != nil && n.Agent.Finish.Critique {
+			c.Visit = 17
+		}
+		if n.Agent.React != nil {
+			c.Visit = 11
+		}
+	}
+	if c.Forked {
+		c.Visit--
+	}
+	return c
 }

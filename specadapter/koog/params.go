@@ -41,7 +41,7 @@ func (a *adaptation) task(o *object, ag *agent) {
 		a.warnf(ag.at, CodeMissing, `write what the agent is to do as "task" in params`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
 	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
-		ag.task = v.Describe()
+		ag.task = literal(v)
 	default:
 		ag.task = o.text("task")
 	}
@@ -55,19 +55,41 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 		return
 	}
 	if v.Kind != source.Array {
-		if a.mode == meant {
-			o.want("toolNames", source.Array)
+		if a.mode != meant {
+			return // as in the real code
 		}
-		return
+		a.warnf(v.Pos, CodeWrongType, howToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.what, v.Describe(), oneTool(v))
+		if v.Kind != source.String {
+			return
+		}
+		v = &source.Value{Kind: source.Array, Pos: v.Pos, Items: []*source.Value{v}}
 	}
 	ag.listsTools = len(v.Items) > 0 || a.mode != seed
 	for _, item := range v.Items {
+		if item.Kind == source.Null && a.mode != meant {
+			continue
+		}
+		if item.Kind == source.Number || item.Kind == source.Bool {
+			if a.mode == meant {
+				a.warnf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, %s; it is taken as that text",
+					source.Quote(ag.name), item.Describe(), item.Kind)
+			}
+			item = &source.Value{Kind: source.String, Pos: item.Pos, Text: literal(item)}
+		}
 		if item.Kind != source.String {
 			a.errorf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, want a string", source.Quote(ag.name), item.Describe())
 			continue
 		}
 		ag.toolNames, ag.toolsAt = append(ag.toolNames, item.Text), append(ag.toolsAt, item.Pos)
 	}
+}
+
+// oneTool says what toolNames are that are no list.
+func oneTool(v *source.Value) string {
+	if v.Kind == source.String {
+		return "it is taken as a list of that name"
+	}
+	return "it is taken as absent: the agent has all tools"
 }
 
 // reasoning reads after how many tool results a react agent thinks again. A text that is a

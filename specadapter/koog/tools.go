@@ -12,7 +12,7 @@ import (
 
 // toolDecl is a tool as the flow declares it: an MCP server, or a tool of the worker's own.
 type toolDecl struct {
-	at         source.Pos
+	at, nameAt source.Pos
 	name       string
 	local      bool
 	connection plan.Connection
@@ -34,7 +34,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		return nil
 	}
 	o.only("tools[].", "name", "type", "parameters")
-	t := &toolDecl{at: v.Pos, name: o.required("name")}
+	t := &toolDecl{at: v.Pos, nameAt: o.pos("name"), name: o.required("name")}
 	if t.name != "" {
 		o.what = "tool " + source.Quote(t.name)
 	}
@@ -165,7 +165,7 @@ func (a *adaptation) duplicateTools(d *document) {
 		case first == nil:
 			seen[t.name] = t
 		case a.mode == meant:
-			a.errorf(t.at, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
+			a.errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
 		default:
 			for n := 2; ; n++ {
 				id := fmt.Sprintf("%s~%d", t.name, n)
@@ -205,7 +205,7 @@ func (a *adaptation) toolNames(d *document) {
 	locals, servers := d.locals(), d.servers()
 	for _, t := range d.tools {
 		if t.local && !a.host.UnboundTools[t.name] {
-			a.errorf(t.at, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
+			a.errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
 		}
 	}
 	for _, ag := range d.agents {

@@ -73,16 +73,14 @@ func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
 			return
 		}
 		a.errorf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.what, source.Quote(op))
-		return
 	}
 	t.valueAt, t.variableAt = c.pos("value"), c.pos("variable")
 	constant, ok := a.constant(&c)
-	if !ok || op == "" {
-		return
+	compare := &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
+	a.variable(&c, variable, compare)
+	if ok && op != "" {
+		t.want, t.compare = constant, compare
 	}
-	t.want = constant
-	t.compare = &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
-	a.variable(&c, variable, t.compare)
 }
 
 // variableText reads which part of the value a condition is on. The real code lets it be
@@ -128,9 +126,12 @@ func (a *adaptation) variable(c *object, text string, to *plan.Compare) {
 			to.Fail = fmt.Sprintf("Expected to get the 'output' keyword in the condition variable, got: %s", text)
 		}
 	default:
+		if text == "input" || text == "output" {
+			to.Path = []string{"data"}
+		}
 		if text != "" && prefix == "" {
-			a.errorf(c.pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
-				"the variable of %s is %s, which begins with neither input. nor output.", c.what, source.Quote(text))
+			a.warnf(c.pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
+				"the variable of %s is %s, which begins with neither input. nor output.; it is taken as input.%s", c.what, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
 }

@@ -34,6 +34,8 @@ const (
 	CodeDuplicateKey = "duplicate-key"
 	CodeUnsupported  = "unsupported-yaml"
 	CodeMore         = "more"
+	// CodeSecretInline is an error: a secret stands in the document.
+	CodeSecretInline = "secret-inline"
 )
 
 // Pos is a place in a document. Line counts from 1 and ends at a line feed. Col counts
@@ -99,6 +101,9 @@ type Document struct {
 	// Name is the file name under which the document was given.
 	Name string
 	Root *Value
+	// Unquoted is where the first text or key without quotes stands that [ParseLenient] took;
+	// zero where there is none.
+	Unquoted Pos
 }
 
 // Parse reads a document. The format follows from the name's extension (.json, .json5,
@@ -139,11 +144,24 @@ func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Do
 	return &Document{Name: name, Root: root}, p.diags
 }
 
-// formatOf decides the format.
-func formatOf(name string, data []byte) func(*parser) *Value {
+// isJSON says whether a document is JSON by its name, or else its first bytes.
+func isJSON(name string, data []byte) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json":
+		return true
+	case ".json5", ".yaml", ".yml":
+		return false
+	}
+	text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n")
+	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
+}
+
+// formatOf decides the format.
+func formatOf(name string, data []byte) func(*parser) *Value {
+	if isJSON(name, data) {
 		return (*parser).json
+	}
+	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json5":
 		return (*parser).json5
 	case ".yaml", ".yml":
@@ -151,9 +169,6 @@ func formatOf(name string, data []byte) func(*parser) *Value {
 	}
 	text := bytes.TrimLeft(data, " \t\r\n")
 	switch {
-	case len(text) == 0:
-	case text[0] == '{' || text[0] == '[':
-		return (*parser).json
 	case bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")):
 		return (*parser).json5
 	}

@@ -13,6 +13,7 @@ import (
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
 	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // agentsDir is where agents lie in the folder of flows.
@@ -38,8 +39,9 @@ type agent struct {
 	// root is the document, or an empty object where it cannot be read.
 	root  *source.Value
 	diags []source.Diagnostic
-	// runs says that a run of it can be started.
-	runs bool
+	// runs says that a run of it can be started; inputs are what it declares then.
+	runs   bool
+	inputs *plan.Inputs
 }
 
 // openRoot opens the folder of flows. No name and no link lead out of it.
@@ -85,7 +87,9 @@ func (d *Door) agentIn(root *os.Root, name string) (*agent, error) {
 func (a *agent) look(reading specadapter.Options) {
 	reading.Files = a.folder.Files
 	res, diags := specadapter.Load(a.folder.Name, a.folder.Text, reading)
-	a.runs, a.diags = res != nil, diags
+	if a.runs, a.diags = res != nil, diags; a.runs {
+		a.inputs = res.Flow.Inputs
+	}
 	if doc, _ := source.Parse(a.folder.Name, a.folder.Text); doc != nil && doc.Root.Kind == source.Object {
 		a.root = doc.Root
 	}
@@ -125,8 +129,8 @@ func agentNames(root *os.Root) ([]string, error) {
 	return out, nil
 }
 
-// agentView is an agent as clients see it.
-type agentView struct {
+// AgentView is an agent as clients see it.
+type AgentView struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// Type is autonomous or procedural.
@@ -153,7 +157,7 @@ var (
 )
 
 // view shows an agent, with the texts of the files beside its document.
-func (a *agent) view() *agentView {
+func (a *agent) view() *AgentView {
 	raw := func(key string, kind source.Kind, without json.RawMessage) json.RawMessage {
 		if v := a.root.Get(key); v != nil && v.Kind == kind {
 			return v.JSON()
@@ -166,7 +170,7 @@ func (a *agent) view() *agentView {
 		}
 		return ""
 	}
-	v := &agentView{Name: a.name, Description: text("description"), Type: text("type"),
+	v := &AgentView{Name: a.name, Description: text("description"), Type: text("type"),
 		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
 		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
 		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),
@@ -180,6 +184,9 @@ func (a *agent) view() *agentView {
 	if !a.runs {
 		v.Status = "invalid"
 	}
+	if a.inputs != nil && len(a.inputs.Schema) > 0 {
+		v.ParametersSchema = a.inputs.Schema // a program's own schema stands before the agent's
+	}
 	a.files(v)
 	for _, g := range a.diags {
 		v.Diagnostics = append(v.Diagnostics, oneLine(g.String()))
@@ -188,7 +195,7 @@ func (a *agent) view() *agentView {
 }
 
 // files shows what the files beside the document say.
-func (a *agent) files(v *agentView) {
+func (a *agent) files(v *AgentView) {
 	for _, f := range a.folder.Files {
 		switch f.Name {
 		case a.beside(promptFile):
@@ -206,11 +213,18 @@ func (a *agent) files(v *agentView) {
 }
 
 // beside is the path of a file in the agent's folder.
-func (a *agent) beside(file string) string { return path.Join(agentsDir, a.name, file) }
+func (a *agent) beside(file string) string { return path.Join(path.Dir(a.folder.Name), file) }
+
+// View shows an agent of a folder as clients see it.
+func View(name string, folder *specadapter.Folder, reading specadapter.Options) *AgentView {
+	a := &agent{name: name, folder: folder, root: &source.Value{Kind: source.Object}}
+	a.look(reading)
+	return a.view()
+}
 
 // agentPage is a page of agents.
 type agentPage struct {
-	Agents []*agentView `json:"agents"`
+	Agents []*AgentView `json:"agents"`
 	Next   string       `json:"next_page_token,omitempty"`
 }
 
@@ -220,7 +234,7 @@ func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
 	root, err := d.openRoot()
 	if err != nil {
 		if d.Flows.Dir == "" {
-			return reply(w, http.StatusOK, agentPage{Agents: []*agentView{}})
+			return reply(w, http.StatusOK, agentPage{Agents: []*AgentView{}})
 		}
 		return err
 	}
@@ -233,7 +247,7 @@ func (d *Door) listAgents(w http.ResponseWriter, r *http.Request) error {
 	if q.err != nil {
 		return q.err
 	}
-	out := agentPage{Agents: []*agentView{}, Next: next}
+	out := agentPage{Agents: []*AgentView{}, Next: next}
 	for _, name := range names {
 		a, err := d.agentIn(root, name)
 		if p := (*Problem)(nil); errors.As(err, &p) {

@@ -31,7 +31,6 @@ var withoutEffect = []struct {
 	{"project_dir", source.String, "runs have no folder of their own"},
 	{"parent_session_id", source.String, "no run can be started for another session"},
 	{"additional_demands", source.Object, "any worker takes a run"},
-	{"scope", source.Object, "no run takes a scope"},
 }
 
 // noAgent is the document of a session without an agent, and what errors call it.
@@ -94,17 +93,21 @@ func (o *object) session() (*contract.RunInput, error) {
 	in := &contract.RunInput{V: contract.Version}
 	o.modelAndScript(in)
 	o.text("agent_name")
+	o.get("scope", source.Object)
 	if err := o.bad(); err != nil {
 		return nil, err
 	}
 	in.Params = params.JSON()
+	if scope := o.get("scope", source.Object); scope != nil {
+		in.Scope = scope.JSON()
+	}
 	return in, nil
 }
 
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
-var flowFields = []string{"flow", "input", "params", "value", "components", "component_ids", "state", "history", "model", "script",
-	"data_connections", "max_steps", "max_events", "on_error", "v", "id"}
+var flowFields = []string{"flow", "input", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
+	"data_connections", "max_steps", "budget", "max_events", "on_error", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
 func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {

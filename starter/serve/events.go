@@ -161,6 +161,11 @@ func (d *Door) lastEvent(ctx context.Context, out *stream, id string) error {
 	case err != nil:
 		return err
 	case failure != nil:
+		if e := printed(run, failure); e != nil {
+			if err := out.send("result", "", e); err != nil {
+				return err
+			}
+		}
 		return out.send("error", lastID, errorEvent{"error", sessionOf(run), ended(run), run.Status, errorOf(failure)})
 	}
 	return out.send("result", lastID, resultOf(run, res))

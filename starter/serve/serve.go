@@ -108,10 +108,13 @@ func (d *Door) handle(rt route) http.HandlerFunc {
 		err := rt.run(d, w, r)
 		var p *Problem
 		var wrong *parameters
+		var known *wellKnown
 		switch {
 		case err == nil:
 		case errors.As(err, &wrong):
 			wrong.write(w)
+		case errors.As(err, &known):
+			known.write(w)
 		case errors.As(err, &p):
 			p.write(w)
 		case r.Context().Err() != nil:

@@ -189,15 +189,22 @@ func held(ctx context.Context, s *Start, agent string) error {
 			return NewProblem(InvalidBody, "give the text with input, and values for the nodes with state",
 				"the body has params, but the flow %q, of the dialect %s, declares no inputs", flow.Name, flow.Dialect)
 		}
-		s.Input.Params = nil
+		if p := string(s.Input.Scope); p != "" && p != "null" {
+			return NewProblem(InvalidBody, "leave the scope out", "the body has a scope, but the flow %q, of the dialect %s, has no placeholders", flow.Name, flow.Dialect)
+		}
+		s.Input.Params, s.Input.Scope = nil, nil
 		return nil
 	}
-	given, err := inputs.For(flow.Inputs, s.Input.Params, s.Input.Input)
+	var v inputs.Values
+	err := v.Read(flow.Inputs, s.Input.Params, s.Input.Scope, s.Input.Input)
 	if err == nil {
-		_, _, err = inputs.Start(ctx, flow, inputs.Values{Params: given})
+		_, _, err = inputs.Start(ctx, flow, v)
 	}
 	var invalid *inputs.Invalid
+	var missing *inputs.MissingConfig
 	switch {
+	case errors.As(err, &missing):
+		return &wellKnown{missing}
 	case errors.As(err, &invalid):
 		invalid.AgentName = agent
 		return &parameters{invalid}
@@ -205,6 +212,13 @@ func held(ctx context.Context, s *Start, agent string) error {
 		return NewProblem(InvalidBody, "", "%v", err)
 	}
 	return nil
+}
+
+// wellKnown is an error whose body the framework's documents show.
+type wellKnown struct{ *inputs.MissingConfig }
+
+func (d *wellKnown) write(w http.ResponseWriter) {
+	writeJSON(w, http.StatusBadRequest, "application/json", d.MissingConfig)
 }
 
 // parameters is the error of parameters that do not match: the body that is documented for

@@ -68,6 +68,14 @@ func resultOf(run *Run, res *contract.RunResult) *resultEvent {
 	return e
 }
 
+// printed is the result of a program that failed, nil where there is none.
+func printed(run *Run, f *contract.Failure) *resultEvent {
+	if len(f.Data) == 0 {
+		return nil
+	}
+	return resultOf(run, &contract.RunResult{ResultData: f.Data})
+}
+
 // ended is when a run ended.
 func ended(run *Run) time.Time {
 	if run.Closed != nil {
@@ -174,7 +182,7 @@ func (d *Door) view(ctx context.Context, run *Run) (*runView, error) {
 	case err != nil:
 		return nil, err
 	case failure != nil:
-		v.Error = errorOf(failure)
+		v.Error, v.Result = errorOf(failure), printed(run, failure)
 	default:
 		v.Result = resultOf(run, res)
 		v.ResultNode, v.ExitOutputs, v.NoRoute, v.Unread = res.ResultNode, res.ExitOutputs, res.NoRoute, res.Unread
@@ -198,6 +206,9 @@ func (d *Door) getResult(w http.ResponseWriter, r *http.Request) error {
 	res, failure, err := d.Runs.Outcome(r.Context(), run)
 	if err != nil {
 		return err
+	}
+	if failure != nil && len(failure.Data) > 0 {
+		return reply(w, http.StatusOK, printed(run, failure))
 	}
 	if failure != nil {
 		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)

@@ -66,7 +66,7 @@ func environment() (settings, []string, error) {
 		case "BENCH_ONLY":
 			s.only = value
 		}
-		if strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" ||
+		if strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
 			strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") {
 			continue
 		}

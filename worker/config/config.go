@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/specadapter/source"
 	"weft/worker/store"
@@ -80,8 +81,16 @@ type Config struct {
 	Policy plan.Policy
 	Worker Worker
 	Flows  Flows
+	// Budget bounds what every run may spend on models; a zero field is no bound.
+	Budget Budget
+	// Trusted are the folders whose programs agents may run.
+	Trusted []string
 	// Store says where payloads go that are too large for Temporal.
 	Store store.Settings
+	// StoreKeyEnv and StoreSecretEnv name the variables that hold the keys of its bucket.
+	StoreKeyEnv, StoreSecretEnv string
+	// Codec says how payloads are encoded.
+	Codec Codec
 	// Serve says how starter serve answers.
 	Serve Serve
 	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may
@@ -97,8 +106,16 @@ type Config struct {
 	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Secrets are those that flows may name, by that name.
+	Secrets map[string]Secret
+	// Variables are those of the worker's environment that agents may send, by name.
+	Variables map[string]Variable
+	// Webhooks are receivers of events by a name of the operator's.
+	Webhooks map[string]Webhook
 	// Confirm are rules by a name of the operator's.
 	Confirm map[string]ConfirmRule
+	// Contexts are rules by a name of the operator's.
+	Contexts map[string]ContextRule
 	// Warnings say what is probably a mistake but keeps nothing from working.
 	Warnings []string
 
@@ -111,6 +128,19 @@ type Config struct {
 
 // Env is the environment that the settings come from.
 func (c *Config) Env() Env { return c.env }
+
+// Budget bounds what runs spend on models.
+type Budget struct {
+	Calls, Tokens int
+	// CostMicros is in millionths of the currency of the price table.
+	CostMicros int
+}
+
+// Means is what a run of this worker may spend, in the contract's words.
+func (c *Config) Means() *contract.Means {
+	return &contract.Means{Priced: len(c.Prices) > 0,
+		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
+}
 
 // What flows a worker takes.
 const (
@@ -133,6 +163,8 @@ type Worker struct {
 	WorkflowTasks int
 	// StickyCache is how many runs stay in memory between their tasks.
 	StickyCache int
+	// Versioning is one of the constants; see [Config.Versioning].
+	Versioning string
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
 	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
@@ -181,6 +213,30 @@ type ConfirmRule struct {
 	Never        bool
 }
 
+// Secret is a value that flows name; see [tool.Secret].
+type Secret struct {
+	// Value may refer to variables as ${NAME}.
+	Value string
+	Hosts []string
+}
+
+// Variable is a variable NAME, or NAME_FILE, of the worker's environment that an agent's MCP
+// servers may be sent as ${env.NAME}.
+type Variable struct {
+	// Hosts are those it may go to: host or host:port.
+	Hosts []string
+}
+
+// Webhook configures one receiver of events.
+type Webhook struct {
+	URL string
+	// SecretEnv names the variable with its secrets.
+	SecretEnv string
+	Events    []string
+	// AllowPrivate lets URL lead to private and loopback addresses.
+	AllowPrivate bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -212,7 +268,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
@@ -227,6 +283,8 @@ func Load(o Options) (*Config, error) {
 	for _, s := range settings {
 		s.take(l, s.key)
 	}
+	l.checkContexts()
+	l.checkVersioning()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}

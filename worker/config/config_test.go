@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
+	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, Versioning: VersioningAuto, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
 		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
 	}
 }
@@ -218,7 +218,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, flows, serve, store, limits, timeouts, worker, providers, prices, connections, confirm, tools`,
+				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, secrets, variables, webhooks, confirm, contexts, tools`,
 			},
 		},
 		"values of the wrong kind": {
@@ -355,4 +355,32 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("problem without a place: %v", err)
 		}
 	})
+}
+
+func TestVersioning(t *testing.T) {
+	tests := map[string]struct {
+		env  map[string]string
+		want Versioning
+	}{
+		"nothing said":       {nil, Versioning{Behavior: VersioningOff, Deployment: "weft"}},
+		"a deployment":       {map[string]string{"TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningUpgrade, Deployment: "triage"}},
+		"a build":            {map[string]string{"TEMPORAL_WORKER_BUILD_ID": "7.1"}, Versioning{Behavior: VersioningUpgrade, Deployment: "weft", BuildID: "7.1"}},
+		"pinned":             {map[string]string{"WEFT_WORKER_VERSIONING": "pinned"}, Versioning{Behavior: VersioningPinned, Deployment: "weft"}},
+		"off in spite of it": {map[string]string{"WEFT_WORKER_VERSIONING": "off", "TEMPORAL_DEPLOYMENT_NAME": "triage"}, Versioning{Behavior: VersioningOff, Deployment: "triage"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := Load(Options{Env: fakeEnv(tc.env)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := cfg.Versioning(); got != tc.want {
+				t.Errorf("versioning is %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+	_, err := Load(Options{Env: fakeEnv{"TEMPORAL_DEPLOYMENT_NAME": "a.b"}})
+	if err == nil || !strings.Contains(err.Error(), `TEMPORAL_DEPLOYMENT_NAME is "a.b"`) {
+		t.Errorf("a name that the server refuses gives %v", err)
+	}
 }

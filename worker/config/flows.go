@@ -9,6 +9,9 @@ func (c *Config) Reading(dialect, profile string) specadapter.Options {
 		Dialect: dialect, Profile: profile, Limits: c.Limits, Policy: c.Policy,
 		UnboundTools: map[string]bool{}, Connections: map[string]bool{},
 	}
+	if len(c.Contexts) > 0 {
+		o.Context = c.Context
+	}
 	for name := range c.Tools {
 		o.UnboundTools[name] = true
 	}

@@ -14,11 +14,24 @@ import (
 // smallModel is the default where OpenAI's key is all there is.
 const smallModel = "openai/gpt-5-mini"
 
-// ollama is the provider of a local Ollama; ollamaHost is the variable that names it.
+// ollama is the provider of a local Ollama; ollamaHost is the variable that names it, and
+// ollamaBaseURL the one of flows that come from Koog.
 const (
-	ollama     = "ollama"
-	ollamaHost = "OLLAMA_HOST"
+	ollama        = "ollama"
+	ollamaHost    = "OLLAMA_HOST"
+	ollamaBaseURL = "OLLAMA_BASE_URL"
 )
+
+// ollamaAddress is where the environment says that Ollama is, and the variable that says so;
+// both are "" where none does.
+func (c *Config) ollamaAddress() (address, variable string) {
+	for _, name := range []string{ollamaHost, ollamaBaseURL} {
+		if v, _ := c.env.LookupEnv(name); v != "" {
+			return v, name
+		}
+	}
+	return "", ""
+}
 
 // LLM gives the settings of models, with keys. Default is what was configured and no
 // more, see [Config.DefaultModel]. A missing key is no error: it concerns only the flows
@@ -75,14 +88,14 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		out.AuthFile = filepath.Join(home, ".oci", "config")
 	}
 	if kind == ollama && out.BaseURL == "" {
-		out.BaseURL, _ = c.env.LookupEnv(ollamaHost)
+		out.BaseURL, _ = c.ollamaAddress()
 	}
 	return out
 }
 
 // DefaultModel is the model of flows and runs that name none: what is configured, else a
 // small one of OpenAI's if its key is there, else one that the Ollama named by OLLAMA_HOST
-// has. It is "" where none of these is there. The error says why Ollama gave none.
+// or OLLAMA_BASE_URL has. It is "" where none of these is there. The error says why Ollama gave none.
 func (c *Config) DefaultModel(ctx context.Context) (string, error) {
 	if c.Model != "" {
 		return c.Model, nil
@@ -94,15 +107,16 @@ func (c *Config) DefaultModel(ctx context.Context) (string, error) {
 	if settings.Providers["openai"].Key != "" {
 		return smallModel, nil
 	}
-	if host, _ := c.env.LookupEnv(ollamaHost); host == "" {
+	host, variable := c.ollamaAddress()
+	if host == "" {
 		return "", nil
 	}
 	names, err := llm.OllamaModels(ctx, settings.Providers[ollama].BaseURL)
 	if err != nil {
-		return "", fmt.Errorf("%s is set, but there is no model to be had: %w", ollamaHost, err)
+		return "", fmt.Errorf("%s is set, but there is no model to be had: %w", variable, err)
 	}
 	if len(names) == 0 {
-		return "", fmt.Errorf("the Ollama of %s has no model; pull one with: ollama pull MODEL", ollamaHost)
+		return "", fmt.Errorf("the Ollama of %s has no model; pull one with: ollama pull MODEL", variable)
 	}
 	return ollama + "/" + names[0], nil
 }
@@ -128,13 +142,19 @@ func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, Trusted: c.Trusted, BaseEnv: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
 	}
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(command string, args []string) bool { return own.Allowed(Command{command, args}) }
+	}
+	out.Secrets = map[string]tool.Secret{}
+	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {
+		s := c.Secrets[ref]
+		value := c.expand("secrets."+ref, map[string]string{"value": s.Value}, &problems)["value"]
+		out.Secrets[ref] = tool.Secret{Value: value, Hosts: s.Hosts}
 	}
 	out.Confirm = map[string]tool.ConfirmRule{}
 	for name, r := range c.Confirm {
@@ -148,6 +168,14 @@ func (c *Config) Tool() (tool.Settings, error) {
 			TimeoutSeconds: s.TimeoutSeconds, ConnectSeconds: s.ConnectSeconds, Retry: s.Retry,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
+	}
+	out.Variables = map[string]tool.Variable{}
+	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
+		value, err := c.secret(name)
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s.%s: %v", tool.SettingVariables, name, err))
+		}
+		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
 	}
 	if len(problems) > 0 {
 		return tool.Settings{}, problems

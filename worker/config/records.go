@@ -210,6 +210,13 @@ func link[T any](at func(*T) *string) entry[T] {
 	return e
 }
 
+// hidden is a text that is a secret but for the variables that it names.
+func hidden[T any](at func(*T) *string) entry[T] {
+	e := one(at)
+	e.show = func(t *T) []Shown { return []Shown{{Value: maskText(*at(t))}} }
+	return e
+}
+
 func yes[T any](at func(*T) *bool) entry[T] {
 	return entry[T]{want: "true or false", set: func(t *T, v *source.Value) (err error) {
 		s, _ := scalar(v)

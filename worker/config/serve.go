@@ -37,16 +37,21 @@ var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 // Tokens gives the tokens of starter serve; none where the variable is not set. The error is
 // [Problems] and holds no token.
 func (c *Config) Tokens() ([]Token, error) {
-	raw, err := c.secret(c.Serve.TokensEnv)
+	return c.tokens("serve.tokens_env", c.Serve.TokensEnv)
+}
+
+// tokens reads the tokens that a variable holds; key is the setting that names it.
+func (c *Config) tokens(key, variable string) ([]Token, error) {
+	raw, err := c.secret(variable)
 	if err != nil {
-		return nil, Problems{fmt.Sprintf("serve.tokens_env: %v", err)}
+		return nil, Problems{fmt.Sprintf("%s: %v", key, err)}
 	}
 	var out []Token
 	var problems Problems
-	fields := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+	fields := entries(raw)
 	for i, field := range fields {
 		wrong := func(what string) {
-			problems = append(problems, fmt.Sprintf("serve.tokens_env: entry %d of %s %s; write NAME:TOKEN", i+1, c.Serve.TokensEnv, what))
+			problems = append(problems, fmt.Sprintf("%s: entry %d of %s %s; write NAME:TOKEN", key, i+1, variable, what))
 		}
 		name, value, ok := strings.Cut(strings.TrimSpace(field), ":")
 		switch name = strings.TrimSpace(name); {
@@ -61,7 +66,7 @@ func (c *Config) Tokens() ([]Token, error) {
 		}
 	}
 	if raw != "" && len(fields) == 0 {
-		problems = append(problems, fmt.Sprintf("serve.tokens_env: %s holds no token; write NAME:TOKEN", c.Serve.TokensEnv))
+		problems = append(problems, fmt.Sprintf("%s: %s holds no token; write NAME:TOKEN", key, variable))
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -29,11 +29,13 @@ type value struct {
 // records.go.
 var settings = []setting{
 	{"task_queue", "where workers poll and runs are started", text(func(c *Config) *string { return &c.TaskQueue }, contract.TaskQueue)},
-	{"model", "provider/model of flows that name none; without it OpenAI's small one if its key is there, else one of the Ollama named by OLLAMA_HOST", text(func(c *Config) *string { return &c.Model }, "")},
+	{"model", "provider/model of flows that name none; without it OpenAI's small one if its key is there, else one of the Ollama named by OLLAMA_HOST or OLLAMA_BASE_URL", text(func(c *Config) *string { return &c.Model }, "")},
 	{"allow_private", "lets URLs that a flow supplies lead to private and link-local addresses", boolean(func(c *Config) *bool { return &c.AllowPrivate })},
 	{"allow_loopback", "lets them lead to this machine's own addresses alone; true for weft-devserver, which serves its author", boolean(func(c *Config) *bool { return &c.AllowLoopback })},
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 	{"allow_commands", "commands that flows may start as MCP servers, as they write them; * is any", list(func(c *Config) *[]string { return &c.AllowCommands })},
+
+	{"agents.trusted", "folders, by absolute paths, with the scripts/ and agents/ whose programs runs may start; without it there are none", list(func(c *Config) *[]string { return &c.Trusted })},
 
 	{"flows.dir", "folder of the flows that clients start by name", text(func(c *Config) *string { return &c.Flows.Dir }, "")},
 	{"flows.accept", "any takes every flow; named refuses documents and plans that runs bring along", choice(func(c *Config) *string { return &c.Flows.Accept }, AcceptAny, AcceptNamed)},
@@ -46,13 +48,31 @@ var settings = []setting{
 	{"serve.max_body", "most bytes of a request's body", number(func(c *Config) *int { return &c.Serve.MaxBody }, 2<<20, 1<<10, 16<<20)},
 
 	{"store.dir", "folder, shared by workers and starters, of payloads that are too large for Temporal; without it there are none", text(func(c *Config) *string { return &c.Store.Dir }, "")},
+	{"store.bucket", "bucket of an S3-compatible service that is used instead of a folder", text(func(c *Config) *string { return &c.Store.Bucket.Name }, "")},
+	{"store.endpoint", "URL of the service; without it Amazon's", text(func(c *Config) *string { return &c.Store.Bucket.Endpoint }, "")},
+	{"store.region", "region of the bucket; without it us-east-1", text(func(c *Config) *string { return &c.Store.Bucket.Region }, "")},
+	{"store.prefix", "begins the names of all objects; the namespace follows", text(func(c *Config) *string { return &c.Store.Bucket.Prefix }, "")},
+	{"store.virtual_host", "true: the bucket's name is part of the host, not of the path", boolean(func(c *Config) *bool { return &c.Store.Bucket.VirtualHost })},
+	{"store.key_env", "variable, or NAME_FILE, with the access key; where it is not set, the machine's own role signs", text(func(c *Config) *string { return &c.StoreKeyEnv }, "AWS_ACCESS_KEY_ID")},
+	{"store.secret_env", "variable, or NAME_FILE, with the secret key", text(func(c *Config) *string { return &c.StoreSecretEnv }, "AWS_SECRET_ACCESS_KEY")},
 	{"store.threshold", "bytes from which it also takes what only workers read", number(func(c *Config) *int { return &c.Store.Threshold }, store.DefaultThreshold, 1<<10, store.Inline)},
 	{"store.max_payload", "bound of one payload in it, in bytes", number(func(c *Config) *int { return &c.Store.MaxPayload }, store.DefaultMaxPayload, 2<<20, 1<<30)},
+
+	{"codec.compress", "makes payloads smaller with zlib before they go to Temporal, where that helps", boolean(func(c *Config) *bool { return &c.Codec.Compress })},
+	{"codec.key", "id of the key that encrypts payloads; none: the keys only decrypt", text(func(c *Config) *string { return &c.Codec.Key }, "")},
+	{"codec.keys_env", "variable, or NAME_FILE, with the keys: ID:KEY, separated by commas or line breaks; a KEY is 32 bytes in base64", text(func(c *Config) *string { return &c.Codec.KeysEnv }, keysVariable)},
+	{"codec.listen", "host:port of worker codec; an address that is not this machine's own wants tokens", text(func(c *Config) *string { return &c.Codec.Listen }, "127.0.0.1:8766")},
+	{"codec.tokens_env", "variable, or NAME_FILE, with the tokens of worker codec: NAME:TOKEN, separated by commas or line breaks", text(func(c *Config) *string { return &c.Codec.TokensEnv }, codecTokensVariable)},
+	{"codec.origins", "origins whose pages may use worker codec, such as the Web UI's", list(func(c *Config) *[]string { return &c.Codec.Origins })},
 
 	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
 	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
 	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
 	{"limits.filter_bytes", "size from which set_state_filtered condenses a value", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},
+
+	{"budget.calls", "most model calls of a run with all that it starts; 0: no bound", number(func(c *Config) *int { return &c.Budget.Calls }, 0, 0, 1_000_000_000)},
+	{"budget.tokens", "most tokens, input and output together", number(func(c *Config) *int { return &c.Budget.Tokens }, 0, 0, 1_000_000_000)},
+	{"budget.cost_micros", "most that it costs by the table of prices, in millionths", number(func(c *Config) *int { return &c.Budget.CostMicros }, 0, 0, 1_000_000_000_000)},
 
 	{"timeouts.model", "bound of one attempt of a model call", seconds(func(c *Config) *int { return &c.Policy.ModelSeconds }, plan.DefaultPolicy.ModelSeconds)},
 	{"timeouts.tool", "bound of one attempt of a tool call", seconds(func(c *Config) *int { return &c.Policy.ToolSeconds }, plan.DefaultPolicy.ToolSeconds)},
@@ -63,6 +83,7 @@ var settings = []setting{
 	{"worker.activities", "how many calls run at the same time", number(func(c *Config) *int { return &c.Worker.Activities }, 200, 1, 100_000)},
 	{"worker.workflow_tasks", "how many workflow tasks run at the same time", number(func(c *Config) *int { return &c.Worker.WorkflowTasks }, 100, 2, 100_000)},
 	{"worker.sticky_cache", "how many runs stay in memory between their tasks", number(func(c *Config) *int { return &c.Worker.StickyCache }, 2_000, 1, 1_000_000)},
+	{"worker.versioning", "what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them; auto is auto_upgrade where TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off", choice(func(c *Config) *string { return &c.Worker.Versioning }, VersioningAuto, VersioningOff, VersioningUpgrade, VersioningPinned)},
 	{"worker.stop_timeout", "how long running calls may go on after a signal to stop", span(func(c *Config) *time.Duration { return &c.Worker.StopTimeout }, 30*time.Second, 0)},
 	{"worker.health_listen", "where HTTP tells of this worker's health, /livez and /readyz; such as :8086", address(func(c *Config) *string { return &c.Worker.HealthListen })},
 	{"worker.metrics_listen", "where HTTP gives Prometheus its metrics, /metrics; may be the same", address(func(c *Config) *string { return &c.Worker.MetricsListen })},
@@ -118,11 +139,32 @@ var records = []record{
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
+	section[Secret]{"secrets", func(c *Config) map[string]Secret { return c.Secrets }, []field[Secret]{
+		{"value", "a value that flows name as NAME and never hold; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. For certificates and keys it is PEM, or the path of a file of it", hidden(func(s *Secret) *string { return &s.Value })},
+		{"hosts", "hosts, or host:port, that it may be used at", many(func(s *Secret) *[]string { return &s.Hosts })},
+	}},
+	section[Variable]{"variables", func(c *Config) map[string]Variable { return c.Variables }, []field[Variable]{
+		{"hosts", "hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}", many(func(v *Variable) *[]string { return &v.Hosts })},
+	}},
+	section[Webhook]{"webhooks", func(c *Config) map[string]Webhook { return c.Webhooks }, []field[Webhook]{
+		{"url", "where events of runs are sent", link(func(w *Webhook) *string { return &w.URL })},
+		{"secret_env", "variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while one replaces another", one(func(w *Webhook) *string { return &w.SecretEnv })},
+		{"events", "request.opened, request.answered, run.finished; default: all", many(func(w *Webhook) *[]string { return &w.Events })},
+		{"allow_private", "true: the url may lead to private and loopback addresses", yes(func(w *Webhook) *bool { return &w.AllowPrivate })},
+	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{
 		{"tools", "names of tools whose calls need a person's yes; * stands for any letters", many(func(r *ConfirmRule) *[]string { return &r.Tools })},
 		{"connections", "ids of the connections that have them; default: all", many(func(r *ConfirmRule) *[]string { return &r.Connections })},
 		{"limit_seconds", "how long a call waits; no answer means no; default: without limit", count(func(r *ConfirmRule) *int { return &r.LimitSeconds })},
 		{"never", "true: these tools need no yes, whatever other rules say", yes(func(r *ConfirmRule) *bool { return &r.Never })},
+	}},
+	section[ContextRule]{"contexts", func(c *Config) map[string]ContextRule { return c.Contexts }, []field[ContextRule]{
+		{"how", "of a conversation beyond the threshold, or that a model finds too long: fail, truncate, or summarise", one(func(r *ContextRule) *string { return &r.How })},
+		{"tokens", "the threshold; default: only what a model finds too long", count(func(r *ContextRule) *int { return &r.Tokens })},
+		{"keep", "how many of the last messages are sent in any case", count(func(r *ContextRule) *int { return &r.Keep })},
+		{"model", "provider/model of summaries; default: the agent's own", one(func(r *ContextRule) *string { return &r.Model })},
+		{"flows", "names or ids of flows, * stands for any letters; default: all", many(func(r *ContextRule) *[]string { return &r.Flows })},
+		{"agents", "ids of their agents' nodes; of rules for one agent the first by NAME counts, and what a flow says itself comes before all; default: all", many(func(r *ContextRule) *[]string { return &r.Agents })},
 	}},
 	tools{},
 }

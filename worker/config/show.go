@@ -41,6 +41,7 @@ func (c *Config) Shown() ([]Shown, error) {
 		out = append(out, r.shown(c)...)
 	}
 	out = append(out, c.keysShown()...)
+	out = append(out, c.codecShown()...)
 	temporal, err := c.temporalShown()
 	return append(out, temporal...), err
 }

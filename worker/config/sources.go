@@ -130,7 +130,7 @@ func (l *loader) readEnvironment() {
 			l.give(key, value, name)
 			continue
 		}
-		if name == fileVariable || name == tokensVariable || name == tokensVariable+"_FILE" || l.recordVariable(name, value) {
+		if name == fileVariable || isSecret(name) || l.recordVariable(name, value) {
 			continue
 		}
 		if near := suggest.Nearest(name); near != "" {

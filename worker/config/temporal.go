@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	"go.temporal.io/sdk/log"
 
+	"weft/worker/codec"
 	"weft/worker/store"
 )
 
@@ -22,6 +23,8 @@ type Temporal struct {
 	Client client.Client
 	// Store is where the client keeps payloads that are too large.
 	Store *store.Store
+	// Codec is how it encodes payloads.
+	Codec *codec.Codec
 	// Address is host:port; Namespace is the namespace of all calls.
 	Address, Namespace string
 
@@ -78,9 +81,13 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 		return nil, err
 	}
 	t := &Temporal{Address: options.HostPort, Namespace: options.Namespace, from: from}
-	if t.Store, err = store.Open(c.Store); err != nil {
-		return nil, Problems{err.Error()}
+	if t.Store, err = c.OpenStore(); err != nil {
+		return nil, err
 	}
+	if t.Codec, err = c.OpenCodec(); err != nil {
+		return nil, err
+	}
+	t.Codec.Apply(&options)
 	t.Store.Apply(&options)
 	options.Logger, options.Identity = logger, c.identity
 	for _, add := range with {

@@ -27,7 +27,6 @@ import (
 
 	"weft/worker/config"
 	"weft/worker/host"
-	"weft/worker/store"
 )
 
 // options are the flags.
@@ -182,6 +181,7 @@ func (o *options) chooseStore(cfg *config.Config) (err error) {
 	switch {
 	case cfg.Store.Dir != "":
 		cfg.Store.Dir, err = filepath.Abs(cfg.Store.Dir)
+	case cfg.Store.Bucket.Name != "":
 	case o.db != inMemory:
 		cfg.Store.Dir, err = filepath.Abs(o.db + ".store")
 	}
@@ -220,11 +220,16 @@ func (o *options) choosePorts() error {
 // startWorker runs a worker in this process. The channel gives what its end was, once.
 func startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
 	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	payloads, err := store.Open(cfg.Store)
+	payloads, err := cfg.OpenStore()
+	if err != nil {
+		return nil, err
+	}
+	encoding, err := cfg.OpenCodec()
 	if err != nil {
 		return nil, err
 	}
 	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger}
+	encoding.Apply(&options)
 	payloads.Apply(&options)
 	c, err := client.DialContext(ctx, options)
 	if err != nil {

@@ -73,7 +73,7 @@ func beginWith(t *testing.T, env []string, args ...string) *process {
 func clean() []string {
 	var out []string
 	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "WEFT_") && !strings.HasPrefix(pair, "TEMPORAL_") && !strings.Contains(pair, "_API_KEY") && !strings.HasPrefix(pair, "OLLAMA_HOST") {
+		if !strings.HasPrefix(pair, "WEFT_") && !strings.HasPrefix(pair, "TEMPORAL_") && !strings.Contains(pair, "_API_KEY") && !strings.HasPrefix(pair, "OLLAMA_") {
 			out = append(out, pair)
 		}
 	}

@@ -59,10 +59,14 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 		switch args[0] {
 		case "store":
 			return sweep(ctx, args[1:], stdout, stderr)
+		case "codec":
+			return serveCodec(ctx, args[1:], stdout, stderr)
 		case "health":
 			return ask(ctx, args[1:], stdout, stderr)
 		case "setup":
 			return setup(ctx, args[1:], stdout, stderr)
+		case "deployment":
+			return deployment(ctx, args[1:], stdout, stderr)
 		case "version":
 			return version(args[1:], stdout)
 		}
@@ -100,12 +104,14 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		fs.BoolVar(&o.reference, "reference", false, "with config: print the Markdown table of all settings")
 	}
 	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker version\n\n"+
+		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker codec [-listen HOST:PORT] [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker deployment [-current] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
 			"config prints every setting in force and where it comes from, secrets masked.\n"+
-			"store sweep removes old payloads from store.dir.\n"+
+			"store sweep removes old payloads from the store.\n"+
+			"codec decodes payloads for the Web UI and for clients in other languages.\n"+
 			"health asks a running worker whether it can work.\n"+
-			"setup makes namespace and search attributes on a Temporal of one's own.\n\nFlags:")
+			"setup makes namespace and search attributes on a Temporal of one's own.\n"+
+			"deployment lists the versions of workers and makes this one current.\n\nFlags:")
 		fs.PrintDefaults()
 	}
 	if err := fs.Parse(args); err != nil {
@@ -115,7 +121,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		return o, config.Problems{err.Error()}
 	}
 	if fs.NArg() > 0 {
-		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, health, setup or version, first", fs.Arg(0))}
+		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, codec, health, setup, deployment or version, first", fs.Arg(0))}
 	}
 	o.Flags = map[string]string{}
 	for key, value := range map[string]string{"task_queue": *queue, "model": *model} {
@@ -180,4 +186,36 @@ func version(args []string, stdout io.Writer) error {
 	}
 	fmt.Fprintln(stdout, build.String())
 	return nil
+}
+
+// ownCommand is a command of the worker's besides running: its flags, and -config.
+type ownCommand struct {
+	*flag.FlagSet
+	config config.Options
+}
+
+// newCommand makes a command. flags are those of its usage line, about is what it does.
+func newCommand(name, flags, about string, stderr io.Writer) *ownCommand {
+	c := &ownCommand{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	c.SetOutput(stderr)
+	c.StringVar(&c.config.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	c.Usage = func() {
+		fmt.Fprintf(stderr, "usage: %s %s\n\n%s\n\nFlags:\n", name, flags, about)
+		c.PrintDefaults()
+	}
+	return c
+}
+
+// load reads the arguments and the settings. Its error is [flag.ErrHelp] where help was asked for.
+func (c *ownCommand) load(args []string) (*config.Config, error) {
+	if err := c.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		}
+		return nil, config.Problems{err.Error()}
+	}
+	if c.NArg() > 0 {
+		return nil, config.Problems{fmt.Sprintf("%q is no flag; %s takes no other argument", c.Arg(0), c.Name())}
+	}
+	return config.Load(c.config)
 }

@@ -2,10 +2,11 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
+	"weft/activities"
 	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/inputs"
@@ -80,10 +81,12 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 
 // Begin makes of a flow that declares inputs, and of what a run is given, the flow as it runs
 // and its text. What does not match is a [contract.Failure] of class bad_request.
-func Begin(ctx context.Context, f *plan.Flow, params json.RawMessage, text string) (*plan.Flow, string, error) {
-	p, err := inputs.For(f.Inputs, params, text)
+func Begin(ctx context.Context, f *plan.Flow, given activities.Given) (*plan.Flow, string, error) {
+	v := inputs.Values{RunID: given.Run, SessionID: given.Run, Unchecked: given.Unchecked, Replaced: given.Replaced}
+	text := ""
+	err := v.Read(f.Inputs, given.Params, given.Scope, given.Text)
 	if err == nil {
-		f, text, err = inputs.Start(ctx, f, inputs.Values{Params: p})
+		f, text, err = inputs.Start(ctx, f, v)
 	}
 	if err == nil || ctx.Err() != nil {
 		return f, text, err
@@ -98,11 +101,18 @@ func Begin(ctx context.Context, f *plan.Flow, params json.RawMessage, text strin
 	return nil, "", fail
 }
 
+// inHistory is said of a secret in a document that came with a run.
+const inHistory = "the secret is already in the run's history: rotate it"
+
 func invalid(diags []source.Diagnostic) *contract.Failure {
 	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "mend the document; starter validate FILE says the same without a run"}
 	for _, d := range diags {
-		if d.Severity == source.Error {
-			f.Diagnostics = append(f.Diagnostics, d.String())
+		if d.Severity != source.Error {
+			continue
+		}
+		f.Diagnostics = append(f.Diagnostics, d.String())
+		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, inHistory) {
+			f.Remedy = inHistory + "; " + f.Remedy
 		}
 	}
 	f.Text = fmt.Sprintf("the document has %d error(s), the first: %s", len(f.Diagnostics), f.Diagnostics[0])

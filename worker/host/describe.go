@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -31,6 +32,9 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	for _, l := range h.lacks {
 		line("warning: %s", l)
 	}
+	if d := deploymentOf(cfg); d != nil {
+		line("deployment %s, build %s, %s; worker deployment -current lets it take new runs", d.Version.DeploymentName, d.Version.BuildID, cfg.Versioning().Behavior)
+	}
 	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
 	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
 	if len(h.functions) > 0 {
@@ -39,8 +43,14 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
-	if cfg.Store.Dir != "" {
-		line("large payloads in %s, at most %d bytes each", cfg.Store.Dir, cfg.Store.MaxPayload)
+	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket.Name); place != "" {
+		line("large payloads in %s, at most %d bytes each", place, cfg.Store.MaxPayload)
+	}
+	switch key := cfg.Codec.Key; {
+	case key != "" && key != config.NoKey:
+		line("payloads are encrypted with the key %s", key)
+	case cfg.Codec.Compress:
+		line("payloads are compressed")
 	}
 	return b.String()
 }

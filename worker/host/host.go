@@ -50,6 +50,9 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	var problems config.Problems
 	note := func(err error) { problems = append(problems, listed(err)...) }
 	note(checkFlows(cfg.Flows))
+	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
+		note(config.Problems{"budget.cost_micros bounds what runs cost, and there are no prices to count it by; set prices, or budget.calls or budget.tokens instead"})
+	}
 	var err error
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
@@ -66,6 +69,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		h.tools, err = tool.Open(settings)
 		note(err)
 	}
+	hooks, err := cfg.Hooks()
+	note(err)
 	if len(problems) > 0 {
 		if h.tools != nil {
 			h.tools.Close()
@@ -75,11 +80,11 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
 	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
-	workflows.Settings{MaxPayload: cfg.Store.Most(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed}.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
-		Begin:      Begin,
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(),
+		Begin: Begin, Webhooks: hooks,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(),
 	}).Register(h.worker)
 	return h, nil
 }
@@ -159,7 +164,7 @@ func options(cfg *config.Config) worker.Options {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
-	return worker.Options{
+	o := worker.Options{
 		MaxConcurrentActivityExecutionSize:     cfg.Worker.Activities,
 		MaxConcurrentWorkflowTaskExecutionSize: cfg.Worker.WorkflowTasks,
 		WorkflowTaskPollerBehavior:             pollers,
@@ -170,6 +175,10 @@ func options(cfg *config.Config) worker.Options {
 		MaxHeartbeatThrottleInterval:           heartbeats,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
+	if d := deploymentOf(cfg); d != nil {
+		o.DeploymentOptions = *d
+	}
+	return o
 }
 
 // Run works until ctx is done. Then it takes no new tasks, gives running activities the

@@ -82,6 +82,28 @@ func graphOf(connections, connection string) contract.FlowRef {
 	return contract.FlowRef{Name: "x.json", Text: `{"agents": [` + strings.Replace(text, "{", `{"id": "a",`, 1) + `], "data_connections": [` + connections + `]}`}
 }
 
+// secretive is a connection of a flow that names a secret.
+var secretive = plan.Connection{ID: "web", URL: "https://tools.example.com/mcp", Secrets: []plan.Header{{Name: "A", Value: "c.A"}}}
+
+// A document that comes with a run and holds a secret is refused: the reference and the setting
+// are named, and that the secret has to be changed.
+func TestSecretInARawStart(t *testing.T) {
+	ref := contract.FlowRef{Name: "x.json", Text: `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
+"tools":[{"component_type":"RemoteTool","name":"crm","url":"https://crm.example.com/x","http_method":"GET","sensitive_headers":{"A":"canary-1234"}}]}`}
+	told := compiling(ref)(t, load(t, "", fakeEnv{}))
+	if !strings.HasPrefix(told, "the secret is already in the run's history: rotate it") || !strings.Contains(told, `{"$component_ref": "crm.sensitive_headers.A"}`) || strings.Contains(told, "canary") {
+		t.Errorf("it is told %s", told)
+	}
+	lines := linesIn(told)
+	if len(lines) != 1 {
+		t.Fatalf("lines %q", lines)
+	}
+	tools := resolving(plan.Connection{ID: "http:crm", Kind: plan.ConnectionHTTP, URL: "https://crm.example.com", Secrets: []plan.Header{{Name: "A", Value: "crm.sensitive_headers.A"}}}, "crm")
+	if still := tools(t, load(t, lines[0], fakeEnv{"NAME": "x"})); still != "" {
+		t.Errorf("with %s: %s", lines[0], still)
+	}
+}
+
 // Each refusal says the very line that lifts it: with any of its lines in weft.yaml the same
 // is not refused.
 func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
@@ -110,8 +132,10 @@ func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
 		"a flow's tool without a connection": {ask: compiling(graphOf("", "")), settings: "connections: {web: {url: 'https://a.example'}}\n", lines: 1},
 		"an agent's command": {ask: compiling(contract.FlowRef{Name: "agent.json", Text: `{"name": "a", "description": "D", "system_prompt": "Look.",
 			"mcp_servers": {"look": {"command": "mcp-look"}}}`}), lines: 1},
-		"an unknown provider":    {ask: modelling("acme/m"), lines: 1},
-		"a provider without URL": {ask: modelling("compatible/m"), lines: 1},
+		"a flow's secret":          {ask: resolving(secretive, "look"), lines: 1},
+		"a secret at another host": {ask: resolving(secretive, "look"), settings: "secrets: {c.A: {value: x, hosts: [a.example]}}\n", lines: 1},
+		"an unknown provider":      {ask: modelling("acme/m"), lines: 1},
+		"a provider without URL":   {ask: modelling("compatible/m"), lines: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +149,7 @@ func TestRefusalsSayTheLineThatLiftsThem(t *testing.T) {
 				if key, _, _ := strings.Cut(line, ":"); !strings.HasPrefix(tc.settings, key+":") {
 					settings = tc.settings + settings
 				}
-				if still := tc.ask(t, load(t, settings, fakeEnv{})); len(linesIn(still)) != 0 {
+				if still := tc.ask(t, load(t, settings, fakeEnv{"NAME": "value-of-it"})); len(linesIn(still)) != 0 {
 					t.Errorf("with\n%sit is told still: %s", settings, still)
 				}
 			}

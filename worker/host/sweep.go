@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"weft/worker/config"
-	"weft/worker/store"
 )
 
 // minAge is the least age of what a sweep removes: what is younger may be under way.
@@ -27,7 +26,7 @@ func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	age := fs.Duration("older-than", 0, "age from which a payload goes, such as 2160h; longer than the longest run takes and the\nnamespace then keeps it (temporal operator namespace describe)")
 	fs.Usage = func() {
 		fmt.Fprintln(stderr, "usage: worker store sweep -older-than AGE [-config FILE]\n\n"+
-			"Removes payloads from store.dir that nobody has stored for that long. Run it beside the\n"+
+			"Removes payloads from the store that nobody has stored for that long. Run it beside the\n"+
 			"workers, once a day. A run that still needs what is removed fails.\n\nFlags:")
 		fs.PrintDefaults()
 	}
@@ -47,12 +46,12 @@ func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Store.Dir == "" {
-		return config.Problems{"there is no store to sweep; set store.dir (WEFT_STORE_DIR)"}
+	if cfg.Store.Most() == 0 {
+		return config.Problems{"there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}
 	}
-	s, err := store.Open(cfg.Store)
+	s, err := cfg.OpenStore()
 	if err != nil {
-		return config.Problems{err.Error()}
+		return err
 	}
 	swept, err := s.Sweep(ctx, *age)
 	fmt.Fprintf(stdout, "%s: removed %d payloads, %d bytes; %d payloads, %d bytes are left\n", s, swept.Removed, swept.Freed, swept.Kept, swept.Held)

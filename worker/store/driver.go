@@ -85,7 +85,7 @@ func (d *driver) keep(ctx context.Context, p *commonpb.Payload) (converter.Stora
 }
 
 // noStore is the remedy where there is no store.
-const noStore = "set store.dir (WEFT_STORE_DIR) to the folder that the other workers and starters use"
+const noStore = "set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET) to the folder or bucket that the other workers and starters use"
 
 // Retrieve fetches payloads. What may come back (a folder that cannot be read, another
 // store's claim) is an error, a [contract.Failure] of class unavailable: Temporal tries
@@ -130,7 +130,7 @@ func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.
 	case err != nil:
 		return nil, &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("read payload %s from %s: %v", key, d.place, err),
-			Remedy: "make the folder readable for the worker; until then it is tried again"}
+			Remedy: "make it readable for the worker; until then it is tried again"}
 	}
 	p := &commonpb.Payload{}
 	if err := proto.Unmarshal(data, p); err != nil {

@@ -59,21 +59,32 @@ func (e *events) Next() (*historypb.HistoryEvent, error) {
 
 // opened is the payload that a claim names, or the payload itself.
 func (e *events) opened(p *commonpb.Payload) *commonpb.Payload {
-	var ref sdkpb.ExternalStorageReference
-	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingProtoJSON ||
-		string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {
-		return p
-	}
-	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
-		return p
-	}
-	own, err := e.reader.driver.fetch(e.ctx, ref.GetClaimData())
-	if err == nil {
-		err = new(payloads).gone(own)
-	}
+	own, err := e.reader.driver.opened(e.ctx, p)
 	if err != nil {
 		e.reader.once.Do(func() { e.reader.note(err) })
 		return p
 	}
 	return own
+}
+
+// Fetch gives the payload that a claim names, or the payload itself. Its error is a
+// [contract.Failure].
+func (s *Store) Fetch(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	return s.driver.opened(ctx, p)
+}
+
+func (d *driver) opened(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	var ref sdkpb.ExternalStorageReference
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingProtoJSON ||
+		string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {
+		return p, nil
+	}
+	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
+		return p, nil
+	}
+	own, err := d.fetch(ctx, ref.GetClaimData())
+	if err == nil {
+		err = new(payloads).gone(own)
+	}
+	return own, err
 }

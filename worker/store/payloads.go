@@ -103,7 +103,7 @@ func (c *payloads) FromPayload(p *commonpb.Payload, value any) error {
 	if f := c.gone(p); f != nil {
 		return f
 	}
-	return c.DataConverter.FromPayload(p, value)
+	return c.settled(c.DataConverter.FromPayload(p, value))
 }
 
 // FromPayloads converts payloads; its error is a [contract.Failure] where one is lost.
@@ -116,7 +116,17 @@ func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
 			return f
 		}
 	}
-	return c.DataConverter.FromPayloads(list, values...)
+	return c.settled(c.DataConverter.FromPayloads(list, values...))
+}
+
+// settled is the error of reading a payload. Where a run is rebuilt that had read it before
+// (a key was taken away since), the workflow task fails and not the run.
+func (c *payloads) settled(err error) error {
+	var f *contract.Failure
+	if c.ctx != nil && errors.As(err, &f) && workflow.IsReplaying(c.ctx) {
+		panic(f.Error())
+	}
+	return err
 }
 
 // gone is the failure that a payload stands for, or nil.
@@ -148,8 +158,9 @@ func (c *payloads) WithContext(context.Context) converter.DataConverter { return
 // that the SDK has wrapped the class under which it must travel.
 type failures struct{ converter.FailureConverter }
 
-func newFailures(c converter.DataConverter) failures {
-	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c})}
+// newFailures makes one; encode puts the texts of failures through the data converter, too.
+func newFailures(c converter.DataConverter, encode bool) failures {
+	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: encode})}
 }
 
 // ErrorToFailure converts an error.
@@ -157,6 +168,10 @@ func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	var f *contract.Failure
 	if errors.As(err, &f) {
 		err = f.Wire()
+	}
+	if f != nil && f.Class == contract.ClassPayloadKey {
+		// Who lacks the key must be able to read that; it holds nothing else.
+		return temporal.GetDefaultFailureConverter().ErrorToFailure(err)
 	}
 	return c.FailureConverter.ErrorToFailure(err)
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -23,6 +24,8 @@ import (
 type Settings struct {
 	// Dir is a folder that all workers and starters share.
 	Dir string
+	// Bucket is a bucket that they share, instead.
+	Bucket Bucket
 	// Threshold is the size in bytes from which what only workers read is kept outside.
 	Threshold int
 	// MaxPayload is the largest payload in bytes.
@@ -46,6 +49,8 @@ type place interface {
 	put(ctx context.Context, key string, data []byte) error
 	// get returns the bytes of a key; fs.ErrNotExist where there are none, and only then.
 	get(ctx context.Context, key string) ([]byte, error)
+	// sweep removes what nobody has put since; see [Store.Sweep].
+	sweep(ctx context.Context, before time.Time) (Swept, error)
 	// id names the place, the same for all who use it.
 	id() string
 	// String says where it is, for messages.
@@ -61,6 +66,7 @@ type kind struct {
 
 // kinds is the table of all kinds. The first whose settings are given is used.
 var kinds = []kind{
+	{"bucket", func(s Settings) bool { return s.Bucket.Name != "" }, openBucket},
 	{"directory", func(s Settings) bool { return s.Dir != "" }, openDirectory},
 }
 
@@ -80,9 +86,12 @@ type Store struct {
 	driver   *driver
 }
 
-// Open makes a store ready, or its absence. It tries the place, so that a wrong setting is
+// Open makes a store ready, or its absence; a folder and a bucket at once are an error. It tries the place, so that a wrong setting is
 // known before there is a run.
 func Open(s Settings) (*Store, error) {
+	if s.Dir != "" && s.Bucket.Name != "" {
+		return nil, fmt.Errorf("store.dir is %q and store.bucket %q; give one of them", s.Dir, s.Bucket.Name)
+	}
 	for _, k := range kinds {
 		if !k.given(s) {
 			continue
@@ -106,7 +115,9 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, keep payloads in the store and take
 // them from there. Without a store the client says what is missing where a payload needs
-// one, refuses Updates that need one, and takes runs with ids in any alphabet.
+// one, refuses Updates that need one, and takes runs with ids in any alphabet. A data converter that the options have already does its work before the store's: what
+// it encrypts lies encrypted there, and where its method Encrypts says so the texts of
+// failures go through it, too.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
 		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
@@ -119,6 +130,7 @@ func (s *Store) Apply(o *client.Options) {
 		o.ExternalStorage.PayloadSizeThreshold = min(s.settings.Threshold, Inline)
 	}
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
-	o.DataConverter, o.FailureConverter = own, newFailures(own)
+	secret, _ := inner.(interface{ Encrypts() bool })
+	o.DataConverter, o.FailureConverter = own, newFailures(own, secret != nil && secret.Encrypts())
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(refuseLargeUpdates, plainHeaders))
 }

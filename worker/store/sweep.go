@@ -26,11 +26,14 @@ const staleTemp = time.Hour
 // namespace's retention. It may run beside workers, and twice at once. It goes on behind a
 // file that it cannot remove; the error is the first such.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (Swept, error) {
-	d, ok := s.driver.place.(*directory)
-	if !ok {
-		return Swept{}, errors.New("there is no store.dir to sweep; " + noStore)
+	if s.driver.place == nil {
+		return Swept{}, errors.New("there is no store to sweep; " + noStore)
 	}
-	w := sweep{before: time.Now().Add(-age)}
+	return s.driver.place.sweep(ctx, time.Now().Add(-age))
+}
+
+func (d *directory) sweep(ctx context.Context, before time.Time) (Swept, error) {
+	w := sweep{before: before}
 	folders, err := os.ReadDir(d.dir)
 	if err != nil {
 		return w.Swept, fmt.Errorf("sweep %s: %w", d, err)

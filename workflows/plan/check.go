@@ -45,7 +45,9 @@ func (f *Flow) Check() []string {
 	nodes := c.nodes()
 	c.edges(nodes)
 	c.inputs()
+	c.hooks()
 	c.values()
+	c.retries()
 	for _, l := range []struct {
 		name string
 		n    int
@@ -98,10 +100,13 @@ func (c *checker) nodes() map[string]bool {
 		switch n.Kind {
 		case KindAgent:
 			c.agent(n)
+			c.members(n)
 		case KindAsk:
 			if n.Ask == nil || n.Ask.Text == "" {
 				c.add("node %q asks nothing: it has no ask.text", n.ID)
 			}
+		case KindProgram:
+			c.program(n)
 		case KindTransform, KindMerge:
 			c.pure(n)
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:
@@ -123,6 +128,7 @@ func (c *checker) agent(n *Node) {
 	}
 	c.params(n)
 	c.finish(n)
+	c.context(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

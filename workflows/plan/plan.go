@@ -53,6 +53,8 @@ type Flow struct {
 	Agents []Flow `json:"agents,omitempty"`
 	// Inputs, if set, declare the parameters of a run. Without them a run is given text.
 	Inputs *Inputs `json:"inputs,omitempty"`
+	// Hooks, if set, are run before and after each run.
+	Hooks *Hooks `json:"hooks,omitempty"`
 	// Choice says which of a node's edges are taken: all that hold, or [ChooseFirst].
 	Choice string `json:"choice,omitempty"`
 	// NoRoute, if set, fails a run where no edge of a node holds.
@@ -105,6 +107,8 @@ type Node struct {
 	// Tool is the tool of a node of [KindTool].
 	Tool *Tool `json:"tool,omitempty"`
 	Call *Call `json:"call,omitempty"`
+	// Program is the program of a node of [KindProgram].
+	Program *Program `json:"program,omitempty"`
 }
 
 // Ask configures a node of [KindAsk].
@@ -156,6 +160,10 @@ type Agent struct {
 	Params *Params `json:"params,omitempty"`
 	// Model, if set, is the node's own, provider/model.
 	Model string `json:"model,omitempty"`
+	// Retry, if set, says how calls of the model are repeated.
+	Retry *Retry `json:"retry,omitempty"`
+	// Remote, if set, is an agent that runs elsewhere, asked in place of a model.
+	Remote *Remote `json:"remote,omitempty"`
 	// Opening, if set, replaces the message with which the node begins: the run's input and
 	// the latest outputs of earlier nodes.
 	Opening []Piece `json:"opening,omitempty"`
@@ -174,6 +182,17 @@ type Agent struct {
 	Sequential bool `json:"sequential,omitempty"`
 	// NoTool, if set, is the answer to a call of a tool that there is not, {tool}.
 	NoTool string `json:"no_tool,omitempty"`
+	// RetellCalls shows the model calls of tools that the node does not offer, such as those of
+	// other nodes in one conversation, as texts.
+	RetellCalls bool `json:"retell_calls,omitempty"`
+	// Members are other agents that work in the node. Ask is the tool by which the agent asks
+	// some of them, Hand the one by which it hands its conversation over.
+	Members []Member  `json:"members,omitempty"`
+	Ask     *Contacts `json:"ask,omitempty"`
+	Hand    *Contacts `json:"hand,omitempty"`
+	// Context is what becomes of a conversation that grows too long, Long of single messages.
+	Context *Context `json:"context,omitempty"`
+	Long    *Long    `json:"long,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
@@ -210,6 +229,9 @@ type Tool struct {
 	Connection string `json:"connection,omitempty"`
 	// Confirm makes every call wait for a person's yes.
 	Confirm bool `json:"confirm,omitempty"`
+	// Takes, if set, is the JSON Schema of the arguments object that the author knows the tool
+	// by: a connection whose tool takes others does not have it.
+	Takes json.RawMessage `json:"takes,omitempty"`
 }
 
 // Output asks a node's answer to be JSON.
@@ -229,6 +251,8 @@ type Output struct {
 type Chat struct {
 	// First is what the person is asked where nobody has said anything; empty: the agent begins.
 	First string `json:"first"`
+	// Asked leaves it to a remote agent whether an answer of its is a question; else every one is.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // The kinds of a connection.
@@ -256,6 +280,15 @@ type Connection struct {
 	// Transport is one of the constants; Headers go with every request.
 	Transport string   `json:"transport,omitempty"`
 	Headers   []Header `json:"headers,omitempty"`
+	// Secrets are headers whose values are names of secrets of the worker; without a name, the
+	// secret is a JSON object of headers. TLS names certificates among them. Neither ever holds
+	// a secret.
+	Secrets []Header `json:"secrets,omitempty"`
+	TLS     *TLS     `json:"tls,omitempty"`
+	// Retry, if set, says how calls of the connection's tools are repeated.
+	Retry *Retry `json:"retry,omitempty"`
+	// TimeoutSeconds, if positive, bounds one attempt of a call.
+	TimeoutSeconds int `json:"timeout_seconds,omitempty"`
 	// Command, with Args, is started for the transport stdio, where the worker's operator
 	// allows it.
 	Command string   `json:"command,omitempty"`

@@ -26,6 +26,8 @@ type Values struct {
 	Read string `json:"read"`
 	// Default is the value, as JSON, of a run that is given nothing; absent: the text "".
 	Default json.RawMessage `json:"default,omitempty"`
+	// Missing, if set, is why a run that is given nothing fails.
+	Missing string `json:"missing,omitempty"`
 	// Named says that values have names: nodes take and leave them by their [Ports], and a run
 	// is given them as params, from which InKey takes them. The run's text, if there is one, is
 	// what a person said first.
@@ -63,6 +65,9 @@ type Cost struct {
 	Visit  int `json:"visit"`
 	Round  int `json:"round,omitempty"`
 	Remind int `json:"remind,omitempty"`
+	// Forked says that it counts for the rest of the run only if a [Merge] picks the node's
+	// result; until then each of the parallel nodes counts for itself.
+	Forked bool `json:"forked,omitempty"`
 }
 
 // Compare is a condition on a value: taken when the operation holds between the part of the
@@ -195,6 +200,8 @@ type Boxes struct {
 	// All takes all tools, else Names.
 	All   bool     `json:"all,omitempty"`
 	Names []string `json:"names,omitempty"`
+	// Confirm are those of the connections whose tools all need a person's yes.
+	Confirm []string `json:"confirm,omitempty"`
 	// Lenient leaves out names that no connection offers; else the run fails.
 	Lenient bool `json:"lenient,omitempty"`
 }
@@ -209,6 +216,11 @@ const (
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+	// Secret says that the value holds ${env.NAME}, which the worker alone replaces, where its
+	// operator lets the variable go to the server's host.
+	Secret bool `json:"secret,omitempty"`
+	// Required refuses a run's start that leaves another placeholder in the value.
+	Required bool `json:"required,omitempty"`
 }
 
 // values checks what the flow says of values, and what its nodes and edges say of them.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -159,6 +160,16 @@ func sameAsFirst(v Value) (Value, error) {
 		}
 	}
 	return Value{}, fmt.Errorf("the items of %s are not of one type, which the first one decides", v.JSON())
+}
+
+// tags are the types that an object can name beside its data.
+var tags = []string{"int", "double", "string", "boolean", "array_int", "array_double", "array_string", "array_boolean"}
+
+// IsTagged says whether a value is {"type": ..., "data": ...} and nothing else.
+func (v Value) IsTagged() bool {
+	tag, _ := v.Get("type")
+	_, data := v.Get("data")
+	return data && len(v.Members) == 2 && slices.Contains(tags, tag.Text)
 }
 
 // untag reads {"type": ..., "data": ...} and {"type": "critique", ...}.

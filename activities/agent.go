@@ -1,0 +1,71 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+)
+
+// remote tells an agent that runs elsewhere what was said since it spoke last. A later attempt
+// waits for what an earlier one began.
+func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, began func(string)) (*contract.ModelResult, error) {
+	turn := tool.Turn{Key: key(ctx), Began: began, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
+	turn.Text, turn.Session = since(messages, p.Remote.Connection.URL)
+	if activity.HasHeartbeatDetails(ctx) {
+		var b contract.Beat
+		if err := activity.GetHeartbeatDetails(ctx, &b); err == nil {
+			turn.Task = b.Task
+		}
+	}
+	start := time.Now()
+	said, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: said.Asks}
+	m := contract.Message{Role: contract.RoleAssistant, Text: said.Text, Provider: said.Session}
+	if p.Output != nil && !said.Asks {
+		if out.Checked, err = checkLone(ctx, p.Output, said.Text); err != nil {
+			return nil, err
+		}
+	}
+	return out, a.finish(in, out, &m)
+}
+
+// since is what was said behind the last message of the agent at an address, and its session. Of what
+// people said before a remote agent's first turn it is told the last, and so where nobody has
+// spoken since.
+func since(messages []contract.Message, address string) (string, json.RawMessage) {
+	var said []string
+	var session json.RawMessage
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := &messages[i]
+		if m.Role == contract.RoleAssistant && session == nil && tool.Spoke(m.Provider, address) {
+			session = m.Provider
+			if len(said) > 0 {
+				return strings.Join(said, "\n\n"), session
+			}
+		}
+		if m.Role == contract.RoleUser {
+			said = append([]string{textOf(m)}, said...)
+		}
+	}
+	if len(said) > 0 {
+		said = said[len(said)-1:]
+	}
+	return strings.Join(said, ""), session
+}
+
+func textOf(m *contract.Message) string {
+	text := m.Text
+	for _, p := range m.Parts {
+		text += p.Text
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// QueryPast takes a [PastQuery] and returns a [PastPage]: what the run's executions did, so that
+// another run can go on from the middle of it. Every run of either workflow type answers it.
+const QueryPast = "past"
+
+// PastQuery asks for the executions from a number on, the first is 0.
+type PastQuery struct {
+	From int `json:"from,omitempty"`
+}
+
+// PastPage is an answer to the query past. More executions come from Next on; 0: there are
+// none.
+type PastPage struct {
+	Executions []Past `json:"executions"`
+	Next       int    `json:"next,omitempty"`
+}
+
+// Past is what one execution did, whole: a run that is given it needs not run the node.
+type Past struct {
+	Execution
+	Lineage string `json:"lineage,omitempty"`
+	// SHA names the message of the node's output.
+	SHA string `json:"sha"`
+	// Writes are the state's keys that it wrote, as it left them.
+	Writes []StateEntry `json:"writes,omitempty"`
+	// Talk is what it added to what all nodes share.
+	Talk *Talk `json:"talk,omitempty"`
+}
+
+// ForkedFrom makes a run go on from the middle of another: what Past holds is not run again. From is
+// the other run, Node and Step the execution that is the first to run anew.
+type ForkedFrom struct {
+	From Run    `json:"from"`
+	Node string `json:"node"`
+	Step int    `json:"step"`
+	// Entry is what was decided at START.
+	Entry Execution `json:"entry"`
+	Past  []Past    `json:"past,omitempty"`
+	// Content are the stored bytes that Past names.
+	Content []json.RawMessage `json:"content,omitempty"`
+	// Set are values of the state that the first execution sees in place of the recorded ones.
+	Set map[string]json.RawMessage `json:"set,omitempty"`
+}
+
+// check refuses a fork that names no place, or content that is not there.
+func (f *ForkedFrom) check() error {
+	if f == nil {
+		return nil
+	}
+	if f.Node == "" || f.Step < 1 {
+		return fmt.Errorf("fork.node is %q and fork.step %d, want the execution to begin with", f.Node, f.Step)
+	}
+	have := map[string]bool{}
+	for _, raw := range f.Content {
+		have[SHA(raw)] = true
+	}
+	for i, p := range f.Past {
+		names := []string{p.SHA}
+		for _, w := range p.Writes {
+			if w.SHA != "" {
+				names = append(names, w.SHA)
+			}
+		}
+		for _, sha := range names {
+			if !have[sha] {
+				return fmt.Errorf("fork.past[%d], %s#%d, names content %.12s, which fork.content does not hold", i, p.Node, p.Step, sha)
+			}
+		}
+	}
+	return nil
+}

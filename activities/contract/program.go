@@ -1,0 +1,30 @@
+package contract
+
+import (
+	"encoding/json"
+
+	"weft/workflows/plan"
+)
+
+// ActivityProgram runs a program: [ProgramInput], [ProgramResult].
+const ActivityProgram = "Program"
+
+// ClassProgram is that of a program which ended with another code than 0.
+const ClassProgram = "program"
+
+// ProgramInput asks for one run of a program.
+type ProgramInput struct {
+	Program plan.Program `json:"program"`
+}
+
+// ProgramResult is what a program left.
+type ProgramResult struct {
+	// Data is what it printed, where that is JSON; else Stdout and Stderr are its texts, without
+	// white space around them.
+	Data   json.RawMessage `json:"data,omitempty"`
+	Stdout string          `json:"stdout,omitempty"`
+	Stderr string          `json:"stderr,omitempty"`
+	// Code is its exit code; Late says that it was ended at its limit, with the code 124.
+	Code int  `json:"code"`
+	Late bool `json:"late,omitempty"`
+}

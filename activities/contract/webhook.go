@@ -1,0 +1,79 @@
+package contract
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// WorkflowDeliver delivers one event to webhooks: [DeliverInput]. It lives beside the run that
+// starts it, and longer where a receiver is away.
+const WorkflowDeliver = "Deliver"
+
+// ActivityWebhook delivers one event to one webhook: [WebhookInput].
+const ActivityWebhook = "Webhook"
+
+// The events of webhooks.
+const (
+	EventRequestOpened   = "request.opened"
+	EventRequestAnswered = "request.answered"
+	EventRunFinished     = "run.finished"
+)
+
+// WebhookEvents are all events of webhooks.
+var WebhookEvents = []string{EventRequestOpened, EventRequestAnswered, EventRunFinished}
+
+// Webhook is a receiver that the worker's configuration has, by its name there, and the events that
+// it wants. What it is when a run starts holds for the run; where and with which secret it is
+// sent, is the configuration's.
+type Webhook struct {
+	Name   string   `json:"name"`
+	Events []string `json:"events"`
+}
+
+// WebhookEvent is what a receiver gets, as JSON.
+type WebhookEvent struct {
+	Type      string          `json:"type"`
+	Timestamp time.Time       `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+}
+
+// WebhookData is the data of an event.
+type WebhookData struct {
+	// Run is the workflow id, RunID Temporal's id of the run or of the first of those that
+	// continue it; Flow is the flow's name.
+	Run   string `json:"run"`
+	RunID string `json:"run_id"`
+	Flow  string `json:"flow,omitempty"`
+	// Request is one that was opened; Answered is what became of one.
+	Request  *Request  `json:"request,omitempty"`
+	Answered *Answered `json:"answered,omitempty"`
+	// Status is completed, failed or cancelled. ResultText and ResultData are a result of at most
+	// 64 KiB; LeftOut is the size of a larger one. Error is why there is none.
+	Status     string          `json:"status,omitempty"`
+	ResultText *string         `json:"result_text,omitempty"`
+	ResultData json.RawMessage `json:"result_data,omitempty"`
+	LeftOut    int             `json:"left_out_bytes,omitempty"`
+	Error      *WebhookError   `json:"error,omitempty"`
+}
+
+// WebhookError is why a run has no result.
+type WebhookError struct {
+	Class  string `json:"class"`
+	Text   string `json:"text"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// DeliverInput is an event, its id, which is the same for all attempts and receivers, and the
+// names of the webhooks that want it.
+type DeliverInput struct {
+	ID    string       `json:"id"`
+	Event WebhookEvent `json:"event"`
+	Names []string     `json:"names"`
+}
+
+// WebhookInput asks for one delivery.
+type WebhookInput struct {
+	Name  string       `json:"name"`
+	ID    string       `json:"id"`
+	Event WebhookEvent `json:"event"`
+}

@@ -1,0 +1,162 @@
+package llm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// ociAgentPrefix begins the name of a model that is an endpoint of an agent of Oracle's: it is
+// asked in a session of the service Generative AI Agents, which keeps the conversation.
+const ociAgentPrefix = "agent/"
+
+// ociAgentPath is where that service has its version.
+const ociAgentPath = "/20240531/agentEndpoints/"
+
+// ociAgent is an agent behind an endpoint. It is told what was said since it spoke last. Signing
+// is as for models.
+type ociAgent struct {
+	oci
+	session string
+}
+
+// newOCI is a model of Oracle's, or an agent.
+func newOCI(m *remote) protocol {
+	if strings.HasPrefix(m.model, ociAgentPrefix) {
+		return &ociAgent{oci: oci{m}}
+	}
+	return oci{m}
+}
+
+// base is the service's address in the provider's region; one that is configured is for both
+// services.
+func (c *ociAgent) base() string {
+	return strings.Replace(c.remote.base, "https://inference.generativeai.", "https://agent-runtime.generativeai.", 1)
+}
+
+func (c *ociAgent) endpoint() string {
+	return url.PathEscape(strings.TrimPrefix(c.model, ociAgentPrefix))
+}
+
+// begin finds the session of the conversation, or makes one.
+func (c *ociAgent) begin(ctx context.Context, x *exchange, in []llms.MessageContent) error {
+	if _, c.session = c.told(in); c.session != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.first)
+	defer cancel()
+	raw, header, status, err := c.post(ctx, "/sessions", []byte(`{}`))
+	if err != nil {
+		return err
+	}
+	var made struct {
+		ID string `json:"id"`
+	}
+	if status > 299 {
+		return x.reported(newReport(status, header, raw, time.Now()))
+	}
+	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
+		return badf("the answer to a new session has no id: %s", cut(string(raw), 100))
+	}
+	c.session = made.ID
+	return nil
+}
+
+// post makes a small signed request.
+func (c *ociAgent) post(ctx context.Context, path string, body []byte) (raw []byte, header http.Header, status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base()+ociAgentPath+c.endpoint()+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for k, v := range c.headers {
+		req.Header[k] = v
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if err := c.authorize(req, body); err != nil {
+		return nil, nil, 0, err
+	}
+	resp, err := c.client.Do(req)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return raw, resp.Header, resp.StatusCode, err
+}
+
+// told is what was said since the agent spoke last, and its session; before that, the last that
+// a person said.
+func (c *ociAgent) told(in []llms.MessageContent) (text, session string) {
+	var said []string
+	for i := len(in) - 1; i >= 0 && session == ""; i-- {
+		for _, part := range in[i].Parts {
+			switch p := part.(type) {
+			case llms.TextContent:
+				if in[i].Role == llms.ChatMessageTypeHuman {
+					said = append([]string{p.Text}, said...)
+				}
+			case ReasoningPart:
+				if k := c.own(p.Provider); k != nil && k.Session != "" {
+					session = k.Session
+				}
+			}
+		}
+	}
+	if session == "" && len(said) > 0 {
+		said = said[len(said)-1:]
+	}
+	return strings.Join(said, "\n\n"), session
+}
+
+func (c *ociAgent) encode(_ *Call, in []llms.MessageContent, _ *llms.CallOptions) (*outgoing, error) {
+	text, _ := c.told(in)
+	raw, err := c.marshal(map[string]any{"userMessage": text, "sessionId": c.session, "shouldStream": false}, nil)
+	return &outgoing{base: c.base(), path: ociAgentPath + c.endpoint() + "/actions/chat", body: raw}, err
+}
+
+func (c *ociAgent) reader(x *exchange) reader { return &ociAgentReader{x: x, agent: c} }
+
+// ociAgentReader reads the one answer.
+type ociAgentReader struct {
+	x     *exchange
+	agent *ociAgent
+	text  string
+	done  bool
+}
+
+func (r *ociAgentReader) whole() bool  { return r.done }
+func (r *ociAgentReader) said() string { return r.text }
+
+func (r *ociAgentReader) take(raw []byte, _ bool) (string, bool, error) {
+	var a struct {
+		Message *struct {
+			Content struct {
+				Text looseText `json:"text"`
+			} `json:"content"`
+		} `json:"message"`
+		Required []json.RawMessage `json:"requiredActions"`
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return "", false, r.x.problem(raw)
+	}
+	if len(a.Required) > 0 {
+		return "", false, r.agent.unsendable("the agent wants its client to act (requiredActions), which is not supported: %s", cut(string(a.Required[0]), 200))
+	}
+	if a.Message == nil {
+		return "", false, badf("the answer has no message: %s", cut(string(raw), 100))
+	}
+	r.text, r.done = string(a.Message.Content.Text), true
+	return r.text, true, nil
+}
+
+func (r *ociAgentReader) response() (*llms.ContentResponse, error) {
+	out := &llms.ContentChoice{Content: r.text, StopReason: "stop", GenerationInfo: map[string]any{}}
+	return r.agent.keep(out, &carried{By: r.agent.name, Session: r.agent.session})
+}

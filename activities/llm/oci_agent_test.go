@@ -1,0 +1,94 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+)
+
+// fakeOCIAgents is Oracle's service of agents, and checks signatures.
+type fakeOCIAgents struct {
+	t        *testing.T
+	sessions int
+	told     []string
+	answer   string
+	status   int
+}
+
+func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		_, err = verify(r, body)
+	}
+	if err != nil {
+		f.t.Errorf("%s: %v", r.URL.Path, err)
+	}
+	const endpoint = "/20240531/agentEndpoints/ocid1.genaiagentendpoint.oc1..e"
+	switch r.URL.Path {
+	case endpoint + "/sessions":
+		f.sessions++
+		fmt.Fprintf(w, `{"id":"s%d","timeCreated":"2026-01-01T00:00:00Z"}`, f.sessions)
+	case endpoint + "/actions/chat":
+		var in struct {
+			Text    string `json:"userMessage"`
+			Session string `json:"sessionId"`
+			Stream  *bool  `json:"shouldStream"`
+		}
+		if json.Unmarshal(body, &in) != nil || in.Stream == nil || *in.Stream {
+			f.t.Errorf("the request is %s", body)
+		}
+		f.told = append(f.told, in.Session+" "+in.Text)
+		if f.status != 0 {
+			http.Error(w, `{"code":"TooManyRequests","message":"slowly"}`, f.status)
+			return
+		}
+		fmt.Fprint(w, f.answer)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// An agent of Oracle's is told what is new, in one session for one conversation.
+func TestOCIAgent(t *testing.T) {
+	fake := &fakeOCIAgents{t: t, answer: `{"message":{"role":"AGENT","content":{"text":"Sunny"}}}`}
+	srv := httptest.NewServer(fake)
+	defer srv.Close()
+	models, err := Open(Settings{Providers: map[string]ProviderSettings{"oci": {BaseURL: srv.URL, AuthFile: ociConfig(t), Compartment: "ocid1.compartment.oc1..c"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
+	ask := func() (*Answer, error) {
+		in, err := Messages("", talk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return models.Ask(WithCall(context.Background(), &Call{}), "oci/agent/ocid1.genaiagentendpoint.oc1..e", in, nil)
+	}
+	first, err := ask()
+	if err != nil || first.Message.Text != "Sunny" || first.Stop != "stop" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	talk = append(talk, first.Message, contract.Message{Role: contract.RoleUser, Text: "Tomorrow?"})
+	if _, err = ask(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "[s1 Weather? s1 Tomorrow?]"; fmt.Sprint(fake.told) != want || fake.sessions != 1 {
+		t.Errorf("told %v in %d sessions, want %s", fake.told, fake.sessions, want)
+	}
+	fake.answer = `{"message":{"content":{"text":""}},"requiredActions":[{"requiredActionType":"FUNCTION_CALLING_REQUIRED_ACTION"}]}`
+	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest || !strings.Contains(err.Error(), "requiredActions") {
+		t.Errorf("an agent that wants its client to act: %v", err)
+	}
+	fake.status = http.StatusTooManyRequests
+	if _, err = ask(); err == nil || contract.FailureOf(err).Class != contract.ClassRateLimited {
+		t.Errorf("too many requests: %v", err)
+	}
+}

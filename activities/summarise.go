@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+// Summarise makes a summary of messages of a thread, which is sent in their place from then on.
+// Its failures are those of [Activities.Model].
+func (a *Activities) Summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+	tell, waits, stop := pulse(ctx)
+	defer stop()
+	out, err := a.summarise(ctx, &in, tell, waits)
+	return out, leave(ctx, err)
+}
+
+func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput, tell, waits func(string)) (*contract.SummariseResult, error) {
+	own := activity.GetInfo(ctx).WorkflowExecution
+	of := &contract.ModelInput{Base: in.Base, Tail: in.Tail}
+	of.Base.Workflow, of.Base.Run = own.ID, own.RunID
+	messages, err := a.transcript(ctx, of, homesOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID}))
+	if err != nil {
+		return nil, err
+	}
+	if in.From < 0 || in.From > in.To || in.To > len(messages) {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("messages %d to %d of %d are to be summarised", in.From, in.To, len(messages))}
+	}
+	call := &llm.Call{
+		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
+		Node: in.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
+	}
+	opts := options(in.Params, nil, call, nil, false)
+	answer, err := a.generate(ctx, asked{
+		model: in.Model, script: in.Script, system: in.Instructions, call: call,
+		messages: []contract.Message{{Role: contract.RoleUser, Text: written(in.Before, messages[in.From:in.To])}},
+	}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Switched: answer.Switched}
+	return out, a.bounded("the summary", out)
+}
+
+// written is a conversation as text for a model to read.
+func written(before string, messages []contract.Message) string {
+	var b strings.Builder
+	if before != "" {
+		fmt.Fprintf(&b, "<earlier>\n%s\n</earlier>\n", before)
+	}
+	for i := range messages {
+		m := &messages[i]
+		fmt.Fprintf(&b, "<message role=%q>\n%s\n", m.Role, m.Text)
+		for _, c := range m.Calls {
+			fmt.Fprintf(&b, "calls %s with %s\n", c.Name, c.Arguments)
+		}
+		b.WriteString("</message>\n")
+	}
+	return b.String()
+}
+
+// shownOf is what a model is sent of a conversation.
+func shownOf(messages []contract.Message, s *contract.Sent) []contract.Message {
+	if s == nil || s.Skip > len(messages) {
+		return messages
+	}
+	out := append([]contract.Message{}, messages...)
+	for _, t := range s.Texts {
+		if t.Index >= 0 && t.Index < len(out) {
+			out[t.Index].Text = t.Text
+		}
+	}
+	if s.Skip == 0 {
+		return out
+	}
+	return append([]contract.Message{{Role: contract.RoleUser, Text: s.Note}}, out[s.Skip:]...)
+}

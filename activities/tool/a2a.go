@@ -1,0 +1,309 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// TransportA2A is that of an agent that runs elsewhere and speaks the Agent2Agent protocol,
+// 0.2 and 0.3, as JSON-RPC over HTTP. No setting can have it.
+const TransportA2A = "a2a"
+
+// Turn is what a remote agent is told.
+type Turn struct {
+	// Text is what was said to it.
+	Text string
+	// Session is that of the agent's answer before, or nothing.
+	Session json.RawMessage
+	// Task is one that an earlier attempt has begun: it is waited for, and nothing is said.
+	Task string
+	// Key is the same for all attempts, and becomes the message's id.
+	Key string
+	// Poll is the pause between two looks at a task; 0 is two seconds.
+	Poll time.Duration
+	// Began is told of a task that is under way.
+	Began func(task string)
+}
+
+// Said is a remote agent's answer.
+type Said struct {
+	Text string
+	// Session goes with the next turn.
+	Session json.RawMessage
+	// Asks says that the agent cannot go on without an answer.
+	Asks bool
+}
+
+// Converse tells a remote agent something, and waits for its answer as long as ctx lasts. Its
+// errors are a *[contract.Failure], or ctx's own.
+func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Said, error) {
+	at, err := t.locate(c, "")
+	if err != nil {
+		return nil, err
+	}
+	var out *Said
+	err = t.within(ctx, at, func(ctx context.Context, s remote) error {
+		agent, ok := s.(*a2a)
+		if !ok {
+			return at.failure(contract.ClassConnection, "there is no agent behind a connection of kind "+c.Kind, "")
+		}
+		out, err = agent.converse(ctx, turn)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Text = at.secrets.result(out.Text)
+	return out, nil
+}
+
+// a2a is an agent behind one address.
+type a2a struct {
+	at     *target
+	client *http.Client
+}
+
+func dialA2A(_ context.Context, at *target) (remote, error) {
+	c, err := newHTTPClient(at)
+	if err != nil {
+		return nil, err
+	}
+	return &a2a{at: at, client: c}, nil
+}
+
+func (a *a2a) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
+
+func (a *a2a) call(context.Context, contract.ToolInput, Meta) (reply, error) {
+	return reply{}, a.at.failure(contract.ClassConnection, "an agent that runs elsewhere is no tool", "")
+}
+
+func (a *a2a) usable(bool) bool { return true }
+
+func (a *a2a) close() { a.client.CloseIdleConnections() }
+
+// a2aSession is what ties a turn to the ones before.
+type a2aSession struct {
+	By      string `json:"by"`
+	At      string `json:"at"`
+	Context string `json:"context,omitempty"`
+	// Task is set where the agent waits for an answer about it.
+	Task string `json:"task,omitempty"`
+}
+
+type a2aPart struct {
+	Kind string          `json:"kind"`
+	Text string          `json:"text,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+	File *struct {
+		Name string `json:"name"`
+		URI  string `json:"uri"`
+	} `json:"file,omitempty"`
+}
+
+type a2aMessage struct {
+	Kind    string    `json:"kind"`
+	Role    string    `json:"role"`
+	ID      string    `json:"messageId"`
+	Parts   []a2aPart `json:"parts"`
+	Context string    `json:"contextId,omitempty"`
+	Task    string    `json:"taskId,omitempty"`
+}
+
+// a2aResult is a message or a task.
+type a2aResult struct {
+	a2aMessage
+	TaskID string `json:"id"`
+	Status struct {
+		State   string      `json:"state"`
+		Message *a2aMessage `json:"message"`
+	} `json:"status"`
+	Artifacts []struct {
+		Parts []a2aPart `json:"parts"`
+	} `json:"artifacts"`
+}
+
+// defaultPoll is the pause between two looks at a task.
+const defaultPoll = 2 * time.Second
+
+func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
+	var own a2aSession
+	if Spoke(turn.Session, a.at.conn.URL) && json.Unmarshal(turn.Session, &own) != nil {
+		own = a2aSession{}
+	}
+	var res a2aResult
+	var err error
+	if turn.Task != "" {
+		err = a.look(ctx, turn.Task, &res)
+	} else {
+		m := a2aMessage{Kind: "message", Role: "user", ID: turn.Key, Parts: []a2aPart{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
+		err = a.rpc(ctx, "message/send", map[string]any{
+			"message": m, "configuration": map[string]any{"blocking": false, "acceptedOutputModes": []string{"text/plain", "application/json"}},
+		}, &res)
+	}
+	pause := turn.Poll
+	if pause <= 0 {
+		pause = defaultPoll
+	}
+	for err == nil && res.running() {
+		if turn.Began != nil {
+			turn.Began(res.TaskID)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, a.gaveUp(ctx, res.TaskID)
+		case <-time.After(pause):
+		}
+		id := res.TaskID
+		res = a2aResult{}
+		err = a.look(ctx, id, &res)
+	}
+	if err != nil {
+		if ctx.Err() != nil && res.TaskID != "" {
+			return nil, a.gaveUp(ctx, res.TaskID)
+		}
+		return nil, err
+	}
+	return a.said(&res)
+}
+
+// gaveUp is the end of a wait. A task of a run that was cancelled is cancelled, too; one that
+// only takes longer is waited for by the next attempt.
+func (a *a2a) gaveUp(ctx context.Context, task string) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		var res a2aResult
+		// Whether the agent heard it changes nothing: the run is over.
+		_ = a.rpc(short, "tasks/cancel", map[string]any{"id": task}, &res)
+	}
+	return ctx.Err()
+}
+
+func (a *a2a) look(ctx context.Context, task string, res *a2aResult) error {
+	return a.rpc(ctx, "tasks/get", map[string]any{"id": task}, res)
+}
+
+// running says whether there is a task that has not come to an end or a question.
+func (r *a2aResult) running() bool {
+	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
+}
+
+// said reads an answer.
+func (a *a2a) said(r *a2aResult) (*Said, error) {
+	out := &Said{}
+	own := a2aSession{By: TransportA2A, At: a.at.conn.URL, Context: r.Context}
+	words := textOf(r.Parts)
+	if r.Status.Message != nil {
+		words = textOf(r.Status.Message.Parts)
+	}
+	switch r.Status.State {
+	case "", "completed":
+		if r.Status.State == "" && r.TaskID != "" {
+			return nil, a.at.failure(contract.ClassBadRequest, "its answer is a task without a state", "")
+		}
+		var made []string
+		for _, f := range r.Artifacts {
+			made = append(made, textOf(f.Parts))
+		}
+		if len(made) > 0 {
+			words = strings.Join(made, "\n")
+		}
+	case "input-required":
+		out.Asks, own.Task = true, r.TaskID
+	case "auth-required":
+		return nil, a.at.failure(contract.ClassDenied, "it wants credentials: "+words, "give them in the headers of the agent's connection")
+	case "rejected":
+		return nil, a.at.failure(contract.ClassRefused, "it refuses: "+words, "")
+	case "failed", "canceled":
+		return nil, a.at.failure(contract.ClassToolErrors, fmt.Sprintf("its task %s: %s", r.Status.State, words), "look at what the agent was told, and at the agent")
+	default:
+		return nil, a.at.failure(contract.ClassBadRequest, fmt.Sprintf("its task is in the state %.50q, which is none of the protocol's", r.Status.State), "")
+	}
+	out.Text = words
+	raw, err := json.Marshal(own)
+	out.Session = raw
+	return out, err
+}
+
+// textOf is what parts say: texts as they are, data as JSON, files by their name.
+func textOf(parts []a2aPart) string {
+	var out []string
+	for _, p := range parts {
+		switch {
+		case p.Kind == "data":
+			out = append(out, string(p.Data))
+		case p.File != nil:
+			out = append(out, fmt.Sprintf("[file %s %s]", p.File.Name, shown(p.File.URI)))
+		default:
+			out = append(out, p.Text)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// a2aTransient are the errors of JSON-RPC after which the same request may work.
+var a2aTransient = map[int]bool{-32603: true, -32000: true}
+
+// rpc makes one request.
+func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult) error {
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return err
+	}
+	ex := &exchange{}
+	req, err := http.NewRequestWithContext(withExchange(ctx, ex), http.MethodPost, a.at.conn.URL, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
+	}
+	var answer struct {
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || answer.Result == nil && answer.Error == nil {
+		return a.at.failure(contract.ClassConnection, "its answer to "+method+" is not the Agent2Agent protocol's", "check agent_url: it is where the agent takes JSON-RPC, not its card")
+	}
+	if answer.Error != nil {
+		class := contract.ClassBadRequest
+		if a2aTransient[answer.Error.Code] {
+			class = contract.ClassUnavailable
+		}
+		return a.at.failure(class, fmt.Sprintf("error %d to %s: %s", answer.Error.Code, method, answer.Error.Message), "")
+	}
+	if err := json.Unmarshal(answer.Result, out); err != nil {
+		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" cannot be read: "+plain(err), "")
+	}
+	return nil
+}
+
+// Spoke says whether what an agent's message carries is the session of an agent at an address.
+func Spoke(raw json.RawMessage, address string) bool {
+	var s a2aSession
+	return len(raw) > 0 && json.Unmarshal(raw, &s) == nil && s.By == TransportA2A && s.At == address
+}

@@ -1,0 +1,242 @@
+package tool
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Programs run only from folders that the operator trusts. A plan, which may come from anybody,
+// names one of a folder's scripts or agents, and what lies there says what is run.
+
+const (
+	// lateCode is the exit code of a program that took too long.
+	lateCode = 124
+	// maxStderr bounds what is kept of a program's standard error: its end.
+	maxStderr = 64 << 10
+	// maxSetting bounds script.json and agent.json.
+	maxSetting = 1 << 20
+	// keyVariable is the variable with the idempotency key of a program's run.
+	keyVariable = "WEFT_IDEMPOTENCY_KEY"
+	// uv runs scripts that are not executable, as the dialect's framework does.
+	uv = "uv"
+)
+
+// entryName is what a folder of a registry may be called.
+var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
+
+// Run runs a program to its end and returns what it left. The program is given PATH, HOME and
+// WEFT_IDEMPOTENCY_KEY, nothing to read, and the trusted folder as its working directory. When
+// ctx ends, or its time is over, it is ended with everything that it started in its group.
+//
+// Errors are a *[contract.Failure], or ctx's own.
+func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract.ProgramResult, error) {
+	words, dir, err := t.program(p)
+	if err != nil {
+		return nil, err
+	}
+	run, end := context.WithTimeout(ctx, time.Duration(p.Seconds)*time.Second)
+	defer end()
+	out := &output{limit: t.settings.MaxResultBytes, full: end}
+	last := &tail{most: maxStderr}
+	cmd := exec.CommandContext(run, words[0])
+	cmd.Args, cmd.Dir, cmd.Stdout, cmd.Stderr = append(words, p.Args...), dir, out, last
+	env := map[string]string{keyVariable: key}
+	for name, value := range t.settings.BaseEnv {
+		env[name] = value
+	}
+	cmd.Env = assignments(env)
+	ownGroup(cmd)
+	cmd.Cancel = func() error { signalGroup(cmd, false); return nil }
+	cmd.WaitDelay = exitGrace
+	if err := cmd.Start(); err != nil {
+		return nil, denied(fmt.Sprintf("the program %q does not start: %v", words[0], err), "correct the program, or make it executable")
+	}
+	failed := cmd.Wait()
+	signalGroup(cmd, true) // what it has left behind
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case out.over:
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the program %q printed more than %d bytes and was ended", words[0], out.limit),
+			Remedy: "have it print less, or write a file and print its name"}
+	}
+	return left(cmd, failed, run.Err() != nil, out, last), nil
+}
+
+// left is what a program that has ended leaves.
+func left(cmd *exec.Cmd, failed error, late bool, out *output, last *tail) *contract.ProgramResult {
+	res := &contract.ProgramResult{Code: cmd.ProcessState.ExitCode()}
+	if state := (*exec.ExitError)(nil); errors.As(failed, &state) && res.Code < 0 {
+		res.Code = signalCode(state)
+	}
+	if late && res.Code != 0 {
+		res.Code, res.Late = lateCode, true
+	}
+	printed := bytes.TrimSpace(out.text.Bytes())
+	var compact bytes.Buffer
+	if len(printed) > 0 && plan.Depth(printed) <= maxPrinted && json.Compact(&compact, printed) == nil {
+		res.Data = compact.Bytes()
+		return res
+	}
+	res.Stdout = strings.ToValidUTF8(string(printed), "\uFFFD")
+	res.Stderr = strings.TrimSpace(strings.ToValidUTF8(last.text(), "\uFFFD"))
+	return res
+}
+
+// maxPrinted is how deep printed JSON may nest; deeper is text.
+const maxPrinted = 500
+
+// output keeps what a program prints, up to a limit at which the program is ended.
+type output struct {
+	text  bytes.Buffer
+	limit int
+	over  bool
+	full  func()
+}
+
+// Write takes a part.
+func (o *output) Write(p []byte) (int, error) {
+	if o.text.Len()+len(p) > o.limit {
+		o.over = true
+		o.full()
+		return len(p), nil
+	}
+	return o.text.Write(p)
+}
+
+// program finds what is run, and where.
+func (t *Tools) program(p *plan.Program) (words []string, dir string, err error) {
+	registry, name := "agents", p.Agent
+	if p.Script != "" {
+		registry, name = "scripts", p.Script
+	}
+	if !entryName.MatchString(name) {
+		return nil, "", denied(fmt.Sprintf("%q is no name of a folder in %s/", name, registry), "correct the name")
+	}
+	for _, dir := range t.settings.Trusted {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, "", denied(fmt.Sprintf("the trusted folder %q cannot be read: %v", dir, plainly(err)), "correct "+SettingTrusted+" in the worker's weft.yaml")
+		}
+		words, err = t.found(root, p, dir)
+		root.Close()
+		if !errors.Is(err, fs.ErrNotExist) {
+			return words, dir, err
+		}
+	}
+	known := "none"
+	if len(t.settings.Trusted) > 0 {
+		known = strings.Join(t.settings.Trusted, ", ")
+	}
+	return nil, "", denied(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
+		allowedBy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
+}
+
+// found makes the words of a program that a trusted folder has. The error is [fs.ErrNotExist]
+// where the folder has none of that name.
+func (t *Tools) found(root *os.Root, p *plan.Program, dir string) ([]string, error) {
+	if p.Script == "" {
+		var agent struct{ Command string }
+		if err := readSetting(root, path.Join("agents", p.Agent, "agent.json"), &agent); err != nil {
+			return nil, err
+		}
+		if agent.Command != p.Command {
+			return nil, denied(fmt.Sprintf("the command of the agent %q is another one in the trusted folder %q", p.Agent, dir), "start a new run, with the agent as it is there")
+		}
+		full, err := lookUp(p.Words[0], t.settings.BaseEnv["PATH"], dir)
+		if err != nil {
+			return nil, denied(fmt.Sprintf("the program %q is %v", p.Words[0], err), "install it, or correct the command")
+		}
+		return append([]string{full}, p.Words[1:]...), nil
+	}
+	var script struct {
+		File string `json:"script_file"`
+	}
+	if err := readSetting(root, path.Join("scripts", p.Script, "script.json"), &script); err != nil {
+		return nil, err
+	}
+	file := path.Join("scripts", p.Script, p.File)
+	if script.File != p.File || !filepath.IsLocal(p.File) {
+		return nil, denied(fmt.Sprintf("the script %q is the file %q in the trusted folder %q, and not %q", p.Script, script.File, dir, p.File), "start a new run, with the script as it is there")
+	}
+	info, err := root.Stat(file)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, denied(fmt.Sprintf("the script's file %s cannot be read in the trusted folder %q", file, dir), "write the file, or correct script_file")
+	}
+	if sum, err := hashOf(root, file); p.SHA != "" && (err != nil || sum != p.SHA) {
+		return nil, denied(fmt.Sprintf("the script's file %s in the trusted folder %q has been changed since the run was started", file, dir), "start a new run")
+	}
+	full := filepath.Join(dir, filepath.FromSlash(file))
+	if info.Mode()&0o111 != 0 {
+		return []string{full}, nil
+	}
+	runner, err := lookUp(uv, t.settings.BaseEnv["PATH"], dir)
+	if err != nil {
+		return nil, denied(fmt.Sprintf("the script's file %s is not executable, and %s, which would run it, is not there", full, uv), "make it executable: chmod +x "+full)
+	}
+	return []string{runner, "run", "--script", full}, nil
+}
+
+// readSetting reads a small JSON file.
+func readSetting(root *os.Root, name string, into any) error {
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fs.ErrNotExist
+	}
+	if err != nil {
+		return denied(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), plainly(err)), "correct the file")
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxSetting))
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		return denied(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), plainly(err)), "correct the file")
+	}
+	return nil
+}
+
+func hashOf(root *os.Root, name string) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// plainly drops what a message names anyway.
+func plainly(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// denied is the failure of a program that may not be run, or cannot.
+func denied(text, remedy string) *contract.Failure {
+	return &contract.Failure{Class: contract.ClassDenied, Text: text, Remedy: remedy}
+}

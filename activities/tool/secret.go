@@ -1,0 +1,123 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// SettingSecrets is the section of weft.yaml that [Settings.Secrets] come from.
+const SettingSecrets = "secrets"
+
+// Secret is a value that flows name and only workers know.
+type Secret struct {
+	// Value is the secret. For a certificate or a key it is PEM, or the path of a file of it.
+	Value string
+	// Hosts are those, or host:port, that it may be used at. A flow is untrusted: who names a
+	// secret could else have it sent anywhere.
+	Hosts []string
+}
+
+func (s Secret) check(p *problems, at string) {
+	if s.Value == "" {
+		p.add("%s.value: is empty; write ${NAME}, a variable of the environment or, as NAME_FILE, of a file", at)
+	}
+	for _, h := range s.Hosts {
+		if h == "" || strings.ContainsAny(h, "/@ *") {
+			p.add("%s.hosts: %q is not a host; write it as example.com or example.com:8080", at, h)
+		}
+	}
+}
+
+// usable says whether the secret may be used at a URL.
+func (s Secret) usable(at *url.URL) bool {
+	host := canonicalHost(at.Hostname())
+	for _, h := range s.Hosts {
+		h = canonicalHost(h)
+		if h == host || h == net.JoinHostPort(host, at.Port()) || strings.Trim(h, "[]") == host {
+			return true
+		}
+	}
+	return false
+}
+
+// Secret gives a secret that a flow names, for use at an address. Its error is a
+// *[contract.Failure] of class connection, with the lines that allow it.
+func (s *Settings) Secret(ref, address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return "", refusal(fmt.Sprintf("the secret %q is for no address", ref), "correct the url")
+	}
+	own, ok := s.Secrets[ref]
+	switch {
+	case !ok:
+		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
+	case !own.usable(u):
+		return "", refusal(fmt.Sprintf("the flow wants the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
+	}
+	return own.Value, nil
+}
+
+// secretLine is the line that has a secret used at hosts. NAME stands for what only the operator
+// knows.
+func secretLine(ref string, hosts ...string) string {
+	quoted := make([]string, len(hosts))
+	for i, h := range hosts {
+		quoted[i] = fmt.Sprintf("%q", h)
+	}
+	return allowedBy(fmt.Sprintf("%s: {%q: {value: \"${NAME}\", hosts: [%s]}}", SettingSecrets, ref, strings.Join(quoted, ", "))) +
+		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
+}
+
+// reveal puts the secrets that a connection names where they belong. The values stay in
+// this process.
+func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
+	var problem error
+	get := func(ref string) string {
+		v, err := t.settings.Secret(ref, c.URL)
+		if err != nil && problem == nil {
+			f := contract.FailureOf(err)
+			problem = refusal(fmt.Sprintf("connection %q: %s", c.ID, f.Text), f.Remedy)
+		}
+		return v
+	}
+	for _, h := range c.Secrets {
+		headers := map[string]string{h.Name: get(h.Value)}
+		if h.Name == "" && problem == nil && json.Unmarshal([]byte(headers[""]), &headers) != nil {
+			problem = refusal(fmt.Sprintf("connection %q: the secret %q is no JSON object of headers", c.ID, h.Value),
+				fmt.Sprintf(`set %s.%q.value in weft.yaml, or what it names, to text like {"Authorization": "Bearer ..."}`, SettingSecrets, h.Value))
+		}
+		if h.Name == "" {
+			delete(headers, "")
+		}
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			if wrong := headerProblem(name, headers[name]); wrong != "" && problem == nil {
+				problem = refusal(fmt.Sprintf("connection %q: %s", c.ID, wrong), "correct the header in the flow, or the secret")
+			}
+			if out.Headers == nil {
+				out.Headers = map[string]string{}
+			}
+			out.Headers[name] = headers[name]
+			out.named = append(out.named, headers[name])
+		}
+	}
+	if c.TLS == nil {
+		return problem
+	}
+	for _, part := range []struct {
+		ref string
+		to  *string
+	}{{c.TLS.CA, &out.CAFile}, {c.TLS.Cert, &out.CertFile}, {c.TLS.Key, &out.KeyFile}} {
+		if part.ref != "" {
+			*part.to = get(part.ref)
+		}
+	}
+	return problem
+}

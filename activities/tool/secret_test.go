@@ -1,0 +1,190 @@
+package tool
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// authority signs certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	a := &authority{}
+	a.cert, a.key, _, _ = a.issue(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	return a
+}
+
+// issue makes a certificate, as Go has it and as PEM.
+func (a *authority) issue(t *testing.T, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, string, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SerialNumber, c.Subject = big.NewInt(1), pkix.Name{CommonName: "test"}
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := c, key
+	if a.cert != nil {
+		parent, signer = a.cert, a.key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made, key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
+// mutual serves with certificates on both sides. It gives what its clients need, as PEM.
+func mutual(t *testing.T, h http.Handler) (srv *httptest.Server, ca, cert, key string) {
+	t.Helper()
+	a := newAuthority(t)
+	_, _, serverCert, serverKey := a.issue(t, &x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, _, cert, key = a.issue(t, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	pair, err := tls.X509KeyPair([]byte(serverCert), []byte(serverKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	srv = httptest.NewUnstartedServer(h)
+	srv.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	return srv, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})), cert, key
+}
+
+// Certificates that a flow names are shown to servers that want them, over both transports;
+// those of nobody, or for another host, are not.
+func TestMutualTLSOfAFlow(t *testing.T) {
+	dir := t.TempDir()
+	for name, h := range map[string]http.Handler{
+		plan.TransportSSE: server.NewSSEServer(newServer(nil)), "": server.NewStreamableHTTPServer(newServer(nil)),
+	} {
+		srv, ca, cert, key := mutual(t, h)
+		at, err := url.Parse(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, path := "localhost:"+at.Port(), "/mcp"
+		if name == plan.TransportSSE {
+			path = "/sse"
+		}
+		// One is PEM itself, one the path of a file.
+		keyFile := filepath.Join(dir, "key"+name+".pem")
+		if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]Secret{"c.ca_file": {ca, []string{host}}, "c.cert_file": {cert, []string{host}}, "c.key_file": {keyFile, []string{host}}}
+		c := plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, Transport: name, URL: "https://" + host + path,
+			TLS: &plan.TLS{CA: "c.ca_file", Cert: "c.cert_file", Key: "c.key_file"}}
+		list := func(secrets map[string]Secret, c plan.Connection) error {
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback, s.Secrets = true, secrets })
+			specs, err := tools.List(soon(t, 20*time.Second), c)
+			if err == nil && len(specs) == 0 {
+				t.Error("no tools")
+			}
+			return err
+		}
+		if err := list(all, c); err != nil {
+			t.Errorf("over %q: %v", name, err)
+		}
+		bare := c
+		bare.TLS = &plan.TLS{CA: "c.ca_file"}
+		if err := list(all, bare); err == nil {
+			t.Errorf("over %q: a client without certificate was let in", name)
+		}
+		fails(t, list(nil, c), contract.ClassConnection, `the flow wants the secret "c.ca_file", which the worker does not have`, `secrets: {"c.ca_file": {value: "${NAME}", hosts: ["`+host)
+		all["c.key_file"] = Secret{keyFile, []string{"example.com"}}
+		fails(t, list(all, c), contract.ClassConnection, `the secret "c.key_file" at `+host+`, where it may not be used`, `hosts: ["example.com", "`+host)
+		all["c.key_file"] = Secret{filepath.Join(dir, "none"), []string{host}}
+		fails(t, list(all, c), contract.ClassConnection, "key_file", "correct the secrets that the flow names")
+	}
+}
+
+// Secret headers go with requests, and their values into no text.
+func TestSecretHeaders(t *testing.T) {
+	seen := make(chan http.Header, 10)
+	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header
+		_, _ = w.Write([]byte("you are " + r.Header.Get("Authorization")))
+	}))
+	host := strings.TrimPrefix(web.URL, "http://")
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) {
+		s.AllowLoopback = true
+		s.Secrets = map[string]Secret{"a.one": {"Bearer canary-one", []string{host}}, "a.all": {`{"X-B": "canary-two"}`, []string{host}}, "a.bad": {"canary-three", []string{host}}}
+	})
+	ask := func(secrets ...plan.Header) (string, error) {
+		in := call("get", "{}")
+		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Secrets: secrets, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
+		text, _, err := tools.Call(soon(t, 10*time.Second), in, Meta{})
+		return text, err
+	}
+	text, err := ask(plan.Header{Name: "Authorization", Value: "a.one"}, plan.Header{Value: "a.all"})
+	if err != nil || text != "you are [secret]" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if h := <-seen; h.Get("Authorization") != "Bearer canary-one" || h.Get("X-B") != "canary-two" {
+		t.Errorf("headers %v", h)
+	}
+	_, err = ask(plan.Header{Value: "a.bad"})
+	if f := fails(t, err, contract.ClassConnection, `the secret "a.bad" is no JSON object of headers`); strings.Contains(f.Error(), "canary") {
+		t.Errorf("the message shows it: %v", f)
+	}
+}
+
+// A status counts as the author's retry policy says.
+func TestRetryStatuses(t *testing.T) {
+	status := 0
+	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) }))
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	tests := []struct {
+		status int
+		retry  *plan.Retry
+		class  string // empty: an answer for whoever asked
+	}{
+		{409, nil, contract.ClassUnavailable}, {404, nil, ""}, {404, &plan.Retry{Statuses: []int{404}}, contract.ClassUnavailable},
+		{503, nil, contract.ClassUnavailable}, {503, &plan.Retry{NoServer: true}, ""}, {503, &plan.Retry{NoServer: true, Statuses: []int{503}}, contract.ClassUnavailable}, {501, nil, ""},
+	}
+	for _, tc := range tests {
+		status = tc.status
+		in := call("get", "{}")
+		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Retry: tc.retry, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
+		text, isError, err := tools.Call(soon(t, 10*time.Second), in, Meta{})
+		if tc.class != "" {
+			fails(t, err, tc.class)
+		} else if err != nil || !isError {
+			t.Errorf("%d with %+v: %q, %v", tc.status, tc.retry, text, err)
+		}
+	}
+}

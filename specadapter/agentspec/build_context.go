@@ -1,0 +1,75 @@
+package agentspec
+
+import (
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// Instructions of summaries where the author gives none.
+const (
+	conversationInstructions = "Please make a summary of this conversation. Include relevant information and keep it short. Your response will replace the messages, so just output the summary directly, no introduction needed."
+	messageInstructions      = "Please make a summary of this message. Include relevant information and keep it short. Your response will replace the message, so just output the summary directly, no introduction needed."
+)
+
+// transforms settle what an agent's model is sent of its conversation: at most one transform of
+// each kind.
+func (b *builder) transforms(c *Component, a *plan.Agent) {
+	for _, t := range c.Components("transforms") {
+		switch t.Type.Name {
+		case "MessageSummarizationTransform":
+			if a.Long != nil {
+				b.second(t, c)
+				continue
+			}
+			a.Long = &plan.Long{Characters: int(t.Number("max_message_size")), Summary: *b.summary(t, messageInstructions, "summarized_message_template")}
+		case "ConversationSummarizationTransform":
+			if a.Context != nil {
+				b.second(t, c)
+				continue
+			}
+			a.Context = &plan.Context{How: plan.ContextSummarise, Keep: int(t.Number("min_num_messages")),
+				Summary: b.summary(t, conversationInstructions, "summarized_conversation_template")}
+			if t.Field("max_num_characters") != nil {
+				a.Context.Characters = int(t.Number("max_num_characters"))
+			} else {
+				a.Context.Messages = int(t.Number("max_num_messages"))
+			}
+		}
+	}
+}
+
+func (b *builder) second(t, c *Component) {
+	b.errorf(t.At, CodeNotYet, "keep one transform of each kind", "%s is the second of its kind in %s, which cannot be heeded yet", t, c)
+}
+
+// summary is how a transform makes its summaries.
+func (b *builder) summary(t *Component, instructions, template string) *plan.Summary {
+	var by plan.Agent
+	b.model(t.Component("llm"), &by)
+	s := &plan.Summary{Model: by.Model, Params: by.Params, Instructions: or(t.Text("summarization_instructions"), instructions), Template: t.Text(template)}
+	// Any space around the name is as good as none.
+	for _, form := range []string{"{{ summary }}", "{{summary }}", "{{ summary}}"} {
+		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
+	}
+	if !strings.Contains(s.Template, "{{summary}}") {
+		b.errorf(t.at(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
+	}
+	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
+		if f := t.Field(name); f != nil && !b.told[t] {
+			b.warnf(f.At, CodeNoEffect, "leave it out", "%s of %s has no effect: summaries are kept with the run, as long as it lasts", name, t)
+			b.told[t] = true
+		}
+	}
+	return s
+}
+
+// datastore refuses a store that nothing can use.
+func (b *builder) datastore(c *Component, f *Field) {
+	for _, store := range f.Components {
+		if store.Type.Name != "InMemoryCollectionDatastore" {
+			b.errorf(f.At, CodeNotYet, "leave datastore out, or use an InMemoryCollectionDatastore: summaries are kept with the run",
+				"%s keeps summaries in %s, which cannot be used yet", c, store)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package agentspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// teams are the components that are several agents.
+var teams = map[string]bool{"ManagerWorkers": true, "Swarm": true}
+
+// crew makes one node of a team: the agent that begins is the node's own, all others are members.
+// An agent is a member once for each part that it has: with the node's conversation, and asked in
+// one of its own.
+type crew struct {
+	*builder
+	node *plan.Node
+	root bool
+	// out are what the members give whose finish tool asks for values; ids are taken ones.
+	ids map[string]bool
+	// inside are the agents that were met; groups are the names of the teams in the team.
+	inside []*Component
+	groups map[*Component]string
+	// asked are the members that are asked, by team and agent.
+	asked map[[2]*Component]string
+	// left are the members that are still to be made.
+	left []func()
+}
+
+// part is what an agent does in a conversation.
+type part struct {
+	// id is the member's; that of the node stands for the node's own agent.
+	id string
+	// human says that the conversation is the node's, in which people are; outputs end it.
+	human   bool
+	outputs []Property
+	// ask and hand are whom the agent can turn to.
+	ask, hand []recipient
+}
+
+// recipient is whom an agent can turn to.
+type recipient struct {
+	plan.Contact
+	about string
+}
+
+// agentNode configures an AgentNode: an Agent, or a team.
+func (b *builder) agentNode(c *Component, n *plan.Node) {
+	inner := c.Component("agent")
+	if !teams[inner.Type.Name] {
+		n.Agent = b.agent(inner, n.ID, false)
+		return
+	}
+	for _, p := range b.team(inner, n, c.Outputs, false) {
+		b.errorf(c.At, "input-unfed", "declare the input with "+inner.String()+", or give it a default",
+			"an agent in %s wants the input %s, which nothing gives a value", inner, source.Quote(p.Title))
+	}
+}
+
+// team makes the agents of a node. It gives those of their inputs that the node does not take; they
+// are among its ports, from the run's inputs.
+func (b *builder) team(c *Component, n *plan.Node, outputs []Property, root bool) []Property {
+	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*Component]string{c: ""}, asked: map[[2]*Component]string{}}
+	t.join(c, part{id: n.ID, human: true, outputs: outputs})
+	for len(t.left) > 0 && !b.full {
+		next := t.left[0]
+		t.left = t.left[1:]
+		next()
+	}
+	if n.Agent == nil {
+		n.Agent = &plan.Agent{} // an error says why
+		return nil
+	}
+	n.Agent.Conversation, n.Agent.Opening = plan.ConversationFlow, opening(c.Inputs)
+	var more []Property
+	have := map[string]bool{}
+	for _, in := range n.Ports.In {
+		have[in.Name] = true
+	}
+	for _, m := range t.inside {
+		for i := range m.Inputs {
+			p := &m.Inputs[i]
+			if have[p.Title] {
+				continue
+			}
+			have[p.Title] = true
+			in := plan.In{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)}
+			if root {
+				in.Key = plan.InKey(p.Title)
+			}
+			if root || p.Default == nil {
+				more = append(more, *p)
+			}
+			n.Ports.In = append(n.Ports.In, in)
+		}
+	}
+	return more
+}
+
+// join makes what a component is in a conversation: an agent, or the agents of a team, of which
+// one begins.
+func (t *crew) join(c *Component, p part) {
+	switch c.Type.Name {
+	case "Agent", "SpecializedAgent":
+		t.member(c, p)
+	case "ManagerWorkers":
+		manager := c.Component("group_manager")
+		for _, w := range c.Components("workers") {
+			p.ask = append(p.ask, t.recipient(c, manager, w, func(id string) part { return part{id: id, outputs: w.Outputs} }))
+		}
+		t.join(manager, p)
+	case "Swarm":
+		t.swarm(c, p)
+	default:
+		t.errorf(c.At, CodeNotYet, "a team is of Agents, SpecializedAgents, ManagerWorkers and Swarms", "%s cannot work in a team yet", c)
+	}
+}
+
+// handoffs are how agents of a Swarm turn to each other.
+func handoffs(c *Component) (asks, hands bool) {
+	mode := c.Text("handoff")
+	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool {
+		mode = map[bool]string{true: "optional", false: "never"}[f.JSON.True]
+	}
+	return mode != "always", mode != "never"
+}
+
+// swarm makes the agents of a Swarm that can come to have a conversation: the one that begins, and
+// with handing over all that it leads to. Whom the conversation's agent could turn to without the
+// Swarm, all of them can.
+func (t *crew) swarm(c *Component, p part) {
+	asks, hands := handoffs(c)
+	first := c.Component("first_agent")
+	ids := map[*Component]string{first: p.id}
+	todo := []*Component{first}
+	for len(todo) > 0 {
+		m := todo[0]
+		todo = todo[1:]
+		own := part{id: ids[m], human: p.human, outputs: p.outputs, ask: slices.Clone(p.ask), hand: slices.Clone(p.hand)}
+		for _, to := range neighbours(c, m) {
+			if asks {
+				own.ask = append(own.ask, t.inSwarm(c, m, to))
+			}
+			if !hands {
+				continue
+			}
+			if ids[to] == "" {
+				ids[to] = t.name(to, "")
+				todo = append(todo, to)
+			}
+			own.hand = append(own.hand, t.handed(to, ids[to]))
+		}
+		t.join(m, own)
+	}
+}
+
+// inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
+func (t *crew) inSwarm(c, from, to *Component) recipient {
+	return t.recipient(c, from, to, func(id string) part {
+		p := part{id: id, outputs: to.Outputs}
+		for _, next := range neighbours(c, to) {
+			p.ask = append(p.ask, t.inSwarm(c, to, next))
+		}
+		return p
+	})
+}
+
+// neighbours are those that an agent of a Swarm may turn to, each once.
+func neighbours(c, from *Component) []*Component {
+	pairs := c.Components("relationships")
+	var out []*Component
+	for i := 1; i < len(pairs); i += 2 {
+		if pairs[i-1] == from && pairs[i] != from && !slices.Contains(out, pairs[i]) {
+			out = append(out, pairs[i])
+		}
+	}
+	return out
+}
+
+// handed is whom a conversation is handed to.
+func (t *crew) handed(to *Component, id string) recipient {
+	if id == t.node.ID {
+		id = ""
+	}
+	return recipient{Contact: plan.Contact{Name: or(to.Name, to.ID), Member: id}, about: to.Description}
+}
+
+// recipient is whom another agent of a team asks, in a conversation that the two of them have. It
+// is made once, whoever asks.
+func (t *crew) recipient(team, from, to *Component, make func(id string) part) recipient {
+	key := [2]*Component{team, to}
+	id := t.asked[key]
+	if id == "" {
+		suffix := ""
+		if team.Type.Name == "Swarm" {
+			suffix = "/asked"
+		}
+		id = t.name(to, suffix)
+		t.asked[key] = id
+		t.left = append(t.left, func() { t.join(to, make(id)) })
+	}
+	name := or(to.Name, to.ID)
+	return recipient{Contact: plan.Contact{Name: name, Member: id, Thread: t.group(team) + or(from.Name, from.ID) + ">" + name}, about: to.Description}
+}
+
+// group is the prefix of the conversations in a team.
+func (t *crew) group(c *Component) string {
+	if _, ok := t.groups[c]; !ok {
+		t.groups[c] = fmt.Sprintf("%s~%d/", or(c.Name, c.ID), len(t.groups)+1)
+	}
+	return t.groups[c]
+}
+
+// name is a member's id.
+func (t *crew) name(c *Component, suffix string) string {
+	return unique(t.ids, unique(t.taken, t.node.ID+"/"+safeID(or(c.Name, or(c.ID, c.Type.Name)))+suffix))
+}
+
+// member makes an agent in one of its parts.
+func (t *crew) member(c *Component, p part) {
+	if !t.room(c.At) {
+		return
+	}
+	t.inside = append(t.inside, c)
+	who := personOf(c)
+	a, taken := t.speaker(who, p.id)
+	a.Ask = contactsOf(unique(taken, "send_message"), p.ask,
+		"Ask another agent, who answers. It knows nothing of your conversation with others: say all that it has to know.", true)
+	a.Hand = contactsOf(unique(taken, "handoff_conversation"), p.hand,
+		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
+	t.talks(a, or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
+	if p.id == t.node.ID {
+		t.node.Agent = mergeMembers(t.node.Agent, a)
+		return
+	}
+	m := plan.Member{ID: p.id, Agent: *a}
+	for i := range p.outputs {
+		o := &p.outputs[i]
+		m.Out = append(m.Out, plan.Out{Name: o.Title, Type: schemaOf(o.Type), Default: jsonOf(o.Default)})
+	}
+	t.place(plan.NodePath(p.id), c.At)
+	if t.node.Agent == nil {
+		t.node.Agent = &plan.Agent{}
+	}
+	t.node.Agent.Members = append(t.node.Agent.Members, m)
+}
+
+// mergeMembers is an agent with the members that were made before it.
+func mergeMembers(before, a *plan.Agent) *plan.Agent {
+	if before != nil {
+		a.Members = before.Members
+	}
+	return a
+}
+
+// contactsOf is the tool by which an agent turns to others, or nil where there are none.
+func contactsOf(name string, to []recipient, text string, asks bool) *plan.Contacts {
+	if len(to) == 0 {
+		return nil
+	}
+	k := &plan.Contacts{Name: name, Description: text + " The agents are:"}
+	var names []string
+	for _, r := range to {
+		if slices.Contains(names, r.Name) {
+			continue // agents-names-unique has said so
+		}
+		names = append(names, r.Name)
+		k.To = append(k.To, r.Contact)
+		k.Description += "\n- " + r.Name
+		if r.about != "" {
+			k.Description += ": " + r.about
+		}
+	}
+	list, _ := json.Marshal(names) // texts always encode
+	if asks {
+		k.Schema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"recipient":{"type":"string","enum":%s},"message":{"type":"string"}},"required":["recipient","message"]}`, list))
+	} else {
+		k.Schema = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"recipient":{"type":"string","enum":%s}},"required":["recipient"]}`, list))
+	}
+	return k
+}

@@ -1,0 +1,35 @@
+package agentspec_test
+
+import (
+	"strings"
+	"testing"
+
+	"weft/specadapter"
+)
+
+// What is said of a secret in a document names the reference and a setting that there is; with
+// the reference in its place the document is a plan. No message shows the secret.
+func TestSecretAdvice(t *testing.T) {
+	agent := func(model, tools string) string {
+		return `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","system_prompt":"x","llm_config":` + model + `,"tools":[` + tools + `]}`
+	}
+	const model = `{"component_type":"OpenAiConfig","name":"m","model_id":"m"}`
+	tests := map[string]struct{ doc, ref, setting string }{
+		"a header":   {agent(model, `{"component_type":"RemoteTool","name":"crm","url":"https://crm.example.com:8443/x","http_method":"GET","sensitive_headers":{"Authorization":SECRET}}`), "crm.sensitive_headers.Authorization", `secrets: {"crm.sensitive_headers.Authorization": {value: "${NAME}", hosts: ["crm.example.com:8443"]}}`},
+		"a key file": {agent(model, `{"component_type":"MCPTool","name":"t","client_transport":{"component_type":"SSEmTLSTransport","name":"c","url":"https://h/sse","key_file":SECRET,"cert_file":{"$component_ref":"c.cert_file"},"ca_file":{"$component_ref":"c.ca_file"}}}`), "c.key_file", `secrets: {"c.key_file": {value: "${NAME}", hosts: ["h"]}}`},
+		"a key":      {agent(`{"component_type":"OpenAiConfig","name":"m","model_id":"m","api_key":SECRET}`, ""), "m.api_key", `providers: {openai: {key_env: NAME}}`},
+		"a file of keys": {agent(`{"component_type":"OciGenAiConfig","name":"m","model_id":"m","compartment_id":"c","client_config":{"component_type":"OciClientConfigWithApiKey","name":"k","service_endpoint":"https://x","auth_profile":"DEFAULT","auth_file_location":SECRET}}`, ""),
+			"k.auth_file_location", `providers: {oci: {auth_file: "/path/of/it"}}`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res, diags := specadapter.Load("f.json", []byte(strings.Replace(tc.doc, "SECRET", `"canary-1234"`, 1)), specadapter.Options{})
+			if all := render(diags); res != nil || strings.Contains(all, "canary") || !strings.Contains(all, `{"$component_ref": "`+tc.ref+`"}`) || !strings.Contains(all, tc.setting) {
+				t.Errorf("plan %v, want %s and %s\n%s", res != nil, tc.ref, tc.setting, all)
+			}
+			if res, diags = specadapter.Load("f.json", []byte(strings.Replace(tc.doc, "SECRET", `{"$component_ref":"`+tc.ref+`"}`, 1)), specadapter.Options{}); res == nil {
+				t.Error(render(diags))
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package inputs
+
+import (
+	"fmt"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// MissingConfig is the error of an MCP server whose required config has no value yet. As JSON
+// it is the error body that the framework's clients know.
+type MissingConfig struct {
+	Code    string   `json:"error"`
+	Message string   `json:"message"`
+	Server  string   `json:"server_name"`
+	Fields  []string `json:"missing_fields"`
+}
+
+// Error says which values are missing, on one line.
+func (e *MissingConfig) Error() string { return e.Message }
+
+// connections replaces the placeholders of the addresses and headers of a flow's connections.
+// Those of ${env.NAME} stay: they are secrets, which the worker alone replaces.
+func (v *Values) connections(f *plan.Flow) error {
+	f.Connections = append([]plan.Connection{}, f.Connections...)
+	if len(f.Connections) == 0 {
+		f.Connections = nil
+	}
+	size := 0
+	for i := range f.Connections {
+		c := &f.Connections[i]
+		c.URL = v.Text(c.URL)
+		size += len(c.URL)
+		c.Headers = append([]plan.Header{}, c.Headers...)
+		if len(c.Headers) == 0 {
+			c.Headers = nil
+		}
+		var missing []string
+		for k := range c.Headers {
+			h := &c.Headers[k]
+			if err := v.fits(h.Value); err != nil {
+				return err
+			}
+			h.Value = v.Text(h.Value)
+			if size += len(h.Value); strings.ContainsAny(h.Value, "\r\n\x00") {
+				return fmt.Errorf("with its placeholders replaced the config %s of the MCP server %s has a line break; give values of one line", source.Quote(h.Name), source.Quote(c.ID))
+			}
+			if h.Required && open(h.Value) {
+				missing = append(missing, h.Name)
+			}
+		}
+		if len(missing) > 0 {
+			return &MissingConfig{Code: "missing_required_mcp_config", Server: c.ID, Fields: missing,
+				Message: fmt.Sprintf("the MCP server %s wants the config %s, whose placeholders have no value; give the values with the run", source.Quote(c.ID), strings.Join(missing, ", "))}
+		}
+	}
+	if size > MaxBytes {
+		return fmt.Errorf("with their placeholders replaced the addresses and headers of the MCP servers have %d bytes, at most %d are taken; shorten the parameters", size, MaxBytes)
+	}
+	return nil
+}
+
+// open says whether a value holds placeholders that nothing replaces any more: a run has its
+// ids when it begins, and its worker the variables.
+func open(value string) bool {
+	for _, m := range Placeholder.FindAllStringSubmatch(value, -1) {
+		kind, _, _ := strings.Cut(m[1], ".")
+		if kind != "env" && m[1] != runID && m[1] != sessionID {
+			return true
+		}
+	}
+	return value == ""
+}
+
+// The placeholders of a run's own ids.
+const (
+	runID     = "runtime.run_id"
+	sessionID = "runtime.session_id"
+)

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"weft/specadapter"
+	"weft/specadapter/blueprint"
+	"weft/starter/serve"
+	"weft/worker/config"
+)
+
+// agents lists the agents of a folder: of agents/ in it, if it has one, else of the folder
+// itself. What is wrong with an agent is listed with it, and is no error of the list.
+func (a *app) agents(_ context.Context, args []string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	dir := args[0]
+	if info, err := os.Stat(filepath.Join(dir, "agents")); err == nil && info.IsDir() {
+		dir = filepath.Join(dir, "agents")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return bad("read the folder %s: %v", args[0], cause(err))
+	}
+	views := []*serve.AgentView{}
+	for _, e := range entries {
+		main := filepath.Join(dir, e.Name(), specadapter.FolderMain)
+		if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(e.Name(), ".") || err != nil && !e.IsDir() {
+			continue
+		}
+		views = append(views, a.agentView(cfg, e.Name(), main))
+	}
+	if len(views) == 0 {
+		return bad("there is no agent in %s; an agent is a folder with %s, in the folder agents or in the one that is named", args[0], specadapter.FolderMain)
+	}
+	if a.flags.asJSON() {
+		a.object(map[string]any{"agents": views})
+		return nil
+	}
+	for _, v := range views {
+		a.tellAgent(v)
+	}
+	return nil
+}
+
+// agentView reads one agent. One that cannot be read is shown, too.
+func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView {
+	folder, err := readFolder(main)
+	if err == nil {
+		return serve.View(name, folder, cfg.Reading(blueprint.Name, a.flags.profile))
+	}
+	v := serve.View(name, &specadapter.Folder{Name: main, Text: []byte("{}")}, specadapter.Options{Dialect: blueprint.Name})
+	v.Diagnostics = []string{err.Error()}
+	return v
+}
+
+// tellAgent prints an agent for people.
+func (a *app) tellAgent(v *serve.AgentView) {
+	fmt.Fprintf(a.stdout, "%s  %s, %s\n", clean(v.Name, 100), clean(v.Type, 40), v.Status)
+	if v.Description != "" {
+		fmt.Fprintf(a.stdout, "  %s\n", clean(v.Description, 500))
+	}
+	for _, s := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"parameters", v.ParametersSchema}, {"output", v.OutputSchema}} {
+		if string(s.raw) != "null" {
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.name, clean(string(s.raw), 4<<10))
+		}
+	}
+	for _, d := range v.Diagnostics {
+		fmt.Fprintf(a.stdout, "  %s\n", clean(d, 1<<10))
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// micros are in one unit of a currency.
+const micros = 1_000_000
+
+// budgetFlag collects -budget KIND=N.
+type budgetFlag contract.Budget
+
+// String is for the flag package.
+func (b *budgetFlag) String() string { return "" }
+
+// Set reads one bound.
+func (b *budgetFlag) Set(s string) error {
+	kind, text, _ := strings.Cut(s, "=")
+	switch kind {
+	case "calls", "tokens":
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%s wants a whole number from 1, such as %s=100", kind, kind)
+		}
+		if kind == "calls" {
+			b.Calls = n
+		} else {
+			b.Tokens = n
+		}
+		return nil
+	case "cost":
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 1.0/micros) || v > 1e9 {
+			return fmt.Errorf("cost wants an amount of the currency of the worker's prices, such as cost=0.50")
+		}
+		b.Cost = int64(math.Round(v * micros))
+		return nil
+	}
+	return fmt.Errorf("want calls=N, tokens=N or cost=AMOUNT")
+}
+
+// budget is what was given, nil for nothing.
+func (b *budgetFlag) budget() *contract.Budget {
+	out := contract.Budget(*b)
+	if !out.Bounds() {
+		return nil
+	}
+	return &out
+}
+
+// budgetText says what a run may spend.
+func budgetText(b *contract.Allowance) string {
+	var parts []string
+	if b.Calls > 0 {
+		parts = append(parts, fmt.Sprintf("%d model calls", b.Calls))
+	}
+	if b.Tokens > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", b.Tokens))
+	}
+	if b.Cost > 0 {
+		parts = append(parts, fmt.Sprintf("cost %.6f", float64(b.Cost)/micros))
+	}
+	return "at most " + strings.Join(parts, ", ")
+}

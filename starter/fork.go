@@ -1,0 +1,297 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+// fork starts a run that goes on from a node of another: what came before it is taken from
+// there, and is not run again.
+func (a *app) fork(ctx context.Context, args []string) error {
+	if a.flags.at == "" {
+		return bad("fork wants the node to begin with; usage: starter fork ID -at NODE")
+	}
+	if err := checkID(a.flags.id); err != nil {
+		return err
+	}
+	set, err := a.readSet()
+	if err != nil {
+		return err
+	}
+	temporal, about, err := a.find(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	old, err := readTree(ctx, temporal.Client, args[0], about.run)
+	if err != nil {
+		return err
+	}
+	in, err := a.forkInput(ctx, temporal, about, old, set)
+	if err != nil {
+		return err
+	}
+	id, queue := cmp.Or(a.flags.id, newID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, about.queue)
+	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowExecutionErrorWhenAlreadyStarted: true,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
+	var open *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &open) {
+		return bad("a run with the id %q is open already; choose another -id", id)
+	}
+	if err != nil {
+		return fmt.Errorf("start the run %q: %w", id, err)
+	}
+	a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(in.Fork.Node, 200), in.Fork.Step, args[0], len(in.Fork.Past))
+	if a.flags.detach {
+		a.detached(id)
+		return nil
+	}
+	return a.followFork(ctx, temporal, args[0], run, queue)
+}
+
+// followFork follows a fork to its end, and shows it beside the run from which it came.
+func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old string, run client.WorkflowRun, queue string) error {
+	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
+	f.queue = queue
+	ended := f.toTheEnd(ctx)
+	var code coded
+	if errors.As(ended, &code) && code == exitDetached {
+		return ended
+	}
+	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
+		fmt.Fprint(a.stderr, sideBySide(table))
+	} else {
+		a.say("see both with: starter compare %s %s", quoted(old), quoted(run.GetID()))
+	}
+	return ended
+}
+
+// checkID refuses what cannot be a workflow's id.
+func checkID(id string) error {
+	if i := strings.IndexFunc(id, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 || len(id) > maxID {
+		return bad("-id %.100q cannot be an id: want printable ASCII, at most %d bytes", id, maxID)
+	}
+	return nil
+}
+
+// readSet reads the values that the node is to see.
+func (a *app) readSet() (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	for _, text := range a.flags.sets {
+		p, err := readPair("-set", text)
+		switch {
+		case err != nil:
+			return nil, err
+		case out[p.key] != nil:
+			return nil, bad("-set gives %q twice; leave out one of them", p.key)
+		case contract.Reserved(p.key):
+			return nil, bad("-set names %q; keys that begin with $ are the flow's own", p.key)
+		}
+		out[p.key] = p.raw
+	}
+	return out, nil
+}
+
+// forkInput is what the new run is started with: what the old one was, with what is changed.
+func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, old *tree, set map[string]json.RawMessage) (*contract.RunInput, error) {
+	root := old.visits[0]
+	switch {
+	case root.branch || root.input != nil && root.input.Depth > 0:
+		return nil, bad("%q is a part of another run; fork that one, at the node that began it", root.id)
+	case root.input == nil || root.flow == nil:
+		return nil, bad("the run %q cannot be forked: the history of its beginning is not kept any more, or it never had a plan", root.id)
+	}
+	in, err := a.changed(root)
+	if err != nil {
+		return nil, err
+	}
+	at, err := a.forkPoint(ctx, t, about, old)
+	if err != nil {
+		return nil, err
+	}
+	past, err := pastOf(ctx, t, about, old)
+	if err != nil {
+		return nil, err
+	}
+	again := behind(at, root.flow, in.Flow.Plan)
+	past = slices.DeleteFunc(past, func(p pastIn) bool { return again(&p.Execution) })
+	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
+		return nil, err
+	}
+	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set}
+	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
+		return nil, err
+	}
+	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
+		return nil, err
+	}
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return nil, bad("encode the run's input: %v", err)
+	}
+	if len(encoded) > maxInput {
+		return nil, bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
+			root.id, labelOf(at), len(encoded), maxInput)
+	}
+	return in, nil
+}
+
+// changed is the old run's input with the flow, model and script that are asked for.
+func (a *app) changed(root *visit) (*contract.RunInput, error) {
+	in := *root.input
+	in.Fork, in.Components, in.ComponentIDs = nil, nil, nil
+	switch {
+	case a.flags.flow != "":
+		cfg, err := a.load()
+		if err != nil {
+			return nil, err
+		}
+		res, err := a.compile(cfg, a.flags.flow)
+		if err != nil {
+			return nil, err
+		}
+		in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
+	case in.Flow.Plan == nil && root.compiled != nil:
+		in.Flow = contract.FlowRef{Plan: root.compiled.Plan, Source: &root.compiled.Source}
+	case in.Flow.Plan == nil:
+		return nil, bad("the run %q cannot be forked: its flow never compiled", root.id)
+	}
+	if a.flags.maxSteps > 0 {
+		in.MaxSteps = a.flags.maxSteps
+	}
+	return &in, a.remodel(&in, root)
+}
+
+// remodel puts the script and the model that are asked for into a run's input.
+func (a *app) remodel(in *contract.RunInput, root *visit) error {
+	in.Model = cmp.Or(in.Model, root.model) // a worker's default may be another by now
+	script, err := a.readScript()
+	if err != nil {
+		return err
+	}
+	if script != nil {
+		in.Script = script
+	}
+	if a.flags.model == "" && script == nil {
+		return nil
+	}
+	model, err := a.chooseModel()
+	in.Model = cmp.Or(model, in.Model)
+	return err
+}
+
+// forkPoint finds the execution that is to run anew.
+func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, old *tree) (contract.Execution, error) {
+	var none contract.Execution
+	all, err := a.facts(ctx, t, about, old)
+	if err != nil {
+		return none, err
+	}
+	found, err := chosen(all, a.flags.at)
+	if err != nil {
+		return none, err
+	}
+	if found[0].visit != old.visits[0] {
+		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.at, strings.TrimSuffix(found[0].visit.place, " › "))
+	}
+	want := executionOf(a.flags.at)
+	var labels []string
+	for _, n := range found[0].report().Nodes {
+		for _, x := range n.Executions {
+			joins := slices.ContainsFunc(x.Waits, func(w whyWait) bool { return w.Kind == waitJoin })
+			if !joins && (want.Step == 0 || x.Execution == a.flags.at) {
+				labels = append(labels, x.Execution)
+			}
+		}
+	}
+	switch len(labels) {
+	case 0:
+		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.at, quoted(args0(old)), quoted(a.flags.at))
+	case 1:
+		return executionOf(escaped(labels[0])), nil
+	}
+	return none, bad("%q ran %d times; say which with -at %s", a.flags.at, len(labels), strings.Join(labels, " or "))
+}
+
+func args0(t *tree) string { return t.visits[0].id }
+
+// behind says of executions whether they must run again: the one that is forked, and all that
+// its node can lead to behind it, in the old flow or in the new one.
+func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution) bool {
+	reach := map[string]bool{}
+	todo := []string{at.Node}
+	for len(todo) > 0 {
+		node := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, f := range flows {
+			for _, e := range f.Edges {
+				if e.From == node && !reach[e.To] {
+					reach[e.To] = true
+					todo = append(todo, e.To)
+				}
+			}
+		}
+	}
+	return func(x *contract.Execution) bool {
+		return x.Node == at.Node && x.Step == at.Step && max(x.Nth, 1) == max(at.Nth, 1) || reach[x.Node] && x.Step > at.Step
+	}
+}
+
+// holds refuses a flow that has no place for what is recorded, and says what of an edited flow
+// has no effect because it lies before the fork.
+func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []pastIn) error {
+	if flow.Node(at.Node) == nil {
+		return bad("%s has no node %q, with which the fork begins; keep it, or fork at another", a.flags.flow, at.Node)
+	}
+	edges := map[string]bool{}
+	for _, e := range flow.Edges {
+		edges[e.ID] = true
+	}
+	for i := range past {
+		if p := &past[i]; flow.Node(p.Node) == nil {
+			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, labelOf(at), root.source.At(plan.NodePath(p.Node)))
+		}
+	}
+	told := map[string]bool{}
+	for i := range past {
+		p := &past[i]
+		for _, id := range p.Taken {
+			if !edges[id] {
+				return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, id, labelOf(p.Execution), p.Node)
+			}
+		}
+		if !told[p.Node] && !sameNode(root.flow, flow, p.Node) {
+			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, labelOf(at))
+		}
+		told[p.Node] = true
+	}
+	return nil
+}
+
+// sameNode says whether a node and the edges out of it are the same in two flows.
+func sameNode(one, other *plan.Flow, id string) bool {
+	part := func(f *plan.Flow) string {
+		var edges []plan.Edge
+		for _, e := range f.Edges {
+			if e.From == id {
+				edges = append(edges, e)
+			}
+		}
+		raw, _ := json.Marshal([]any{f.Node(id), edges})
+		return string(raw)
+	}
+	return part(one) == part(other)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// deskFlow has a choice by the first edge that holds, a node with branches, and a join.
+func deskFlow() *plan.Flow {
+	node := func(id string) plan.Node { return plan.Node{ID: id, Name: "The " + id} }
+	f := &plan.Flow{Name: "Desks", Nodes: []plan.Node{node("sort"), node("a"), node("b"), node("c"), node("join"), node("lone")}}
+	f.Nodes[0].Choice = plan.ChooseFirst
+	f.Nodes[4].Deferred = true
+	f.Edges = []plan.Edge{
+		{ID: "in", From: plan.Start, To: "sort"}, {ID: "also", From: plan.Start, To: "b"},
+		{ID: "sa", From: "sort", To: "a", Question: "Is it a?"}, {ID: "sb", From: "sort", To: "c"},
+		{ID: "ac", From: "a", To: "c", Branch: "left"}, {ID: "aj", From: "a", To: "join", Branch: "right"}, {ID: "bj", From: "b", To: "join"},
+	}
+	return f
+}
+
+func deskFacts() *runFacts {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	yes := []contract.Answer{{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: true, Reason: "it\nsays so"}}
+	return &runFacts{
+		visit: &visit{id: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, flow: deskFlow(),
+			source: plan.Source{File: "d.json", Positions: []plan.Position{{Path: "nodes/a", Line: 7}}}},
+		now: now,
+		st: contract.Status{Status: contract.StatusRunning, Running: []string{"b#1"}, Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in", "also"}},
+			Executions: []contract.Execution{{Node: "a", Step: 2, Branch: "right", Taken: []string{"aj"}}, {Node: "sort", Step: 1, Taken: []string{"sa"}, Answers: yes}},
+			Waits:      []contract.Wait{{Execution: "join#3", For: []string{"b#1"}}}},
+		calls: map[string][]pendingCall{"b#1": {
+			{id: "b#1/model/2", kind: contract.ActivityModel, attempt: 3, failed: "unavailable: 503", next: now.Add(4 * time.Second)},
+			{id: "b#1/model/3", kind: contract.ActivityModel, attempt: 1, started: true, waiting: "requests per minute of openai"},
+			{id: "b#1/tool/1.1", kind: contract.ActivityTool, attempt: 1},
+		}},
+		requests:  []request{{&contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"}, []string{"starter confirm r q -yes"}}},
+		subAgents: []*visit{{id: "r/b#1:x", place: "b#1:x › ", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}},
+	}
+}
+
+func TestWhyOfARunUnderWay(t *testing.T) {
+	zone := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = zone })
+	f := deskFacts()
+	f.settle()
+	r := f.report()
+	want := `run r of Desks: running
+
+sort ran (d.json)
+  sort#1 ran
+    came by edge in from START: it has no condition
+    refused edge sb, sort#1 → c: only the first edge that holds is taken, and that was sa
+
+a ran (d.json:7)
+  a#2 ran
+    came by edge sa from sort#1: yes to "Is it a?": it says so
+    refused edge ac, a#2 → c: a left by its branch "right", this edge is for "left"
+
+b waits (d.json)
+  b#1 waits
+    came by edge also from START: it has no condition
+    waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the one before it failed: unavailable: 503
+    waits for model call 3 waits before it begins: requests per minute of openai
+    waits for tool call 1.1 waits for a worker to take it
+    waits for confirm: may it?
+      answer with: starter confirm r q -yes
+    waits for its sub-agent b#1:x runs
+
+c did not run (d.json)
+  refused edge sb, sort#1 → c: only the first edge that holds is taken, and that was sa
+  refused edge ac, a#2 → c: a left by its branch "right", this edge is for "left"
+
+join waits (d.json)
+  join#3 waits
+    came by edge aj from a#2: a left by its branch "right"
+    waits for a join: b#1 may still lead here
+
+lone did not run (d.json)
+  no edge leads to it
+`
+	if diff := cmp.Diff(want, whyText(&r, false)); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyOfAFailedRunFromHistory explains with what the calls alone say.
+func TestWhyOfAFailedRunFromHistory(t *testing.T) {
+	f := deskFacts()
+	f.visit.status, f.fromHistory = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true
+	f.st = contract.Status{Status: "failed"}
+	f.visit.seen = []string{"sort#1", "a#2", "b#1"}
+	f.visit.judged = map[string][]contract.Answer{"sort#1": {{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: false}}}
+	f.settle()
+	r := f.report()
+	got := map[string]string{}
+	for _, n := range r.Nodes {
+		got[n.Node] = n.State
+	}
+	want := map[string]string{"sort": whyDone, "a": whyDone, "b": whyStopped, "c": whyNotRun, "join": whyNotRun, "lone": whyNotRun}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	for _, e := range r.Nodes[4].Refused {
+		if e.From == "b" && e.Text != "b#1 was stopped with the run" {
+			t.Errorf("the join was kept by: %s", e.Text)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities/contract"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// spendthrift runs a plan whose model calls take what usage says, and counts them.
+func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.Budget, usage contract.Usage) (*contract.RunResult, contract.Status, int, error) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
+	env.SetTestTimeout(time.Minute)
+	s.Register(env)
+	var made atomic.Int32
+	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+		made.Add(1)
+		res, err := answerAs(ctx, in)
+		res.Usage = usage
+		return res, err
+	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: "input", Model: "script", Budget: b})
+	var status contract.Status
+	if f := contract.FailureOf(env.GetWorkflowError()); f != nil && f.Class == contract.ClassBadRequest {
+		return nil, status, int(made.Load()), f
+	}
+	v, err := env.QueryWorkflow(contract.QueryStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Get(&status); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.GetWorkflowError(); err != nil {
+		return nil, status, int(made.Load()), err
+	}
+	var out contract.RunResult
+	if err := env.GetWorkflowResult(&out); err != nil {
+		t.Fatal(err)
+	}
+	return &out, status, int(made.Load()), nil
+}
+
+// line is a chain of n nodes, fan a node with n beside each other and one behind them.
+func line(n int) *plan.Flow {
+	nodes, edges := []graphNode{}, []graphEdge{}
+	last := plan.Start
+	for i := range n {
+		id := fmt.Sprintf("n%d", i+1)
+		nodes = append(nodes, graphNode{ID: id, Exit: i == n-1})
+		edges = append(edges, graphEdge{Source: last, Target: id})
+		last = id
+	}
+	return graphPlan("line", nodes, append(edges, graphEdge{Source: last, Target: plan.End}))
+}
+
+func fan(n int) *plan.Flow {
+	nodes := []graphNode{{ID: "first"}, {ID: "last", Exit: true, Defer: true}}
+	edges := []graphEdge{{Source: plan.Start, Target: "first"}, {Source: "last", Target: plan.End}}
+	for i := range n {
+		id := fmt.Sprintf("n%d", i+1)
+		nodes = append(nodes, graphNode{ID: id})
+		edges = append(edges, graphEdge{Source: "first", Target: id}, graphEdge{Source: id, Target: "last"})
+	}
+	return graphPlan("fan", nodes, edges)
+}
+
+// atMost wants n calls or fewer, in the column made.
+func atMost(n int) int { return -n }
+
+func TestBudget(t *testing.T) {
+	cheap := contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}
+	priced := &contract.Means{Priced: true}
+	tests := map[string]struct {
+		means  *contract.Means
+		flow   *plan.Flow
+		budget *contract.Budget
+		usage  contract.Usage
+		made   int
+		class  string
+		node   string
+		text   string
+	}{
+		"none":                             {flow: line(3), usage: cheap, made: 3},
+		"just enough calls":                {flow: line(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: 3},
+		"a call too few":                   {flow: line(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent are 2 calls, 200 tokens and a cost of 0.002000, and 0 calls and 0 tokens are reserved"},
+		"tokens as calls take on average":  {flow: line(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is reckoned at 1"},
+		"a cost":                           {means: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
+		"a cost without a price":           {means: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
+		"a cost without a table":           {means: &contract.Means{}, flow: line(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
+		"the worker's bound":               {means: &contract.Means{Most: contract.Budget{Calls: 1}}, flow: line(3), usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"a run that wants more than it":    {means: &contract.Means{Most: contract.Budget{Calls: 1}}, flow: line(3), budget: &contract.Budget{Calls: 9}, usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"branches that have their parts":   {flow: fan(3), budget: &contract.Budget{Calls: 5}, usage: cheap, made: 5},
+		"a branch with nothing left":       {flow: fan(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: atMost(3), class: contract.ClassBudget, text: "none of 0 calls is left"},
+		"what branches leave comes back":   {flow: fan(3), budget: &contract.Budget{Tokens: 900}, usage: cheap, made: 5},
+		"what lies behind branches counts": {flow: fan(3), budget: &contract.Budget{Calls: 4}, usage: cheap, made: 4, class: contract.ClassBudget, node: "last", text: "spent are 4 calls"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, status, made, err := spendthrift(t, workflows.Settings{Means: tc.means}, tc.flow, tc.budget, tc.usage)
+			if made != tc.made && made > -tc.made {
+				t.Errorf("%d calls were made, want %d", made, tc.made)
+			}
+			if tc.class == "" {
+				if err != nil || out.Usage.Calls != tc.made {
+					t.Fatalf("the result is %+v: %v", out, err)
+				}
+				return
+			}
+			f := contract.FailureOf(err)
+			if f.Class != tc.class || tc.node != "" && f.Node != tc.node || !strings.Contains(f.Text, tc.text) || f.Remedy == "" {
+				t.Errorf("the failure is %+v", f)
+			}
+			if tc.class == contract.ClassBudget && (status.Budget == nil || status.Usage.Calls != made) {
+				t.Errorf("the status has budget %+v and usage %+v", status.Budget, status.Usage)
+			}
+		})
+	}
+}
+
+// TestBudgetRefused starts runs with budgets that are none.
+func TestBudgetRefused(t *testing.T) {
+	for name, b := range map[string]contract.Budget{"nothing": {}, "less than nothing": {Calls: -1}} {
+		_, _, made, err := spendthrift(t, workflows.Settings{}, line(1), &b, contract.Usage{})
+		if f := contract.FailureOf(err); f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "budget") || made != 0 {
+			t.Errorf("%s: %+v after %d calls", name, f, made)
+		}
+	}
+}
+
+// TestEndToEndBudget spends across runs that continue as new, judges and branches included.
+func TestEndToEndBudget(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: judgedLoop, Name: "flow.json"}, MaxSteps: 100, MaxEvents: 1, Budget: &contract.Budget{Calls: 10},
+		Script: script(t, "rules:\n- {question: \"again?\", yes: true}\n- {question: \"done?\", yes: false}\n- {say: round}\n")})
+	id := run.GetRunID()
+	_, err := resultOf(t, run)
+	if f := contract.FailureOf(err); f.Class != contract.ClassBudget || !strings.Contains(f.Text, "spent are 10 calls") {
+		t.Fatalf("the failure is %+v", f)
+	}
+	first, err := h.client.DescribeWorkflowExecution(context.Background(), run.GetID(), id)
+	if err != nil || first.GetWorkflowExecutionInfo().GetStatus().String() != "ContinuedAsNew" {
+		t.Errorf("the run did not continue as new: %v %v", first.GetWorkflowExecutionInfo().GetStatus(), err)
+	}
+}

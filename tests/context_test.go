@@ -1,0 +1,153 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// sentTo notes what models are asked, and lets the first calls of a kind fail.
+type sentTo struct {
+	worker.ActivityRegistry
+	calls     []contract.ModelInput
+	summaries []contract.SummariseInput
+	refuse    int
+}
+
+func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	switch real := fn.(type) {
+	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
+		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+			s.calls = append(s.calls, in)
+			if s.refuse > 0 && len(s.calls) > 3 {
+				s.refuse--
+				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
+			}
+			return real(ctx, in)
+		}
+	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
+		fn = func(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+			s.summaries = append(s.summaries, in)
+			return real(ctx, in)
+		}
+	}
+	s.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+}
+
+// talker is a plan of one agent that calls a tool of its own again and again.
+func talker(c *plan.Context) *plan.Flow {
+	f := graphPlan("talker", []graphNode{{ID: "a", Exit: true}}, []graphEdge{{Source: "START", Target: "a"}, {Source: "a", Target: "END"}})
+	f.Nodes[0].Agent.Builtins, f.Nodes[0].Agent.Context = []string{plan.BuiltinSetState}, c
+	return f
+}
+
+const talkerScript = `rules:
+- {kind: condense, say: the gist}
+- {turn: 1, call: [{tool: set_state, arguments: {key: a, value: "WORD"}}]}
+- {turn: 2, call: [{tool: set_state, arguments: {key: b, value: "WORD"}}, {tool: set_state, arguments: {key: c, value: "WORD"}}]}
+- {turn: 3, call: [{tool: set_state, arguments: {key: d, value: "WORD"}}]}
+- {turn: 4, call: [{tool: set_state, arguments: {key: e, value: "WORD"}}]}
+- {say: done}`
+
+// A policy settles what a model is sent once a conversation is too long, and where a model refuses
+// it for its length, once.
+func TestContextPolicies(t *testing.T) {
+	tests := map[string]struct {
+		context   *plan.Context
+		refuse    int
+		skips     []int
+		summaries [][2]int
+		class     string
+	}{
+		"no policy":              {skips: []int{0, 0, 0, 0, 0}},
+		"no policy, refused":     {refuse: 1, skips: []int{0, 0, 0, 0}, class: contract.ClassContextLength},
+		"fail":                   {context: &plan.Context{How: plan.ContextFail, Tokens: 120}, skips: []int{0, 0}, class: contract.ClassContextLength},
+		"fail, refused":          {context: &plan.Context{How: plan.ContextFail}, refuse: 1, skips: []int{0, 0, 0, 0}, class: contract.ClassContextLength},
+		"truncate":               {context: &plan.Context{How: plan.ContextTruncate, Messages: 4, Keep: 2}, skips: []int{0, 0, 3, 6, 8}},
+		"truncate by tokens":     {context: &plan.Context{How: plan.ContextTruncate, Tokens: 120}, skips: []int{0, 0, 3, 6, 6}},
+		"truncate by characters": {context: &plan.Context{How: plan.ContextTruncate, Characters: 700, Keep: 2}, skips: []int{0, 0, 0, 6, 6}},
+		"refused once":           {context: &plan.Context{How: plan.ContextTruncate}, refuse: 1, skips: []int{0, 0, 0, 0, 6, 6}},
+		"refused twice":          {context: &plan.Context{How: plan.ContextTruncate}, refuse: 2, skips: []int{0, 0, 0, 0, 6}, class: contract.ClassContextLength},
+		"summarise": {context: &plan.Context{How: plan.ContextSummarise, Messages: 4, Keep: 2, Summary: &plan.DefaultSummary},
+			skips: []int{0, 0, 3, 6, 8}, summaries: [][2]int{{0, 3}, {3, 6}, {6, 8}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var s *sentTo
+			f := talker(tc.context)
+			if problems := f.Check(); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			p := rehearsal{script: strings.ReplaceAll(talkerScript, "WORD", strings.Repeat("word ", 30)), set: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
+				wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+					s = &sentTo{ActivityRegistry: r, refuse: tc.refuse}
+					return s
+				}}.play(t)
+			var skips []int
+			var made [][2]int
+			for _, c := range s.calls {
+				skip := 0
+				if c.Sent != nil {
+					skip = c.Sent.Skip
+					if want := map[bool]string{true: "Summarized conversation: the gist", false: fmt.Sprintf("[%d earlier messages of this conversation are left out here]", skip)}[tc.summaries != nil]; c.Sent.Note != want {
+						t.Errorf("the note is %q, want %q", c.Sent.Note, want)
+					}
+				}
+				skips = append(skips, skip)
+			}
+			for _, c := range s.summaries {
+				made = append(made, [2]int{c.From, c.To})
+			}
+			if fmt.Sprint(skips) != fmt.Sprint(tc.skips) || fmt.Sprint(made) != fmt.Sprint(tc.summaries) {
+				t.Errorf("left out %v with summaries %v, want %v and %v", skips, made, tc.skips, tc.summaries)
+			}
+			if tc.class != "" {
+				if p.err == nil || p.err.Class != tc.class {
+					t.Errorf("error %v, want of class %s", p.err, tc.class)
+				}
+				return
+			}
+			if p.err != nil || p.status.Executions[0].LeftOut != skips[len(skips)-1] {
+				t.Errorf("%v, %+v", p.err, p.status.Executions)
+			}
+			var page contract.TranscriptPage
+			query(t, p.env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "a#1"})
+			if page.Total != 11 {
+				t.Errorf("the conversation holds %d messages, want all 11", page.Total)
+			}
+		})
+	}
+}
+
+// agentspecDigest is an agent whose long messages and whose long conversation are summarised.
+const agentspecDigest = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"digest","llm_config":{"$component_ref":"m"},"system_prompt":"x","human_in_the_loop":false,"outputs":[{"title":"n","type":"integer"}],
+"transforms":[{"component_type":"ConversationSummarizationTransform","name":"c","llm":{"$component_ref":"m"},"max_num_messages":3,"min_num_messages":1},
+{"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{ summary }}"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
+
+const agentspecDigestScript = `rules:
+- {kind: condense, contains: "<earlier>", say: all that was said}
+- {kind: condense, contains: "In short: reminded", say: no such thing}
+- {kind: condense, contains: let me think, say: it thinks}
+- {kind: condense, contains: Nobody is there, say: reminded}
+- {turn: 1, say: let me think}
+- {turn: 2, match: "^In short: reminded$", say: let me think again}
+- {turn: 3, match: "^In short: reminded$", say: once more}
+- {turn: 4, match: "^In short: reminded$", call: [{tool: submit_result, arguments: {n: 4}}]}`
+
+func TestAgentSpecDigest(t *testing.T) {
+	p := rehearsal{doc: agentspecDigest, script: agentspecDigestScript}.play(t)
+	if p.err != nil || string(p.result.ResultData) != `{"n":4}` || p.status.Executions[0].LeftOut == 0 || p.result.Usage.Calls < 7 {
+		t.Errorf("%v, %+v, %+v", p.err, p.result, p.status.Executions)
+	}
+	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody is there") != 3 {
+		t.Errorf("the conversation holds\n%s", got)
+	}
+}

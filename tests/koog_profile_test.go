@@ -1,0 +1,183 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+)
+
+// exactly plays a flow with as many steps as it takes, and with one less. LIMIT stands in the
+// document for the steps.
+func exactly(t *testing.T, steps int, r rehearsal) {
+	t.Helper()
+	doc := r.doc
+	r.profile, r.input = "koog", "x"
+	r.doc = strings.Replace(doc, "LIMIT", fmt.Sprint(steps), 1)
+	if p := r.play(t); p.err != nil {
+		t.Errorf("%d steps: %v", steps, p.err)
+	}
+	r.doc = strings.Replace(doc, "LIMIT", fmt.Sprint(steps-1), 1)
+	if p := r.play(t); class(p.err) != contract.ClassStepLimit || !strings.Contains(p.err.Text, fmt.Sprintf("given number of steps (%d)", steps-1)) {
+		t.Errorf("%d steps: %v", steps-1, p.err)
+	}
+}
+
+const (
+	wrapped  = `call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]`
+	verified = `call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: fine}}]`
+)
+
+// koogLater is a flow in the syntax of Koog's later code.
+func koogLater(agents, transitions string) string {
+	return strings.Replace(agentsOf(agents, transitions), `"agents"`, `"defaultModel":"openai/gpt4o","agents"`, 1)
+}
+
+// Steps of parallel agents count each for itself, and the rest of the run goes on with those of
+// the result that is picked.
+func TestStepsOfParallelAgents(t *testing.T) {
+	agents := `{"name":"p","type":"parallel","config":{"maxIterations":LIMIT},"params":{"agents":["a","b","c"]%s}},
+{"name":"a","type":"task","params":{"task":"a"}},{"name":"b","type":"verify","params":{"task":"b"}},{"name":"c","type":"transform"},
+{"name":"end","type":"task","params":{"task":"end"}}`
+	transitions := `{"from":"p","to":"end","condition":{"variable":"output.data","operation":"not_equals","value":"x"}}`
+	merge := `,"merge":{"variable":"results.%d.output","operation":"equals","value":0}`
+	script := "rules:\n- {node: p.a, " + wrapped + "}\n- {node: p.b, " + verified + "}\n- {node: end, " + wrapped + "}"
+	flow := func(m string) rehearsal {
+		return rehearsal{doc: koogLater(fmt.Sprintf(agents, m), transitions), script: script, input: "x"}
+	}
+	pick := func(i int) string { return fmt.Sprintf(merge, i) }
+	noData := strings.Replace(transitions, `,"condition":{"variable":"output.data","operation":"not_equals","value":"x"}`, "", 1)
+	exactly(t, 2+4+7+8, flow(""))
+	exactly(t, 2+4+7+8, flow(pick(0)))
+	r := flow(pick(1)) // a critique result has no data
+	r.doc = strings.Replace(r.doc, transitions, noData, 1)
+	exactly(t, 2+4+16+8, r)
+	r = flow(pick(2))
+	r.doc = strings.Replace(r.doc, transitions, noData, 1)
+	exactly(t, 1+3+16, func() rehearsal { // the run is short of what the agent beside takes
+		r := r
+		r.doc = strings.Replace(r.doc, noData, "", 1)
+		r.doc = strings.Replace(r.doc, `"transitions":[]`, `"transitions":[{"from":"p","to":"__finish__"}]`, 1)
+		return r
+	}())
+}
+
+// Steps of a react agent: its graph around that of thoughts and calls.
+func TestStepsOfReactAgents(t *testing.T) {
+	doc := koogLater(`{"name":"r","type":"react","config":{"maxIterations":LIMIT},"params":{"task":"r"}}`, "")
+	exactly(t, 2+11, rehearsal{doc: doc, script: "rules: [{turn: 1, say: a thought}, {say: the answer}]"})
+	withTool := strings.Replace(doc, `"agents"`, `"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"http://localhost:1/"}}],"agents"`, 1)
+	exactly(t, 2+11+3+3, rehearsal{doc: withTool, script: `rules:
+- {turn: 1, say: a thought}
+- {turn: 2, call: [{tool: search}]}
+- {turn: 3, say: a thought}
+- {turn: 4, call: [{tool: search}]}
+- {turn: 5, say: a thought}
+- {say: the answer}`, tools: exampleTools, set: func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }})
+}
+
+// A model that Koog's tables do not have fails a run in the profile koog at its start, and is
+// none the less one in the profile default.
+func TestModelsThatKoogRefuses(t *testing.T) {
+	tests := map[string]struct{ first, later string }{
+		"openai/gpt-4o":             {"", "(normalized: 'openai.chat.gpt_4o')"},
+		"openai/gpt-5":              {"", "(normalized: 'openai.chat.gpt_5')"},
+		"openai/o3":                 {},
+		"openai/GPT4oMini":          {},
+		"openai/gpt4_1":             {first: "Unable to find model identifier from string: openai.chat.gpt41"},
+		"openai/gpt-4.1":            {"from string: openai.gpt4.1", "Unable to find model identifier from string: 'openai/gpt-4.1' (normalized: 'openai.chat.gpt_4.1')"},
+		"anthropic/claude-3-opus":   {"anthropic.claude3opus", "anthropic.claude_3_opus"},
+		"anthropic/sonnet-4":        {first: "anthropic.sonnet4"},
+		"google/gemini-pro":         {"google.geminipro", "google.gemini_pro"},
+		"google/gemini-2.5-pro":     {"google.gemini2.5pro", "google.gemini_2.5_pro"},
+		"google/gemini2_5pro":       {first: "google.gemini25pro"},
+		"mistral/mistral-large":     {"mistral.mistrallarge", "mistral.mistral_large"},
+		"mistral/chat/codestral":    {first: "mistral.chat/codestral"},
+		"mistral/chat.codestral":    {},
+		"deepseek/deepseek-chat":    {"deepseek.deepseekchat", "deepseek.deepseek_chat"},
+		"openrouter/claude-3-opus":  {},
+		"ollama/llama2":             {"ollama.llama2", "ollama.llama2"},
+		"ollama/llama3.2":           {"ollama.llama3.2", "ollama.llama3.2"},
+		"ollama/meta/llama3.2:3b":   {first: "ollama.meta/llama3.2:3b"},
+		"ollama/meta.llama3.2:3b":   {},
+		"gpt-4o":                    {"Index 1 out of bounds for length 1", "Invalid model string format: <gpt-4o>"},
+		"my-own-provider/any-model": {},
+	}
+	for model, want := range tests {
+		t.Run(model, func(t *testing.T) {
+			doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}},{"name":"x","type":"transform"}`, `{"from":"a","to":"x"}`),
+				`"agents"`, `"defaultModel":"`+model+`","agents"`, 1)
+			second := strings.Replace(doc, `"to":"x"`, `"to":"x","condition":{"variable":"output.data","operation":"equals","value":"done"}`, 1)
+			script := "rules: [{" + wrapped + "}]"
+			for _, c := range []struct{ doc, want string }{{doc, want.first}, {second, want.later}} {
+				p := rehearsal{doc: c.doc, script: script, profile: "koog"}.play(t)
+				switch {
+				case c.want == "" && p.err != nil:
+					t.Errorf("failure is %v", p.err)
+				case c.want != "" && (p.err == nil || !strings.Contains(p.err.Text, c.want) || p.status.Usage.Calls != 0 || p.err.At != "flow.json:2"):
+					t.Errorf("failure is %+v, want %q at the model's place", p.err, c.want)
+				}
+			}
+			if p := (rehearsal{doc: doc, script: script}).play(t); p.err != nil {
+				t.Errorf("the profile default: %v", p.err)
+			}
+		})
+	}
+}
+
+// The default model is looked up, too, even where each agent has its own; a run that is given
+// nothing begins with the task of the first agent, by the transitions, or not at all.
+func TestBeginningsInKoog(t *testing.T) {
+	doc := strings.Replace(agentsOf(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
+		`"agents"`, `"defaultModel":"openai/gpt-4o","agents"`, 1)
+	r := rehearsal{doc: doc, profile: "koog", script: `rules: [{match: "^the task$", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}]`}
+	if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+		t.Errorf("without input: %v", p.err)
+	}
+	r.doc = strings.Replace(doc, "gpt-4o", "gpt-4.1", 1)
+	if p := r.play(t); p.err == nil || p.err.Node != "models" {
+		t.Errorf("a default model that nobody uses: %v", p.err)
+	}
+	r.doc = strings.Replace(doc, `{"from":"a","to":"x"}`, "", 1)
+	if p := r.play(t); class(p.err) != contract.ClassBadRequest || p.err.Text != "No agents found" {
+		t.Errorf("a transform agent first: %v", p.err)
+	}
+	r.input = "x"
+	if p := r.play(t); p.err != nil {
+		t.Errorf("the same with an input: %v", p.err)
+	}
+}
+
+// A variable without input. or output. and tool names that are no list are what the first code
+// takes, and so does the profile default.
+func TestLooseSyntax(t *testing.T) {
+	for variable, want := range map[string]string{"success": "no", "feedback": "yes", "input": "yes", "output.success": "no"} {
+		agent, value := `{"name":"a","type":"verify","params":{"task":"t","toolNames":null}}`, `"f"`
+		if variable == "input" {
+			agent, value = `{"name":"a","type":"transform"}`, "7"
+		}
+		doc := agentsOf(agent+`,{"name":"yes","type":"transform"},{"name":"no","type":"transform"}`,
+			fmt.Sprintf(`{"from":"a","to":"yes","condition":{"variable":%q,"operation":"equals","value":%s}},{"from":"a","to":"no"}`, variable, value))
+		p := rehearsal{doc: doc, script: "rules: [{call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: f}}]}]",
+			set: func(in *contract.RunInput) { in.Value = []byte("7") }}.play(t)
+		if p.err != nil || p.result.ResultNode != want {
+			t.Errorf("%s: %v, %v", variable, p.result, p.err)
+		}
+	}
+}
+
+// In the one conversation of the profile koog, an agent is shown the calls of tools that it does
+// not have as texts: a react agent those of the tool by which others end.
+func TestCallsOfOthersInKoog(t *testing.T) {
+	doc := koogLater(`{"name":"a","type":"task","params":{"task":"a"}},{"name":"r","type":"react","params":{"task":"r"}},{"name":"z","type":"task","params":{"task":"z"}}`, "")
+	p := rehearsal{doc: doc, profile: "koog", input: "x", script: `rules:
+- {node: a, call: [{tool: nope, arguments: {q: 1}}], match: "^a$"}
+- {node: a, match: '^\{"tool_name":"nope","tool_result":"Tool with name ''nope'' not found', call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}
+- {node: r, contains: '{"tool_name":"finalize_task_result","tool_args":{"__wrapped_value__":"done"}}', say: the answer}
+- {node: z, contains: '{"tool_name":"finalize_task_result"', say: shown as a text}
+- {node: z, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: end}}]}`}.play(t)
+	if p.err != nil || *p.result.ResultText != "end" {
+		t.Errorf("%v, %v", p.result, p.err)
+	}
+}

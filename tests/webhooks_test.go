@@ -1,0 +1,179 @@
+package tests
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/webhook"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// someSecret signs events of tests.
+var someSecret = []string{"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}
+
+// receiver is a webhook that takes everything.
+func receiver(t *testing.T, events ...string) *webhook.Hooks {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(web.Close)
+	hooks, problems := webhook.Open(map[string]webhook.Hook{"ops": {URL: web.URL, Secrets: someSecret, Events: events}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return hooks
+}
+
+// told runs a flow whose worker has a webhook, and returns the events that it starts to deliver.
+func told(t *testing.T, r rehearsal, events ...string) (played, []contract.DeliverInput) {
+	t.Helper()
+	var out []contract.DeliverInput
+	r.hooks = receiver(t, events...)
+	r.settings = workflows.Settings{Webhooks: r.hooks.Wanted()}
+	r.wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
+		env := reg.(*testsuite.TestWorkflowEnvironment)
+		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var in contract.DeliverInput
+			if info.WorkflowType.Name != contract.WorkflowDeliver {
+				return
+			}
+			if err := args.Get(&in); err != nil {
+				t.Error(err)
+			}
+			if !strings.HasSuffix(info.WorkflowExecution.ID, "/webhook:"+in.ID) {
+				t.Errorf("the id is %s", info.WorkflowExecution.ID)
+			}
+			out = append(out, in)
+		})
+		return env
+	}
+	return r.play(t), out
+}
+
+// A run tells of its requests and of its end, each event under an id of its own.
+func TestWebhooksAreTold(t *testing.T) {
+	res := hooked(t, "continue")
+	res.Flow.Hooks = nil
+	run := rehearsal{script: "rules: [{say: Written.}]", set: func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+	}}
+	p, events := told(t, run, contract.WebhookEvents...)
+	if p.err != nil || len(events) != 1 || events[0].Event.Type != contract.EventRunFinished {
+		t.Fatalf("%d events, %v", len(events), p.err)
+	}
+	var data contract.WebhookData
+	mustJSON(t, events[0].Event.Data, &data)
+	if data.Status != contract.StatusCompleted || data.Flow != "writer" || *data.ResultText != "Written." || data.Run == "" || data.RunID == "" {
+		t.Errorf("the event is %s", events[0].Event.Data)
+	}
+	if diff := cmp.Diff([]string{"ops"}, events[0].Names); diff != "" {
+		t.Error(diff)
+	}
+	run.script = "rules: [{fail: {class: refused, text: no}}]"
+	p, events = told(t, run, contract.EventRunFinished)
+	if p.err == nil || len(events) != 1 {
+		t.Fatalf("%d events, %v", len(events), p.err)
+	}
+	data = contract.WebhookData{}
+	mustJSON(t, events[0].Event.Data, &data)
+	if data.Status != contract.StatusFailed || data.Error == nil || data.Error.Class != contract.ClassRefused {
+		t.Errorf("the event is %s", events[0].Event.Data)
+	}
+}
+
+func TestWebhooksOfRequests(t *testing.T) {
+	res := hooked(t, "continue")
+	res.Flow.Hooks = nil
+	n := &res.Flow.Nodes[0]
+	n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, &plan.Ask{Text: "May it?"}
+	r := rehearsal{script: "rules: [{say: Written.}]", answers: []string{"It may."}, set: func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+	}}
+	var events []contract.DeliverInput
+	r.hooks = receiver(t)
+	r.wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
+		env := reg.(*testsuite.TestWorkflowEnvironment)
+		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var in contract.DeliverInput
+			if info.WorkflowType.Name == contract.WorkflowDeliver && args.Get(&in) == nil {
+				events = append(events, in)
+			}
+		})
+		return env
+	}
+	p := r.play(t)
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	var got []string
+	ids := map[string]bool{}
+	for _, e := range events {
+		var data contract.WebhookData
+		mustJSON(t, e.Event.Data, &data)
+		line := e.Event.Type
+		switch {
+		case data.Request != nil:
+			line += " " + data.Request.Kind + " " + data.Request.Node
+		case data.Answered != nil:
+			line += " " + data.Answered.Kind + " by " + data.Answered.By
+		}
+		got, ids[e.ID] = append(got, line), true
+	}
+	if diff := cmp.Diff([]string{"request.opened message writer", "request.answered message by ", "run.finished"}, got); diff != "" || len(ids) != 3 {
+		t.Errorf("%d ids, -want +got:\n%s", len(ids), diff)
+	}
+}
+
+// A receiver that fails at first gets the event again, under the same id; another one that is gone
+// for good holds nothing back.
+func TestWebhooksAreRepeated(t *testing.T) {
+	var asked, ids atomic.Int32
+	var body atomic.Value
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		if r.Header.Get("webhook-id") == "evt_7" {
+			ids.Add(1)
+		}
+		body.Store(string(raw))
+		if r.URL.Path == "/gone" {
+			w.WriteHeader(http.StatusGone)
+		} else if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer web.Close()
+	hooks, problems := webhook.Open(map[string]webhook.Hook{"ops": {URL: web.URL, Secrets: someSecret}, "old": {URL: web.URL + "/gone", Secrets: someSecret}})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
+	env.SetTestTimeout(time.Minute)
+	workflows.Register(env)
+	activities.New(activities.Deps{Webhooks: hooks}).Register(env)
+	env.ExecuteWorkflow(contract.WorkflowDeliver, contract.DeliverInput{ID: "evt_7", Names: []string{"old", "ops", "removed"},
+		Event: contract.WebhookEvent{Type: contract.EventRunFinished, Data: json.RawMessage(`{"run":"r"}`)}})
+	if f := contract.FailureOf(env.GetWorkflowError()); f == nil || f.Class != contract.ClassDenied {
+		t.Errorf("it ended with %v", env.GetWorkflowError())
+	}
+	if asked.Load() != 3 || ids.Load() != 4 || !strings.Contains(body.Load().(string), `"data":{"run":"r"}`) {
+		t.Errorf("%d attempts, %d under the id: %v", asked.Load(), ids.Load(), body.Load())
+	}
+}

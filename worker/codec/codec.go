@@ -1,0 +1,242 @@
+// Package codec compresses and encrypts payloads on their way to Temporal, in the format of
+// Temporal's public samples, so that a client in any language can read and write them: with
+// a codec of its own, or through the endpoint that [Handler] is.
+//
+// Encrypted is what the server need not read: inputs and results of runs and calls, signals,
+// answers to queries and updates, memos, summaries and details, heartbeats, and the text of
+// failures. Readable stay ids, types, classes of failures, search attributes, times and
+// sizes. Payloads that were not encoded are read as they are, so that a codec can be switched
+// on while runs are open.
+//
+// Start at [Open] and [Codec.Apply].
+package codec
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"strings"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"weft/activities/contract"
+)
+
+// The names of the public format. They stand in histories and never change.
+const (
+	encodingEncrypted = "binary/encrypted"
+	encodingZlib      = "binary/zlib"
+	metadataKeyID     = "encryption-key-id"
+)
+
+// KeyBytes is the length of a key: AES-256.
+const KeyBytes = 32
+
+// Key encrypts, and decrypts what it has encrypted.
+type Key struct {
+	// ID stands readable beside each payload.
+	ID string
+	// Secret is [KeyBytes] long.
+	Secret []byte
+}
+
+// Settings say what becomes of payloads. The zero value leaves them as they are.
+type Settings struct {
+	// Compress makes payloads smaller with zlib where that helps.
+	Compress bool
+	// Encrypt is the id of the key that encrypts; empty: none does.
+	Encrypt string
+	// Keys decrypt, each what carries its id.
+	Keys []Key
+	// MaxBytes bounds what a compressed payload may become; 0 is [DefaultMaxBytes].
+	MaxBytes int
+}
+
+// DefaultMaxBytes bounds what a compressed payload becomes.
+const DefaultMaxBytes = 256 << 20
+
+// Codec encodes and decodes payloads. It is safe for use by several goroutines.
+type Codec struct {
+	compress converter.PayloadCodec
+	encrypt  string
+	keys     map[string]cipher.AEAD
+	most     int64
+}
+
+var _ converter.PayloadCodec = (*Codec)(nil)
+
+// Open makes a codec. The error names the key that is wrong and never holds its secret.
+func Open(s Settings) (*Codec, error) {
+	c := &Codec{encrypt: s.Encrypt, keys: map[string]cipher.AEAD{}, most: DefaultMaxBytes}
+	if s.MaxBytes > 0 {
+		c.most = int64(s.MaxBytes)
+	}
+	if s.Compress {
+		c.compress = converter.NewZlibCodec(converter.ZlibCodecOptions{})
+	}
+	for _, k := range s.Keys {
+		if len(k.Secret) != KeyBytes {
+			return nil, fmt.Errorf("the key %q has %d bytes, want %d", k.ID, len(k.Secret), KeyBytes)
+		}
+		if c.keys[k.ID] != nil {
+			return nil, fmt.Errorf("there are two keys %q", k.ID)
+		}
+		block, err := aes.NewCipher(k.Secret)
+		if err != nil {
+			return nil, fmt.Errorf("the key %q: %w", k.ID, err)
+		}
+		if c.keys[k.ID], err = cipher.NewGCM(block); err != nil {
+			return nil, fmt.Errorf("the key %q: %w", k.ID, err)
+		}
+	}
+	if c.encrypt != "" && c.keys[c.encrypt] == nil {
+		return nil, fmt.Errorf("there is no key %q to encrypt with", c.encrypt)
+	}
+	return c, nil
+}
+
+// Encrypts says whether what leaves is encrypted.
+func (c *Codec) Encrypts() bool { return c.encrypt != "" }
+
+// Apply makes a client, and the workers that use it, encode and decode. It goes before the
+// store's: what lies in a store is encoded.
+func (c *Codec) Apply(o *client.Options) {
+	inner := o.DataConverter
+	if inner == nil {
+		inner = converter.GetDefaultDataConverter()
+	}
+	o.DataConverter = &Converter{DataConverter: converter.NewCodecDataConverter(inner, c), encrypts: c.Encrypts()}
+}
+
+// Converter is a data converter that uses a codec.
+type Converter struct {
+	converter.DataConverter
+	encrypts bool
+}
+
+// Encrypts says whether the texts of failures must be encrypted, too.
+func (c *Converter) Encrypts() bool { return c.encrypts }
+
+// Encode compresses payloads, then encrypts them.
+func (c *Codec) Encode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	var err error
+	if c.compress != nil {
+		if list, err = c.compress.Encode(list); err != nil {
+			return nil, fmt.Errorf("compress a payload: %w", err)
+		}
+	}
+	if c.encrypt == "" {
+		return list, nil
+	}
+	out := make([]*commonpb.Payload, len(list))
+	for i, p := range list {
+		if out[i], err = c.seal(p); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// seal encrypts a payload: the nonce, then what AES-GCM makes of it.
+func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
+	raw, err := proto.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encode a payload: %w", err)
+	}
+	key := c.keys[c.encrypt]
+	nonce := make([]byte, key.NonceSize(), key.NonceSize()+len(raw)+key.Overhead())
+	// It never fails: the process would end.
+	_, _ = rand.Read(nonce)
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingEncrypted), metadataKeyID: []byte(c.encrypt)},
+		Data:     key.Seal(nonce, nonce, raw, nil),
+	}, nil
+}
+
+// Decode decrypts payloads and expands them; those that are neither encrypted nor compressed
+// stay as they are. Its error is a [contract.Failure] of class payload_key where a key is
+// missing or wrong, payload_lost where a payload is damaged, too_large beyond the bound.
+func (c *Codec) Decode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	out := make([]*commonpb.Payload, len(list))
+	for i, p := range list {
+		var err error
+		if out[i], err = c.open(p); err == nil {
+			out[i], err = c.expand(out[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// open decrypts a payload.
+func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingEncrypted {
+		return p, nil
+	}
+	id := string(p.GetMetadata()[metadataKeyID])
+	key := c.keys[id]
+	if key == nil {
+		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
+			Text:   fmt.Sprintf("a payload is encrypted with the key %s, which is not here", short(id)),
+			Remedy: "add that key to WEFT_CODEC_KEYS (ID:KEY) of every worker and starter, and start them again"}
+	}
+	if len(p.GetData()) < key.NonceSize() {
+		return nil, damaged("an encrypted payload has %d bytes only", len(p.GetData()))
+	}
+	raw, err := key.Open(nil, p.Data[:key.NonceSize()], p.Data[key.NonceSize():], nil)
+	if err != nil {
+		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
+			Text:   fmt.Sprintf("a payload says that it is encrypted with the key %s, and the key of that id here does not open it", short(id)),
+			Remedy: "give the id the key that it had when the payload was written, in WEFT_CODEC_KEYS of every worker and starter; a new key wants a new id"}
+	}
+	out := &commonpb.Payload{}
+	if err := proto.Unmarshal(raw, out); err != nil {
+		return nil, damaged("what the key %s opens is no payload: %v", short(id), err)
+	}
+	return out, nil
+}
+
+// expand undoes a compression.
+func (c *Codec) expand(p *commonpb.Payload) (*commonpb.Payload, error) {
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingZlib {
+		return p, nil
+	}
+	r, err := zlib.NewReader(bytes.NewReader(p.GetData()))
+	if err != nil {
+		return nil, damaged("a compressed payload of %d bytes: %v", len(p.GetData()), err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, c.most+1))
+	if err != nil {
+		return nil, damaged("a compressed payload of %d bytes: %v", len(p.GetData()), err)
+	}
+	if int64(len(raw)) > c.most {
+		return nil, &contract.Failure{Class: contract.ClassTooLarge, Remedy: "send less",
+			Text: fmt.Sprintf("a compressed payload of %d bytes becomes more than %d", len(p.GetData()), c.most)}
+	}
+	out := &commonpb.Payload{}
+	if err := proto.Unmarshal(raw, out); err != nil {
+		return nil, damaged("what was compressed is no payload: %v", err)
+	}
+	return out, nil
+}
+
+func damaged(format string, args ...any) error {
+	return &contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...), Remedy: "start the run again"}
+}
+
+// short is an id for a message: anybody may have written it.
+func short(id string) string {
+	if len(id) > 80 {
+		id = strings.ToValidUTF8(id[:80], "") + "…"
+	}
+	return fmt.Sprintf("%q", id)
+}

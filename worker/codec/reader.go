@@ -1,0 +1,96 @@
+package codec
+
+import (
+	"context"
+	"sync"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/proxy"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+)
+
+// Reader is a client whose histories, lists and descriptions of runs hold decoded payloads,
+// and failures with their texts: Temporal's own gives there what the server has. What cannot
+// be decoded stays encoded; the first time, note is told why. No worker can be made of it.
+func (c *Codec) Reader(inner client.Client, note func(error)) client.Client {
+	return &reader{Client: inner, codec: c, note: note}
+}
+
+type reader struct {
+	client.Client
+	codec *Codec
+	note  func(error)
+	once  sync.Once
+}
+
+// GetWorkflowHistory reads a history and decodes its events.
+func (r *reader) GetWorkflowHistory(ctx context.Context, id, run string, wait bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
+	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, reader: r}
+}
+
+// DescribeWorkflowExecution describes a run.
+func (r *reader) DescribeWorkflowExecution(ctx context.Context, id, run string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	out, err := r.Client.DescribeWorkflowExecution(ctx, id, run)
+	if err != nil {
+		return nil, err
+	}
+	return out, r.decode(ctx, out)
+}
+
+// ListWorkflow lists runs.
+func (r *reader) ListWorkflow(ctx context.Context, request *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	out, err := r.Client.ListWorkflow(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return out, r.decode(ctx, out)
+}
+
+type events struct {
+	client.HistoryEventIterator
+	ctx    context.Context
+	reader *reader
+}
+
+// Next gives the next event.
+func (e *events) Next() (*historypb.HistoryEvent, error) {
+	event, err := e.HistoryEventIterator.Next()
+	if err != nil {
+		return nil, err
+	}
+	return event, e.reader.decode(e.ctx, &historypb.History{Events: []*historypb.HistoryEvent{event}})
+}
+
+// decode decodes all that a message holds, in place.
+func (r *reader) decode(ctx context.Context, m proto.Message) error {
+	err := proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
+		SkipSearchAttributes: true,
+		Visitor: func(_ *proxy.VisitPayloadsContext, list []*commonpb.Payload) ([]*commonpb.Payload, error) {
+			out := make([]*commonpb.Payload, len(list))
+			for i, p := range list {
+				one, err := r.codec.Decode([]*commonpb.Payload{p})
+				if err != nil {
+					r.once.Do(func() { r.note(err) })
+					one = []*commonpb.Payload{p}
+				}
+				out[i] = one[0]
+			}
+			return out, nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return proxy.VisitFailures(ctx, m, proxy.VisitFailuresOptions{Visitor: func(_ *proxy.VisitFailuresContext, f *failurepb.Failure) error {
+		if f.GetEncodedAttributes() != nil {
+			converter.DecodeCommonFailureAttributes(converter.GetDefaultDataConverter(), f)
+		}
+		return nil
+	}})
+}

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"weft/worker/codec"
+)
+
+// Codec says how payloads are encoded on their way to Temporal, and who may use the endpoint
+// that decodes them for others.
+type Codec struct {
+	Compress bool
+	// Key is the id of the key that encrypts; [NoKey] where keys only decrypt.
+	Key string
+	// KeysEnv names the variable that holds the keys.
+	KeysEnv string
+	// Listen is host:port of the endpoint.
+	Listen string
+	// TokensEnv names the variable that holds the endpoint's tokens, see [Config.CodecTokens].
+	TokensEnv string
+	// Origins are those whose pages may use it.
+	Origins []string
+}
+
+// NoKey is the id by which a worker says that it encrypts nothing although it has keys.
+const NoKey = "none"
+
+// Where keys and tokens stand unless configured otherwise.
+const (
+	keysVariable        = "WEFT_CODEC_KEYS"
+	codecTokensVariable = "WEFT_CODEC_TOKENS"
+)
+
+// isSecret says whether a variable is one of those that hold secrets by default, itself or
+// as a file.
+func isSecret(name string) bool {
+	switch strings.TrimSuffix(name, "_FILE") {
+	case tokensVariable, keysVariable, codecTokensVariable:
+		return true
+	}
+	return false
+}
+
+// keyID is what a key's id may be: it stands readable beside each payload.
+var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// OpenCodec makes the codec of the settings; one that changes nothing where there are none.
+// The error is [Problems] and holds no key.
+func (c *Config) OpenCodec() (*codec.Codec, error) {
+	keys, problems := c.codecKeys()
+	s := codec.Settings{Compress: c.Codec.Compress, Encrypt: c.Codec.Key, Keys: keys, MaxBytes: c.Store.MaxPayload * 4}
+	switch {
+	case len(problems) > 0:
+		return nil, problems
+	case len(keys) > 0 && c.Codec.Key == "":
+		return nil, Problems{fmt.Sprintf("%s holds keys and codec.key names none of them; set codec.key (WEFT_CODEC_KEY) to the id of the one that encrypts, or to %s if they shall only decrypt", c.Codec.KeysEnv, NoKey)}
+	case c.Codec.Key == NoKey:
+		s.Encrypt = ""
+	}
+	out, err := codec.Open(s)
+	if err != nil {
+		return nil, Problems{fmt.Sprintf("codec.key and %s: %v; write ID:KEY, with a KEY that openssl rand -base64 32 makes", c.Codec.KeysEnv, err)}
+	}
+	return out, nil
+}
+
+// codecKeys reads the keys.
+func (c *Config) codecKeys() (keys []codec.Key, problems Problems) {
+	raw, err := c.secret(c.Codec.KeysEnv)
+	if err != nil {
+		return nil, Problems{fmt.Sprintf("codec.keys_env: %v", err)}
+	}
+	fields := entries(raw)
+	for i, field := range fields {
+		wrong := func(what string) {
+			problems = append(problems, fmt.Sprintf("codec.keys_env: entry %d of %s %s; write ID:KEY, with a KEY that openssl rand -base64 32 makes", i+1, c.Codec.KeysEnv, what))
+		}
+		id, text, ok := strings.Cut(strings.TrimSpace(field), ":")
+		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+		switch id = strings.TrimSpace(id); {
+		case !ok || !keyID.MatchString(id):
+			wrong("has no id of at most 64 letters, digits and ._- before a colon")
+		case id == NoKey:
+			wrong("has the id " + NoKey + ", which means that there is no key")
+		case err != nil:
+			wrong("has a key that is not base64")
+		case len(secret) != codec.KeyBytes:
+			wrong(fmt.Sprintf("has a key of %d bytes, want %d", len(secret), codec.KeyBytes))
+		default:
+			keys = append(keys, codec.Key{ID: id, Secret: secret})
+		}
+	}
+	if raw != "" && len(fields) == 0 {
+		problems = append(problems, fmt.Sprintf("codec.keys_env: %s holds no key; write ID:KEY", c.Codec.KeysEnv))
+	}
+	return keys, problems
+}
+
+// CodecTokens gives the tokens of the endpoint; none where the variable is not set. The error
+// is [Problems] and holds no token.
+func (c *Config) CodecTokens() ([]Token, error) {
+	return c.tokens("codec.tokens_env", c.Codec.TokensEnv)
+}
+
+// codecShown says which keys are there, by their ids.
+func (c *Config) codecShown() []Shown {
+	keys, problems := c.codecKeys()
+	if len(keys) == 0 || len(problems) > 0 {
+		// What is wrong with secrets is said where they are used.
+		return nil
+	}
+	var ids []string
+	for _, k := range keys {
+		ids = append(ids, k.ID)
+	}
+	variable := c.Codec.KeysEnv
+	if file, _ := c.env.LookupEnv(variable + "_FILE"); file != "" {
+		variable += "_FILE"
+	}
+	return []Shown{{"codec keys", set + ": " + strings.Join(ids, ","), "variable " + variable}}
+}
+
+// entries splits what a secret lists.
+func entries(raw string) []string {
+	return strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+}

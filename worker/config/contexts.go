@@ -1,0 +1,84 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// ContextRule says what agents send of conversations that are too long; see [plan.Context].
+type ContextRule struct {
+	How    string
+	Tokens int
+	Keep   int
+	// Model makes summaries; empty: the agent's own.
+	Model string
+	// Flows and Agents are patterns of names; empty: all.
+	Flows, Agents []string
+}
+
+// Context is the policy of an agent of a flow: that of the first rule, by name, that speaks of
+// it; nil where none does.
+func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
+	for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
+		r := c.Contexts[name]
+		if !covers(r.Flows, f.Name) && !covers(r.Flows, f.ID) || !covers(r.Agents, agent) {
+			continue
+		}
+		out := &plan.Context{How: r.How, Tokens: r.Tokens, Keep: r.Keep}
+		if r.How == plan.ContextSummarise {
+			s := plan.DefaultSummary
+			s.Model = r.Model
+			out.Summary = &s
+		}
+		return out
+	}
+	return nil
+}
+
+// covers says whether a name matches one of several patterns, or there are none.
+func covers(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return like(p, name) })
+}
+
+// like matches a name against a pattern, in which * stands for any letters.
+func like(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, parts[0]) {
+		return false
+	}
+	name = name[len(parts[0]):]
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		_, rest, ok := strings.Cut(name, part)
+		if !ok {
+			return false
+		}
+		name = rest
+	}
+	return strings.HasSuffix(name, parts[last])
+}
+
+// checkContexts reports rules that say nothing, or too much.
+func (l *loader) checkContexts() {
+	for _, name := range slices.Sorted(maps.Keys(l.cfg.Contexts)) {
+		r, at := l.cfg.Contexts[name], "contexts."+name
+		if !slices.Contains(plan.Contexts, r.How) {
+			l.problem("%s.how: is %q, want %s", at, r.How, strings.Join(plan.Contexts, ", "))
+		}
+		if r.How == plan.ContextFail && r.Tokens == 0 {
+			l.problem("%s.tokens: is not set, want the threshold at which to fail", at)
+		}
+		if r.Model != "" && r.How != plan.ContextSummarise {
+			l.problem("%s.model: makes summaries, but how is %q; leave it out, or set how: %s", at, r.How, plan.ContextSummarise)
+		}
+		if slices.Contains(r.Flows, "") || slices.Contains(r.Agents, "") {
+			l.problem("%s: a pattern is empty; write names, with * for any letters", at)
+		}
+	}
+}

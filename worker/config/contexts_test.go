@@ -1,0 +1,72 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weft/specadapter"
+	"weft/workflows/plan"
+)
+
+func contextConfig(t *testing.T, text string) (*Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weft.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return Load(Options{File: file, Env: noEnv{}})
+}
+
+type noEnv struct{}
+
+func (noEnv) Environ() []string               { return nil }
+func (noEnv) LookupEnv(string) (string, bool) { return "", false }
+
+// A rule is part of the plan of every agent that it speaks of.
+func TestContexts(t *testing.T) {
+	cfg, err := contextConfig(t, `contexts:
+  a: {how: truncate, tokens: 1000, keep: 4, flows: ["tri*"], agents: ["*er"]}
+  b: {how: summarise, tokens: 5000, model: openai/small, agents: ["so*al*n"]}
+  c: {how: fail, tokens: 9000}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ flow, agent, how string }{
+		{"triage", "answer", plan.ContextTruncate}, {"triage", "eros", plan.ContextFail}, {"other", "answer", plan.ContextFail},
+		{"x", "some/all/in", plan.ContextSummarise}, {"x", "some/in", plan.ContextFail},
+	}
+	for _, tc := range tests {
+		if got := cfg.Context(&plan.Flow{Name: tc.flow}, tc.agent); got == nil || got.How != tc.how {
+			t.Errorf("%s of %s has %+v, want %s", tc.agent, tc.flow, got, tc.how)
+		}
+	}
+	const doc = `{"name":"triage","nodes":[{"id":"answer","name":"A","prompt":"p"},{"id":"other","name":"B","prompt":"p"}],
+"edges":[{"id":"1","source":"START","target":"answer"},{"id":"2","source":"answer","target":"other"},{"id":"3","source":"other","target":"END"}]}`
+	res, diags := specadapter.Load("flow.json", []byte(doc), cfg.Reading("", ""))
+	if res == nil {
+		t.Fatal(diags)
+	}
+	if c := res.Flow.Nodes[0].Agent.Context; c == nil || c.How != plan.ContextTruncate || c.Tokens != 1000 || c.Keep != 4 {
+		t.Errorf("the plan has %+v", c)
+	}
+	if c := res.Flow.Nodes[1].Agent.Context; c == nil || c.How != plan.ContextTruncate {
+		t.Errorf("the plan has %+v", c)
+	}
+}
+
+func TestContextProblems(t *testing.T) {
+	for text, want := range map[string]string{
+		`contexts: {a: {tokens: 5}}`:                            `contexts.a.how: is "", want fail, truncate, summarise`,
+		`contexts: {a: {how: fail}}`:                            "contexts.a.tokens: is not set, want the threshold at which to fail",
+		`contexts: {a: {how: truncate, model: x/y}}`:            `contexts.a.model: makes summaries, but how is "truncate"`,
+		`contexts: {a: {how: truncate, agents: [""]}}`:          "contexts.a: a pattern is empty",
+		`contexts: {a: {how: truncate, tokens: -1, keep: two}}`: "contexts.a.tokens",
+	} {
+		if _, err := contextConfig(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+
+	"weft/worker/store"
+)
+
+// sessionVariable holds the third part of keys that are lent for a time.
+const sessionVariable = "AWS_SESSION_TOKEN"
+
+// OpenStore opens the store of the settings, or its absence. The error is [Problems] and
+// holds no key.
+func (c *Config) OpenStore() (*store.Store, error) {
+	s := c.Store
+	if s.Bucket.Name != "" {
+		options, _, err := c.temporal()
+		if err != nil {
+			return nil, err
+		}
+		s.Bucket.Namespace = options.Namespace
+		var problems Problems
+		for _, v := range []struct {
+			setting, name string
+			at            *string
+		}{
+			{"store.key_env", c.StoreKeyEnv, &s.Bucket.AccessKey},
+			{"store.secret_env", c.StoreSecretEnv, &s.Bucket.SecretKey},
+			{"store", sessionVariable, &s.Bucket.SessionToken},
+		} {
+			if *v.at, err = c.secret(v.name); err != nil {
+				problems = append(problems, fmt.Sprintf("%s: %v", v.setting, err))
+			}
+		}
+		if (s.Bucket.AccessKey == "") != (s.Bucket.SecretKey == "") && len(problems) == 0 {
+			problems = append(problems, fmt.Sprintf("store.bucket: one of %s and %s is set and the other is not; set both, or neither for the machine's own role", c.StoreKeyEnv, c.StoreSecretEnv))
+		}
+		if len(problems) > 0 {
+			return nil, problems
+		}
+	}
+	out, err := store.Open(s)
+	if err != nil {
+		return nil, Problems{err.Error()}
+	}
+	return out, nil
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// How the runs of a versioned worker move to another build.
+const (
+	// VersioningAuto is [VersioningUpgrade] where the environment names a deployment or a
+	// build, else [VersioningOff].
+	VersioningAuto = "auto"
+	VersioningOff  = "off"
+	// VersioningUpgrade moves open runs to the current build at their next task.
+	VersioningUpgrade = "auto_upgrade"
+	// VersioningPinned keeps a run on the build that began it.
+	VersioningPinned = "pinned"
+)
+
+// Versioning is a worker's place among the versions of its deployment.
+type Versioning struct {
+	// Behavior is [VersioningOff], [VersioningUpgrade] or [VersioningPinned].
+	Behavior string
+	// Deployment is the deployment's name; BuildID the build's, "" for the program's own.
+	Deployment, BuildID string
+}
+
+// deploymentName is that of workers whose environment names none.
+const deploymentName = "weft"
+
+// Versioning is what worker.versioning, TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID say.
+func (c *Config) Versioning() Versioning {
+	name, _ := c.env.LookupEnv("TEMPORAL_DEPLOYMENT_NAME")
+	build, _ := c.env.LookupEnv("TEMPORAL_WORKER_BUILD_ID")
+	v := Versioning{Behavior: c.Worker.Versioning, Deployment: name, BuildID: build}
+	if v.Behavior == VersioningAuto {
+		if v.Behavior = VersioningOff; name != "" || build != "" {
+			v.Behavior = VersioningUpgrade
+		}
+	}
+	if v.Deployment == "" {
+		v.Deployment = deploymentName
+	}
+	return v
+}
+
+// checkVersioning refuses names that the server has a meaning for.
+func (l *loader) checkVersioning() {
+	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
+		value, _ := l.cfg.env.LookupEnv(name)
+		if strings.ContainsAny(value, ":") || name == "TEMPORAL_DEPLOYMENT_NAME" && strings.Contains(value, ".") || len(value) > 200 || strings.HasPrefix(value, "__") {
+			l.problem("%s", fmt.Sprintf("%s is %.100q; want a name of at most 200 characters without :, without __ in front, and for a deployment without .", name, value))
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/worker/config"
+)
+
+// deploymentOf is this worker's place among the versions of its deployment; nil where it is not
+// versioned. Without a build id it is the program's own, see [NameBuild].
+func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
+	v := cfg.Versioning()
+	if v.Behavior == config.VersioningOff {
+		return nil
+	}
+	o := &worker.DeploymentOptions{UseVersioning: true, DefaultVersioningBehavior: workflow.VersioningBehaviorAutoUpgrade,
+		Version: worker.WorkerDeploymentVersion{DeploymentName: v.Deployment, BuildID: v.BuildID}}
+	if v.BuildID == "" {
+		o.Version.BuildID = checksum()
+	}
+	if v.Behavior == config.VersioningPinned {
+		o.DefaultVersioningBehavior = workflow.VersioningBehaviorPinned
+	}
+	return o
+}
+
+// deployment shows the versions of this worker's deployment, and makes this program's the
+// current one. args are those behind "deployment".
+func deployment(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := newCommand("worker deployment", "[-current] [-wait TIME] [-config FILE]",
+		"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\n"+
+			"drained: then no open run needs its workers. -current makes the version of this program, or of\n"+
+			"TEMPORAL_WORKER_BUILD_ID, the one that takes new runs.", stderr)
+	current := fs.Bool("current", false, "make this build the one that takes new runs")
+	wait := fs.Duration("wait", 30*time.Second, "for how long a worker of this build may still be starting")
+	cfg, err := fs.load(args)
+	if err != nil {
+		return err
+	}
+	own := deploymentOf(cfg)
+	if own == nil {
+		return config.Problems{"workers are not versioned here; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
+	}
+	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	defer t.Client.Close()
+	handle := t.Client.WorkerDeploymentClient().GetHandle(own.Version.DeploymentName)
+	if *current {
+		if err := makeCurrent(ctx, handle, own.Version, *wait); err != nil {
+			return err
+		}
+	}
+	return listVersions(ctx, handle, own.Version, stdout)
+}
+
+// makeCurrent makes a version the current one, once the server knows a worker of it.
+func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v worker.WorkerDeploymentVersion, wait time.Duration) error {
+	for end := time.Now().Add(wait); ; {
+		_, err := handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
+		if err == nil {
+			return nil
+		}
+		var missing *serviceerror.NotFound
+		var early *serviceerror.FailedPrecondition
+		if !errors.As(err, &missing) && !errors.As(err, &early) || time.Now().After(end) {
+			return fmt.Errorf("make build %s of deployment %s the current one: %w; is a worker of it running?", v.BuildID, v.DeploymentName, err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// listVersions prints the versions of a deployment.
+func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own worker.WorkerDeploymentVersion, stdout io.Writer) error {
+	d, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return fmt.Errorf("there is no deployment %s yet; start a worker of it", own.DeploymentName)
+	}
+	if err != nil {
+		return fmt.Errorf("look for the deployment %s: %w", own.DeploymentName, err)
+	}
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BUILD\tSTATE\tSINCE")
+	now := d.Info.RoutingConfig.CurrentVersion
+	for _, v := range d.Info.VersionSummaries {
+		state := "not in use"
+		switch {
+		case now != nil && v.Version.BuildID == now.BuildID:
+			state = "current"
+		case v.DrainageStatus == client.WorkerDeploymentVersionDrainageStatusDraining:
+			state = "draining: open runs are pinned to it, keep its workers"
+		case v.DrainageStatus == client.WorkerDeploymentVersionDrainageStatusDrained:
+			state = "drained: its workers can be stopped"
+		}
+		if v.Version.BuildID == own.BuildID {
+			state = strings.TrimSpace(state + " (this build)")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", v.Version.BuildID, state, v.CreateTime.Local().Format(time.DateTime))
+	}
+	return w.Flush()
+}

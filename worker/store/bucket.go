@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// Bucket says which S3-compatible bucket keeps payloads.
+type Bucket struct {
+	// Name is the bucket's.
+	Name string
+	// Endpoint is the URL of the service, http or https; empty: Amazon's of the region.
+	Endpoint string
+	// Region is the bucket's; empty: us-east-1.
+	Region string
+	// Prefix begins the names of all objects; the namespace follows, so that several
+	// namespaces can share a bucket.
+	Prefix, Namespace string
+	// AccessKey, SecretKey and SessionToken sign requests. Without them the role that the
+	// machine has by itself does.
+	AccessKey, SecretKey, SessionToken string
+	// VirtualHost puts the bucket's name into the host instead of the path.
+	VirtualHost bool
+}
+
+// bucket keeps each payload in an object, PREFIX/NAMESPACE/ab/abcd….
+type bucket struct {
+	Bucket
+	client *minio.Client
+	base   string
+}
+
+// tries is how often a request is made; then Temporal tries again, later and perhaps with
+// another worker.
+const tries = 3
+
+// openPatience is how long the service may take to say that the bucket is there.
+const openPatience = 10 * time.Second
+
+// openBucket checks the settings and that the bucket can be reached.
+func openBucket(s Settings) (place, error) {
+	b := &bucket{Bucket: s.Bucket}
+	endpoint := b.Endpoint
+	if endpoint == "" {
+		endpoint = "https://s3.amazonaws.com"
+	}
+	u, err := serviceURL(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range []string{b.Prefix, b.Namespace} {
+		if part = strings.Trim(part, "/"); part != "" {
+			b.base += part + "/"
+		}
+	}
+	keys := credentials.NewIAM("")
+	if b.AccessKey != "" {
+		keys = credentials.NewStaticV4(b.AccessKey, b.SecretKey, b.SessionToken)
+	}
+	lookup := minio.BucketLookupPath
+	if b.VirtualHost {
+		lookup = minio.BucketLookupDNS
+	}
+	region := b.Region
+	if region == "" {
+		region = "us-east-1"
+	}
+	b.client, err = minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: region, BucketLookup: lookup, MaxRetries: tries})
+	if err != nil {
+		return nil, fmt.Errorf("store.bucket %q: %w", b.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	switch there, err := b.client.BucketExists(ctx, b.Name); {
+	case err != nil:
+		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; look at store.endpoint, store.region and the keys", b.Name, endpoint, plainly(err))
+	case !there:
+		return nil, fmt.Errorf("store.bucket %q is not there at %s; make it, or name another", b.Name, endpoint)
+	}
+	return b, nil
+}
+
+// serviceURL checks the address of a service; its error does not repeat it, as it may hold a key.
+func serviceURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return nil, errors.New("store.endpoint is no URL of a host; want for example https://minio.example.com:9000, without user and path")
+	}
+	return u, nil
+}
+
+// plainly shortens an error of the library's, which may repeat a URL with what signed it.
+func plainly(err error) error {
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		return sent.Err
+	}
+	r := minio.ToErrorResponse(err)
+	if r.Code == "" {
+		return err
+	}
+	return fmt.Errorf("%s (%d %s)", r.Message, r.StatusCode, r.Code)
+}
+
+func (b *bucket) id() string { return "s3:" + b.Name + "/" + b.base }
+
+// String is the bucket with the prefix, for messages.
+func (b *bucket) String() string { return "bucket " + b.Name + "/" + b.base }
+
+func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key }
+
+// put writes an object, whole or not at all. One that is there already becomes new.
+func (b *bucket) put(ctx context.Context, key string, data []byte) error {
+	_, err := b.client.PutObject(ctx, b.Name, b.object(key), strings.NewReader(string(data)), int64(len(data)),
+		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true})
+	if err != nil {
+		return plainly(err)
+	}
+	return nil
+}
+
+// get reads an object. Only a bucket that says so proves that it is gone.
+func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
+	o, err := b.client.GetObject(ctx, b.Name, b.object(key), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, plainly(err)
+	}
+	defer o.Close()
+	data, err := io.ReadAll(o)
+	switch r := minio.ToErrorResponse(err); {
+	case err == nil:
+		return data, nil
+	case r.Code == "NoSuchKey":
+		return nil, fs.ErrNotExist
+	case r.StatusCode == http.StatusNotFound && r.Code == "":
+		return nil, fs.ErrNotExist
+	}
+	return nil, plainly(err)
+}
+
+// sweep removes what is older. Each is looked at once more before it goes: somebody may have
+// stored it again meanwhile.
+func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
+	var out Swept
+	var failed error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for o := range b.client.ListObjects(ctx, b.Name, minio.ListObjectsOptions{Prefix: b.base, Recursive: true}) {
+		if o.Err != nil {
+			return out, fmt.Errorf("sweep %s: %w", b, plainly(o.Err))
+		}
+		name := o.Key[strings.LastIndex(o.Key, "/")+1:]
+		if !hexKey.MatchString(name) || o.Key != b.object(name) {
+			continue
+		}
+		old := o.LastModified.Before(before)
+		if old {
+			now, err := b.client.StatObject(ctx, b.Name, o.Key, minio.StatObjectOptions{})
+			old = err == nil && now.LastModified.Before(before)
+		}
+		if !old {
+			out.Kept++
+			out.Held += o.Size
+			continue
+		}
+		if err := b.client.RemoveObject(ctx, b.Name, o.Key, minio.RemoveObjectOptions{}); err != nil {
+			if failed == nil {
+				failed = fmt.Errorf("sweep %s: %w", b, plainly(err))
+			}
+			continue
+		}
+		out.Removed++
+		out.Freed += o.Size
+	}
+	return out, failed
+}

@@ -1,0 +1,237 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+
+	"weft/activities/contract"
+)
+
+// s3 is a service with one bucket, as far as the store uses it: it speaks the wire format.
+type s3 struct {
+	mu      sync.Mutex
+	objects map[string]object
+	// fail, if set, answers in place of the service.
+	fail func(w http.ResponseWriter, r *http.Request) bool
+}
+
+type object struct {
+	data []byte
+	at   time.Time
+}
+
+const s3Key, s3Secret = "AKIAcanary", "secret-canary"
+
+func newS3(t *testing.T) (*s3, Settings) {
+	t.Helper()
+	s := &s3{objects: map[string]object{}}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	return s, Settings{Threshold: DefaultThreshold, MaxPayload: DefaultMaxPayload, Bucket: Bucket{
+		Name: "payloads", Endpoint: srv.URL, Prefix: "weft/", Namespace: "default", AccessKey: s3Key, SecretKey: s3Secret}}
+}
+
+func s3Error(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>it says %s</Message></Error>", code, code)
+}
+
+// ServeHTTP answers a request.
+func (s *s3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if s.fail != nil && s.fail(w, r) {
+		return
+	}
+	if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential="+s3Key+"/") {
+		s3Error(w, http.StatusForbidden, "AccessDenied")
+		return
+	}
+	bucket, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	o, there := s.objects[name]
+	switch {
+	case bucket != "payloads":
+		s3Error(w, http.StatusNotFound, "NoSuchBucket")
+	case name == "" && r.Method == http.MethodHead:
+	case name == "":
+		s.list(w, r.URL.Query().Get("prefix"))
+	case r.Method == http.MethodPut:
+		if strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
+			body = unchunk(body)
+		}
+		s.objects[name] = object{body, time.Now()}
+		w.Header().Set("ETag", etag(body))
+	case r.Method == http.MethodDelete:
+		delete(s.objects, name)
+		w.WriteHeader(http.StatusNoContent)
+	case !there:
+		s3Error(w, http.StatusNotFound, "NoSuchKey")
+	default:
+		w.Header().Set("ETag", etag(o.data))
+		w.Header().Set("Last-Modified", o.at.UTC().Format(http.TimeFormat))
+		w.Header().Set("Content-Length", strconv.Itoa(len(o.data)))
+		if r.Method == http.MethodGet {
+			_, _ = w.Write(o.data)
+		}
+	}
+}
+
+func etag(data []byte) string {
+	sum := md5.Sum(data)
+	return `"` + hex.EncodeToString(sum[:]) + `"`
+}
+
+// unchunk takes the signatures out of a signed stream: SIZE;chunk-signature=…, then the bytes.
+func unchunk(body []byte) []byte {
+	var out []byte
+	for {
+		head, rest, ok := bytes.Cut(body, []byte("\r\n"))
+		size, _, _ := strings.Cut(string(head), ";")
+		n, err := strconv.ParseInt(size, 16, 64)
+		if !ok || err != nil || n == 0 {
+			return out
+		}
+		out, body = append(out, rest[:n]...), rest[n+2:]
+	}
+}
+
+func (s *s3) list(w http.ResponseWriter, prefix string) {
+	type content struct {
+		Key, LastModified, ETag string
+		Size                    int
+	}
+	var out struct {
+		XMLName  xml.Name  `xml:"ListBucketResult"`
+		Contents []content `xml:"Contents"`
+	}
+	for name, o := range s.objects {
+		if strings.HasPrefix(name, prefix) {
+			out.Contents = append(out.Contents, content{name, o.at.UTC().Format("2006-01-02T15:04:05.000Z"), etag(o.data), len(o.data)})
+		}
+	}
+	sort.Slice(out.Contents, func(i, j int) bool { return out.Contents[i].Key < out.Contents[j].Key })
+	w.Header().Set("Content-Type", "application/xml")
+	_ = xml.NewEncoder(w).Encode(out)
+}
+
+// opened is a store in the bucket.
+func opened(t *testing.T, s Settings) *Store {
+	t.Helper()
+	out, err := Open(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestBucketKeepsPayloads(t *testing.T) {
+	service, settings := newS3(t)
+	s := opened(t, settings)
+	claims := keep(t, s, "one", "two", "one")
+	if len(service.objects) != 2 || claims[0].ClaimData[claimPlace] != "s3:payloads/weft/default/" {
+		t.Errorf("%d objects, claim %v", len(service.objects), claims[0])
+	}
+	for name := range service.objects {
+		if !strings.HasPrefix(name, "weft/default/") {
+			t.Errorf("an object is called %s", name)
+		}
+	}
+	other := opened(t, settings) // another worker
+	back, err := fetch(other, claims...)
+	if err != nil || string(back[0].GetData()) != "one" || string(back[1].GetData()) != "two" {
+		t.Fatalf("%v, %v", back, err)
+	}
+	settings.Bucket.Namespace = "prod"
+	if _, err := fetch(opened(t, settings), claims[0]); contract.FailureOf(err).Class != contract.ClassUnavailable {
+		t.Errorf("another namespace's store says %v", err)
+	}
+}
+
+// TestBucketLosesPayloads tells what is away from what is gone for ever.
+func TestBucketLosesPayloads(t *testing.T) {
+	service, settings := newS3(t)
+	s := opened(t, settings)
+	claims := keep(t, s, "damaged", "gone", "there")
+	at := func(c converter.StorageDriverClaim) string {
+		return s.driver.place.(*bucket).object(c.ClaimData[claimKey])
+	}
+	service.objects[at(claims[0])] = object{[]byte("something else"), time.Now()}
+	delete(service.objects, at(claims[1]))
+	for i, want := range []string{"is damaged in bucket payloads/weft/default/", "is not in bucket payloads/weft/default/ any more"} {
+		back, err := fetch(s, claims[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := contract.FailureOf(new(payloads).gone(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
+			t.Errorf("the failure is %+v, want %s", f, want)
+		}
+	}
+	for name, fail := range map[string]func(w http.ResponseWriter){
+		"no bucket": func(w http.ResponseWriter) { s3Error(w, 404, "NoSuchBucket") },
+		"denied":    func(w http.ResponseWriter) { s3Error(w, 403, "AccessDenied") },
+	} {
+		service.fail = func(w http.ResponseWriter, _ *http.Request) bool { fail(w); return true }
+		_, err := fetch(s, claims[2])
+		f := contract.FailureOf(err)
+		if f.Class != contract.ClassUnavailable || strings.Contains(f.Error(), "canary") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestBucketSweep(t *testing.T) {
+	service, settings := newS3(t)
+	s := opened(t, settings)
+	claims := keep(t, s, "old", "new", "stored again")
+	at := func(i int) string { return s.driver.place.(*bucket).object(claims[i].ClaimData[claimKey]) }
+	for _, i := range []int{0, 2} {
+		o := service.objects[at(i)]
+		service.objects[at(i)] = object{o.data, time.Now().Add(-48 * time.Hour)}
+	}
+	keep(t, s, "stored again")
+	for _, foreign := range []string{"weft/default/notes.txt", "weft/other/" + strings.TrimPrefix(at(0), "weft/default/")} {
+		service.objects[foreign] = object{[]byte("x"), time.Now().Add(-48 * time.Hour)}
+	}
+	got, err := s.Sweep(context.Background(), 24*time.Hour)
+	if err != nil || got.Removed != 1 || got.Kept != 2 || got.Freed == 0 || got.Held == 0 || len(service.objects) != 4 {
+		t.Errorf("swept %+v, %v; %d objects are left", got, err, len(service.objects))
+	}
+}
+
+func TestBucketThatCannotBeUsed(t *testing.T) {
+	_, settings := newS3(t)
+	for name, tc := range map[string]struct {
+		change func(*Settings)
+		want   string
+	}{
+		"another bucket":   {func(s *Settings) { s.Bucket.Name = "other-payloads" }, `store.bucket "other-payloads" is not there`},
+		"another key":      {func(s *Settings) { s.Bucket.AccessKey = "AKIAother" }, "cannot be used"},
+		"no URL":           {func(s *Settings) { s.Bucket.Endpoint = "minio:9000" }, "store.endpoint is no URL"},
+		"a URL with a key": {func(s *Settings) { s.Bucket.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is no URL"},
+		"no name":          {func(s *Settings) { s.Bucket.Name = "A" }, "cannot be used"},
+		"a folder besides": {func(s *Settings) { s.Dir = t.TempDir() }, "give one of them"},
+	} {
+		s := settings
+		tc.change(&s)
+		if _, err := Open(s); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package workflows
+
+import (
+	"fmt"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// What a run may spend is settled when it starts: its own budget, within what the worker
+// allows. Before each call of a model its reckoned price is reserved, and after it what it
+// really took is counted. A run below, or a branch, gets a part of what is left as a budget
+// of its own; that part is reserved until it comes back. So no timing decides who may spend
+// what, and parallel calls cannot pass the bound together.
+
+// spent is what of a budget is in use.
+type spent = contract.Budget
+
+// afford bounds the run's budget by what the worker allows.
+func (r *run) afford(m *contract.Means) error {
+	if m == nil {
+		return nil
+	}
+	r.shared.Budget = r.shared.Budget.Within(m.Most)
+	if b := r.shared.Budget; b != nil && b.Cost > 0 && !m.Priced {
+		return &contract.Failure{Class: contract.ClassBadRequest,
+			Text:   fmt.Sprintf("the run's budget is a cost of %s, and the worker has no prices to count it by", money(b.Cost)),
+			Remedy: "set prices in the worker's settings, or bound calls or tokens instead"}
+	}
+	return nil
+}
+
+// reckon is what a call is expected to take: what calls took so far on average, and at least
+// the tokens of the conversation, four bytes each.
+func (r *run) reckon(bytes int) spent {
+	out := spent{Calls: 1, Tokens: bytes / 4}
+	if n := r.usage.Calls; n > 0 {
+		out.Tokens = max(out.Tokens, (r.usage.Input+r.usage.Output)/n)
+		out.Cost = r.usage.Cost / int64(n)
+	}
+	return out
+}
+
+// left is what is neither spent nor reserved; where nothing bounds, it means nothing.
+func (r *run) left() spent {
+	b := r.shared.Budget
+	return spent{
+		Calls:  b.Calls - r.usage.Calls - r.held.Calls,
+		Tokens: b.Tokens - r.usage.Input - r.usage.Output - r.held.Tokens,
+		Cost:   b.Cost - r.usage.Cost - r.held.Cost,
+	}
+}
+
+// reserve takes what a call may need out of what is left, until release. Its error is a
+// [contract.Failure] of class budget_exceeded at the execution.
+func (r *run) reserve(x *step, bytes int) (release func(), err error) {
+	b := r.shared.Budget
+	if !b.Bounds() {
+		return func() {}, nil
+	}
+	need, left := r.reckon(bytes), r.left()
+	over := func(format string, args ...any) error {
+		return r.refused(x, "give the run a larger budget, or its nodes less to do",
+			"the budget allows no other model call: %s; spent are %d calls, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
+			fmt.Sprintf(format, args...), r.usage.Calls, r.usage.Input+r.usage.Output, money(r.usage.Cost), r.held.Calls, r.held.Tokens)
+	}
+	switch {
+	case b.Calls != 0 && left.Calls < need.Calls:
+		return nil, over("none of %d calls is left", max(0, b.Calls))
+	case b.Tokens != 0 && left.Tokens < max(1, need.Tokens):
+		return nil, over("%d of %d tokens are left, and the call is reckoned at %d", max(0, left.Tokens), max(0, b.Tokens), need.Tokens)
+	case b.Cost != 0 && r.usage.Unpriced > 0:
+		return nil, r.refused(x, "add a price for the model to prices in the worker's settings",
+			"the budget is a cost of %s, and %d calls went to a model without a price", money(max(0, b.Cost)), r.usage.Unpriced)
+	case b.Cost != 0 && left.Cost < max(1, need.Cost):
+		return nil, over("a cost of %s of %s is left, and the call is reckoned at %s", money(max(0, left.Cost)), money(max(0, b.Cost)), money(need.Cost))
+	}
+	r.earmark(need, 1)
+	return func() { r.earmark(need, -1) }, nil
+}
+
+// refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
+func (r *run) refused(x *step, remedy, format string, args ...any) error {
+	if x == nil {
+		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+	}
+	return r.fail(x, contract.ClassBudget, remedy, format, args...)
+}
+
+// earmark reserves an amount, or gives it back.
+func (r *run) earmark(b spent, sign int) {
+	r.held.Calls += sign * b.Calls
+	r.held.Tokens += sign * b.Tokens
+	r.held.Cost += int64(sign) * b.Cost
+}
+
+// share is the allowance of a child, one of n that start together, and what gives it back
+// when the child has ended. It is nil where nothing bounds.
+func (r *run) share(n int) (part *contract.Budget, release func()) {
+	b := r.shared.Budget
+	if !b.Bounds() {
+		return nil, func() {}
+	}
+	return r.lend(r.portion(n))
+}
+
+// none is the allowance of a child for which nothing is left: 0 would be no bound.
+const none = -1
+
+// portion is the n-th part of what is left.
+func (r *run) portion(n int) contract.Budget {
+	b, left := r.shared.Budget, r.left()
+	part := func(bound, left int64) int64 {
+		switch {
+		case bound == 0:
+			return 0
+		case left < int64(n):
+			return none
+		}
+		return left / int64(n)
+	}
+	return contract.Budget{
+		Calls:  int(part(int64(b.Calls), int64(left.Calls))),
+		Tokens: int(part(int64(b.Tokens), int64(left.Tokens))),
+		Cost:   part(b.Cost, left.Cost),
+	}
+}
+
+// lent is the allowance of a flow's run below this one: that with which it went on, or a part.
+func (r *run) lent(carry *contract.Carry, n int) (*contract.Budget, func()) {
+	if carry != nil && carry.Shared.Budget.Bounds() {
+		// What it had spent of it before is not counted here yet.
+		return r.lend(*carry.Shared.Budget)
+	}
+	return r.share(n)
+}
+
+// lend reserves a part.
+func (r *run) lend(part contract.Budget) (*contract.Budget, func()) {
+	own := spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
+	r.earmark(own, 1)
+	return &part, func() { r.earmark(own, -1) }
+}
+
+// money renders millionths.
+func money(micros int64) string {
+	return fmt.Sprintf("%d.%06d", micros/1_000_000, micros%1_000_000)
+}

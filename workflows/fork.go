@@ -1,0 +1,211 @@
+package workflows
+
+import (
+	"encoding/json"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// A run can be forked: another one begins with what this one's executions did, up to one that
+// it runs anew. So each run keeps what they did in memory, for the query past; nothing of it
+// enters history. The run that begins so takes such an execution as done where the scheduler
+// has it ready: which executions there are is a property of the graph and of the answers, so
+// that they are the same.
+
+// ledger keeps what the executions of a run did.
+type ledger struct {
+	past []contract.Past
+	// fork is what the run was begun with, nil for most.
+	fork *contract.ForkedFrom
+}
+
+// talkMark is how much a run has said before an execution.
+type talkMark struct{ messages, forks, spent int }
+
+func (r *run) talkMark() talkMark {
+	m := talkMark{forks: len(r.talk.forks), spent: r.talk.spent}
+	if r.talk.thread != nil {
+		m.messages = len(r.talk.thread.entries)
+	}
+	return m
+}
+
+// enterPast keeps what an execution did. Where it went on in its middle, what it had said
+// before is the run's before this one.
+func (r *run) enterPast(x *step, done *executed, sha string, before talkMark) {
+	p := contract.Past{Execution: done.Execution, Lineage: x.lineage, SHA: sha}
+	p.Nth = x.nth
+	for i := range x.view.State {
+		if x.view.State[i].By.Exec == x.id {
+			p.Writes = append(p.Writes, x.view.State[i])
+		}
+	}
+	t := contract.Talk{Spent: r.talk.spent - before.spent}
+	if r.talk.thread != nil {
+		t.Messages = carriedMessages(r.talk.thread.entries[before.messages:])
+	}
+	if len(r.talk.forks) > before.forks {
+		t.Forks = slices.Clone(r.talk.forks[before.forks:])
+	}
+	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
+		p.Talk = &t
+	}
+	r.ledger.past = append(r.ledger.past, p)
+}
+
+// pastPage answers the query past.
+func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
+	past := r.ledger.past
+	if q.From < 0 || q.From > len(past) {
+		return contract.PastPage{}, gone("execution %d; it has %d", q.From, len(past))
+	}
+	page := contract.PastPage{Executions: []contract.Past{}}
+	size := 0
+	for i := q.From; i < len(past); i++ {
+		raw, err := json.Marshal(past[i])
+		if err != nil {
+			return page, err
+		}
+		if size += len(raw); size > contract.PageBytes && len(page.Executions) > 0 {
+			page.Next = i
+			break
+		}
+		page.Executions = append(page.Executions, past[i])
+	}
+	return page, nil
+}
+
+// takeFork begins with what another run did.
+func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
+	if k == nil {
+		return nil
+	}
+	// Where clients may not bring plans, they may not leave out nodes of one either.
+	var refused bool
+	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.settings.RefusePlans }).Get(&refused); err != nil {
+		return err
+	}
+	if refused {
+		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: "the run is a fork, but its worker runs the flows of its folder alone, from their beginning (flows.accept: named)",
+			Remedy: "start a run of the flow by its name, or ask the worker's operator to set flows.accept: any"}
+	}
+	wrong := func(what, id string) error {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: the flow has no " + what + " " + id,
+			Remedy: "fork at a node before it, or keep it in the flow"}
+	}
+	if f.flow.Node(k.Node) == nil {
+		return wrong("node", k.Node)
+	}
+	for _, p := range append([]contract.Past{{Execution: k.Entry}}, k.Past...) {
+		if p.Node != k.Entry.Node && f.flow.Node(p.Node) == nil {
+			return wrong("node", p.Node)
+		}
+		for _, id := range p.Taken {
+			if f.edge(id) < 0 {
+				return wrong("edge", id+", which "+p.Node+" took")
+			}
+		}
+	}
+	for _, raw := range k.Content {
+		f.store.keep(raw)
+	}
+	f.ledger.fork = k
+	return nil
+}
+
+// edge is the index of the edge with an id, or -1.
+func (f *flowRun) edge(id string) int {
+	for i := range f.flow.Edges {
+		if f.flow.Edges[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f *flowRun) edgesOf(ids []string) []int {
+	var out []int
+	for _, id := range ids {
+		out = append(out, f.edge(id))
+	}
+	return out
+}
+
+// recorded is what another run recorded of an execution that is ready, or nil.
+func (f *flowRun) recorded(x *execution) *contract.Past {
+	if f.ledger.fork == nil || x.resume != nil {
+		return nil
+	}
+	node := f.flow.Nodes[x.node].ID
+	for i := range f.ledger.fork.Past {
+		p := &f.ledger.fork.Past[i]
+		if p.Node == node && p.Step == x.step && p.Lineage == x.lineage {
+			return p
+		}
+	}
+	return nil
+}
+
+// recall takes as done what another run recorded, and gives what is left to run.
+func (f *flowRun) recall(ready []*execution) ([]*execution, error) {
+	var left []*execution
+	for _, x := range ready {
+		p := f.recorded(x)
+		if p == nil {
+			left = append(left, x)
+			continue
+		}
+		view := f.begin(x)
+		id := f.sched.id(x)
+		at := &step{node: &f.flow.Nodes[x.node], id: id, n: x.step, nth: x.nth, lineage: x.lineage, order: x.node, strand: id, view: &view}
+		before := f.talkMark()
+		for _, w := range p.Writes {
+			w.By = tick(&view, id, id, x.step)
+			set(&view, w)
+		}
+		say(&view, contract.NodeOutput{Node: at.node.ID, Name: at.node.Name, Order: x.node, SHA: p.SHA, By: tick(&view, id, id, x.step)})
+		if p.Talk != nil {
+			f.hold(p.Talk.Messages)
+			f.talk.forks = append(f.talk.forks, p.Talk.Forks...)
+			f.talk.spent += p.Talk.Spent
+		}
+		if at.node.Merge != nil {
+			f.dropForks(at.node.Merge)
+		}
+		f.sched.done(x)
+		done := executed{Execution: p.Execution}
+		done.Recorded = true
+		f.enterPast(at, &done, p.SHA, before)
+		f.trace = append(f.trace, done.Execution)
+		if err := f.leave(f.edgesOf(p.Taken), x.step+1, x.lineage, &view); err != nil {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// override lets the first execution that a fork runs anew see the values that it was given, as
+// if it had written them itself.
+func (f *flowRun) override(x *execution, view *contract.View) error {
+	k := f.ledger.fork
+	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.node].ID != k.Node || x.step != k.Step {
+		return nil
+	}
+	id := f.sched.id(x)
+	for _, key := range workflow.DeterministicKeys(k.Set) {
+		e, err := f.store.value(key, k.Set[key], tick(view, id, id, x.step))
+		if err != nil {
+			return err
+		}
+		set(view, e)
+	}
+	k.Set = nil
+	if n, limit := stateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
+		return f.fail(&step{node: &f.flow.Nodes[x.node], n: x.step}, contract.ClassStateTooLarge, "set shorter values",
+			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/pytext"
+	"weft/workflows/plan/session"
+)
+
+// Hooks are runs of their own: the one before a run is a child that the run waits for, the one
+// after it is started and left alone. What they are given is not checked against what their flow
+// declares, because it is made for another flow.
+
+// givenTo are the parameters of a run as a hook gets them.
+func givenTo(params json.RawMessage, said string) json.RawMessage {
+	if len(params) == 0 || string(params) == "null" {
+		params = json.RawMessage("{}")
+	}
+	object, err := pytext.Parse(params)
+	if err != nil || said == "" {
+		return params
+	}
+	object.Members = append(object.Members, pytext.Member{Key: "prompt", Value: &pytext.Value{Kind: pytext.String, Text: said}})
+	return json.RawMessage(object.JSON())
+}
+
+// before runs the hook before the run, if there is one: it may stop the run, or change what the
+// run is given. said is the text that came with the parameters.
+func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, said string) error {
+	if f.flow.Hooks == nil {
+		return nil
+	}
+	f.shared.Scope = in.Scope
+	h := f.flow.Hooks.Before
+	if h == nil {
+		return nil
+	}
+	out, problem, err := f.consult(ctx, in, h, givenTo(in.Params, said))
+	if err != nil {
+		return err
+	}
+	var v session.Verdict
+	if problem == "" {
+		if v, err = session.ReadVerdict(out.ResultData, out.ResultText); err != nil {
+			problem = "Hook error: " + err.Error()
+		}
+	}
+	if problem != "" {
+		if v = (session.Verdict{Block: h.Block, Reason: problem}); !h.Block {
+			workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
+		}
+	}
+	switch {
+	case v.Block:
+		return &contract.Failure{Class: contract.ClassBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun)}
+	case v.Params == nil:
+		return nil
+	}
+	return f.replace(ctx, in, v.Params)
+}
+
+// Names of hooks in workflow ids.
+const (
+	beforeRun = "on_run_start"
+	afterRun  = "on_run_finish"
+)
+
+func (f *flowRun) hookID(event string) string { return f.root + "/hook:" + event }
+
+// hookInput is what a hook's run is started with.
+func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunInput {
+	flow, src := f.flow.SubFlow(h.Flow), f.source.Sub(h.Flow)
+	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.shared.Scope,
+		Unchecked: true, Model: f.shared.Model, Depth: f.shared.Depth + 1, MaxEvents: f.shared.MaxEvents, MaxPayload: f.shared.MaxPayload,
+		OnError: contract.OnErrorFail, ScriptRef: f.shared.Script}
+}
+
+// consult runs the hook before the run. The problem is why it has no result.
+func (f *flowRun) consult(ctx workflow.Context, in *contract.RunInput, h *plan.Hook, given json.RawMessage) (*contract.RunResult, string, error) {
+	input := f.hookInput(h, given)
+	input.Owner, input.ScriptRef = f.shared.Owner, in.ScriptRef
+	if len(in.Script) > 0 {
+		ref := f.store.keep(in.Script)
+		input.ScriptRef = &ref
+	}
+	if err := f.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
+		return nil, "", err
+	}
+	hctx, cancel := workflow.WithCancel(f.childOptions(ctx, f.hookID(beforeRun), "hook before the run"))
+	defer cancel()
+	future := workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input)
+	limit := time.Duration(h.Seconds) * time.Second
+	ended, err := workflow.AwaitWithTimeout(ctx, limit, future.IsReady)
+	if err != nil {
+		return nil, "", err
+	}
+	var out contract.RunResult
+	if !ended {
+		cancel()
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		_ = future.Get(quiet, nil) // it was too late, whatever it says now
+		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
+	}
+	switch err := future.Get(ctx, &out); {
+	case err != nil && ctx.Err() != nil:
+		return nil, "", ctx.Err()
+	case err != nil:
+		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
+	}
+	f.usage.Add(out.Usage)
+	return &out, "", nil
+}
+
+// replace gives the run other parameters. They are not checked, and placeholders, which have been
+// replaced, stay as they are.
+func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
+	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: params, Unchecked: true, Replaced: true}
+	if err := f.guard.admit(ctx, "the parameters of the hook before the run", request); err != nil {
+		return err
+	}
+	o := prepareOptions
+	o.ActivityID, o.Summary = "hooked", "take the hook's parameters"
+	var out contract.PrepareResult
+	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+		return err
+	}
+	if out.Input != nil {
+		in.Input = *out.Input
+	}
+	if out.Plan != nil {
+		own := *out.Plan
+		f.flow, f.g = &own, newGraph(&own)
+		f.sched = newScheduler(f.g)
+	}
+	return nil
+}
+
+// after starts the hook after a run that has completed, and does not wait for it. That it cannot
+// be started is no failure of the run.
+func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult) {
+	if f.flow == nil || f.flow.Hooks == nil || f.flow.Hooks.After == nil || out.Yielded != nil {
+		return
+	}
+	h := f.flow.Hooks.After
+	input := f.hookInput(h, finished(out))
+	err := f.guard.admit(ctx, "what the hook after the run is given", input)
+	if err == nil {
+		hctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+			WorkflowID: boundID(f.hookID(afterRun)), StaticSummary: "hook after the run",
+			ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_ABANDON,
+			WorkflowExecutionTimeout: time.Duration(h.Seconds) * time.Second,
+		})
+		err = workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input).GetChildWorkflowExecution().Get(ctx, nil)
+	}
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)
+	}
+}
+
+// finished are the parameters of a hook after a run: data that is an object, else a prompt, else
+// nothing.
+func finished(out *contract.RunResult) json.RawMessage {
+	prompt := ""
+	switch {
+	case len(out.ResultData) > 0 && out.ResultData[0] == '{':
+		return out.ResultData
+	case len(out.ResultData) > 0:
+		prompt = string(out.ResultData)
+	case out.ResultText != nil:
+		prompt = *out.ResultText
+	default:
+		return json.RawMessage("{}")
+	}
+	raw, err := json.Marshal(map[string]string{"prompt": prompt})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}

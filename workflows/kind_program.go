@@ -1,0 +1,63 @@
+package workflows
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// programGrace is how long, in seconds, a program may take to end beyond its own limit.
+const programGrace = 60
+
+// program runs a node of kind program. What it printed is the node's output; where it ends with
+// another code than 0, the failure has it.
+func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
+	p := x.node.Program
+	in := contract.ProgramInput{Program: *p}
+	if err := r.guard.admit(ctx, "the program of node "+x.node.ID, in); err != nil {
+		return outcome{}, err
+	}
+	name := p.Script
+	if name == "" {
+		name = p.Words[0]
+	}
+	var out contract.ProgramResult
+	actx := r.options(ctx, x.id+"/program", x.node.ID+" · "+name, p.Seconds+programGrace, 0)
+	if err := workflow.ExecuteActivity(actx, contract.ActivityProgram, in).Get(ctx, &out); err != nil {
+		return outcome{}, err
+	}
+	data := programData(&out)
+	if out.Code != 0 {
+		f := r.fail(x, contract.ClassProgram, "look at what it wrote; mend the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		if out.Late {
+			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
+		}
+		f.Data = data
+		return outcome{}, f
+	}
+	ref, err := r.store.write(r.store.open(x.id), &contract.Message{Role: contract.RoleAssistant, Text: string(data)})
+	return outcome{ref: ref, data: data, text: string(data)}, err
+}
+
+// programData is a program's result in the words of the blueprint dialect's framework.
+func programData(out *contract.ProgramResult) json.RawMessage {
+	if len(out.Data) > 0 {
+		return out.Data
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(struct {
+		Code   int    `json:"return_code"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+	}{out.Code, out.Stdout, out.Stderr})
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

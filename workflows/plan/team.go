@@ -1,0 +1,104 @@
+package plan
+
+import "encoding/json"
+
+// Member is an agent beside a node's own, which the node's agents can turn to. What it says stays
+// in the node: members are no nodes, and no edge leads to them.
+//
+// Sources: Agent Spec's ManagerWorkers and Swarm.
+type Member struct {
+	// ID names the member in scripts, transcripts and failures; it is that of no node.
+	ID string `json:"id"`
+	// Agent is how it works. What settles a node's conversation has no effect: Conversation,
+	// Opening, Members.
+	Agent Agent `json:"agent"`
+	// Out are the values that the arguments of its finish tool must give, where it has one.
+	Out []Out `json:"out,omitempty"`
+}
+
+// Contacts are members that an agent can turn to by a tool with the arguments "recipient" and, to
+// ask, "message".
+type Contacts struct {
+	// Name, Description and Schema are the tool's, as the model sees it.
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+	To          []Contact       `json:"to"`
+}
+
+// Contact is a member under the name by which an agent knows it.
+type Contact struct {
+	Name string `json:"name"`
+	// Member is its id; empty: the node's own agent.
+	Member string `json:"member,omitempty"`
+	// Thread is the conversation in which the member is asked; it goes on with every question.
+	// One at a time is asked in it. Empty: the conversation is handed over.
+	Thread string `json:"thread,omitempty"`
+}
+
+// MemberNamed returns the member with an id, or nil.
+func (a *Agent) MemberNamed(id string) *Member {
+	for i := range a.Members {
+		if a.Members[i].ID == id {
+			return &a.Members[i]
+		}
+	}
+	return nil
+}
+
+// Speaker is an agent of a node: the node's own, or a member.
+type Speaker struct {
+	ID    string
+	Agent *Agent
+}
+
+// Speakers are a node's agents, its own first; none for a node of another kind.
+func (n *Node) Speakers() []Speaker {
+	if n.Agent == nil {
+		return nil
+	}
+	out := []Speaker{{ID: n.ID, Agent: n.Agent}}
+	for i := range n.Agent.Members {
+		out = append(out, Speaker{ID: n.Agent.Members[i].ID, Agent: &n.Agent.Members[i].Agent})
+	}
+	return out
+}
+
+// members checks those that a node's agents turn to.
+func (c *checker) members(n *Node) {
+	if n.Agent == nil {
+		return
+	}
+	ids := map[string]bool{}
+	for i := range n.Agent.Members {
+		m := &n.Agent.Members[i]
+		if m.ID == "" || ids[m.ID] || c.f.Node(m.ID) != nil {
+			c.add("node %q has the member %q twice, or a node is called so", n.ID, m.ID)
+		}
+		ids[m.ID] = true
+		if len(m.Agent.Members) > 0 {
+			c.add("member %q of node %q has members itself", m.ID, n.ID)
+		}
+		// It is checked as the node that it could be.
+		c.agent(&Node{ID: m.ID, Kind: KindAgent, Agent: &m.Agent})
+	}
+	for _, s := range n.Speakers() {
+		c.contacts(s, s.Agent.Ask, ids, true)
+		c.contacts(s, s.Agent.Hand, ids, false)
+	}
+}
+
+func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bool) {
+	if k == nil {
+		return
+	}
+	if k.Name == "" || !json.Valid(k.Schema) || len(k.To) == 0 {
+		c.add("agent %q turns to others by a tool without a name, a schema or anybody to turn to", s.ID)
+	}
+	for _, t := range k.To {
+		// The node's own agent can take its conversation back.
+		if known := ids[t.Member] || !asked && t.Member == ""; !known || t.Name == "" || asked != (t.Thread != "") {
+			c.add("agent %q turns to %q, which is no member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
+		}
+	}
+}

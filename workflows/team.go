@@ -1,0 +1,294 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/plan/value"
+)
+
+// The agents of a node ask each other in conversations of their own, and hand over the one that
+// they are in. All of it happens within the node's execution: an agent that is asked is an
+// [agentRun] below the one that asks, and its answer is that one's tool result.
+
+// team is what the agents of one execution share.
+type team struct {
+	// of is the node's own agent, with the members; id is the execution's.
+	of   *plan.Agent
+	node string
+	id   string
+	// in are the values that the node takes, for all prompts.
+	in value.Value
+	// main is the node's own conversation.
+	main  *thread
+	lines []*line
+}
+
+// line is a conversation in which a member is asked.
+type line struct {
+	name   string
+	thread *thread
+	// n counts questions; speaker is the member that the conversation was handed to, if it was.
+	n       int
+	speaker string
+	// by is the agent whose question is being answered; gone says that it gave way.
+	by   *agentRun
+	gone bool
+}
+
+// who names the agent that speaks.
+func (a *agentRun) who() string { return cmp.Or(a.speaker, a.node.ID) }
+
+// bulk is how many bytes the execution would carry.
+func (a *agentRun) bulk() int {
+	if a.team == nil {
+		return a.thread.bytes
+	}
+	n := a.team.main.bytes
+	for _, l := range a.team.lines {
+		if l.thread != nil {
+			n += l.thread.bytes
+		}
+	}
+	return n
+}
+
+// line finds the conversation that a contact is asked in.
+func (t *team) line(c *plan.Contact) *line {
+	for _, l := range t.lines {
+		if l.name == c.Thread {
+			return l
+		}
+	}
+	l := &line{name: c.Thread, speaker: c.Member}
+	t.lines = append(t.lines, l)
+	return l
+}
+
+// turned is what the arguments of the tools say by which an agent turns to another.
+type turned struct {
+	Recipient string `json:"recipient"`
+	Message   string `json:"message"`
+}
+
+// to finds whom a call turns to; else it gives the reply.
+func (c *toolCall) to(k *plan.Contacts, raw json.RawMessage, asks bool) (*plan.Contact, turned, *toolReply) {
+	var args turned
+	err := json.Unmarshal(raw, &args)
+	if err != nil || asks && strings.TrimSpace(args.Message) == "" {
+		want := `{"recipient": "name"}`
+		if asks {
+			want = `{"recipient": "name", "message": "text"}`
+		}
+		r := toolError("%s wants %s", k.Name, want)
+		return nil, args, &r
+	}
+	var names []string
+	for i := range k.To {
+		if k.To[i].Name == args.Recipient {
+			return &k.To[i], args, nil
+		}
+		names = append(names, k.To[i].Name)
+	}
+	r := toolError("there is no recipient %q; there are: %s", args.Recipient, strings.Join(names, ", "))
+	return nil, args, &r
+}
+
+// ask has a member answer.
+func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
+	to, args, wrong := c.to(c.cfg.Ask, raw, true)
+	if wrong != nil {
+		return *wrong, nil
+	}
+	l := c.team.line(to)
+	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
+		return orEmpty(wrong), err
+	}
+	l.by = c.agentRun
+	defer func() { l.by = nil }()
+	sub, err := c.asked(l, to, &args)
+	if err != nil {
+		return toolReply{}, err
+	}
+	out, err := sub.converse(ctx)
+	switch {
+	case err != nil:
+		// The next question begins anew: this conversation may have ended in the middle.
+		l.thread, l.speaker = nil, to.Member
+		return memberFailed(err)
+	case out.resume != nil:
+		c.carried.Member, l.gone = out.resume.Agent, true
+		return toolReply{}, errYield
+	}
+	l.speaker = cmp.Or(sub.speaker, to.Member)
+	return sub.reply(&out)
+}
+
+// whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
+// meanwhile cannot be waited for, because they may be waiting for this agent.
+func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolReply, error) {
+	for l.by != nil || l.gone {
+		if l.gone {
+			return nil, errYield
+		}
+		if l.by != c.agentRun {
+			r := toolError("%s is still at work on an earlier question of yours; go on without asking again", name)
+			return &r, nil
+		}
+		if err := workflow.Await(ctx, func() bool { return l.by == nil || l.gone || c.wants(ctx, c.weight()) }); err != nil {
+			return nil, err
+		}
+		if l.by != nil {
+			return nil, errYield
+		}
+	}
+	return nil, nil
+}
+
+// asked is the execution of a member that is asked, or that goes on.
+func (c *toolCall) asked(l *line, to *plan.Contact, args *turned) (*agentRun, error) {
+	if c.carried.Member == nil {
+		l.n++
+	}
+	m := c.team.of.MemberNamed(to.Member)
+	id := fmt.Sprintf("%s:%s~%d", c.team.id, escapeID(l.name), l.n)
+	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
+	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view}
+	sub := &agentRun{run: c.run, step: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
+	sub.speakAs(l.speaker)
+	if l.thread == nil {
+		l.thread = c.store.open(id)
+	}
+	sub.thread = l.thread
+	if c.carried.Member != nil {
+		sub.restore(c.carried.Member)
+		c.carried.Member = nil
+		return sub, sub.describe()
+	}
+	sub.begun = len(sub.thread.entries)
+	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.who(), To: sub.who()}
+	if _, err := c.store.write(sub.thread, m1); err != nil {
+		return nil, err
+	}
+	return sub, sub.describe()
+}
+
+// speakAs makes an agent of the team the one that goes on with the conversation.
+func (a *agentRun) speakAs(id string) {
+	a.speaker = id
+	if m := a.team.of.MemberNamed(id); m != nil {
+		a.cfg = withValues(&m.Agent, a.team.in)
+		return
+	}
+	a.speaker, a.cfg = "", withValues(a.team.of, a.team.in)
+}
+
+// hand is what a call does by which the agent hands its conversation over: once all calls of the
+// message have their answers, the other one goes on.
+func (c *toolCall) hand() toolReply {
+	to, _, wrong := c.to(c.cfg.Hand, json.RawMessage(c.call.Arguments), false)
+	switch {
+	case wrong != nil:
+		return *wrong
+	case c.next != "":
+		return toolError("the conversation is handed over already")
+	}
+	c.next = cmp.Or(to.Member, c.team.node)
+	return toolReply{text: "the conversation is handed to " + to.Name}
+}
+
+// handedOver lets the agent go on that a message has handed the conversation to.
+func (a *agentRun) handedOver() error {
+	if a.next == "" {
+		return nil
+	}
+	a.speakAs(a.next)
+	a.next = ""
+	return a.describe()
+}
+
+// reply is what a member says as the answer to a question: its words, or the values that it ends
+// with.
+func (a *agentRun) reply(out *outcome) (toolReply, error) {
+	if out.value == nil {
+		return toolReply{text: out.text}, nil
+	}
+	all := value.Value{Kind: value.Object}
+	for i := range a.node.Ports.Out {
+		o := &a.node.Ports.Out[i]
+		v, err := a.leaving(a.step, o, *out.value)
+		if err != nil {
+			return toolReply{}, err
+		}
+		all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
+	}
+	return toolReply{text: string(all.JSON())}, nil
+}
+
+// memberFailed gives a member's failure to whoever asked, unless an operator must mend it.
+func memberFailed(err error) (toolReply, error) {
+	reply, err := subAgentFailed(err)
+	reply.text = strings.Replace(reply.text, "the sub-agent failed", "the agent failed", 1)
+	return reply, err
+}
+
+// carry is what the team goes on with in the next run. The conversation of a line that is in use
+// is carried by who is in it.
+func (t *team) carry() []contract.CarriedLine {
+	if t == nil {
+		return nil
+	}
+	var out []contract.CarriedLine
+	for _, l := range t.lines {
+		c := contract.CarriedLine{Name: l.name, N: l.n, Speaker: l.speaker}
+		if l.thread != nil && !l.gone {
+			c.Thread, c.Messages, c.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
+			c.Sent = l.thread.carriedSent()
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// restore takes over what the run before this one carried.
+func (t *team) restore(r *run, lines []contract.CarriedLine) {
+	for _, c := range lines {
+		l := &line{name: c.Name, n: c.N, speaker: c.Speaker}
+		if c.Thread != "" {
+			l.thread = r.store.open(c.Thread)
+			r.again(l.thread, c.Messages, c.Called)
+			l.thread.resent(c.Sent)
+		}
+		t.lines = append(t.lines, l)
+	}
+}
+
+// again puts carried messages into a thread; the model knows the first called of them.
+func (r *run) again(t *thread, messages []contract.CarriedMessage, called int) {
+	for i, m := range messages {
+		sha := contract.SHA(m.Raw)
+		r.store.content[sha] = m.Raw
+		t.add(threadEntry{sha: sha, raw: m.Raw, own: m.Own})
+		if i+1 == called {
+			t.mark()
+		}
+	}
+}
+
+// contacts are the tools by which an agent turns to others, for its call profile.
+func contacts(a *plan.Agent) []contract.ToolSpec {
+	var out []contract.ToolSpec
+	for _, k := range []*plan.Contacts{a.Ask, a.Hand} {
+		if k != nil {
+			out = append(out, contract.ToolSpec{Name: k.Name, Description: k.Description, Schema: k.Schema})
+		}
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,130 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// A root run tells webhooks of its requests and of its end. Each event is a small workflow of its
+// own that outlives the run, so that a receiver that is slow, or away for hours, holds back
+// nothing: the run waits only until the server has taken it. Who wants which events is settled and
+// recorded when the run starts.
+
+// maxTold is the largest result that an event has.
+const maxTold = 64 << 10
+
+// notify tells the webhooks that want an event.
+func (f *flowRun) notify(ctx workflow.Context, event, about string, data contract.WebhookData) {
+	if f.public == nil {
+		return
+	}
+	var names []string
+	for _, w := range f.public.Webhooks {
+		if slices.Contains(w.Events, event) {
+			names = append(names, w.Name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	info := workflow.GetInfo(ctx)
+	data.Run, data.RunID = info.WorkflowExecution.ID, cmp.Or(info.FirstRunID, info.WorkflowExecution.RunID)
+	if f.flow != nil {
+		data.Flow = f.flow.Name
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("an event is not told", "event", event, "error", err)
+		return
+	}
+	in := contract.DeliverInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
+		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: boundID(f.root + "/webhook:" + in.ID), StaticSummary: boundSummary(event),
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	})
+	f.told = append(f.told, workflow.ExecuteChildWorkflow(cctx, contract.WorkflowDeliver, in).GetChildWorkflowExecution())
+}
+
+// handOut waits until the server has taken all events. One that it refuses is lost, and no reason
+// for the run to fail.
+func (f *flowRun) handOut(ctx workflow.Context) {
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	for _, told := range f.told {
+		if err := told.Get(ctx, nil); err != nil {
+			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
+		}
+	}
+	f.told = nil
+}
+
+// finish tells how the run ended.
+func (f *flowRun) finish(ctx workflow.Context, out *contract.RunResult, err error) {
+	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
+		return
+	}
+	data := contract.WebhookData{Status: f.status}
+	switch {
+	case err != nil:
+		fail := contract.FailureOf(err)
+		data.Error = &contract.WebhookError{Class: fail.Class, Text: cut(fail.Error(), 2<<10), Remedy: cut(fail.Remedy, 1<<10)}
+	case out != nil && out.ResultText != nil:
+		if data.ResultText = out.ResultText; len(*out.ResultText) > maxTold {
+			data.ResultText, data.LeftOut = nil, len(*out.ResultText)
+		}
+	case out != nil:
+		if data.ResultData = out.ResultData; len(out.ResultData) > maxTold {
+			data.ResultData, data.LeftOut = nil, len(out.ResultData)
+		}
+	}
+	f.notify(ctx, contract.EventRunFinished, "", data)
+}
+
+// opened and answered tell of the desk's requests.
+func (f *flowRun) opened(ctx workflow.Context, req *contract.Request) {
+	own := *req
+	own.Text, own.Catalogue, own.Call = cut(own.Text, 4<<10), nil, nil
+	f.notify(ctx, contract.EventRequestOpened, req.ID, contract.WebhookData{Request: &own})
+}
+
+func (f *flowRun) answered(ctx workflow.Context, a *contract.Answered) {
+	own := *a
+	if own.Reply != nil && own.Reply.Expired {
+		own.By = "" // nobody
+	}
+	own.Reply = nil
+	f.notify(ctx, contract.EventRequestAnswered, a.ID, contract.WebhookData{Answered: &own})
+}
+
+// deliverOptions let a receiver be away for a day.
+var deliverOptions = workflow.ActivityOptions{
+	StartToCloseTimeout:    time.Minute,
+	ScheduleToCloseTimeout: 24 * time.Hour,
+	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
+}
+
+// Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
+// them never took it.
+func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
+	ctx = workflow.WithActivityOptions(ctx, deliverOptions)
+	var deliveries []workflow.Future
+	for _, name := range in.Names {
+		deliveries = append(deliveries, workflow.ExecuteActivity(ctx, contract.ActivityWebhook, contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}))
+	}
+	var failed error
+	for _, d := range deliveries {
+		if err := d.Get(ctx, nil); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return wire(failed)
+}
