@@ -32,7 +32,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	o := Options{Profile: profile, Named: map[string]string{}}
+	o := Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.Lend != nil}
 	for _, c := range host.Components {
 		o.Components = append(o.Components, File{Name: c.Name, Text: []byte(c.Text)})
 	}
@@ -53,6 +53,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, append(diags, b.diags...)
 	}
 	flow := b.root(model.Root)
+	b.lend(model.Secrets)
 	src.Positions = b.positions
 	return flow, src, append(diags, b.diags...)
 }
