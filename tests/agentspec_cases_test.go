@@ -20,10 +20,15 @@ type specCase struct {
 }
 
 var specCases = map[string]specCase{
-	"loop":    {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
-	"names":   {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
-	"maps":    {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
-	"caught":  {params: `{"text": "a"}`, script: `rules: [{say: many}]`, want: `{"n":-1}`},
+	"loop":   {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
+	"names":  {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
+	"maps":   {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
+	"caught": {params: `{"text": "a"}`, script: `rules: [{say: many}]`, want: `{"n":-1}`},
+	"apart": {params: `{"who": "Ann"}`, want: `{"thought":"own","heard":"all"}`, script: `rules:
+- {node: think, contains: "Hello, Ann", fail: {class: refused, text: it heard the other conversation}}
+- {node: think, contains: "I think of Ann", call: [{tool: submit_result, arguments: {thought: own}}]}
+- {node: last, contains: "I think of Ann", fail: {class: refused, text: it heard the other conversation}}
+- {node: last, contains: "Hello, Ann", call: [{tool: submit_result, arguments: {heard: all}}]}`},
 	"clients": {params: `{"city": "Oslo"}`, results: map[string]string{"sky": `"clear"`, "heat": `21`}, want: `{"sky":"clear","degrees":21}`},
 }
 

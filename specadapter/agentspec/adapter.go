@@ -114,9 +114,6 @@ func (b *builder) unsupported(c *Component) {
 		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
 		return
 	}
-	if a := c.Component("agent"); a != nil && a.Type.Name == "Flow" {
-		b.errorf(c.At, CodeNotYet, "use a FlowNode", "%s runs a Flow, which cannot be run yet", c)
-	}
 	b.unsupportedIn(c)
 }
 

@@ -47,9 +47,15 @@ type recipient struct {
 	about string
 }
 
-// agentNode configures an AgentNode: an Agent, or a team.
+// agentNode configures an AgentNode: an Agent, a team, or a Flow, which alone has a conversation of
+// its own.
 func (b *builder) agentNode(c *Component, n *plan.Node) {
 	inner := c.Component("agent")
+	if inner.Type.Name == "Flow" {
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
+		return
+	}
+	n.Kind = plan.KindAgent
 	if !teams[inner.Type.Name] {
 		n.Agent = b.agent(inner, n.ID, false)
 		return
