@@ -36,7 +36,9 @@ func TestEndToEndRecordExamples(t *testing.T) {
 		for _, file := range files {
 			base := strings.TrimSuffix(file, ".yaml")
 			name := "example-" + folder + "-" + filepath.Base(base)
-			t.Run(name, func(t *testing.T) { recordExample(t, h, name, base, strings.ReplaceAll(read(t, file), "http://localhost:3003", shop)) })
+			t.Run(name, func(t *testing.T) {
+				recordExample(t, h, name, base, strings.ReplaceAll(read(t, file), "http://localhost:3003", shop))
+			})
 		}
 	}
 }
