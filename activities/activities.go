@@ -9,6 +9,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -124,10 +125,10 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 	}
 	if out.Model == "" {
 		model, err := a.deps.Models.Default()
-		if err != nil {
+		if err != nil && (out.Plan == nil || out.Plan.WantsModel()) {
 			return nil, leave(ctx, err)
 		}
-		out.Model = model
+		out.Model = cmp.Or(model, contract.NoModel)
 	}
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)

@@ -84,6 +84,10 @@ type Options struct {
 	ComponentIDs []source.ComponentID
 	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
 	Files []source.File
+	// Lend, if set, takes the secrets that stand in the document, once it is read without an
+	// error: its caller has a worker of its own, and hands them to it alone. Without it such a
+	// secret is an error.
+	Lend func(source.Lent)
 }
 
 // Result is a document's plan and where its parts were written.
@@ -135,8 +139,12 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	if d := o.checkComponents(doc, a); d != nil {
 		return nil, append(diags, *d)
 	}
-	f, src, more := a.Adapt(doc, profile, source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections,
-		Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files})
+	var lent []source.Lent
+	host := source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files}
+	if o.Lend != nil {
+		host.Lend = func(l source.Lent) { lent = append(lent, l) }
+	}
+	f, src, more := a.Adapt(doc, profile, host)
 	diags = append(diags, more...)
 	if !source.HasErrors(diags) {
 		o.resolve(f)
@@ -146,6 +154,9 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	diags = source.LimitDiagnostics(diags)
 	if source.HasErrors(diags) {
 		return nil, diags
+	}
+	for i := range lent {
+		o.Lend(lent[i])
 	}
 	return &Result{Flow: f, Source: src}, diags
 }

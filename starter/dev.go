@@ -59,6 +59,8 @@ type dev struct {
 	held []*os.File
 	// embedded says that the Temporal is ours; helped, that a worker of ours is.
 	embedded, helped bool
+	// ready is the ready file of the worker that -dev has started, or "".
+	ready string
 }
 
 // joinDev makes sure that there are a Temporal and a worker, and lets this command use them.

@@ -235,13 +235,16 @@ func (d *dev) ensureWorker(ctx context.Context, t *config.Temporal, queue string
 	free, err := lock(base+".json.lock", true)
 	switch {
 	case errors.Is(err, errLocked):
-		d.helped = true
+		d.helped, d.ready = true, base+".json"
 		return nil
 	case err != nil:
 		return err
 	}
 	free.Close()
 	if is, err := d.polls(ctx, t, queue); is || err != nil {
+		if d.embedded {
+			d.ready = filepath.Join(d.dir, "ready.json")
+		}
 		return err
 	}
 	path, err := d.devProgram(building)
@@ -252,7 +255,7 @@ func (d *dev) ensureWorker(ctx context.Context, t *config.Temporal, queue string
 	if _, err := d.start(ctx, path, "the worker", base+".json", log, []string{"WEFT_TASK_QUEUE=" + queue}, "-server=false", "-users", base+".users"); err != nil {
 		return err
 	}
-	d.helped = true
+	d.helped, d.ready = true, base+".json"
 	d.app.say("dev: started a worker for task queue %q at %s; its log is %s", queue, t.Address, log)
 	return nil
 }

@@ -50,6 +50,9 @@ only where you have allowed them: -dev asks on a terminal, and -allow-commands s
 What is allowed, arguments included, is a file in commands beside the data; to take it
 back remove the file. They let URLs of flows lead to this machine.
 
+A secret that stands in an Open Agent Spec document is an error. With -dev it is a warning:
+the worker that -dev has started gets it, keeps it in memory, and nothing else has it.
+
 -output json prints one object at the end: the result, or status, class, node, at,
 text and remedy of the failure. -output jsonl prints an object per event before it;
 events have the field "event", the last object has "status".`,

@@ -17,6 +17,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"weft/specadapter/source"
 	"weft/worker/config"
 )
 
@@ -52,7 +53,9 @@ type app struct {
 	// args are the command line's, for the report of a defect; quit ends the process.
 	args []string
 	// dev is what -dev has joined, or nil.
-	dev  *dev
+	dev *dev
+	// lent are the secrets that stand in the flow's document.
+	lent []source.Lent
 	quit func(code int)
 }
 

@@ -69,6 +69,9 @@ func (a *app) examine(cfg *config.Config, file string) (*examined, error) {
 	}
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
 	o.Files = folder.Files
+	if a.flags.dev {
+		o.Lend = func(l source.Lent) { a.lent = append(a.lent, l) }
+	}
 	if err := a.readComponents(&o); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,9 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err := a.mayStart(cfg, in.Flow.Plan); err != nil {
 		return err
 	}
+	if err := a.lend(ctx); err != nil {
+		return err
+	}
 	temporal, err := a.connect(ctx, cfg)
 	if err != nil {
 		return err

@@ -156,6 +156,9 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	c.moved = true
 	c.usage.Add(out.Usage)
 	j.Called = contract.Called{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+	if c.cfg.Apart {
+		j.Talk = nil
+	}
 	if c.cfg.AtOnce == 1 {
 		c.heardOf(j)
 	}
@@ -180,7 +183,7 @@ func (c *callRun) input(j *calledFlow) contract.RunInput {
 	flow, src := closure(c.flow, j.flow), c.source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.shared.OnError, c.shared.Script, c.shared.Owner, c.shared.MaxPayload
-	if c.talk.thread != nil && converses(flow) {
+	if c.talk.thread != nil && !c.cfg.Apart && converses(flow) {
 		in.Talk = &contract.Talk{Messages: carriedMessages(c.talk.thread.entries)}
 	}
 	return in
@@ -255,7 +258,7 @@ func (c *callRun) joined() (outcome, error) {
 			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})
 		}
 	}
-	if c.cfg.Map || len(c.cfg.Flows) > 1 {
+	if c.cfg.Map || c.cfg.Apart || len(c.cfg.Flows) > 1 {
 		out.branch = ""
 	}
 	out.value = &all

@@ -23,6 +23,9 @@ const TaskQueue = "weft"
 // nodes with models of their own too.
 const ScriptModel = "script"
 
+// NoModel stands for the run's model where there is none and no part of the flow asks it.
+const NoModel = "none"
+
 // Workflow types.
 const (
 	WorkflowFlow   = "Flow"

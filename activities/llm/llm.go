@@ -36,7 +36,14 @@ type Settings struct {
 	// Providers are keyed by the name that references use. A row of the table that is
 	// not mentioned has its defaults.
 	Providers map[string]ProviderSettings
+	// Lent, if set, gives what goes before a provider's settings, and can come while the worker
+	// runs.
+	Lent func(provider string) Lent
 }
+
+// Lent is what a provider can be given besides its settings: a key, or OCI's file of keys. Empty
+// fields leave the settings as they are.
+type Lent struct{ Key, AuthFile string }
 
 // ProviderSettings configure one provider. Zero values take the row's defaults.
 type ProviderSettings struct {
@@ -90,6 +97,7 @@ type Models struct {
 	providers map[string]*provider
 	prices    []priceRow
 	resting   rests
+	lent      func(provider string) Lent
 }
 
 // provider is one configured provider: settings checked, defaults filled in.
@@ -118,7 +126,7 @@ type provider struct {
 // only the flows that need it: [Models.Get] reports it.
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil)}
-	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}}
+	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {
 			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
@@ -163,7 +171,7 @@ func (m *Models) Default() (string, error) {
 // key or address, and with bad_request where ref is no reference.
 func (m *Models) Get(ref string) (llms.Model, error) {
 	name, model, _ := strings.Cut(ref, "/")
-	p := m.providers[name]
+	p := m.provider(name)
 	switch {
 	case p == nil && !strings.Contains(ref, "/"):
 		return nil, &contract.Failure{
@@ -198,10 +206,32 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	return &remote{provider: p, model: model}, nil
 }
 
+// provider gives a provider with what it was lent, or nil where there is none of the name.
+func (m *Models) provider(name string) *provider {
+	p := m.providers[name]
+	if p == nil || m.lent == nil {
+		return p
+	}
+	l := m.lent(name)
+	if l.Key == "" && (l.AuthFile == "" || p.signer == nil) {
+		return p
+	}
+	with := *p
+	if l.Key != "" {
+		with.key, with.keyName = l.Key, "the key in the document"
+		with.headers = p.headers.Clone()
+		with.headers.Del("Authorization") // it stands for a key
+	}
+	if l.AuthFile != "" && p.signer != nil {
+		with.signer = &signer{auth: p.signer.auth, file: l.AuthFile, profile: p.signer.profile}
+	}
+	return &with
+}
+
 // Ready says what keeps a provider from being called: a *[contract.Failure] of class
 // connection that names the variable or the setting; nil if there is nothing.
 func (m *Models) Ready(name string) error {
-	p := m.providers[name]
+	p := m.provider(name)
 	if p == nil || p.row.Script {
 		return nil
 	}

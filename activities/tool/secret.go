@@ -56,6 +56,11 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 		return "", refusal(fmt.Sprintf("the secret %q is for no address", ref), "correct the url")
 	}
 	own, ok := s.Secrets[ref]
+	if s.Lent != nil {
+		if lent, has := s.Lent(ref); has {
+			own, ok = lent, true
+		}
+	}
 	switch {
 	case !ok:
 		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))

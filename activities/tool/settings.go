@@ -44,6 +44,8 @@ type Settings struct {
 	Tools map[string]string
 	// Secrets are those that flows may name, by the name that a flow uses.
 	Secrets map[string]Secret
+	// Lent, if set, gives secrets that go before these, and that can come while the worker runs.
+	Lent func(ref string) (Secret, bool)
 	// Confirm are the rules that say which tools need a person's yes, by a name of the
 	// operator's.
 	Confirm map[string]ConfirmRule

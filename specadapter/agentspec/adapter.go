@@ -32,7 +32,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	o := Options{Profile: profile, Named: map[string]string{}}
+	o := Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.Lend != nil}
 	for _, c := range host.Components {
 		o.Components = append(o.Components, File{Name: c.Name, Text: []byte(c.Text)})
 	}
@@ -53,6 +53,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, append(diags, b.diags...)
 	}
 	flow := b.root(model.Root)
+	b.lend(model.Secrets)
 	src.Positions = b.positions
 	return flow, src, append(diags, b.diags...)
 }
@@ -112,9 +113,6 @@ func (b *builder) unsupported(c *Component) {
 	if !runs[c.Type.Name] {
 		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
 		return
-	}
-	if a := c.Component("agent"); a != nil && a.Type.Name == "Flow" {
-		b.errorf(c.At, CodeNotYet, "use a FlowNode", "%s runs a Flow, which cannot be run yet", c)
 	}
 	b.unsupportedIn(c)
 }

@@ -180,13 +180,15 @@ func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken m
 var providers = map[string]string{"OpenAiCompatibleConfig": "compatible", "VllmConfig": "vllm", "OllamaConfig": "ollama",
 	"OpenAiConfig": "openai", "OciGenAiConfig": "oci", "GeminiConfig": "google"}
 
+// providerOf is the kind of the worker's provider that stands for a configuration of a model.
+func providerOf(c *Component) string {
+	return or(providers[c.Type.Name], or(strings.ToLower(c.Text("api_provider")), or(strings.ToLower(c.Text("provider")), "compatible")))
+}
+
 // model sets an agent's model and the parameters of its calls. Where a provider is, and the key
 // for it, is the worker's configuration.
 func (b *builder) model(c *Component, a *plan.Agent) {
-	provider := providers[c.Type.Name]
-	if provider == "" {
-		provider = or(strings.ToLower(c.Text("api_provider")), or(strings.ToLower(c.Text("provider")), "compatible"))
-	}
+	provider := providerOf(c)
 	a.Model = provider + "/" + c.Text("model_id")
 	if f := c.Field("url"); f != nil && !b.told[c] {
 		b.told[c] = true

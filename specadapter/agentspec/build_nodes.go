@@ -27,7 +27,6 @@ func (s *layer) node(c *Component) *way {
 	case "LlmNode":
 		n.Kind, n.Agent = plan.KindAgent, s.b.prompt(c)
 	case "AgentNode":
-		n.Kind = plan.KindAgent
 		s.b.agentNode(c, &n)
 	case "ToolNode":
 		n.Kind, n.Tool = plan.KindTool, s.b.tool(c.Component("tool"), map[string]bool{})

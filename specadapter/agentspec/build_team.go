@@ -47,9 +47,15 @@ type recipient struct {
 	about string
 }
 
-// agentNode configures an AgentNode: an Agent, or a team.
+// agentNode configures an AgentNode: an Agent, a team, or a Flow, which alone has a conversation of
+// its own.
 func (b *builder) agentNode(c *Component, n *plan.Node) {
 	inner := c.Component("agent")
+	if inner.Type.Name == "Flow" {
+		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
+		return
+	}
+	n.Kind = plan.KindAgent
 	if !teams[inner.Type.Name] {
 		n.Agent = b.agent(inner, n.ID, false)
 		return
@@ -106,6 +112,8 @@ func (t *crew) join(c *Component, p part) {
 	switch c.Type.Name {
 	case "Agent", "SpecializedAgent":
 		t.member(c, p)
+	case "A2AAgent", "OciAgent":
+		t.elsewhere(c, p)
 	case "ManagerWorkers":
 		manager := c.Component("group_manager")
 		for _, w := range c.Components("workers") {
@@ -115,7 +123,7 @@ func (t *crew) join(c *Component, p part) {
 	case "Swarm":
 		t.swarm(c, p)
 	default:
-		t.errorf(c.At, CodeNotYet, "a team is of Agents, SpecializedAgents, ManagerWorkers and Swarms", "%s cannot work in a team yet", c)
+		t.errorf(c.At, CodeNotYet, "a team is of Agents, SpecializedAgents, remote agents, ManagerWorkers and Swarms", "%s cannot work in a team yet", c)
 	}
 }
 
@@ -232,6 +240,11 @@ func (t *crew) member(c *Component, p part) {
 	a.Hand = contactsOf(unique(taken, "handoff_conversation"), p.hand,
 		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
 	t.talks(a, or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
+	t.settle(c, p, a)
+}
+
+// settle puts an agent in its place: the node's own, or a member's.
+func (t *crew) settle(c *Component, p part, a *plan.Agent) {
 	if p.id == t.node.ID {
 		t.node.Agent = mergeMembers(t.node.Agent, a)
 		return
@@ -246,6 +259,25 @@ func (t *crew) member(c *Component, p part) {
 		t.node.Agent = &plan.Agent{}
 	}
 	t.node.Agent.Members = append(t.node.Agent.Members, m)
+}
+
+// elsewhere makes an agent that runs elsewhere in one of its parts. It knows no tools of the team's:
+// it can be asked, or handed the conversation, and turns to nobody itself.
+func (t *crew) elsewhere(c *Component, p part) {
+	if len(p.ask) > 0 || len(p.hand) > 0 {
+		t.errorf(c.At, CodeNotYet, "let an Agent turn to others, and to this one", "%s runs elsewhere and cannot turn to other agents of the team", c)
+		return
+	}
+	if !t.room(c.At) {
+		return
+	}
+	t.inside = append(t.inside, c)
+	a := t.remote(c, p.human && t.root)
+	a.Conversation = ""
+	if !p.human {
+		a.Chat, a.Opening = nil, nil // who asks answers
+	}
+	t.settle(c, p, a)
 }
 
 // mergeMembers is an agent with the members that were made before it.

@@ -1,11 +1,6 @@
 package agentspec
 
 import (
-	"fmt"
-	"net/url"
-	"slices"
-	"strings"
-
 	"weft/specadapter/source"
 )
 
@@ -79,45 +74,20 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
 		return true
 	}
-	help := fmt.Sprintf(`write {"$component_ref": %q} in the document, and %s`, sec.Ref, sec.setting())
+	text := "%s is written in the document; everybody who can read the document or a run's history could read it"
+	help := sec.advice()
 	severity := source.Error
 	if l.o.InlineSecrets {
 		severity = source.Warning
+		text = "%s is written in the document; everybody who can read the document can read it, and the worker of -dev gets it"
 		sec.Inline = v.Text
 		if v.Kind != source.String {
 			sec.Inline = string(v.JSON())
 		}
 	}
-	l.report(severity, Place{s.file, v.Pos}, source.CodeSecretInline, help, "%s is written in the document; everybody who can read the document or a run's history could read it", []any{what})
+	l.report(severity, Place{s.file, v.Pos}, source.CodeSecretInline, help, text, []any{what})
 	l.addSecret(f, sec)
 	return true
-}
-
-// setting is where the worker's operator gives the secret: the very line, or the settings of
-// the model's provider, which has the keys for it.
-func (s *Secret) setting() string {
-	c := s.Component
-	kind := or(providers[c.Type.Name], "NAME")
-	switch {
-	case strings.HasPrefix(c.Type.Name, "Gemini"):
-		kind = providers["GeminiConfig"]
-	case slices.Contains(c.Type.Is, "OciClientConfig"):
-		return "name the file in the worker's weft.yaml: providers: {oci: {auth_file: \"/path/of/it\"}}"
-	case c.Type.Name != "LlmConfig" && !strings.HasPrefix(c.Type.Name, "Gemini") && !slices.Contains(c.Type.Is, "LlmConfig"):
-		host := "HOST"
-		for _, field := range []string{"url", "agent_url"} {
-			if v := c.source.Get(field); v != nil && v.Kind == source.String {
-				if u, err := url.Parse(v.Text); err == nil && u.Host != "" {
-					host = u.Host
-				}
-			}
-		}
-		return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, host)
-	}
-	if strings.HasSuffix(s.Field, "_file") {
-		return fmt.Sprintf("let the worker reach the model by a server that has the certificates, in weft.yaml: providers: {%s: {base_url: \"URL\"}}", kind)
-	}
-	return fmt.Sprintf("give the key of the model's provider to the worker: in weft.yaml providers: {%s: {key_env: NAME}} says which variable has it, or as NAME_FILE which file", kind)
 }
 
 // sensitiveKind is a check of a value's kind that never shows the value.

@@ -13,6 +13,9 @@ type Host struct {
 	ComponentIDs []ComponentID
 	// Files are what lies around the document, for dialects whose flows have several files.
 	Files []File
+	// Lend, if set, takes the secrets that stand in the document, once it is a plan. Without it
+	// such a secret is an error.
+	Lend func(Lent)
 }
 
 // File is a file beside a document. Its name is a path with slashes, from the same place

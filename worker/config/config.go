@@ -66,6 +66,8 @@ type Options struct {
 	Author bool
 	// Identity is the client's name at Temporal; empty leaves it to the SDK.
 	Identity string
+	// Lent, if set, are the secrets that other programs of this user hand to this process.
+	Lent *Lent
 }
 
 // Config holds all settings, checked and with defaults filled in.
@@ -122,6 +124,7 @@ type Config struct {
 	env      Env
 	identity string
 	author   bool
+	lent     *Lent
 	// origin says where a value of each key came from; no entry means the default.
 	origin map[string]string
 }
@@ -268,7 +271,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -57,6 +57,9 @@ func serveWorker(ctx context.Context, o *options) error {
 		return err
 	}
 	fmt.Fprint(os.Stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	if err := o.borrow(ctx); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(ready{Address: temporal.Address, Namespace: temporal.Namespace})
 	if err != nil {
 		return fmt.Errorf("encode the ready line: %w", err)

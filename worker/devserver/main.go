@@ -63,7 +63,7 @@ func main() {
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{config: config.Options{Author: true}}
+	o := &options{config: config.Options{Author: true, Lent: &config.Lent{}}}
 	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
@@ -140,6 +140,9 @@ func serve(ctx context.Context, o *options) error {
 		if working, err = startWorker(inner, srv.address, cfg); err != nil {
 			return err
 		}
+	}
+	if err := o.borrow(inner); err != nil {
+		return err
 	}
 	if err := o.announce(srv, cfg); err != nil {
 		return err

@@ -13,7 +13,8 @@ const KindCall Kind = "call"
 // Call configures a node of [KindCall]. Each flow is given those of the node's values whose names
 // it declares, and what the flows leave is what the node leaves, by name.
 //
-// Sources: Agent Spec's MapNode, ParallelMapNode, ParallelFlowNode and CatchExceptionNode.
+// Sources: Agent Spec's MapNode, ParallelMapNode, ParallelFlowNode and CatchExceptionNode, and AgentNode over
+// a Flow.
 type Call struct {
 	// Flows are ids in [Flow.Agents]: several of them, or one with Over.
 	Flows []string `json:"flows"`
@@ -26,6 +27,9 @@ type Call struct {
 	Reduce []Reduce `json:"reduce,omitempty"`
 	// AtOnce is how many runs there are at a time, at least 1.
 	AtOnce int `json:"at_once"`
+	// Apart keeps the flows from the conversation: they have one of their own, of which nothing
+	// comes back, and the node leaves by no branch of theirs.
+	Apart bool `json:"apart,omitempty"`
 	// Catch, if set, goes on where the flow fails.
 	Catch *Catch `json:"catch,omitempty"`
 }
@@ -54,7 +58,7 @@ func (c *checker) call(n *Node) {
 		c.add("node %q: call.at_once is %d, want 1 or more", n.ID, k.AtOnce)
 	}
 	for _, id := range k.Flows {
-		if c.f.SubFlow(id) == nil {
+		if c.home.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
 			c.add("node %q calls the flow %q, which there is not", n.ID, id)
 		}
 	}

@@ -34,8 +34,12 @@ func Decode(raw []byte) (*Flow, error) {
 
 // Check lists what would keep the interpreter from running the flow. Adapters find more,
 // with positions; this is the floor for plans from any other source.
-func (f *Flow) Check() []string {
-	c := checker{f: f}
+func (f *Flow) Check() []string { return f.check(f) }
+
+// check is [Flow.Check] of a flow that calls those of home: its own, or for a flow among them
+// the one that has them all.
+func (f *Flow) check(home *Flow) []string {
+	c := checker{f: f, home: home}
 	if f.Version != Version {
 		return []string{fmt.Sprintf("version is %d, this build reads %d", f.Version, Version)}
 	}
@@ -63,7 +67,7 @@ func (f *Flow) Check() []string {
 		}
 	}
 	for i := range f.Agents {
-		for _, p := range f.Agents[i].Check() {
+		for _, p := range f.Agents[i].check(home) {
 			c.add("agent %q: %s", f.Agents[i].ID, p)
 		}
 	}
@@ -71,7 +75,7 @@ func (f *Flow) Check() []string {
 }
 
 type checker struct {
-	f        *Flow
+	f, home  *Flow
 	problems []string
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/worker/config"
+)
+
+// lend hands the secrets that stand in the flow's document to the worker that -dev has started,
+// which keeps them in memory. They go nowhere else: without that worker the run is refused.
+func (a *app) lend(ctx context.Context) error {
+	if len(a.lent) == 0 {
+		return nil
+	}
+	var names []string
+	for i := range a.lent {
+		l := &a.lent[i]
+		names = append(names, source.Quote(l.Ref))
+		if l.File && !strings.Contains(l.Value, "-----BEGIN") {
+			path, err := filepath.Abs(l.Value) // the worker may run elsewhere
+			if err != nil {
+				return bad("%s: %v", l.Ref, err)
+			}
+			l.Value = path
+		}
+	}
+	if a.dev == nil || a.dev.ready == "" {
+		return bad("the document holds the secrets %s, and the worker for this task queue is none that -dev has started, which alone may be given them; "+
+			"write references in the document and set the worker's settings, as the warnings say, or stop that worker", strings.Join(names, ", "))
+	}
+	if err := config.Lend(ctx, a.dev.ready+config.LentFile, a.lent); err != nil {
+		return fmt.Errorf("give the worker the secrets of the document: %w", err)
+	}
+	a.say("dev: the worker has the secrets of the document, in its memory, until it ends: %s", strings.Join(names, ", "))
+	return nil
+}

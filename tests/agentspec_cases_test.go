@@ -1,0 +1,115 @@
+package tests
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+)
+
+// specCase is a document in testdata/agentspec with what a run of it is given and must leave.
+type specCase struct {
+	params, script, want string
+	// results are what the clients answer, by tool. Confirmations get a yes.
+	results map[string]string
+}
+
+var specCases = map[string]specCase{
+	"loop":   {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
+	"names":  {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
+	"maps":   {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
+	"caught": {params: `{"text": "a"}`, script: `rules: [{say: many}]`, want: `{"n":-1}`},
+	"apart": {params: `{"who": "Ann"}`, want: `{"thought":"own","heard":"all"}`, script: `rules:
+- {node: think, contains: "Hello, Ann", fail: {class: refused, text: it heard the other conversation}}
+- {node: think, contains: "I think of Ann", call: [{tool: submit_result, arguments: {thought: own}}]}
+- {node: last, contains: "I think of Ann", fail: {class: refused, text: it heard the other conversation}}
+- {node: last, contains: "Hello, Ann", call: [{tool: submit_result, arguments: {heard: all}}]}`},
+	"clients": {params: `{"city": "Oslo"}`, results: map[string]string{"sky": `"clear"`, "heat": `21`}, want: `{"sky":"clear","degrees":21}`},
+}
+
+func (c specCase) input(t *testing.T, name string) contract.RunInput {
+	t.Helper()
+	res, diags := specadapter.Load(name+".yaml", []byte(read(t, "testdata/agentspec/"+name+".yaml")), specadapter.Options{Profile: "strict"})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	in := contract.RunInput{V: contract.Version, Model: "script", Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source}, Params: json.RawMessage(c.params)}
+	if c.script != "" {
+		in.Script = script(t, c.script)
+	}
+	return in
+}
+
+// answer is the signal that answers a request, with its argument.
+func (c specCase) answer(r contract.Request) (string, any) {
+	if yes := true; r.Kind == contract.RequestConfirm {
+		return r.Kind, contract.ConfirmAnswer{ID: r.ID, Approve: &yes}
+	}
+	return contract.RequestToolResult, contract.ToolResultAnswer{ID: r.ID, Result: json.RawMessage(c.results[r.Tool])}
+}
+
+// Loops, data by names, casts, maps in maps, what is caught and clients in branches do what the
+// specification says.
+func TestAgentSpecCases(t *testing.T) {
+	for name, c := range specCases {
+		t.Run(name, func(t *testing.T) {
+			p := rehearsal{set: func(in *contract.RunInput) { *in = c.input(t, name) }, before: func(env *testsuite.TestWorkflowEnvironment) {
+				for i := range 5 {
+					env.RegisterDelayedCallback(func() {
+						var now contract.Status
+						query(t, env, contract.QueryStatus, &now)
+						for _, r := range now.Requests {
+							env.SignalWorkflow(c.answer(r))
+						}
+					}, time.Duration(i+1)*time.Hour)
+				}
+			}}.play(t)
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			if got := string(p.result.ResultData); got != c.want {
+				t.Errorf("the outputs are %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestEndToEndRecordCases runs the cases on a real server and replays what they leave.
+func TestEndToEndRecordCases(t *testing.T) {
+	h := newHand(t, 0)
+	for name, c := range specCases {
+		t.Run(name, func(t *testing.T) {
+			run := h.start(t, c.input(t, name))
+			var done []string
+			for range len(c.results) * 2 {
+				waitFor(t, "the run to end, or to ask", func() bool {
+					s := h.status(t, run.GetID())
+					for _, r := range s.Requests {
+						if !slices.Contains(done, r.ID) {
+							done = append(done, r.ID)
+							name, answer := c.answer(r)
+							if _, err := h.update(t, run.GetID(), name, answer); err != nil {
+								t.Fatal(err)
+							}
+							return true
+						}
+					}
+					return s.Status != "running" && s.Status != "waiting"
+				})
+			}
+			out, err := resultOf(t, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(out.ResultData); got != c.want {
+				t.Errorf("the outputs are %s, want %s", got, c.want)
+			}
+			save(t, h.client, "agentspec-"+name, run.GetID(), run.GetRunID())
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/specadapter/source"
+)
+
+// Secrets go from one process to the other, to nobody without the token, and end with it.
+func TestLentSecrets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ready.json"+LentFile)
+	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var lent Lent
+	if err := lent.Serve(ctx, file); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the file is %v: %v", info.Mode(), err)
+	}
+	all := []source.Lent{{Ref: "crm.h", Value: "v", Hosts: []string{"x.com"}}, {Ref: "m.api_key", Value: "k", Provider: "openai", Setting: source.LentKey},
+		{Ref: "c.file", Value: "/f", Provider: "oci", Setting: source.LentAuthFile}}
+	if err := Lend(ctx, file, all); err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := lent.Secret("crm.h"); !ok || s.Value != "v" || s.Hosts[0] != "x.com" {
+		t.Errorf("the secret is %v", s)
+	}
+	if lent.Model("openai").Key != "k" || lent.Model("oci").AuthFile != "/f" || lent.Model("oci").Key != "" {
+		t.Error("the providers' are not there")
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, _, _ := strings.Cut(strings.SplitN(string(raw), `"address":"`, 2)[1], `"`)
+	resp, err := http.Post("http://"+address, "application/json", strings.NewReader(`[{"ref":"crm.h","value":"evil"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if s, _ := lent.Secret("crm.h"); resp.StatusCode != http.StatusForbidden || s.Value != "v" {
+		t.Errorf("without the token: %s, %v", resp.Status, s)
+	}
+	stop()
+	for range 600 {
+		if _, err = os.Stat(file); os.IsNotExist(err) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if !os.IsNotExist(err) {
+		t.Error("the file is still there")
+	}
+	if err := Lend(t.Context(), file, all); err == nil || strings.Contains(err.Error(), `"v"`) {
+		t.Errorf("nobody takes them: %v", err)
+	}
+	var none *Lent
+	if _, ok := none.Secret("x"); ok || none.Model("x").Key != "" {
+		t.Error("a nil one has none")
+	}
+}
