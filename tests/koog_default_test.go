@@ -321,3 +321,26 @@ func TestChoiceOfNone(t *testing.T) {
 		}
 	}
 }
+
+// A value that a schema describes may come by each of the names that the ending tool knows.
+func TestSchemaUnderEachName(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":"{\"type\":\"integer\",\"minimum\":3}"}}`, "")
+	for _, key := range []string{"value", "__wrapped_value__"} {
+		p := rehearsal{doc: doc, input: "x", script: fmt.Sprintf(`rules:
+- {turn: 1, call: [{tool: finalize_task_result, arguments: {%[1]s: 1}}]}
+- {turn: 2, after: finalize_task_result, match: "minimum|3", call: [{tool: finalize_task_result, arguments: {%[1]s: 4}}]}`, key)}.play(t)
+		if p.err != nil || string(p.result.ResultData) != "4" {
+			t.Errorf("%s: %+v, %v", key, p.result, p.err)
+		}
+	}
+}
+
+// Transformations may name the whole value.
+func TestTransformationOfTheWhole(t *testing.T) {
+	for _, text := range []string{"", "input", "output", "input.data"} {
+		doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"`+text+`"}]}}`, "")
+		if p := (rehearsal{doc: doc, input: "x"}).play(t); p.err != nil || *p.result.ResultText != "x" {
+			t.Errorf("%q: %+v, %v", text, p.result, p.err)
+		}
+	}
+}

@@ -48,6 +48,8 @@ func (b *builder) build() *plan.Flow {
 	if b.mode != meant {
 		b.asKoog()
 		b.refuse()
+	} else if n := stepsPerAgent * len(d.agents); n > plan.DefaultLimits.MaxSteps {
+		b.flow.Limits.MaxSteps = n
 	}
 	b.judge()
 	return &b.flow

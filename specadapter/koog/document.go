@@ -63,7 +63,7 @@ func (a *adaptation) document(root *source.Value) *document {
 			a.register(d, ag)
 		}
 	}
-	if v := root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
+	if v := d.root.get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
 		text := "the flow has no agents"
 		if a.mode != meant {
 			text = "Unable to build PromptExecutor from provided models: []"

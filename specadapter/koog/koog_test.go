@@ -114,6 +114,7 @@ func TestLargeDocuments(t *testing.T) {
 func FuzzAdapt(f *testing.F) {
 	f.Add(flow(`{"variable": "output.success", "operation": "not", "value": "x"}`))
 	f.Add([]byte(`{"id":"x","version":1,"agents":[{"name":"p","type":"parallel","params":{"agents":["c"],"merge":{"variable":"results.0.output","operation":"equals","value":{"type":"int","data":1}}}},{"name":"c","type":"react"}],"tools":[{"name":"t","type":"mcp","parameters":{"transport":"stdio","command":"x"}}]}`))
+	f.Add([]byte(`{"id":"x","version":"1","agents":null,"transitions":null,"tools":null}`))
 	f.Add([]byte(`{"agents":[{"type":"transform","params":{"transformations":[{"value":""}]}}],"transitions":[{}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, profile := range []string{"default", "koog"} {
@@ -137,6 +138,25 @@ func TestKoogsNames(t *testing.T) {
 		doc := strings.Replace(string(flow(`{"variable": "input.data", "operation": "equals", "value": 1}`)), `openai/gpt-4o`, text, 1)
 		if res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{}); res == nil || res.Flow.Model != want {
 			t.Errorf("%s is not %s: %v", text, want, diags)
+		}
+	}
+}
+
+// A transformation that names its part as neither input's nor output's is taken as input's, and
+// said to be; null for the list of agents is no list.
+func TestPartsAndNothing(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"result.success"}]}}]}`: "transformation",
+		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"success"}]}}]}`:        "",
+		`{"id":"x","version":"1","agents":null}`: "no-agents",
+	} {
+		_, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{Dialect: "koog"})
+		got := ""
+		for _, d := range diags {
+			got += d.Code
+		}
+		if got != want {
+			t.Errorf("%s: %v, want %q", doc, diags, want)
 		}
 	}
 }
