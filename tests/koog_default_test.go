@@ -344,3 +344,24 @@ func TestTransformationOfTheWhole(t *testing.T) {
 		}
 	}
 }
+
+// A run's value may have its type beside it, and long integers keep their digits.
+func TestTypedInput(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"transform"}`, "")
+	for in, want := range map[string]string{
+		`{"type":"int","data":7}`: `7`, `{"type":"double","data":7}`: `7.0`, `{"type":"array_int","data":[1,2]}`: `[1,2]`,
+		`{"type":"critique","success":true,"feedback":"f","input":{"type":"int","data":1}}`: `{"success":true,"feedback":"f","input":1}`,
+		`18446744073709551617`: `18446744073709551617`, `{"type":"colour","data":7}`: `{"type":"colour","data":7}`,
+	} {
+		p := rehearsal{doc: doc, set: func(r *contract.RunInput) { r.Value = json.RawMessage(in) }}.play(t)
+		if p.err != nil || string(p.result.ResultData) != want {
+			t.Errorf("%s: %+v, %v, want %s", in, p.result, p.err, want)
+		}
+	}
+	for in, want := range map[string]string{`{"type":"int","data":"x"}`: `"type": "int`, `1e999`: "beyond what a double holds"} {
+		p := rehearsal{doc: doc, set: func(r *contract.RunInput) { r.Value = json.RawMessage(in) }}.play(t)
+		if class(p.err) != contract.ClassBadRequest || !strings.Contains(p.err.Text, want) {
+			t.Errorf("%s: %v", in, p.err)
+		}
+	}
+}

@@ -190,7 +190,10 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 		v, err = value.Parse(values.Default)
 		return "", v, err
 	}
-	if v, err = value.Read(values.Read, raw); err != nil {
+	if v, err = value.Read(values.Read, raw); err == nil && values.Read == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
+		v, err = value.Reread(value.Tagged, v) // the type stands beside the value
+	}
+	if err != nil {
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
 			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
 	}
