@@ -46,6 +46,7 @@ func (a *adaptation) document(root *source.Value) *document {
 	}
 	d.modelText = o.text("defaultModel")
 	d.model = a.resolve(d.modelText, o.pos("defaultModel"))
+	a.blankModel(o, "defaultModel", d.modelText)
 	agents, transitions := o.list("agents"), o.list("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
 		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
