@@ -190,14 +190,21 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 		v, err = value.Parse(values.Default)
 		return "", v, err
 	}
-	if v, err = value.Read(values.Read, raw); err == nil && values.Read == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
-		v, err = value.Reread(value.Tagged, v) // the type stands beside the value
-	}
-	if err != nil {
+	if v, err = readInput(values.Read, raw); err != nil {
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
 			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
 	}
 	return v.Words(), v, nil
+}
+
+// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand
+// beside it.
+func readInput(way string, raw json.RawMessage) (value.Value, error) {
+	v, err := value.Read(way, raw)
+	if err == nil && way == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
+		return value.Reread(value.Tagged, v)
+	}
+	return v, err
 }
 
 // begun writes the run's value into the view with which it begins.
