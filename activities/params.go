@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -75,8 +77,23 @@ func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput,
 			continue
 		}
 		var err error
-		out.Checked, err = check(ctx, p.Finish.Schema, m.Calls[i].Arguments)
+		out.Checked, err = check(ctx, p.Finish.Schema, firstKey(m.Calls[i].Arguments, p.Finish.Keys))
 		return err
 	}
 	return nil
+}
+
+// firstKey is a call's arguments under the first of the keys by which its value may be given:
+// the schema knows that one alone.
+func firstKey(args string, keys []string) string {
+	var given map[string]json.RawMessage
+	if len(keys) < 2 || json.Unmarshal([]byte(args), &given) != nil || len(given) != 1 {
+		return args
+	}
+	for _, key := range keys[1:] {
+		if inner, ok := given[key]; ok {
+			return fmt.Sprintf("{%q:%s}", keys[0], inner)
+		}
+	}
+	return args
 }

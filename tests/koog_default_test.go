@@ -321,3 +321,47 @@ func TestChoiceOfNone(t *testing.T) {
 		}
 	}
 }
+
+// A value that a schema describes may come by each of the names that the ending tool knows.
+func TestSchemaUnderEachName(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":"{\"type\":\"integer\",\"minimum\":3}"}}`, "")
+	for _, key := range []string{"value", "__wrapped_value__"} {
+		p := rehearsal{doc: doc, input: "x", script: fmt.Sprintf(`rules:
+- {turn: 1, call: [{tool: finalize_task_result, arguments: {%[1]s: 1}}]}
+- {turn: 2, after: finalize_task_result, match: "minimum|3", call: [{tool: finalize_task_result, arguments: {%[1]s: 4}}]}`, key)}.play(t)
+		if p.err != nil || string(p.result.ResultData) != "4" {
+			t.Errorf("%s: %+v, %v", key, p.result, p.err)
+		}
+	}
+}
+
+// Transformations may name the whole value.
+func TestTransformationOfTheWhole(t *testing.T) {
+	for _, text := range []string{"", "input", "output", "input.data"} {
+		doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"`+text+`"}]}}`, "")
+		if p := (rehearsal{doc: doc, input: "x"}).play(t); p.err != nil || *p.result.ResultText != "x" {
+			t.Errorf("%q: %+v, %v", text, p.result, p.err)
+		}
+	}
+}
+
+// A run's value may have its type beside it, and long integers keep their digits.
+func TestTypedInput(t *testing.T) {
+	doc := agentsOf(`{"name":"a","type":"transform"}`, "")
+	for in, want := range map[string]string{
+		`{"type":"int","data":7}`: `7`, `{"type":"double","data":7}`: `7.0`, `{"type":"array_int","data":[1,2]}`: `[1,2]`,
+		`{"type":"critique","success":true,"feedback":"f","input":{"type":"int","data":1}}`: `{"success":true,"feedback":"f","input":1}`,
+		`18446744073709551617`: `18446744073709551617`, `{"type":"colour","data":7}`: `{"type":"colour","data":7}`,
+	} {
+		p := rehearsal{doc: doc, set: func(r *contract.RunInput) { r.Value = json.RawMessage(in) }}.play(t)
+		if p.err != nil || string(p.result.ResultData) != want {
+			t.Errorf("%s: %+v, %v, want %s", in, p.result, p.err, want)
+		}
+	}
+	for in, want := range map[string]string{`{"type":"int","data":"x"}`: `"type": "int`, `1e999`: "beyond what a double holds"} {
+		p := rehearsal{doc: doc, set: func(r *contract.RunInput) { r.Value = json.RawMessage(in) }}.play(t)
+		if class(p.err) != contract.ClassBadRequest || !strings.Contains(p.err.Text, want) {
+			t.Errorf("%s: %v", in, p.err)
+		}
+	}
+}

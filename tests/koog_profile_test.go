@@ -63,6 +63,25 @@ func TestStepsOfParallelAgents(t *testing.T) {
 	}())
 }
 
+// A run whose node has no edge to take fails for that, also where its limit leaves no step
+// more; it fails by the limit where a step is missing before.
+func TestNoEdgeAtTheLimit(t *testing.T) {
+	doc := agentsOf(`{"name":"g","type":"transform","model":"openai/gpt4o","config":{"maxIterations":LIMIT}}`,
+		`{"from":"g","to":"__finish__","condition":{"variable":"input.data","operation":"equals","value":"y"}}`)
+	for limit, want := range map[string]string{"4": contract.ClassStepLimit, "5": contract.ClassNoRoute, "6": contract.ClassNoRoute} {
+		p := rehearsal{doc: strings.Replace(doc, "LIMIT", limit, 1), profile: "koog", input: "x"}.play(t)
+		if class(p.err) != want {
+			t.Errorf("limit %s: %v, want %s", limit, p.err, want)
+		}
+	}
+	for limit, want := range map[string]string{"5": contract.ClassStepLimit, "6": ""} {
+		p := rehearsal{doc: strings.Replace(doc, "LIMIT", limit, 1), profile: "koog", input: "y"}.play(t)
+		if class(p.err) != want {
+			t.Errorf("limit %s: %v, want %q", limit, p.err, want)
+		}
+	}
+}
+
 // Steps of a react agent: its graph around that of thoughts and calls.
 func TestStepsOfReactAgents(t *testing.T) {
 	doc := koogLater(`{"name":"r","type":"react","config":{"maxIterations":LIMIT},"params":{"task":"r"}}`, "")

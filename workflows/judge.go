@@ -208,6 +208,9 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 	if done.NoRoute && r.flow.NoRoute != nil {
 		return done, r.unmatched(x, edges, answers)
 	}
+	if err := r.spendEnd(x, taken); err != nil {
+		return done, r.failed(x, err)
+	}
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -143,11 +144,25 @@ func (r *run) spend(x *step, n int) error {
 		return nil
 	}
 	r.talk.spent += n
-	base := m.Base
 	if c := x.node.Cost; c != nil && c.Forked {
 		r.talk.fork(x.node.ID).Spent += n
-		base-- // the run's last step is not one of the fork's
 	}
+	return r.within(x, m.Base-1)
+}
+
+// spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
+// edge to take fails for that, though the limit leaves no step more.
+func (r *run) spendEnd(x *step, taken []int) error {
+	if r.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.flow.Edges[e].To == plan.End }) {
+		return nil
+	}
+	return r.within(x, r.flow.Meter.Base)
+}
+
+// within fails where the run has spent more than its flow's meter allows; base is what it
+// spends beside its nodes.
+func (r *run) within(x *step, base int) error {
+	m := r.flow.Meter
 	if r.talk.spent+base <= m.Limit {
 		return nil
 	}
@@ -175,11 +190,21 @@ func (f *flowRun) inputOf(in *contract.RunInput) (text string, v value.Value, er
 		v, err = value.Parse(values.Default)
 		return "", v, err
 	}
-	if v, err = value.Read(values.Read, raw); err != nil {
+	if v, err = readInput(values.Read, raw); err != nil {
 		return "", v, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the run's value: %v", err),
 			Remedy: "give a string, a number, a boolean, an array of one of them, or a critique result"}
 	}
 	return v.Words(), v, nil
+}
+
+// readInput reads a run's typed value. Where JSON is taken as it is, its type may also stand
+// beside it.
+func readInput(way string, raw json.RawMessage) (value.Value, error) {
+	v, err := value.Read(way, raw)
+	if err == nil && way == value.Literal && (v.IsTagged() || v.IsTaggedCritique()) {
+		return value.Reread(value.Tagged, v)
+	}
+	return v, err
 }
 
 // begun writes the run's value into the view with which it begins.

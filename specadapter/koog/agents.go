@@ -66,6 +66,7 @@ func (a *adaptation) agent(i int, v *source.Value) *agent {
 	ag.kind = a.kind(&o)
 	ag.modelText, ag.modelAt = o.text("model"), o.pos("model")
 	ag.model = a.resolve(ag.modelText, ag.modelAt)
+	a.blankModel(&o, "model", ag.modelText)
 	a.runtime(&o)
 	a.config(&o, ag)
 	a.prompt(&o, ag)

@@ -21,6 +21,10 @@ type builder struct {
 	positions []plan.Position
 	// leads are the transitions by where they come from.
 	leads map[string][]*transition
+	// types are those of the values that come to agents, and leadsTo the transitions to each, as
+	// far as somebody asked.
+	types   map[string]given
+	leadsTo map[string][]*transition
 	// always are the edges between the nodes of one agent.
 	always []plan.Edge
 }
@@ -48,6 +52,8 @@ func (b *builder) build() *plan.Flow {
 	if b.mode != meant {
 		b.asKoog()
 		b.refuse()
+	} else if n := stepsPerAgent * len(d.agents); n > plan.DefaultLimits.MaxSteps {
+		b.flow.Limits.MaxSteps = n
 	}
 	b.judge()
 	return &b.flow

@@ -111,6 +111,9 @@ func (b *builder) typeOf(ag *agent) given {
 			_, path := segments(ag.steps[0].text)
 			return critiqueField(path[len(path)-1])
 		}
+		if len(ag.steps) == 0 {
+			return b.typeIn(ag)
+		}
 	case kindTask:
 		return schemaType(ag.schema)
 	}

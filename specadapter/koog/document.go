@@ -46,6 +46,7 @@ func (a *adaptation) document(root *source.Value) *document {
 	}
 	d.modelText = o.text("defaultModel")
 	d.model = a.resolve(d.modelText, o.pos("defaultModel"))
+	a.blankModel(o, "defaultModel", d.modelText)
 	agents, transitions := o.list("agents"), o.list("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
 		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
@@ -63,7 +64,7 @@ func (a *adaptation) document(root *source.Value) *document {
 			a.register(d, ag)
 		}
 	}
-	if v := root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
+	if v := d.root.get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
 		text := "the flow has no agents"
 		if a.mode != meant {
 			text = "Unable to build PromptExecutor from provided models: []"

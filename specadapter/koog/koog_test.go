@@ -114,6 +114,7 @@ func TestLargeDocuments(t *testing.T) {
 func FuzzAdapt(f *testing.F) {
 	f.Add(flow(`{"variable": "output.success", "operation": "not", "value": "x"}`))
 	f.Add([]byte(`{"id":"x","version":1,"agents":[{"name":"p","type":"parallel","params":{"agents":["c"],"merge":{"variable":"results.0.output","operation":"equals","value":{"type":"int","data":1}}}},{"name":"c","type":"react"}],"tools":[{"name":"t","type":"mcp","parameters":{"transport":"stdio","command":"x"}}]}`))
+	f.Add([]byte(`{"id":"x","version":"1","agents":null,"transitions":null,"tools":null}`))
 	f.Add([]byte(`{"agents":[{"type":"transform","params":{"transformations":[{"value":""}]}}],"transitions":[{}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, profile := range []string{"default", "koog"} {
@@ -137,6 +138,54 @@ func TestKoogsNames(t *testing.T) {
 		doc := strings.Replace(string(flow(`{"variable": "input.data", "operation": "equals", "value": 1}`)), `openai/gpt-4o`, text, 1)
 		if res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{}); res == nil || res.Flow.Model != want {
 			t.Errorf("%s is not %s: %v", text, want, diags)
+		}
+	}
+}
+
+// A transformation that names its part as neither input's nor output's is taken as input's, and
+// said to be; null for the list of agents is no list.
+func TestPartsAndNothing(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"result.success"}]}}]}`: "transformation",
+		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"success"}]}}]}`:        "",
+		`{"id":"x","version":"1","agents":null}`:                                                            "no-agents",
+		`{"id":"x","version":"1","defaultModel":" ","agents":[{"name":"a","type":"transform","model":""}]}`: "modelmodel",
+	} {
+		_, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{Dialect: "koog"})
+		got := ""
+		for _, d := range diags {
+			got += d.Code
+		}
+		if got != want {
+			t.Errorf("%s: %v, want %q", doc, diags, want)
+		}
+	}
+}
+
+// What is known of a value stays known where it goes on as it is.
+func TestTypesGoOn(t *testing.T) {
+	const flow = `{"id":"x","version":"1","agents":[{"name":"v","type":"verify","params":{"task":"t"}},{"name":"w","type":"task","params":{"task":"t"}},
+{"name":"a","type":"transform"},{"name":"b","type":"transform"}],"transitions":[%s,{"from":"b","to":"__finish__","condition":{"variable":%q,"operation":"equals","value":%s}},{"from":"b","to":"%s"}]}`
+	const straight, part = `{"from":"v","to":"a"},{"from":"a","to":"b"}`, `{"from":"v","to":"a","transformation":{"value":"output.feedback"}},{"from":"a","to":"b"}`
+	const two = `{"from":"w","to":"a"},{"from":"a","to":"b"},{"from":"v","to":"b"}`
+	for name, tc := range map[string]struct{ ways, variable, value, back, want string }{
+		"a critique's success is no text":  {straight, "input.success", `"x"`, "__finish__", "never-holds"},
+		"it is true or false":              {straight, "input.success", `true`, "__finish__", ""},
+		"a critique has no data":           {straight, "input.data", `true`, "__finish__", "never-holds"},
+		"a transition's part is a text":    {part, "input.data", `true`, "__finish__", "never-holds"},
+		"it may be this text":              {part, "input.data", `"x"`, "__finish__", ""},
+		"two ways with different values":   {two, "input.success", `"x"`, "__finish__", ""},
+		"a loop that brings the same back": {straight, "input.success", `"x"`, "a", ""},
+	} {
+		_, diags := specadapter.Load("f.json", fmt.Appendf(nil, flow, tc.ways, tc.variable, tc.value, tc.back), specadapter.Options{})
+		got := ""
+		for _, d := range diags {
+			if d.Code != "unreachable-agent" {
+				got += d.Code
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %v, want %q", name, diags, tc.want)
 		}
 	}
 }

@@ -64,6 +64,13 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	return provider + "/" + unalias(provider, id)
 }
 
+// blankModel reports a model that is written, and blank. In the real code no table has it.
+func (a *adaptation) blankModel(o *object, key, text string) {
+	if v := o.get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
+		a.errorf(v.Pos, CodeModel, "write provider/model, for example openai/gpt-4o, or leave it out", "%s of %s is blank", key, o.what)
+	}
+}
+
 // unalias is a provider's name of a model for Koog's. Koog writes a category or a maker before
 // some, with a slash or a dot behind it.
 func unalias(provider, id string) string {

@@ -16,6 +16,9 @@ const (
 	defaultTurns  = 50
 	defaultErrors = 10
 	defaultNudges = 3
+	// stepsPerAgent is how often a run of many agents may come to each of them, on average. A
+	// flow without loops always has steps enough.
+	stepsPerAgent = 2
 	unbounded     = 1_000_000
 )
 
@@ -64,10 +67,11 @@ func (b *builder) transform(ag *agent) *plan.Transform {
 	case len(ag.steps) > 1:
 		return &plan.Transform{Fail: "Unsupported transformation configuration"}
 	}
-	_, path := segments(ag.steps[0].text)
-	if b.mode == meant && strings.TrimSpace(ag.steps[0].text) == "" {
+	text := strings.TrimSpace(ag.steps[0].text)
+	if b.mode == meant && (text == "" || text == "input" || text == "output") {
 		return &plan.Transform{}
 	}
+	_, path := segments(ag.steps[0].text)
 	return &plan.Transform{Select: &plan.Select{Path: path, Rules: b.mode.rules()}}
 }
 

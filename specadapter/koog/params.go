@@ -132,6 +132,13 @@ func (a *adaptation) transformations(o *object, ag *agent) {
 			ag.steps = append(ag.steps, step{text, t.pos("value")})
 		}
 	}
+	for _, s := range ag.steps {
+		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
+			a.warnf(s.at, CodeTransform, "write input.feedback, for example; output. is the same",
+				"the transformation of agent %s is %s, which begins with neither input. nor output.; it is taken as input.%s",
+				source.Quote(ag.name), source.Quote(s.text), s.text)
+		}
+	}
 	if len(ag.steps) > 1 && a.mode == meant {
 		a.errorf(ag.steps[1].at, CodeTransform, "make one transform agent of each, one behind the other",
 			"agent %s has %d transformations, at most one can be done", source.Quote(ag.name), len(ag.steps))

@@ -65,7 +65,7 @@ var settings = []setting{
 	{"codec.tokens_env", "variable, or NAME_FILE, with the tokens of worker codec: NAME:TOKEN, separated by commas or line breaks", text(func(c *Config) *string { return &c.Codec.TokensEnv }, codecTokensVariable)},
 	{"codec.origins", "origins whose pages may use worker codec, such as the Web UI's", list(func(c *Config) *[]string { return &c.Codec.Origins })},
 
-	{"limits.max_steps", "highest step at which a node runs", number(func(c *Config) *int { return &c.Limits.MaxSteps }, plan.DefaultLimits.MaxSteps, 1, 1_000_000)},
+	{"limits.max_steps", "highest step at which a node runs; 0: the flow's own, 25 where its dialect counts none", number(func(c *Config) *int { return &c.Limits.MaxSteps }, 0, 0, 1_000_000)},
 	{"limits.max_state_bytes", "bound of all keys and values of a run's state together", number(func(c *Config) *int { return &c.Limits.MaxStateBytes }, plan.DefaultLimits.MaxStateBytes, 1, 1<<30)},
 	{"limits.max_depth", "how deep sub-agents nest", number(func(c *Config) *int { return &c.Limits.MaxDepth }, plan.DefaultLimits.MaxDepth, 1, 100)},
 	{"limits.filter_bytes", "size from which set_state_filtered condenses a value", number(func(c *Config) *int { return &c.Limits.FilterBytes }, plan.DefaultLimits.FilterBytes, 1, 1<<30)},

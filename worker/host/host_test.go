@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,6 +180,33 @@ func TestCompiler(t *testing.T) {
 	}
 	if at := got.Source.At(plan.NodePath("echo")); at != "echo.json:5" {
 		t.Errorf("the node is at %q, want echo.json:5", at)
+	}
+}
+
+// A flow's own bound of steps holds where the settings name none.
+func TestCompilerLeavesStepsToTheFlow(t *testing.T) {
+	var agents []string
+	for i := range 30 {
+		agents = append(agents, fmt.Sprintf(`{"name":"a%d","type":"transform"}`, i))
+	}
+	chain := `{"id":"chain","version":"1","defaultModel":"openai/gpt4o","agents":[` + strings.Join(agents, ",") + `]}`
+	for _, tc := range []struct {
+		settings, text, profile string
+		want                    int
+	}{
+		{"", echo, "", plan.DefaultLimits.MaxSteps},
+		{"", chain, "default", 60},
+		{"", chain, "koog", 300},
+		{"limits: {max_steps: 7}\n", chain, "default", 7},
+		{"limits: {max_steps: 7}\n", chain, "koog", 7},
+	} {
+		got, err := Compiler(load(t, tc.settings, fakeEnv{}))(contract.FlowRef{Text: tc.text, Name: "flow.json", Profile: tc.profile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Plan.Limits.MaxSteps != tc.want {
+			t.Errorf("%q, profile %q, settings %q: %d steps, want %d", got.Plan.Name, tc.profile, tc.settings, got.Plan.Limits.MaxSteps, tc.want)
+		}
 	}
 }
 

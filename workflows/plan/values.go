@@ -53,7 +53,7 @@ type NoRoute struct {
 // Meter bounds the steps of a whole run as a dialect counts them.
 type Meter struct {
 	Limit int `json:"limit"`
-	// Base is what a run costs that visits no node.
+	// Base is what a run costs that visits no node; its last step is that of the run's end.
 	Base int `json:"base,omitempty"`
 	// Text is the failure's.
 	Text string `json:"text"`

@@ -2,7 +2,6 @@ package value
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -92,7 +91,8 @@ func equalNumbers(rules string, a, b Value) bool {
 	case rules == ByType:
 		return a.Kind == b.Kind && boxed(a.Float) == boxed(b.Float)
 	}
-	return a.Float == b.Float
+	c, ok := compareNumbers(a, b)
+	return ok && c == 0
 }
 
 func all2(a, b Value, rules string) bool {
@@ -118,8 +118,11 @@ func (v Value) IsNumber() bool { return v.Kind == Int || v.Kind == Double }
 func ordered(rules, op string, a, b Value) bool {
 	var c int
 	switch {
-	case a.Kind == Int && b.Kind == Int && rules != ByType:
-		c = cmp.Compare(a.Int, b.Int)
+	case a.IsNumber() && b.IsNumber() && rules != ByType:
+		var ok bool
+		if c, ok = compareNumbers(a, b); !ok {
+			return false
+		}
 	case a.IsNumber() && b.IsNumber():
 		if math.IsNaN(a.Float) || math.IsNaN(b.Float) {
 			return false

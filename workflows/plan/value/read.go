@@ -41,6 +41,9 @@ func Reread(way string, v Value) (Value, error) {
 	if v.Kind == Null {
 		return Value{}, fmt.Errorf("the value is null")
 	}
+	if n, ok := beyond(v); ok {
+		return Value{}, fmt.Errorf("the number %s is beyond what a double holds", n.short())
+	}
 	return v, nil
 }
 
@@ -172,6 +175,13 @@ func (v Value) IsTagged() bool {
 	return data && len(v.Members) == 2 && slices.Contains(tags, tag.Text)
 }
 
+// IsTaggedCritique says whether a value is a verification's result with its type beside it.
+func (v Value) IsTaggedCritique() bool {
+	tag, _ := v.Get("type")
+	_, ok, _ := untagCritique(v)
+	return ok && len(v.Members) == 4 && tag.Text == "critique"
+}
+
 // untag reads {"type": ..., "data": ...} and {"type": "critique", ...}.
 func untag(v Value) (Value, error) {
 	tag, _ := v.Get("type")
@@ -235,6 +245,9 @@ func Constant(way string, v Value) (Value, error) {
 		return typed(v.written()), nil
 	case Tagged:
 		return typed(v.written()), nil
+	}
+	if n, ok := beyond(v); ok {
+		return Value{}, fmt.Errorf("the number %s is beyond what a double holds", n.short())
 	}
 	return v, nil
 }

@@ -108,7 +108,7 @@ const doubleKey = "$double"
 const maxDepth = 100
 
 // Parse reads a value as [Value.JSON] writes it, and any other JSON. A number with a point
-// or an exponent, and one beyond 64 bits, is a double.
+// or an exponent, and one beyond 64 bits, is a double; the latter keeps its digits.
 func Parse(raw []byte) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -209,6 +209,9 @@ func (v Value) append(b []byte) []byte {
 	case Double:
 		if math.IsNaN(v.Float) || math.IsInf(v.Float, 0) {
 			return append(b, `{"`+doubleKey+`":"`+doubleText(v.Float)+`"}`...)
+		}
+		if v.long() {
+			return append(b, v.literal...)
 		}
 		return append(b, doubleText(v.Float)...)
 	case String:

@@ -9,7 +9,7 @@ import (
 // A value survives its own JSON, type included.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
-		`42`: `42`, `42.0`: `42.0`, `-0.0`: `-0.0`, `1e2`: `100.0`, `3000000000`: `3000000000`, `99999999999999999999`: `1e+20`,
+		`42`: `42`, `42.0`: `42.0`, `-0.0`: `-0.0`, `1e2`: `100.0`, `3000000000`: `3000000000`, `99999999999999999999`: `99999999999999999999`,
 		`0.1`: `0.1`, `1e-9`: `1e-09`, `1e400`: `{"$double":"Infinity"}`, `"a<b>&\u00e9"`: `"a<b>&é"`, `null`: `null`,
 		`[1, [true, {}]]`: `[1,[true,{}]]`, `{"b":1,"a":[]}`: `{"b":1,"a":[]}`, `{"$double":"NaN"}`: `{"$double":"NaN"}`, `{"$double":"x"}`: `{"$double":"x"}`,
 	} {
@@ -40,6 +40,13 @@ func TestHolds(t *testing.T) {
 		"an integer and a double":    {Of(42), Of(42.0), Equals, true, false},
 		"they are unequal":           {Of(42), Of(42.0), NotEquals, false, true},
 		"long integers are exact":    {long, Of(int64(math.MaxInt64 - 1)), More, true, false},
+		"beyond 64 bits":             {parsed("18446744073709551617"), parsed("18446744073709551616"), More, true, false},
+		"they are not equal":         {parsed("18446744073709551617"), parsed("18446744073709551616"), Equals, false, true},
+		"more than 64 bits hold":     {parsed("18446744073709551616"), long, More, true, true},
+		"the same as a double":       {parsed("18446744073709551616"), Of(math.Pow(2, 64)), Equals, true, true},
+		"a double between integers":  {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), Equals, false, false},
+		"they are in order":          {Of(int64(1<<53 + 1)), Of(float64(1 << 53)), More, true, false},
+		"all are below infinity":     {long, Of(math.Inf(1)), Less, true, true},
 		"0.0 and -0.0":               {Of(0.0), Of(math.Copysign(0, -1)), Equals, true, false},
 		"NaN is not by value itself": {Of(math.NaN()), Of(math.NaN()), Equals, false, true},
 		"a text is no number":        {Of("42"), Of(42), Equals, false, false},
@@ -124,4 +131,30 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// parsed is a value of JSON.
+func parsed(text string) Value {
+	v, err := Parse([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// An integer of any length stays what it is, and what no double holds is refused.
+func TestLongNumbers(t *testing.T) {
+	for _, text := range []string{"18446744073709551617", "-170141183460469231731687303715884105729", `[1,{"a":99999999999999999999}]`} {
+		if v, err := Read(Literal, []byte(text)); err != nil || string(v.JSON()) != text {
+			t.Errorf("%s is %s, %v", text, v.JSON(), err)
+		}
+	}
+	for _, text := range []string{"1e400", "-1e400", "1" + strings.Repeat("0", 400), `{"a":[1e999]}`} {
+		if v, err := Read(Literal, []byte(text)); err == nil || !strings.Contains(err.Error(), "beyond what a double holds") {
+			t.Errorf("%s is %s, %v", text, v.JSON(), err)
+		}
+	}
+	if v, err := Read(Bare, []byte("18446744073709551617")); err != nil || string(v.JSON()) != "1.8446744073709552e+19" {
+		t.Errorf("bare it is %s, %v", v.JSON(), err)
+	}
 }

@@ -1,0 +1,64 @@
+package value
+
+import (
+	"cmp"
+	"math"
+	"math/big"
+	"strings"
+)
+
+// long says whether a number was written as an integer of more than 64 bits. Its Float is the
+// nearest double; its digits are kept, so that it stays what it is.
+func (v Value) long() bool {
+	return v.Kind == Double && v.literal != "" && !strings.ContainsAny(v.literal, ".eE") && !math.IsInf(v.Float, 0)
+}
+
+// exact is a number without rounding. It must not be NaN.
+func (v Value) exact() *big.Float {
+	switch {
+	case v.Kind == Int:
+		return new(big.Float).SetInt64(v.Int)
+	case v.long():
+		if n, ok := new(big.Int).SetString(v.literal, 10); ok {
+			return new(big.Float).SetInt(n)
+		}
+	}
+	return new(big.Float).SetFloat64(v.Float)
+}
+
+// compareNumbers orders two numbers by their value. It is false where one is NaN.
+func compareNumbers(a, b Value) (int, bool) {
+	switch {
+	case math.IsNaN(a.Float) || math.IsNaN(b.Float):
+		return 0, false
+	case a.Kind == Int && b.Kind == Int:
+		return cmp.Compare(a.Int, b.Int), true
+	}
+	return a.exact().Cmp(b.exact()), true
+}
+
+// beyond is the first number of a value that is written too large for a double.
+func beyond(v Value) (Value, bool) {
+	if v.Kind == Double && v.literal != "" && math.IsInf(v.Float, 0) {
+		return v, true
+	}
+	for _, item := range v.Items {
+		if n, ok := beyond(item); ok {
+			return n, true
+		}
+	}
+	for _, m := range v.Members {
+		if n, ok := beyond(m.Value); ok {
+			return n, true
+		}
+	}
+	return Value{}, false
+}
+
+// short is a number as it was written, cut where it is long.
+func (v Value) short() string {
+	if len(v.literal) > 40 {
+		return v.literal[:40] + "..."
+	}
+	return v.literal
+}
