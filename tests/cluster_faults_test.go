@@ -39,7 +39,6 @@ func TestEndToEndClusterFaults(t *testing.T) {
 				s.broken("a worker is killed, and another started", func() {
 					crew[i].kill()
 					crew[i] = s.hire(address, s.model)
-					time.Sleep(3 * time.Second) // what was under way is missed after the heartbeat timeout
 				})
 			}
 		}
@@ -100,7 +99,7 @@ func TestEndToEndClusterFaults(t *testing.T) {
 		s.run(runs, map[int]func(){runs / 5: func() {
 			s.broken("a worker is cut off from server and model, and comes back", func() {
 				n.link(t, "down")
-				time.Sleep(8 * time.Second)
+				time.Sleep(siegeHeartbeat + 5*time.Second)
 				n.link(t, "up")
 				time.Sleep(10 * time.Second) // what it did in the dark comes late
 			})

@@ -27,6 +27,8 @@ const (
 	// siegeInFlight is how many runs are open at a time, siegeCall how long a model's answer takes.
 	siegeInFlight = 40
 	siegeCall     = 300 * time.Millisecond
+	// siegeHeartbeat is long: on a busy machine, no call may be given up without a fault.
+	siegeHeartbeat = 15 * time.Second
 	// siegePatience bounds a siege: machines are busy, and servers come back slowly.
 	siegePatience = 10 * time.Minute
 )
@@ -131,7 +133,7 @@ func (s *siege) hire(temporal, model string, under ...string) *besieger {
 	b := &besieger{name: fmt.Sprintf("w%d", s.hired)}
 	s.mu.Unlock()
 	dir := s.t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), []byte("timeouts: {heartbeat: 2s, first_retry: 100ms}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), fmt.Appendf(nil, "timeouts: {heartbeat: %s, first_retry: 100ms}\n", siegeHeartbeat), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	args := append(under, program(s.t, "WEFT_WORKER"))
