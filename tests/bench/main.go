@@ -73,8 +73,7 @@ func environment() (settings, []string, error) {
 		case "TEMPORAL_ADDRESS":
 			s.address = value
 		}
-		if strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
-			strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") {
+		if leadsOut(name) {
 			continue
 		}
 		clean = append(clean, e)
@@ -83,6 +82,12 @@ func environment() (settings, []string, error) {
 		return s, nil, errors.New("WEFT_DEVSERVER and WEFT_WORKER must name the built programs; make bench builds them and runs this")
 	}
 	return s, clean, nil
+}
+
+// leadsOut says whether a variable could lead to a real provider or cluster.
+func leadsOut(name string) bool {
+	return strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
+		strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_")
 }
 
 // bench is what all sections work with.

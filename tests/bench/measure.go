@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds one burst of runs.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // sample is what one burst of runs of one side took. Times are in nanoseconds, and are
 // those of the server's events, so that a late answer to the waiting client is not counted.
