@@ -16,7 +16,7 @@ DEVSERVER := bin/weft-devserver
 DB := .dev/temporal.db
 FUZZTIME := 10s
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
-CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|ClusterLosesNodes)$$
+CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
 # The race detector needs a C compiler.
@@ -29,7 +29,7 @@ CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz chart images cluster cluster-test cluster-programs
+.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz chart images cluster cluster-test cluster-programs bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -106,8 +106,11 @@ cluster-programs: build
 cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two workers running on loopback
 	@exec docker/cluster.sh
 
-cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and kill half of it
-	$(CLEAN_ENV) docker/cluster.sh go test -count=1 -timeout 10m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
+cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100)
+	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 60m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
+
+bench-cluster: cluster-programs ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
+	$(CLEAN_ENV) docker/cluster.sh go run ./tests/bench
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@for p in $$(go list ./...); do \

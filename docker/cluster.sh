@@ -5,9 +5,10 @@
 #   docker/cluster.sh               run until Ctrl-C
 #   docker/cluster.sh COMMAND...    run the command on it, then stop; its exit code
 #
-# The command has TEMPORAL_ADDRESS, and WEFT_CLUSTER: the folder with logs and with the pid of
-# each server and worker. Everything is thrown away at the end. make cluster builds the
-# programs and calls this.
+# The command has TEMPORAL_ADDRESS, and WEFT_CLUSTER: the folder with logs, with the pid of each
+# server and worker in NAME.pid, and with NAME.run, which starts that program again where it
+# was killed (then write its pid). Everything is thrown away at the end. make cluster builds
+# the programs and calls this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/bin
@@ -40,23 +41,34 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/weft-cluster.XXXXXX")
 chmod 711 "$dir"
 export WEFT_CLUSTER=$dir
 
+# again notes how a program is started.
+again() {
+  local name=$1
+  shift
+  printf 'cd %q && exec' "$PWD" >"$dir/$name.run"
+  printf ' %q' "$@" >>"$dir/$name.run"
+}
+
 # begin starts a program in the background and notes its pid.
 begin() {
   local name=$1
+  again "$@"
   shift
   "$@" >"$dir/$name.log" 2>&1 &
   echo $! >"$dir/$name.pid"
 }
 
-# stop ends what begin has started, workers first, and PostgreSQL last. Only pids of our own
-# children are signalled.
+# ours says whether a pid is of a program of this cluster: its environment names the folder.
+ours() { grep -qzxF "WEFT_CLUSTER=$dir" "/proc/$1/environ" 2>/dev/null; }
+
+# stop ends what belongs to the cluster, workers first, and PostgreSQL last.
 stop() {
   local code=$? name pid
   trap - EXIT INT TERM
   for name in worker-1 worker-2 temporal-1 temporal-2; do
     if [[ -f $dir/$name.pid ]]; then
       pid=$(<"$dir/$name.pid")
-      if jobs -pr | grep -qx "$pid"; then
+      if ours "$pid"; then
         kill "$pid" 2>/dev/null || true
         timeout 20 tail --pid="$pid" -f /dev/null || kill -9 "$pid" 2>/dev/null || true
       fi
@@ -90,7 +102,9 @@ say "PostgreSQL on 127.0.0.1:$pgport"
 mkdir "$dir/pg"
 [[ $EUID != 0 ]] || chown postgres "$dir/pg"
 "${as[@]}" "$pgbin/initdb" -D "$dir/pg" -A trust -U temporal --no-sync >"$dir/initdb.log" 2>&1 || fail "initdb failed"
-"${as[@]}" "$pgbin/pg_ctl" -D "$dir/pg" -l "$dir/pg/log" -w -o "-c listen_addresses=127.0.0.1 -p $pgport -k $dir/pg" start >"$dir/postgres.log" 2>&1 ||
+start=("${as[@]}" "$pgbin/pg_ctl" -D "$dir/pg" -l "$dir/pg/log" -w -o "-c listen_addresses=127.0.0.1 -p $pgport -k $dir/pg" start)
+again postgres "${start[@]}"
+"${start[@]}" >"$dir/postgres.log" 2>&1 ||
   fail "PostgreSQL does not start: $(tail -n 3 "$dir/pg/log" 2>/dev/null)"
 
 SQL_HOST=127.0.0.1 SQL_PORT=$pgport SQL_USER=temporal SQL_PASSWORD=none SQL_TOOL=$bin/temporal-sql-tool \
@@ -103,8 +117,9 @@ for n in 1 2; do
   begin temporal-$n env DB=postgres12 POSTGRES_SEEDS=127.0.0.1 DB_PORT="$pgport" POSTGRES_USER=temporal POSTGRES_PWD=none \
     NUM_HISTORY_SHARDS=4 BIND_ON_IP=$ip TEMPORAL_BROADCAST_ADDRESS=$ip TEMPORAL_ALLOW_NO_AUTH=true LOG_LEVEL=error \
     DYNAMIC_CONFIG_FILE_PATH="$PWD/docker/temporal/dynamic.yaml" "$bin/temporal-server" start
+  # Not both at once: each would write the cluster's name into the new database, and one fail.
+  TEMPORAL_ADDRESS=$ip:7233 "$bin/worker" setup -wait 60s >"$dir/setup-$n.log" 2>&1 || fail "Temporal on $ip:7233 is not ready"
 done
-"$bin/worker" setup -wait 60s >"$dir/setup.log" 2>&1 || fail "the namespace could not be made"
 
 for n in 1 2; do
   ip=$first

@@ -57,6 +57,8 @@ type rehearsal struct {
 	reach   tool.Settings
 	// answers are given to what the run asks a person, one an hour.
 	answers []string
+	// compile, if set, makes the plan instead of the documents' loader.
+	compile func(contract.FlowRef) (*contract.PrepareResult, error)
 	// before, if set, prepares the environment.
 	before func(env *testsuite.TestWorkflowEnvironment)
 }
@@ -98,7 +100,11 @@ func (r rehearsal) play(t *testing.T) played {
 	if r.wrap != nil {
 		registry = r.wrap(env)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in), Webhooks: r.hooks}).Register(registry)
+	compile := r.compile
+	if compile == nil {
+		compile = compileWith(r.functions...)
+	}
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compile, Begin: host.Begin, Source: knownOf(t, &in), Webhooks: r.hooks}).Register(registry)
 	for i, text := range r.answers {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
 	}

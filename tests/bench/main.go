@@ -47,6 +47,9 @@ type settings struct {
 	quick          bool
 	// only, if set, is a comma-separated list of the sections to run.
 	only string
+	// cluster, if set, is the folder of a cluster that runs (docker/cluster.sh), and address
+	// where to reach it: then that is measured instead of the embedded server.
+	cluster, address string
 }
 
 // environment reads the settings and, apart from them, the environment that processes
@@ -65,17 +68,26 @@ func environment() (settings, []string, error) {
 			s.quick = value != "" && value != "0"
 		case "BENCH_ONLY":
 			s.only = value
+		case "WEFT_CLUSTER":
+			s.cluster = value
+		case "TEMPORAL_ADDRESS":
+			s.address = value
 		}
-		if strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
-			strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") {
+		if leadsOut(name) {
 			continue
 		}
 		clean = append(clean, e)
 	}
-	if s.server == "" || s.worker == "" {
+	if s.cluster == "" && (s.server == "" || s.worker == "") {
 		return s, nil, errors.New("WEFT_DEVSERVER and WEFT_WORKER must name the built programs; make bench builds them and runs this")
 	}
 	return s, clean, nil
+}
+
+// leadsOut says whether a variable could lead to a real provider or cluster.
+func leadsOut(name string) bool {
+	return strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
+		strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_")
 }
 
 // bench is what all sections work with.
@@ -86,9 +98,11 @@ type bench struct {
 	dir    string
 	table  *table
 	server *process
-	// address is the server's.
-	address string
-	client  client.Client
+	// address is the server's; serverCPU the processor time that it has used, in a cluster that
+	// of all server nodes and of the database.
+	address   string
+	serverCPU func() time.Duration
+	client    client.Client
 	// worker runs both sides' workflows and the activities, in a process of its own.
 	worker *workerProcess
 	tools  *toolServer
@@ -126,11 +140,14 @@ func scaleOf(quick bool) scale {
 	return s
 }
 
-// sections are the parts of the table, in order.
-var sections = []struct {
+// section is a part of the table.
+type section struct {
 	name string
 	run  func(context.Context, *bench) error
-}{
+}
+
+// sections are the parts of the table, in order.
+var sections = []section{
 	{"load", load},
 	{"w1", sequential},
 	{"w3", chains},
@@ -155,7 +172,11 @@ func run(ctx context.Context) error {
 	fmt.Printf("Weft beside hand-written twins: %d cores, %s, load %s. Ratios are ours/twin, min / median / max over rounds.\n",
 		runtime.NumCPU(), runtime.Version(), loadAverage())
 	var failed []error
-	for _, s := range sections {
+	parts := sections
+	if set.cluster != "" {
+		parts = clusterSections
+	}
+	for _, s := range parts {
 		if set.only != "" && !strings.Contains(","+set.only+",", ","+s.name+",") {
 			continue
 		}
@@ -188,14 +209,23 @@ func (b *bench) open(ctx context.Context) error {
 
 func (b *bench) start(ctx context.Context) error {
 	var err error
-	if b.server, b.address, err = startServer(b.settings.server, b.dir, b.env); err != nil {
-		return err
+	if b.settings.cluster != "" {
+		b.address = b.settings.address
+		if b.serverCPU, err = clusterCPU(b.settings.cluster); err != nil {
+			return err
+		}
+	} else {
+		if b.server, b.address, err = startServer(b.settings.server, b.dir, b.env); err != nil {
+			return err
+		}
+		pid := b.server.cmd.Process.Pid
+		b.serverCPU = func() time.Duration { return cpuOf(pid) }
 	}
 	if b.tools, err = serveTools(); err != nil {
 		return err
 	}
 	if b.client, err = client.DialContext(ctx, client.Options{HostPort: b.address, Logger: quiet{}}); err != nil {
-		return fmt.Errorf("connect to the embedded server: %w", err)
+		return fmt.Errorf("connect to the server: %w", err)
 	}
 	b.worker, err = b.startWorker(benchQueue)
 	return err

@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds one burst of runs.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // sample is what one burst of runs of one side took. Times are in nanoseconds, and are
 // those of the server's events, so that a late answer to the waiting client is not counted.
@@ -44,13 +44,13 @@ type burst struct {
 func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	server, worker := cpuOf(b.server.cmd.Process.Pid), cpuOf(b.worker.cmd.Process.Pid)
+	server, worker := b.serverCPU(), cpuOf(b.worker.cmd.Process.Pid)
 	runs, err := b.play(ctx, s, how)
 	if err != nil {
 		return sample{}, err
 	}
 	out := sample{steps: how.runs * steps,
-		server: float64(cpuOf(b.server.cmd.Process.Pid) - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
+		server: float64(b.serverCPU() - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
 	var first, last time.Time
 	for _, run := range runs {
 		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how.countsBytes)

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSizing(t *testing.T) {
+	got := sizing(float64(6*time.Millisecond), 10)
+	for _, want := range []string{"116 steps/s", "6.00 ms CPU per step", "0.7 processors busy", "at 60 % load 1.2"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("sizing says %q, want %q in it", got, want)
+		}
+	}
+}
+
+func TestPidsOfACluster(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := pidsIn(dir); err == nil || !strings.Contains(err.Error(), "make bench-cluster") {
+		t.Errorf("an empty folder gives %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "pg"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"temporal-1.pid": "11\n", "temporal-2.pid": "12", "pg/postmaster.pid": "13\n/var/lib\n15432\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := pidsIn(dir); err != nil || !slices.Equal(got, []int{11, 12, 13}) {
+		t.Errorf("pids are %v, %v", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "temporal-2.pid"), []byte("soon"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pidsIn(dir); err == nil || !strings.Contains(err.Error(), `temporal-2.pid begins with "soon"`) {
+		t.Errorf("a wrong pid gives %v", err)
+	}
+}
