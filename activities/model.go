@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -139,6 +140,7 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 			return nil, err
 		}
 	}
+	q.call.At = PlaceOf(ctx)
 	in, err := llm.Messages(q.system, q.messages)
 	if err != nil {
 		return nil, err
@@ -156,6 +158,19 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	}
 	return answer, nil
 }
+
+// again is what an operator's retry adds to a call's id.
+var again = regexp.MustCompile(`~\d+$`)
+
+// PlaceOf is where an activity's call stands: the id of its workflow, a slash, and the call's own
+// id there, which is the same when an operator has it made again.
+func PlaceOf(ctx context.Context) string {
+	info := activity.GetInfo(ctx)
+	return info.WorkflowExecution.ID + "/" + CallID(info.ActivityID)
+}
+
+// CallID is an activity's id without what an operator's retry adds to it.
+func CallID(activityID string) string { return again.ReplaceAllString(activityID, "") }
 
 // profile gives a call profile: from the call, the cache or the run.
 func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*contract.Profile, error) {

@@ -54,6 +54,8 @@ func commands() []command {
 		{"compare", "ID ID", "show two runs side by side: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
 		{"impact", "-flow FILE", "say what an edited flow means to the open runs of that flow", 0, 0, impactFlags, (*app).impact},
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
+		{"record", "ID", "print a run that has ended as a script with what it is to do", 1, 1, remoteFlags, (*app).record},
+		{"test", "FILE...", "play recorded runs again without network, and say where they differ", 1, -1, append(slices.Clone(checkFlags), "flow"), (*app).test},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
 		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
 		{"confirm", "ID [REQUEST] -yes|-no", "say whether a tool may be called", 1, 2, append(slices.Clone(answerFlag), "yes", "no", "reason", "arguments", "remember"), (*app).confirm},

@@ -108,6 +108,34 @@ starter graph triage.json -svg > triage.svg
 # how far has a run come?
 starter graph -id triage-k3v9x0aa -svg > run.svg`,
 	},
+	"record": {
+		about: `The file that is printed is a script, with rules for each call of a model by its place, and
+beside them, in the field recorded, the plan, what the run was given, what its tools answered,
+what people said, and how it ended. Branches, sub-agents and runs that it continued as are in
+it. It is read from history alone. Calls that failed and were made again are there with their
+last answer. It holds the run's whole content: keep it as you keep that.
+
+The file is also a script for a new run: starter -flow FLOW -script FILE.`,
+		examples: `# keep a run as a test
+starter record triage-k3v9x0aa > triage.recording`,
+	},
+	"test": {
+		about: `Each recording is played in this process: the interpreter of this build, the models from
+the script, the tools from what they answered. No server, worker, network or model is needed,
+and time is virtual: a run that waited for days takes a moment. Reported is the first call
+that differs: one that the recording does not have, or is not made, a tool that is asked
+something else, a model that is told something else, a question, an answer that nobody gave,
+or another end. What a file leaves out of a call (told, arguments) or of expect is not
+compared. System prompts are not compared.
+
+With -flow the flow is compiled from a file, instead of the recorded plan. Exit code 1: a
+recording differs. -output json prints one object: "files", each with its "divergence", and
+how many "failed".`,
+		examples: `# does this build do what was recorded?
+starter test recordings/*
+# does the edited flow?
+starter test -flow triage.json triage.recording`,
+	},
 	"list": {
 		about: `The columns are the run's id, the flow's name, the status, the start and how long the
 run took so far. Sub-agents' runs are not listed. The flow's name is there for runs

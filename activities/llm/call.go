@@ -22,6 +22,8 @@ type Call struct {
 	// Kind is one of the constants; Node is the node's id.
 	Kind string
 	Node string
+	// At is the call's place: the workflow's id, a slash, and the call's own id there.
+	At string
 	// Step is the execution's; Turn is the caller's count of model calls.
 	Step, Turn int
 	// Question is the text of the condition that a judge answers.

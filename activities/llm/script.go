@@ -27,6 +27,7 @@ type script struct {
 
 // rule is an action and the conditions for it, which must all hold.
 type rule struct {
+	At       string `json:"at,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Kind     string `json:"kind,omitempty"`
 	Question string `json:"question,omitempty"`
@@ -34,6 +35,7 @@ type rule struct {
 	Turn     *int   `json:"turn,omitempty"`
 	After    string `json:"after,omitempty"`
 	Match    string `json:"match,omitempty"`
+	Text     string `json:"text,omitempty"`
 	Contains string `json:"contains,omitempty"`
 	action
 }
@@ -53,6 +55,7 @@ type action struct {
 
 type scriptCall struct {
 	Tool      string          `json:"tool"`
+	ID        string          `json:"id,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Raw       *string         `json:"raw,omitempty"`
 }
@@ -174,7 +177,7 @@ func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (
 		} else if args == "" {
 			args = "{}"
 		}
-		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
+		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{ID: sc.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
 	}
 	if a.Usage != nil {
 		c.GenerationInfo["PromptTokens"], c.GenerationInfo["CompletionTokens"] = a.Usage.Input, a.Usage.Output

@@ -82,7 +82,9 @@ func (r *rule) kind() string {
 func (r *rule) matches(call *Call, t *talk) bool {
 	want := r.kind()
 	switch {
-	case r.Node != "" && r.Node != call.Node,
+	case r.At != "" && r.At != call.At && !strings.HasSuffix(call.At, "/"+r.At),
+		r.Text != "" && r.Text != t.last,
+		r.Node != "" && r.Node != call.Node,
 		want != "" && want != orElse(call.Kind, KindAgent),
 		r.Question != "" && r.Question != call.Question,
 		r.Step != nil && *r.Step != call.Step,

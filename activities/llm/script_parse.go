@@ -19,11 +19,18 @@ import (
 // maxScript bounds a script, in bytes.
 const maxScript = 4 << 20
 
+// RecordedField is the field of a script in which starter record keeps what else it knows of
+// the run; the model leaves it alone.
+const RecordedField = "recorded"
+
 // failClasses are the failures that a script can play.
 var failClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassBadRequest, contract.ClassContextLength,
 	contract.ClassRefused, contract.ClassSchema, contract.ClassTooLarge, contract.ClassDenied, contract.ClassQuota, contract.ClassConnection,
 }
+
+// CanFail says whether a script can play a failure of a class.
+func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 
 // ParseScript reads a script written by a person, YAML or JSON, into the JSON that
 // [Call]'s Script holds; README.md has the reference. name is the file's, for messages.
@@ -86,6 +93,8 @@ func (r *scriptReader) read(data []byte) *script {
 	r.fields(root, "script", map[string]func(*yaml.Node){
 		"rules":   func(n *yaml.Node) { r.rules(n, s) },
 		"default": func(n *yaml.Node) { s.Default = r.defaultAction(n) },
+		// What a recorded run expects beside what its models say: starter test reads it.
+		RecordedField: func(*yaml.Node) {},
 	})
 	if len(r.problems) == 0 && len(s.Rules) == 0 && s.Default == nil {
 		r.at(root, "the script has neither rules nor a default; want for example rules: [{node: NAME, say: TEXT}]")
@@ -107,12 +116,14 @@ func (r *scriptReader) rules(n *yaml.Node, s *script) {
 func (r *scriptReader) rule(n *yaml.Node, out *rule, what string) {
 	fields := r.actionFields(&out.action)
 	maps.Copy(fields, map[string]func(*yaml.Node){
+		"at":       func(v *yaml.Node) { r.text(v, "at", &out.At) },
 		"node":     func(v *yaml.Node) { r.text(v, "node", &out.Node) },
 		"kind":     func(v *yaml.Node) { r.oneOf(v, "kind", &out.Kind, []string{KindAgent, KindJudge, KindCondense}) },
 		"question": func(v *yaml.Node) { r.text(v, "question", &out.Question) },
 		"step":     func(v *yaml.Node) { out.Step = r.count(v, "step", 0) },
 		"turn":     func(v *yaml.Node) { out.Turn = r.count(v, "turn", 1) },
 		"after":    func(v *yaml.Node) { r.text(v, "after", &out.After) },
+		"text":     func(v *yaml.Node) { r.text(v, "text", &out.Text) },
 		"contains": func(v *yaml.Node) { r.text(v, "contains", &out.Contains) },
 		"match": func(v *yaml.Node) {
 			r.text(v, "match", &out.Match)
@@ -189,6 +200,7 @@ func (r *scriptReader) calls(n *yaml.Node) []scriptCall {
 		c := &out[i]
 		ok := r.fields(item, "call", map[string]func(*yaml.Node){
 			"tool": func(v *yaml.Node) { r.text(v, "tool", &c.Tool) },
+			"id":   func(v *yaml.Node) { r.text(v, "id", &c.ID) },
 			"raw":  func(v *yaml.Node) { c.Raw = r.anyText(v, "raw") },
 			"arguments": func(v *yaml.Node) {
 				if c.Arguments = r.value(v, 0); v.Kind != yaml.MappingNode {

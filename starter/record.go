@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/worker/rehearse"
+)
+
+// record prints a run that has ended as a recording: a script, and what else starter test needs
+// to play it again. It reads history alone.
+func (a *app) record(ctx context.Context, args []string) error {
+	temporal, about, err := a.find(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return bad("the run %q has not ended; a recording is made of a whole run", args[0])
+	}
+	r := newRecorder(args[0], historyOf(ctx, temporal.Client))
+	if err := r.visit(args[0], about.run); err != nil {
+		return fmt.Errorf("read the history of the run %q: %w", args[0], err)
+	}
+	for _, w := range r.warnings {
+		a.say("warning: %s", w)
+	}
+	raw, err := r.done()
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(raw)
+	return err
+}
+
+// historyOf reads histories from a server.
+func historyOf(ctx context.Context, c client.Client) func(id, run string) ([]*historypb.HistoryEvent, error) {
+	return func(id, run string) ([]*historypb.HistoryEvent, error) {
+		var all []*historypb.HistoryEvent
+		events := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+		return all, nil
+	}
+}
+
+// recorder makes a recording of histories.
+type recorder struct {
+	root    string
+	history func(id, run string) ([]*historypb.HistoryEvent, error)
+	rec     rehearse.Recording
+	rules   []recordedRule
+	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
+	calls, ruled map[string]int
+	// content are stored messages by hash.
+	content map[string]json.RawMessage
+	begun   bool
+	// heard are the texts that models were told by users, in the order of the calls.
+	heard    []toldText
+	warnings []string
+}
+
+// recordedRule is a rule of the script, in its JSON.
+type recordedRule struct {
+	At     string           `json:"at"`
+	Kind   string           `json:"kind,omitempty"`
+	Say    *string          `json:"say,omitempty"`
+	JSON   json.RawMessage  `json:"json,omitempty"`
+	Yes    *bool            `json:"yes,omitempty"`
+	Reason string           `json:"reason,omitempty"`
+	Call   []recordedCall   `json:"call,omitempty"`
+	Stop   string           `json:"stop,omitempty"`
+	Usage  map[string]int   `json:"usage,omitempty"`
+	Fail   *recordedFailure `json:"fail,omitempty"`
+}
+
+type recordedCall struct {
+	Tool      string          `json:"tool"`
+	ID        string          `json:"id,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Raw       *string         `json:"raw,omitempty"`
+}
+
+type recordedFailure struct {
+	Class string `json:"class"`
+	Text  string `json:"text,omitempty"`
+}
+
+func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
+	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{}}
+	r.rec.Version, r.rec.ID = rehearse.Version, root
+	return r
+}
+
+// visit reads a run's history, before it those of the runs that it continued, and where they
+// start its children.
+func (r *recorder) visit(id, run string) error {
+	events, err := r.history(id, run)
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) && id != r.root {
+		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is gone; its calls are not recorded", clean(id, 200)))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}}
+	for _, e := range events {
+		if s := e.GetWorkflowExecutionStartedEventAttributes(); s != nil && s.GetContinuedExecutionRunId() != "" {
+			if err := r.visit(id, s.GetContinuedExecutionRunId()); err != nil {
+				return err
+			}
+		}
+	}
+	for i, e := range events {
+		if err := c.event(i, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// toldText is a text that the model of a call was told.
+type toldText struct{ at, text string }
+
+func saidByUser(raw json.RawMessage) string {
+	m, err := contract.DecodeMessage(raw)
+	if err != nil || m.Role != contract.RoleUser {
+		return ""
+	}
+	return m.Text
+}
+
+// steer finds for messages that answer no question the model call that was told them: they come
+// while its node's call before that one is under way. A flow that asks people takes messages as
+// answers.
+func (r *recorder) steer() {
+	if rehearse.Asks(r.rec.Run.Flow.Plan) {
+		return
+	}
+	for i := range r.rec.Answers {
+		a := &r.rec.Answers[i]
+		var m contract.MessageAnswer
+		if a.Kind != contract.RequestMessage || json.Unmarshal(a.Value, &m) != nil || m.ID != "" {
+			continue
+		}
+		k := slices.IndexFunc(r.heard, func(h toldText) bool { return h.text == m.Text })
+		if k < 0 {
+			a.During = rehearse.Unread
+			continue
+		}
+		m.Node, _ = rehearse.Execution(r.heard[k].at)
+		a.During = r.before(r.heard[k].at, m.Node)
+		r.heard[k].text = ""
+		if raw, err := json.Marshal(m); err == nil {
+			a.Value = raw
+		}
+	}
+}
+
+// before is the last call of a node's model before another one of it.
+func (r *recorder) before(at, node string) string {
+	last := rehearse.Start
+	for _, c := range r.rec.Calls {
+		if c.At == at {
+			break
+		}
+		if of, _ := rehearse.Execution(c.At); c.Kind == contract.ActivityModel && of == node {
+			last = c.At
+		}
+	}
+	return last
+}
+
+// done is the recording's file.
+func (r *recorder) done() ([]byte, error) {
+	if r.rec.Run.Flow.Plan == nil {
+		return nil, bad("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", r.root)
+	}
+	r.steer()
+	// A rule of the root's would also hold for the call of the same name in a branch.
+	slices.SortStableFunc(r.rules, func(x, y recordedRule) int {
+		return cmp.Compare(strings.Count(y.At, "/"), strings.Count(x.At, "/"))
+	})
+	if len(r.rules) == 0 {
+		text := "(no model was called)"
+		r.rules = []recordedRule{{At: "none", Say: &text}}
+	}
+	rules, err := json.Marshal(r.rules)
+	if err != nil {
+		return nil, fmt.Errorf("encode the script: %w", err)
+	}
+	var b bytes.Buffer
+	if err := r.rec.Write(&b, rules); err != nil {
+		return nil, err
+	}
+	if _, err := rehearse.Read("the recording", b.Bytes()); err != nil {
+		return nil, fmt.Errorf("the run %q cannot be recorded: %w", r.root, err)
+	}
+	return b.Bytes(), nil
+}
+
+// put adds a call, or replaces one that was made again.
+func (r *recorder) put(c rehearse.Call) {
+	if i, ok := r.calls[c.At]; ok {
+		r.rec.Calls[i] = c
+		return
+	}
+	r.calls[c.At] = len(r.rec.Calls)
+	r.rec.Calls = append(r.rec.Calls, c)
+}
+
+func (r *recorder) call(at string) *rehearse.Call {
+	if i, ok := r.calls[at]; ok {
+		return &r.rec.Calls[i]
+	}
+	return nil
+}
+
+// rule adds a rule, or replaces that of a call which was made again.
+func (r *recorder) rule(x recordedRule) {
+	if i, ok := r.ruled[x.At]; ok {
+		r.rules[i] = x
+		return
+	}
+	r.ruled[x.At] = len(r.rules)
+	r.rules = append(r.rules, x)
+}
+
+// said makes a rule of what a model answered.
+func (r *recorder) said(at string, out *contract.ModelResult) {
+	m, err := contract.DecodeMessage(out.Message)
+	if err != nil {
+		return
+	}
+	r.content[contract.SHA(out.Message)] = out.Message
+	x := recordedRule{At: at, Kind: llm.KindAgent, Usage: spent(out.Usage)}
+	if m.Text != "" || len(m.Calls) == 0 {
+		x.Say = &m.Text
+	}
+	for _, c := range m.Calls {
+		call := recordedCall{Tool: c.Name, ID: c.ID}
+		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !doubled([]byte(args)) {
+			call.Arguments = json.RawMessage(args)
+		} else {
+			call.Raw = &c.Arguments
+		}
+		x.Call = append(x.Call, call)
+	}
+	if out.Stop == "length" || out.Stop == "content_filter" {
+		x.Stop = out.Stop
+	}
+	if x := r.call(at); x != nil {
+		x.Asks = out.Asks
+	}
+	r.rule(x)
+}
+
+// doubled says whether an object has a key twice, which a script cannot say.
+func doubled(raw []byte) bool {
+	_, err := llm.ParseScript("", fmt.Appendf(nil, `{"default":{"call":{"tool":"t","arguments":%s}}}`, raw))
+	return err != nil
+}
+
+func spent(u contract.Usage) map[string]int {
+	if u.Input == 0 && u.Output == 0 {
+		return nil
+	}
+	return map[string]int{"input": u.Input, "output": u.Output}
+}

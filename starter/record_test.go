@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/worker/rehearse"
+)
+
+// kept are recorded histories by workflow and run, and the names of those of whole flows.
+type kept struct {
+	events map[[2]string][]*historypb.HistoryEvent
+	roots  map[string][2]string
+}
+
+func keptHistories(t *testing.T) kept {
+	t.Helper()
+	files, err := filepath.Glob("../tests/testdata/history/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no histories: %v", err)
+	}
+	k := kept{map[[2]string][]*historypb.HistoryEvent{}, map[string][2]string{}}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := client.HistoryFromJSON(bytes.NewReader(raw), client.HistoryJSONOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+		key := [2]string{first.GetWorkflowId(), first.GetOriginalExecutionRunId()}
+		k.events[key] = h.Events
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !strings.Contains(name, "@") {
+			k.roots[name] = key
+		}
+	}
+	return k
+}
+
+func (k kept) history(id, run string) ([]*historypb.HistoryEvent, error) {
+	if all := k.events[[2]string{id, run}]; all != nil {
+		return all, nil
+	}
+	return nil, serviceerror.NewNotFound("no such history")
+}
+
+// record makes a recording of a kept history.
+func (k kept) record(t *testing.T, name string) []byte {
+	t.Helper()
+	key := k.roots[name]
+	r := newRecorder(key[0], k.history)
+	if err := r.visit(key[0], key[1]); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.warnings) > 0 {
+		t.Errorf("warnings: %q", r.warnings)
+	}
+	raw, err := r.done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestRecordingsPlay records every run whose history is kept and plays it again.
+func TestRecordingsPlay(t *testing.T) {
+	k := keptHistories(t)
+	for name := range k.roots {
+		t.Run(name, func(t *testing.T) {
+			raw := k.record(t, name)
+			r, err := rehearse.Read(name+".yaml", raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := rehearse.Play(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !rep.OK {
+				out, _ := json.MarshalIndent(rep, "", " ")
+				t.Errorf("%s\n%.6000s", out, raw)
+			}
+		})
+	}
+}
+
+// TestRecordingsDiffer changes one thing of a recording each and wants it found, with its place.
+func TestRecordingsDiffer(t *testing.T) {
+	k := keptHistories(t)
+	for name, tc := range map[string]struct {
+		run, old, new string
+		// what differs, at which call; line has the text of the file's line.
+		what, call, line string
+	}{
+		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that the recording does not have", "", ""},
+		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
+		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
+		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: Model}\n", "the call is not made", "z#9/model/1", "z#9"},
+		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := string(k.record(t, tc.run))
+			changed := strings.Replace(raw, tc.old, tc.new, 1)
+			if changed == raw {
+				t.Fatalf("no %q in\n%s", tc.old, raw)
+			}
+			r, err := rehearse.Read("x.yaml", []byte(changed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := rehearse.Play(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.OK || rep.First.What != tc.what || tc.call != "" && rep.First.Call != tc.call {
+				t.Fatalf("%+v, %+v", rep, rep.First)
+			}
+			if line := strings.Split(changed, "\n")[rep.First.Line-1]; !strings.Contains(line, tc.line) {
+				t.Errorf("line %d is %q", rep.First.Line, line)
+			}
+		})
+	}
+}
+
+// TestTestCommand plays the recording of the examples, and one with another answer in it.
+func TestTestCommand(t *testing.T) {
+	const example = "../tests/examples/continuum/triage.recording"
+	raw, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, old, text string) string {
+		changed := strings.Replace(string(raw), old, text, 1)
+		if changed == string(raw) {
+			t.Fatalf("no %q in the example", old)
+		}
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	other := write("other.yaml", "say: We refund", "say: We will not refund")
+	turned := write("turned.yaml", "yes: true", "yes: false")
+	for name, tc := range map[string]struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		"the example":         {[]string{"test", example}, exitOK, "ok    " + example + ": 6 calls, completed\n", ""},
+		"with its flow":       {[]string{"test", "-flow", "../tests/examples/continuum/triage.json", example}, exitOK, "ok    ", "warning"},
+		"another end":         {[]string{"test", example, other}, exitFailed, ": the result's text\n  expected: We refund order", ""},
+		"another way":         {[]string{"test", turned}, exitFailed, "node refund, step 2", ""},
+		"for programs":        {[]string{"test", "-output", "json", other}, exitFailed, `"what": "the result's text"`, ""},
+		"a line each":         {[]string{"test", "-output", "jsonl", other}, exitFailed, `"ok":false`, ""},
+		"no file":             {[]string{"test", "missing.yaml"}, exitBadInput, "", "read the recording: missing.yaml: no such file"},
+		"a script":            {[]string{"test", "../tests/examples/continuum/triage.script"}, exitBadInput, "", `has no field "recorded"`},
+		"of another version":  {[]string{"test", write("v.yaml", "version: 1", "version: 7")}, exitBadInput, "", "version is 7, this build plays 1"},
+		"with a wrong field":  {[]string{"test", write("f.yaml", "kind: Judge", "kidn: Judge")}, exitBadInput, "", `unknown field "kidn"`},
+		"a call twice":        {[]string{"test", write("t.yaml", "classify#1/judge/2\n      kind", "classify#1/judge/1\n      kind")}, exitBadInput, "", "is there already, in line"},
+		"what is no YAML":     {[]string{"test", write("y.yaml", "rules:", "rules: [")}, exitBadInput, "", "y.yaml:"},
+		"a call without kind": {[]string{"test", write("k.yaml", "kind: Judge\n", "tool: x\n")}, exitBadInput, "", "without at or kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: bare{}}
+			if code := a.run(t.Context(), tc.args); code != tc.code {
+				t.Errorf("code %d, want %d", code, tc.code)
+			}
+			if !strings.Contains(stdout.String(), tc.stdout) || !strings.Contains(stderr.String(), tc.stderr) {
+				t.Errorf("stdout %s\nstderr %s", stdout.String(), stderr.String())
+			}
+		})
+	}
+}
+
+// bare is an environment without anything in it.
+type bare struct{}
+
+func (bare) LookupEnv(string) (string, bool) { return "", false }
+
+func (bare) Environ() []string { return nil }

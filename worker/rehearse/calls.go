@@ -1,0 +1,307 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// register puts the rehearsal's activities in: models are the real activities with the script,
+// tools and the rest say what they said.
+func (p *player) register() {
+	for name, fn := range map[string]any{
+		contract.ActivityPrepare:   p.prepare,
+		contract.ActivityModel:     p.model,
+		contract.ActivityJudge:     p.judge,
+		contract.ActivityCondense:  p.condense,
+		contract.ActivitySummarise: p.summarise,
+		contract.ActivityTool:      p.tool,
+		contract.ActivityListTool:  p.listTools,
+		contract.ActivityCheck:     p.check,
+		contract.ActivityProgram:   p.program,
+		contract.ActivityWebhook:   p.real.Webhook,
+	} {
+		p.env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
+	}
+}
+
+// called notes that a call is made, and gives what the recording has of it. Its error is that of
+// a call which the recording does not have.
+func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) {
+	at := p.place(ctx)
+	c := p.byAt[at]
+	if c == nil || c.Kind != kind {
+		p.differ(at, "a call that the recording does not have", "no such call", strings.TrimSpace(kind+" "+asked))
+		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "the recording has no call " + at}).Wire()
+	}
+	p.mu.Lock()
+	first := !p.made[at]
+	p.made[at] = true
+	p.mu.Unlock()
+	if first {
+		p.during(at)
+	}
+	switch {
+	case c.Pending:
+		return c, p.pending(ctx)
+	case c.Fail != nil:
+		return c, c.Fail.Wire()
+	}
+	return c, nil
+}
+
+// prepare begins a flow as a worker does; of a document that the run itself made, for a sub-agent,
+// it gives the recorded plan.
+func (p *player) prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
+	if in.Flow.Plan != nil || in.Flow.Text == "" && in.Flow.Name == "" {
+		return p.real.Prepare(ctx, in)
+	}
+	out, err := repeated[contract.PrepareResult](ctx, p, contract.ActivityPrepare)
+	if err != nil {
+		return nil, err
+	}
+	out.Model, out.Publish, out.MaxPayload, out.Means = in.Model, nil, 0, nil
+	return out, nil
+}
+
+func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+	told := Told(in.Tail, p.text)
+	c, err := p.called(ctx, contract.ActivityModel, deref(told))
+	if err != nil {
+		return nil, err
+	}
+	if c.Told != nil && told != nil && *c.Told != *told {
+		p.differ(c.At, "what the model is told", *c.Told, *told)
+	}
+	for _, e := range in.Tail {
+		if len(e.Message) > 0 {
+			p.keep(e.Message)
+		}
+	}
+	out, err := p.real.Model(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	out.Asks = c.Asks
+	p.keep(out.Message)
+	return out, nil
+}
+
+func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+	c, err := p.called(ctx, contract.ActivityJudge, in.Question)
+	if err != nil {
+		return nil, err
+	}
+	if c.Question != "" && c.Question != in.Question {
+		p.differ(c.At, "the question", c.Question, in.Question)
+	}
+	return p.real.Judge(ctx, in)
+}
+
+func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
+	if _, err := p.called(ctx, contract.ActivityCondense, in.Key); err != nil {
+		return nil, err
+	}
+	return p.real.Condense(ctx, in)
+}
+
+func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+	if _, err := p.called(ctx, contract.ActivitySummarise, in.Node); err != nil {
+		return nil, err
+	}
+	return p.real.Summarise(ctx, in)
+}
+
+// tool answers as the tool did, if it is asked the same.
+func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
+	args := p.arguments(&in)
+	c, err := p.called(ctx, contract.ActivityTool, in.Name+" "+string(args))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Tool != in.Name:
+		p.differ(c.At, "the tool", c.Tool, in.Name)
+	case len(c.Arguments) > 0 && len(args) > 0 && !Same(c.Arguments, args):
+		p.differ(c.At, "the arguments of the tool "+in.Name, string(c.Arguments), string(args))
+	}
+	raw := c.Data
+	if c.Result != nil {
+		m := contract.Message{Role: contract.RoleTool, Text: *c.Result, CallID: in.CallID, Name: in.As, Error: c.Error}
+		if raw, err = m.Encode(); err != nil {
+			return nil, err
+		}
+	}
+	p.keep(raw)
+	return &contract.ToolResult{Message: raw, Error: c.Error}, nil
+}
+
+// arguments are those of a call, wherever they stand; nil where they cannot be found.
+func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
+	if len(in.Arguments) > 0 || in.Call == nil {
+		return in.Arguments
+	}
+	p.mu.Lock()
+	raw := p.content[in.Call.SHA]
+	p.mu.Unlock()
+	return ArgumentsIn(raw, in.CallID)
+}
+
+// ArgumentsIn finds the arguments of a call in an assistant's stored message, or nil.
+func ArgumentsIn(message json.RawMessage, callID string) json.RawMessage {
+	m, err := contract.DecodeMessage(message)
+	if err != nil {
+		return nil
+	}
+	for _, c := range m.Calls {
+		if c.ID == callID && json.Valid([]byte(c.Arguments)) {
+			return json.RawMessage(c.Arguments)
+		}
+	}
+	return nil
+}
+
+func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*contract.CatalogueResult, error) {
+	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTool)
+	if err == nil {
+		p.keep(out.Catalogue)
+	}
+	return out, err
+}
+
+// check takes every answer: a recording has none that was refused.
+func (p *player) check(context.Context, contract.CheckInput) (*contract.CheckResult, error) {
+	return &contract.CheckResult{}, nil
+}
+
+func (p *player) program(ctx context.Context, _ contract.ProgramInput) (*contract.ProgramResult, error) {
+	return repeated[contract.ProgramResult](ctx, p, contract.ActivityProgram)
+}
+
+// repeated is what an activity gave in the recording.
+func repeated[T any](ctx context.Context, p *player, kind string) (*T, error) {
+	c, err := p.called(ctx, kind, "")
+	if err != nil {
+		return nil, err
+	}
+	var out T
+	if err := json.Unmarshal(c.Data, &out); err != nil {
+		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s:%d: data: %v", p.rec.Name, c.Line, err)}).Wire()
+	}
+	return &out, nil
+}
+
+// Told is the text of the message that a model is to answer, where a user or the flow said it;
+// nil where a tool or a model did, or where text does not know all of it.
+func Told(tail []contract.TailEntry, text func(sha string) (string, bool)) *string {
+	if len(tail) == 0 || len(tail[len(tail)-1].Message) == 0 {
+		return nil
+	}
+	m, err := contract.DecodeMessage(tail[len(tail)-1].Message)
+	if err != nil || m.Role != contract.RoleUser {
+		return nil
+	}
+	out := m.Text
+	for _, part := range m.Parts {
+		if part.Ref == nil {
+			out += part.Text
+			continue
+		}
+		more, ok := text(part.Ref.SHA)
+		if !ok {
+			return nil
+		}
+		out += more
+	}
+	return &out
+}
+
+// text is that of a stored message, if it is known and has no parts of its own.
+func (p *player) text(sha string) (string, bool) {
+	p.mu.Lock()
+	raw := p.content[sha]
+	p.mu.Unlock()
+	return TextOf(raw)
+}
+
+// TextOf is the text of a stored message; false where it has parts, or is none.
+func TextOf(raw json.RawMessage) (string, bool) {
+	m, err := contract.DecodeMessage(raw)
+	if err != nil || len(m.Parts) > 0 {
+		return "", false
+	}
+	return m.Text, true
+}
+
+// asked says in short what a call asks.
+func (c *Call) asked() string {
+	return strings.TrimSpace(strings.Join([]string{c.Kind, c.Tool, string(c.Arguments), c.Question, deref(c.Told)}, " "))
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Execution is the node and the step of a call's place.
+func Execution(at string) (node string, step int) {
+	parts := strings.Split(at, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		id, rest, ok := strings.Cut(parts[i], "#")
+		if !ok {
+			continue
+		}
+		rest, _, _ = strings.Cut(rest, "~")
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			continue
+		}
+		if plain, err := url.PathUnescape(id); err == nil {
+			id = plain
+		}
+		return id, n
+	}
+	return "", 0
+}
+
+func nodePath(id string) string { return plan.NodePath(id) }
+
+// Same compares JSON by what it says.
+func Same(a, b json.RawMessage) bool {
+	var x, y any
+	for _, side := range []struct {
+		raw json.RawMessage
+		v   *any
+	}{{a, &x}, {b, &y}} {
+		if len(side.raw) == 0 {
+			continue
+		}
+		d := json.NewDecoder(bytes.NewReader(side.raw))
+		d.UseNumber()
+		if d.Decode(side.v) != nil {
+			return string(a) == string(b)
+		}
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// short cuts a text for a report.
+func short(s string) string {
+	const most = 600
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

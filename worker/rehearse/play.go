@@ -1,0 +1,312 @@
+package rehearse
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/worker/host"
+	"weft/workflows"
+)
+
+// Divergence is where a run did something else than the recording.
+type Divergence struct {
+	// File and Line are the expectation's.
+	File string `json:"file"`
+	Line int    `json:"line"`
+	// Call is the place of the call, Node and Step those of the execution that made it; absent for
+	// the run's end.
+	Call string `json:"call,omitempty"`
+	Node string `json:"node,omitempty"`
+	Step int    `json:"step,omitempty"`
+	// What is it that differs; Expected and Got are the two sides.
+	What     string `json:"what"`
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
+	// FlowAt is the node's declaration, file:line, where the flow tells.
+	FlowAt string `json:"flow_at,omitempty"`
+}
+
+// Report is what came of a recording.
+type Report struct {
+	File string `json:"file"`
+	OK   bool   `json:"ok"`
+	// Calls is how many calls of the recording were made again, Status how the run ended.
+	Calls  int    `json:"calls"`
+	Status string `json:"status"`
+	// First is the first divergence; Others counts those behind it.
+	First  *Divergence `json:"divergence,omitempty"`
+	Others int         `json:"others,omitempty"`
+}
+
+// patience bounds how long a rehearsal may stand still, in real time; a busy machine is slow.
+const patience = 2 * time.Minute
+
+// player is one rehearsal under way.
+type player struct {
+	rec    *Recording
+	env    *testsuite.TestWorkflowEnvironment
+	real   *activities.Activities
+	byAt   map[string]*Call
+	answer []bool
+	// stop ends calls that the recording left without a result.
+	stop chan struct{}
+
+	mu      sync.Mutex
+	content map[string]json.RawMessage
+	made    map[string]bool
+	found   []Divergence
+}
+
+// Play runs a recording again and says where it first becomes another run. Its error is a fault
+// of the rehearsal itself.
+func Play(r *Recording) (rep *Report, err error) {
+	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), stop: make(chan struct{}),
+		content: map[string]json.RawMessage{}, made: map[string]bool{}}
+	defer close(p.stop)
+	for i := range r.Calls {
+		p.byAt[r.Calls[i].At] = &r.Calls[i]
+	}
+	in, err := p.input()
+	if err != nil {
+		return nil, err
+	}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(silent{})
+	p.env = suite.NewTestWorkflowEnvironment()
+	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience})
+	p.env.SetTestTimeout(patience)
+	p.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: r.ID, TaskQueue: contract.TaskQueue,
+		WorkflowExecutionTimeout: 100 * 365 * 24 * time.Hour})
+	workflows.Register(p.env)
+	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
+	if err != nil {
+		return nil, err
+	}
+	p.real = activities.New(activities.Deps{Models: models, Source: p, Begin: host.Begin, CacheBytes: 1 << 30})
+	p.register()
+	p.env.RegisterDelayedCallback(func() { p.during(Start) }, 0)
+	p.env.RegisterDelayedCallback(func() { p.look(0) }, time.Second)
+	// The test environment panics where a run stands still.
+	defer func() {
+		if v := recover(); v != nil {
+			rep, err = nil, fmt.Errorf("%s: the run stood still: %.300v", r.Name, v)
+		}
+	}()
+	p.env.ExecuteWorkflow(contract.WorkflowFlow, in)
+	return p.report(), nil
+}
+
+// input is what the run is started with: its models are the script, and what failed fails.
+func (p *player) input() (*contract.RunInput, error) {
+	in := p.rec.Run
+	in.V, in.Model, in.Script = contract.Version, llm.ScriptModel, p.rec.Script
+	in.OnError, in.MaxEvents = contract.OnErrorFail, 0
+	if err := p.know(in.Script); err != nil {
+		return nil, err
+	}
+	chat, err := json.Marshal(in.History)
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range []string{in.Input, string(chat)} {
+		if err := p.know(contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+			return nil, err
+		}
+	}
+	return &in, nil
+}
+
+// know keeps content that the run stores of its input, as it is after a journey through a payload.
+func (p *player) know(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	p.keep(raw)
+	return nil
+}
+
+func (p *player) keep(raw json.RawMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.content[contract.SHA(raw)] = raw
+}
+
+// Transcript asks a run for a thread; see [activities.Source].
+func (p *player) Transcript(ctx context.Context, id, _ string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
+	var page contract.TranscriptPage
+	return &page, p.ask(ctx, id, contract.QueryTranscript, q, &page)
+}
+
+// Content gives stored bytes: known ones, or those of a run.
+func (p *player) Content(ctx context.Context, id, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
+	p.mu.Lock()
+	raw, ok := p.content[q.SHA]
+	p.mu.Unlock()
+	if ok && q.Offset <= len(raw) {
+		return &contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
+	}
+	var page contract.ContentPage
+	return &page, p.ask(ctx, id, contract.QueryContent, q, &page)
+}
+
+// ask queries a run of the rehearsal, between two of its tasks.
+func (p *player) ask(ctx context.Context, id, query string, arg, out any) error {
+	done := make(chan error, 1)
+	p.env.RegisterDelayedCallback(func() {
+		get := func() (interface{ Get(any) error }, error) { return p.env.QueryWorkflowByID(id, query, arg) }
+		if id == p.rec.ID {
+			get = func() (interface{ Get(any) error }, error) { return p.env.QueryWorkflow(query, arg) }
+		}
+		v, err := get()
+		if err == nil {
+			err = v.Get(out)
+		}
+		done <- err
+	}, 0)
+	select {
+	case err := <-done:
+		if err != nil {
+			return &contract.Failure{Class: contract.ClassTranscriptLost, Text: err.Error()}
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// place is where an activity's call stands below the run.
+func (p *player) place(ctx context.Context) string {
+	return strings.TrimPrefix(activities.PlaceOf(ctx), p.rec.ID+"/")
+}
+
+// differ notes a divergence of a call.
+func (p *player) differ(at, what, expected, got string) {
+	d := Divergence{File: p.rec.Name, Line: p.rec.Expect.Line, Call: at, What: what, Expected: short(expected), Got: short(got)}
+	if c := p.byAt[at]; c != nil {
+		d.Line = c.Line
+	}
+	if at != "" {
+		d.Node, d.Step = Execution(at)
+		if s := p.rec.Run.Flow.Source; s != nil && d.Node != "" && p.rec.Run.Flow.Plan.Node(d.Node) != nil {
+			d.FlowAt = s.At(nodePath(d.Node))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found = append(p.found, d)
+}
+
+// report compares the end.
+func (p *player) report() *Report {
+	rep := &Report{File: p.rec.Name}
+	p.mu.Lock()
+	early := len(p.found) > 0
+	p.mu.Unlock()
+	for i := range p.rec.Calls {
+		c := &p.rec.Calls[i]
+		switch {
+		case p.made[c.At]:
+			rep.Calls++
+		case !early && !c.Pending:
+			p.differ(c.At, "the call is not made", c.asked(), "no such call")
+		}
+	}
+	rep.Status = p.ended()
+	if len(p.found) > 0 {
+		rep.First, rep.Others = &p.found[0], len(p.found)-1
+	}
+	rep.OK = len(p.found) == 0
+	return rep
+}
+
+// ended compares how the run ended and gives its status.
+func (p *player) ended() string {
+	want := &p.rec.Expect
+	err := p.env.GetWorkflowError()
+	status := contract.StatusCompleted
+	class, text := "", ""
+	if err != nil {
+		f := contract.FailureOf(err)
+		status, class, text = contract.StatusFailed, f.Class, f.Error()
+		if contract.Cancelled(err) {
+			status, class = contract.StatusCancelled, ""
+		}
+	}
+	expected := want.Status
+	if expected == Terminated {
+		expected = contract.StatusCancelled
+	}
+	switch {
+	case expected != "" && status != expected:
+		p.differ("", "the run's end", want.Status, strings.TrimSuffix(status+": "+text, ": "))
+		return status
+	case want.Class != class && status == contract.StatusFailed && want.Class != "":
+		p.differ("", "the failure", want.Class, class+": "+text)
+	}
+	if err == nil {
+		p.result(want)
+	}
+	return status
+}
+
+// Terminated is the status of a run that was ended from outside, without its doing.
+const Terminated = "terminated"
+
+// result compares what the run gave.
+func (p *player) result(want *Expect) {
+	var out contract.RunResult
+	if err := p.env.GetWorkflowResult(&out); err != nil {
+		p.differ("", "the result", "a result", err.Error())
+		return
+	}
+	text := ""
+	if out.ResultText != nil {
+		text = *out.ResultText
+	}
+	switch {
+	case want.ResultNode != "" && want.ResultNode != out.ResultNode:
+		p.differ("", "the node that gives the result", want.ResultNode, out.ResultNode)
+	case want.ResultText != nil && *want.ResultText != text:
+		p.differ("", "the result's text", *want.ResultText, text)
+	case len(want.ResultData) > 0 && !Same(want.ResultData, out.ResultData):
+		p.differ("", "the result's data", string(want.ResultData), string(out.ResultData))
+	}
+}
+
+// silent drops Temporal's log.
+type silent struct{}
+
+func (silent) Debug(string, ...any) {}
+func (silent) Info(string, ...any)  {}
+func (silent) Warn(string, ...any)  {}
+func (silent) Error(string, ...any) {}
+
+// errStopped is what a call ends with that the recording left without a result.
+var errStopped = errors.New("the recording has no result of the call")
+
+// pending waits until the rehearsal or the call ends.
+func (p *player) pending(ctx context.Context) error {
+	if activity.GetInfo(ctx).HeartbeatTimeout > 0 {
+		activity.RecordHeartbeat(ctx)
+	}
+	select {
+	case <-p.stop:
+		return errStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

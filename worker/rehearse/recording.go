@@ -1,0 +1,172 @@
+// Package rehearse plays a recorded run again: the interpreter and the real activities in Temporal's
+// test environment inside this process, the models from the recording's script, the tools from
+// what they answered then. No server, no network and no model is needed, and time is virtual:
+// a run that waited a week for an answer takes milliseconds.
+//
+// Start at [Play]. A recording is made by starter record; its format is [Recording].
+package rehearse
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/workflows/plan"
+)
+
+// Recording is a run that has ended: a script, and beside it, in the field "recorded", what else
+// is needed to play it again.
+type Recording struct {
+	// Name is the file's, for messages.
+	Name string `json:"-"`
+	// Script is the part that answers for models, as [llm.ParseScript] gives it.
+	Script  json.RawMessage `json:"-"`
+	Version int             `json:"version"`
+	// ID is the run's workflow id.
+	ID string `json:"id"`
+	// Run is what the run was started with, its flow as a plan.
+	Run contract.RunInput `json:"run"`
+	// Calls are those that the run made, in the order in which they were asked for.
+	Calls []Call `json:"calls"`
+	// Answers are what people and programs told the run.
+	Answers []Answer `json:"answers,omitempty"`
+	Expect  Expect   `json:"expect"`
+}
+
+// Version is the format's.
+const Version = 1
+
+// Call is one activity of the run. What is absent of what it was asked is not compared.
+type Call struct {
+	// At is the call's place: its activity's id, behind the names of the branches and sub-agents
+	// that it is in.
+	At string `json:"at"`
+	// Kind is the activity's type.
+	Kind string `json:"kind"`
+	// Told is the text of the message that a model was to answer, where a user or the flow said
+	// it; Question is a judge's.
+	Told     *string `json:"told,omitempty"`
+	Question string  `json:"question,omitempty"`
+	// Asks says that a remote agent's answer is a question to a person.
+	Asks bool `json:"asks,omitempty"`
+	// Tool and Arguments are what a tool was asked; Result is its text, Error says that it is an
+	// error.
+	Tool      string          `json:"tool,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Result    *string         `json:"result,omitempty"`
+	Error     bool            `json:"error,omitempty"`
+	// Data is the result of any other activity.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Fail is how it failed instead; Pending says that it had no result when the run ended.
+	Fail    *contract.Failure `json:"fail,omitempty"`
+	Pending bool              `json:"pending,omitempty"`
+	// Line is where the call stands in the file, from 1.
+	Line int `json:"-"`
+}
+
+// Answer is what somebody told the run.
+type Answer struct {
+	// Kind is one of [contract.Requests]; Value is the answer.
+	Kind  string          `json:"kind"`
+	Value json.RawMessage `json:"value"`
+	// During is the call while which a message came that answers no question: a call's place,
+	// "start" or "unread".
+	During string `json:"during,omitempty"`
+}
+
+// Start and Unread are what [Answer].During may be besides a call: before the first one, and at
+// no time that matters, because no model was told it.
+const (
+	Start  = "start"
+	Unread = "unread"
+)
+
+// Asks says whether a flow may ask people by requests of kind message.
+func Asks(f *plan.Flow) bool {
+	raw, err := json.Marshal(f)
+	return err != nil || strings.Contains(string(raw), `"kind":"ask"`) || strings.Contains(string(raw), `"chat":{`)
+}
+
+// Expect is how the run ended. What is absent is not compared.
+type Expect struct {
+	// Status is completed, failed, cancelled or terminated.
+	Status     string          `json:"status"`
+	ResultText *string         `json:"result_text,omitempty"`
+	ResultData json.RawMessage `json:"result_data,omitempty"`
+	ResultNode string          `json:"result_node,omitempty"`
+	// Class is that of the failure.
+	Class string `json:"class,omitempty"`
+	Line  int    `json:"-"`
+}
+
+// Read reads a recording. Its error names every place that is wrong.
+func Read(name string, data []byte) (*Recording, error) {
+	script, err := llm.ParseScript(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s", contract.FailureOf(err).Text)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s:1: %w", name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, fmt.Errorf("%s:1: the recording is empty", name)
+	}
+	n := field(doc.Content[0], llm.RecordedField)
+	if n == nil {
+		return nil, fmt.Errorf("%s:1: the script has no field %q, so there is nothing to compare with; make one with: starter record ID", name, llm.RecordedField)
+	}
+	raw, err := toJSON(n)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", name, err)
+	}
+	r := &Recording{Name: name, Script: script}
+	if err := strict(raw, r); err != nil {
+		return nil, fmt.Errorf("%s:%d: %s: %w", name, n.Line, llm.RecordedField, err)
+	}
+	r.lines(n)
+	if err := r.check(n.Line); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// lines notes where things stand.
+func (r *Recording) lines(n *yaml.Node) {
+	r.Expect.Line = n.Line
+	if e := field(n, "expect"); e != nil {
+		r.Expect.Line = e.Line
+	}
+	if calls := field(n, "calls"); calls != nil && calls.Kind == yaml.SequenceNode {
+		for i := range r.Calls {
+			r.Calls[i].Line = calls.Content[i].Line
+		}
+	}
+}
+
+// check refuses what cannot be played.
+func (r *Recording) check(line int) error {
+	switch {
+	case r.Version != Version:
+		return fmt.Errorf("%s:%d: version is %d, this build plays %d; record the run again", r.Name, line, r.Version, Version)
+	case r.ID == "":
+		return fmt.Errorf("%s:%d: id is empty, want the run's workflow id", r.Name, line)
+	case r.Run.Flow.Plan == nil:
+		return fmt.Errorf("%s:%d: run.flow.plan is absent, so there is nothing to run; record the run again", r.Name, line)
+	}
+	seen := map[string]int{}
+	for _, c := range r.Calls {
+		if c.At == "" || c.Kind == "" {
+			return fmt.Errorf("%s:%d: a call without at or kind, want both", r.Name, c.Line)
+		}
+		if seen[c.At] > 0 {
+			return fmt.Errorf("%s:%d: the call %s is there already, in line %d; leave out one of them", r.Name, c.Line, c.At, seen[c.At])
+		}
+		seen[c.At] = c.Line
+	}
+	return nil
+}

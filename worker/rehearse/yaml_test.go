@@ -1,0 +1,75 @@
+package rehearse
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// TestRecordingsKeepTheirContent writes what YAML could take for something else and reads it back.
+func TestRecordingsKeepTheirContent(t *testing.T) {
+	for _, text := range []string{"", " ", "yes", "null", "1.0", "~", "a: b", "- x", "# no comment", "two\nlines\n", "  indented\n\tand a tab", "trailing  \n\n",
+		"\u00e9\u2028\U0001F600", "\x01control\x7f", "'single' \"double\"", "{a", "*alias", "&anchor", "!tag", "%d", "2024-01-01", "\r\n", "=", "<<"} {
+		want := Recording{Version: Version, ID: "run", Run: contract.RunInput{Input: text, Flow: contract.FlowRef{Plan: &plan.Flow{Name: text}}},
+			Calls: []Call{{At: "a#1/tool/1.1", Kind: contract.ActivityTool, Arguments: json.RawMessage(`{"n":1.0,"big":12345678901234567890,"e":1e3}`), Result: &text}}}
+		rules, err := json.Marshal([]map[string]string{{"at": "a#1/model/1", "say": text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := want.Write(&b, rules); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read("r.yaml", b.Bytes())
+		if err != nil {
+			t.Errorf("%q: %v\n%s", text, err, b.String())
+			continue
+		}
+		if got.Run.Input != text || *got.Calls[0].Result != text || got.Run.Flow.Plan.Name != text || string(got.Calls[0].Arguments) != string(want.Calls[0].Arguments) {
+			t.Errorf("%q became %q, %q, %s", text, got.Run.Input, *got.Calls[0].Result, got.Calls[0].Arguments)
+		}
+		if !Same(got.Script, json.RawMessage(`{"rules":`+string(rules)+`}`)) {
+			t.Errorf("%q: script %s", text, got.Script)
+		}
+	}
+}
+
+// FuzzRead reads anything without a panic.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}}"))
+	f.Add([]byte("recorded: &a [*a]\ndefault: {say: x}"))
+	f.Add([]byte("recorded: {? [x] : y}\ndefault: {say: x}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := Read("f", data)
+		if (r == nil) == (err == nil) && err == nil {
+			t.Error("neither a recording nor an error")
+		}
+		var n yaml.Node
+		if yaml.Unmarshal(data, &n) == nil && len(n.Content) > 0 {
+			if raw, err := toJSON(n.Content[0]); err == nil && !json.Valid(raw) {
+				t.Errorf("no JSON: %s", raw)
+			}
+		}
+	})
+}
+
+func TestExecution(t *testing.T) {
+	for at, want := range map[string]struct {
+		node string
+		step int
+	}{
+		"a#1/model/1":                {"a", 1},
+		"b#1/a#2~2/tool/1.1":         {"a", 2},
+		"a#1:call_1/s%2Ft#3/judge/1": {"s/t", 3},
+		"prepare":                    {"", 0},
+	} {
+		if node, step := Execution(at); node != want.node || step != want.step {
+			t.Errorf("%s: %s, %d", at, node, step)
+		}
+	}
+}
