@@ -46,7 +46,9 @@ type rehearsal struct {
 	// functions are tools of the worker itself.
 	functions []tool.Function
 	// wrap, if set, stands between the activities and the worker.
-	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
+	// begun is called before the run is started.
+	begun func(played)
+	wrap  func(worker.ActivityRegistry) worker.ActivityRegistry
 	// models, if set, are asked instead of the scripted one.
 	models *llm.Models
 	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.
@@ -96,6 +98,9 @@ func (r rehearsal) play(t *testing.T) played {
 	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compileWith(r.functions...), Begin: host.Begin, Source: knownOf(t, &in)}).Register(registry)
 	for i, text := range r.answers {
 		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
+	}
+	if r.begun != nil {
+		r.begun(played{env: env})
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}

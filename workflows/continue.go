@@ -140,6 +140,9 @@ func (f *flowRun) askToYield(ctx workflow.Context, order []*execution) {
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
+	if err := f.session.gather(ctx); err != nil {
+		return err
+	}
 	if f.desk != nil {
 		f.desk.drain(ctx)
 		if err := f.desk.quiet(ctx); err != nil {
@@ -167,6 +170,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	info := workflow.GetInfo(ctx)
 	if length := info.GetCurrentHistoryLength(); f.entry == nil && length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
 		f.put, f.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		f.session.launchAll()
 		return f.drive(ctx)
 	}
 	large.Class = contract.ClassStateTooLarge
@@ -201,6 +205,9 @@ func (f *flowRun) carryOver() *contract.Carry {
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
+	}
+	if f.session.on() {
+		c.Session = f.session.carry()
 	}
 	if len(f.ended) > 0 {
 		v, _ := join(f.ended)
@@ -316,6 +323,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.ended = []arrival{{view: *c.Ended}}
 	}
 	f.takeTalk(c.Talk)
+	f.session.restore(c.Session)
 	for _, s := range c.SubAgents {
 		f.calls[s.ID] = s.N
 	}

@@ -26,6 +26,8 @@ type run struct {
 	usage contract.Usage
 	calls map[string]int // sub-agent calls by child id, to keep ids unique
 	talk  talk
+	// sessions are those that the run's agent has started; nil in a branch.
+	sessions *session
 	pace
 	requests
 }

@@ -147,6 +147,9 @@ const (
 	maxFailureList = 100
 )
 
+// Bounded is the failure as it fits where many are kept.
+func (f *Failure) Bounded() *Failure { return f.bounded() }
+
 // bounded is the failure with long texts and lists cut.
 func (f *Failure) bounded() *Failure {
 	out := *f

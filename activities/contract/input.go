@@ -112,6 +112,8 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("on_error is %q, want %s or %s", in.OnError, OnErrorPark, OnErrorFail)
 	case in.Talk != nil:
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
+	case in.Parent != "":
+		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:

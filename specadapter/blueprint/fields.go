@@ -34,6 +34,7 @@ const (
 	CodePlaceholder  = "placeholder"
 	CodeNotYet       = "not-yet"
 	CodeNoEffect     = "no-effect"
+	CodeNotStarted   = "not-started"
 )
 
 func (a *adaptation) report(s source.Severity, file string, at source.Pos, code, help, format string, args []any) {

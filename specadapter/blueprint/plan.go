@@ -36,6 +36,7 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	}
 	for _, s := range g.servers {
 		if s.orchestrator {
+			agent.Builtins = plan.SessionTools
 			continue
 		}
 		c := plan.Connection{ID: s.name, Name: s.title, Kind: plan.ConnectionMCP, Description: s.description, URL: s.url}

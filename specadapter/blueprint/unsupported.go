@@ -11,9 +11,7 @@ func (a *adaptation) unsupported(g *agent) {
 	}
 	for _, s := range g.servers {
 		switch {
-		case s.refused:
-		case s.orchestrator:
-			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))
+		case s.refused, s.orchestrator:
 		default:
 			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s uses the MCP server %s; no run can offer all tools of a server yet", g.what, source.Quote(s.name))
 		}
