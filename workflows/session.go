@@ -61,7 +61,7 @@ func newSession(f *flowRun, in *contract.RunInput) *session {
 
 // on says whether the run takes turns at all.
 func (s *session) on() bool {
-	return s.kids != nil || s.f.flow != nil && (s.stays || s.f.flow.StartsSessions())
+	return s != nil && s.f.flow != nil && (s.stays || s.f.flow.StartsSessions())
 }
 
 // settle refuses a session of a flow that cannot converse, and gives its agent the flow's
@@ -391,9 +391,8 @@ func (s *session) status() *contract.SessionStatus {
 		out.Turn = &lean
 	}
 	for _, c := range s.children {
-		lean := c.ChildSession
-		lean.Rest, lean.Done, lean.Last, lean.Params = nil, nil, nil, nil
-		out.Children = append(out.Children, lean)
+		out.Children = append(out.Children, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status,
+			Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
 	}
 	return out
 }

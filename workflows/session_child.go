@@ -26,6 +26,9 @@ func isYield(err error) bool { return errors.Is(err, errYield) }
 
 // launchAll starts the sessions that are not running, with what they go on with.
 func (s *session) launchAll() {
+	if !s.on() {
+		return
+	}
 	s.leaving = false
 	for _, c := range s.children {
 		if !c.Closed && c.future == nil {
@@ -204,7 +207,7 @@ func (s *session) child(id string) *childSession {
 // gather asks all sessions below to come back with what they go on with, and waits for them,
 // and for the Updates under way.
 func (s *session) gather(ctx workflow.Context) error {
-	if s.kids == nil {
+	if s == nil || s.kids == nil {
 		return nil
 	}
 	s.leaving = true

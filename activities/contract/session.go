@@ -150,7 +150,18 @@ type SessionStatus struct {
 	Turns int   `json:"turns"`
 	Turn  *Turn `json:"turn,omitempty"`
 	// Queued are prompts, Callbacks results of children that wait for a turn.
-	Queued    int            `json:"queued,omitempty"`
-	Callbacks int            `json:"callbacks,omitempty"`
-	Children  []ChildSession `json:"children,omitempty"`
+	Queued    int           `json:"queued,omitempty"`
+	Callbacks int           `json:"callbacks,omitempty"`
+	Children  []ChildStatus `json:"children,omitempty"`
+}
+
+// ChildStatus is a session that another started, for people.
+type ChildStatus struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent,omitempty"`
+	// Status is pending, running, idle, stopped or failed; Problem is why it is gone.
+	Status  string     `json:"status"`
+	Created time.Time  `json:"created_at"`
+	Resumed *time.Time `json:"last_resumed_at,omitempty"`
+	Problem string     `json:"problem,omitempty"`
 }

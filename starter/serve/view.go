@@ -13,7 +13,7 @@ import (
 )
 
 // Statuses are what the status of a run may be.
-var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
+var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusIdle, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
 
 // runSummary is a run in a list.
 type runSummary struct {
