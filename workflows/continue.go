@@ -323,7 +323,6 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.ended = []arrival{{view: *c.Ended}}
 	}
 	f.takeTalk(c.Talk)
-	f.session.restore(c.Session)
 	for _, s := range c.SubAgents {
 		f.calls[s.ID] = s.N
 	}

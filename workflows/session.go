@@ -54,7 +54,8 @@ type session struct {
 func newSession(f *flowRun, in *contract.RunInput) *session {
 	s := &session{f: f, stays: in.Session, parent: in.Parent}
 	if in.Carry != nil && in.Carry.Session != nil {
-		s.stays, s.parent = in.Carry.Session.Stays, in.Carry.Session.Parent
+		// Before the first Update is looked at.
+		s.restore(in.Carry.Session)
 	}
 	return s
 }
@@ -406,16 +407,9 @@ func (s *session) carry() *contract.SessionCarry {
 	return c
 }
 
-// restore takes over the session of the run before. Updates may have come before.
+// restore takes over the session of the run before.
 func (s *session) restore(c *contract.SessionCarry) {
-	if c == nil {
-		return
-	}
-	s.turns, s.count = c.Turns, c.Count
-	s.queue, s.callbacks = append(c.Queue, s.queue...), c.Callbacks
-	if s.stop == nil {
-		s.stop = c.Stop
-	}
+	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

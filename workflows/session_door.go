@@ -176,10 +176,12 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 	if p.ID == "" {
 		p.ID = workflow.GetCurrentUpdateInfo(ctx).ID
 	}
-	if s.find(p.ID) == nil {
+	switch old := s.find(p.ID); {
+	case old == nil:
 		s.queue = append(s.queue, *p)
+	case old.Done():
+		s.f.moved = true // a history can get long by repetitions alone
 	}
-	s.f.moved = true
 	if err := workflow.Await(ctx, func() bool {
 		t := s.find(p.ID)
 		return t == nil || t.Done() || s.leaving || s.over
