@@ -72,7 +72,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, receiptTimeout)
 		h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
-			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%d", in.ID, try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
+			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, contract.SHA([]byte(in.Prompt)), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
 		if err == nil && detach {
 			cancel()
@@ -192,9 +192,11 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	f.mu.Unlock()
 	switch {
 	case turn != nil:
-		if turn.Status == contract.TurnCompleted && f.app.dev == nil {
-			f.app.say("the session is open; go on with: starter resume %s -prompt TEXT; end it with: starter stop %s", quoted(f.id), quoted(f.id))
+		dev := ""
+		if f.app.dev != nil {
+			dev = " -dev"
 		}
+		f.app.say("the session is open; go on with: starter%s resume %s -prompt TEXT; end it with: starter%s stop %s", dev, quoted(f.id), dev, quoted(f.id))
 		return f.app.concludeTurn(f.id, turn)
 	case ctx.Err() != nil:
 		f.app.say("%s", f.app.detachedText(f.id))

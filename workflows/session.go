@@ -350,7 +350,7 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 	if err != nil {
 		out = &contract.RunResult{ExitOutputs: []contract.ExitOutput{}, Usage: s.f.usage, FlowHash: s.f.hash, Model: s.f.shared.Model}
 	}
-	out.Status, out.Turns = "stopped", s.turns
+	out.Status, out.Turns = "stopped", s.shown()
 	if s.f.guard.fits("", out) != nil {
 		out.Turns = nil
 	}
@@ -383,12 +383,21 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		workflow.SignalExternalWorkflow(ctx, s.parent, "", contract.SignalTurn, told))
 }
 
+// shown are the turns for people.
+func (s *session) shown() []contract.Turn {
+	out := append([]contract.Turn{}, s.turns...)
+	for i := range out {
+		out[i].Hash = ""
+	}
+	return out
+}
+
 // status is the session's part of the query's answer.
 func (s *session) status() *contract.SessionStatus {
 	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.callbacks)}
 	if t := s.latest(); t != nil {
 		lean := *t
-		lean.ResultText, lean.ResultData = nil, nil
+		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
 		out.Turn = &lean
 	}
 	for _, c := range s.children {

@@ -45,7 +45,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		if !s.on() {
 			return nil, fmt.Errorf("this run is no session")
 		}
-		return append([]contract.Turn{}, s.turns...), nil
+		return s.shown(), nil
 	})
 }
 
