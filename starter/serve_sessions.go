@@ -119,7 +119,11 @@ func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
 		}
 		return nil, f
 	}
-	return &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}, nil
+	out := &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}
+	if t.Usage != nil {
+		out.Usage = *t.Usage
+	}
+	return out, nil
 }
 
 // awaitTurn waits until a session's turn has ended.

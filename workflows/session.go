@@ -37,6 +37,7 @@ type session struct {
 	count     int
 	queue     []contract.Prompt
 	callbacks []contract.ChildTurn
+	spent     contract.Usage
 	children  []*childSession
 	stop      *contract.StopInput
 	// idle says that no turn is under way; leaving, that this run of the session ends; over,
@@ -125,7 +126,7 @@ func (s *session) begin(ctx workflow.Context, t contract.Turn) {
 	now := workflow.Now(ctx).UTC()
 	s.count++
 	t.N, t.Status, t.Begun = s.count, contract.TurnRunning, &now
-	s.f.shared.Turn = s.count
+	s.f.shared.Turn, s.spent = s.count, s.f.usage
 	s.turns = append(s.turns, t)
 	s.trim()
 	s.idle = false
@@ -164,7 +165,8 @@ func (s *session) turn(ctx workflow.Context) error {
 // ended keeps what a turn gave.
 func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error) {
 	t, now := s.latest(), workflow.Now(ctx).UTC()
-	t.Ended = &now
+	used := s.f.usage.Less(s.spent)
+	t.Ended, t.Usage = &now, &used
 	switch {
 	case err == nil:
 		t.Status, t.ResultText, t.ResultData = contract.TurnCompleted, out.ResultText, out.ResultData
@@ -409,7 +411,7 @@ func (s *session) status() *contract.SessionStatus {
 
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
-	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop}
+	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
 	for _, k := range s.children {
 		c.Children = append(c.Children, k.ChildSession)
 	}
@@ -418,7 +420,7 @@ func (s *session) carry() *contract.SessionCarry {
 
 // restore takes over the session of the run before.
 func (s *session) restore(c *contract.SessionCarry) {
-	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop
+	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

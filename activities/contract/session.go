@@ -61,9 +61,11 @@ type Turn struct {
 	// Callbacks are the sessions whose results were the turn's prompt.
 	Callbacks []string `json:"callbacks,omitempty"`
 	// LeftOut is the size in bytes of a result that is no longer kept.
-	LeftOut int        `json:"left_out_bytes,omitempty"`
-	Begun   *time.Time `json:"begun,omitempty"`
-	Ended   *time.Time `json:"ended,omitempty"`
+	LeftOut int `json:"left_out_bytes,omitempty"`
+	// Usage is what the turn used, with the turns of sessions below that ended meanwhile.
+	Usage *Usage     `json:"usage,omitempty"`
+	Begun *time.Time `json:"begun,omitempty"`
+	Ended *time.Time `json:"ended,omitempty"`
 	// Hash is that of the prompt.
 	Hash string `json:"hash,omitempty"`
 }
@@ -142,6 +144,8 @@ type SessionCarry struct {
 	// Callbacks are results of children that no turn has had yet, in the order in which they came.
 	Callbacks []ChildTurn `json:"callbacks,omitempty"`
 	Stop      *StopInput  `json:"stop,omitempty"`
+	// Spent is what had been used when the turn began.
+	Spent Usage `json:"spent"`
 }
 
 // SessionStatus is a session's part of a [Status], without results.
