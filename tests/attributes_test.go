@@ -115,7 +115,7 @@ func TestEndToEndAttributes(t *testing.T) {
 		"a plan and another attribute": {options: client.StartWorkflowOptions{TypedSearchAttributes: started("FlowName", "x")},
 			in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{"FlowName": "x"}, map[string]string{}, 0}},
 		"a plan alone costs nothing": {in: contract.RunInput{Flow: plan, Script: says}, want: shown{map[string]string{}, map[string]string{}, 0}},
-		"a run that fails": {options: full, in: contract.RunInput{Flow: plan, Script: script(t, `rules: [{fail: {class: denied, text: no key}}]`)},
+		"a run that fails": {options: full, in: contract.RunInput{Flow: plan, OnError: contract.OnErrorFail, Script: script(t, `rules: [{fail: {class: denied, text: no key}}]`)},
 			want: shown{all("failed"), memo, 1}},
 		"a run that is cancelled": {options: full, in: contract.RunInput{Flow: plan, Script: script(t, `rules: [{delay: 10m, say: late}]`)},
 			end: func(run client.WorkflowRun) {

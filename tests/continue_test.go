@@ -130,3 +130,34 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 		})
 	}
 }
+
+// TestEndToEndTooMuchToCarry asks two sub-agents of one node, in a branch, to come back with more
+// than one payload holds together: the branch goes on instead, and the run waits for it.
+func TestEndToEndTooMuchToCarry(t *testing.T) {
+	h := confirmed(t)
+	letter := strings.Repeat("x", 1<<20)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: patience, Name: "flow.json"}, MaxEvents: 1, DataConnections: mailTools(), MaxSteps: 10,
+		Script: script(t, fmt.Sprintf(`rules:
+- {question: "again?", step: 5, yes: false}
+- {question: "enough?", step: 5, yes: true}
+- {question: "again?", yes: true}
+- {question: "enough?", yes: false}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}, {tool: call_sub_agent, arguments: {user_question: two}}]}
+- {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann, body: %s}}]}
+- {say: ok}`, letter))})
+	var s contract.Status
+	waitFor(t, "both sub-agents to ask", func() bool {
+		s = h.status(t, run.GetID())
+		return len(s.Requests) == 2
+	})
+	time.Sleep(time.Second) // the loop beside them goes round, and the run wants to continue as new
+	for _, q := range s.Requests {
+		if _, err := h.update(t, run.GetID(), "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := resultOf(t, run)
+	if err != nil || out.ResultNode != "j" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}

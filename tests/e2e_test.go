@@ -168,7 +168,12 @@ func TestEndToEndRetries(t *testing.T) {
 // TestEndToEndGracefulStop stops a worker with a call under way; another goes on.
 func TestEndToEndGracefulStop(t *testing.T) {
 	h := newHand(t, 0)
-	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: forkAndJoin, Name: "flow.json"},
+	compiled, err := compileWith()(contract.FlowRef{Text: forkAndJoin, Name: "flow.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled.Plan.Policy.HeartbeatSeconds = 60 // the machine may be busy
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: compiled.Plan},
 		Script: script(t, `rules: [{node: a, delay: 2s, say: a}, {node: b, delay: 2s, say: b}, {say: joined}]`)})
 	waitFor(t, "the branches to start", func() bool {
 		d, err := h.client.DescribeWorkflowExecution(context.Background(), run.GetID()+"/b#1", "")

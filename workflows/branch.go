@@ -151,7 +151,12 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		if done.resume != nil {
 			b.part(ctx)
-			return b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
+			out, err := b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
+			if again, err := b.putOff(ctx, err); !again {
+				return out, err
+			}
+			b.in.Resume = done.resume
+			continue
 		}
 		done.Nth = nth
 		b.now, b.done = "", append(b.done, done.Execution)

@@ -85,6 +85,22 @@ func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 	return false, nil
 }
 
+// putOff says whether a run whose carry is too large goes on for another while: until its
+// history is nearly full. Then that is what it fails with.
+func (r *run) putOff(ctx workflow.Context, err error) (bool, error) {
+	var large *contract.Failure
+	if !errors.As(err, &large) || large.Class != contract.ClassTooLarge {
+		return false, err
+	}
+	info := workflow.GetInfo(ctx)
+	if length := info.GetCurrentHistoryLength(); length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
+		r.put, r.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
+		return true, nil
+	}
+	large.Class = contract.ClassStateTooLarge
+	return false, large
+}
+
 // blame places an error of due at the execution's node.
 func (a *agentRun) blame(err error) error {
 	if err == nil {
@@ -156,27 +172,42 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	}
 	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
 	err := f.guard.fits("what the run carries into a new one", in)
+	again := false
+	if err != nil && f.entry == nil {
+		if again, err = f.putOff(ctx, err); again {
+			f.session.launchAll()
+			return f.drive(ctx)
+		}
+	}
+	switch {
+	case err != nil:
+		return f.grown(err)
+	case f.desk == nil && f.asked:
+		f.rest = in.Carry
+		return errYield
+	}
+	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
+}
+
+// grown places the failure of a run whose carry is too large: at the node that stopped in its
+// middle with the most, else at the last that ran.
+func (f *flowRun) grown(err error) error {
 	var large *contract.Failure
 	if !errors.As(err, &large) {
-		if err != nil {
-			return err
-		}
-		if f.desk == nil && f.asked {
-			f.rest = in.Carry
-			return errYield
-		}
-		return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
-	}
-	info := workflow.GetInfo(ctx)
-	if length := info.GetCurrentHistoryLength(); f.entry == nil && length < lastEvents && info.GetCurrentHistorySize() < lastBytes {
-		f.put, f.putBytes = length+2000, info.GetCurrentHistorySize()+4<<20
-		f.session.launchAll()
-		return f.drive(ctx)
+		return err
 	}
 	large.Class = contract.ClassStateTooLarge
 	if n := len(f.trace); n > 0 {
-		last := f.trace[n-1]
-		large.Node, large.Step, large.At = last.Node, last.Step, f.source.At(plan.NodePath(last.Node))
+		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
+	}
+	most := 0
+	for _, x := range f.sched.resumed {
+		if n, err := size(x.resume); err == nil && n > most {
+			most, large.Node, large.Step = n, f.flow.Nodes[x.node].ID, x.step
+		}
+	}
+	if large.Node != "" {
+		large.At = f.source.At(plan.NodePath(large.Node))
 	}
 	return large
 }

@@ -84,15 +84,11 @@ func (d *desk) serve(ctx workflow.Context) error {
 	for _, name := range []string{contract.SignalRequest, contract.SignalClose} {
 		d.signals = append(d.signals, signal{name, d.told, workflow.GetSignalChannel(ctx, name)})
 	}
-	sel := workflow.NewSelector(ctx)
+	var channels []workflow.ReceiveChannel
 	for _, s := range d.signals {
-		sel.AddReceive(s.channel, func(workflow.ReceiveChannel, bool) { d.drain(ctx) })
+		channels = append(channels, s.channel)
 	}
-	workflow.GoNamed(ctx, "desk", func(ctx workflow.Context) {
-		for {
-			sel.Select(ctx)
-		}
-	})
+	attend(ctx, "desk", func() { d.drain(ctx) }, channels...)
 	return nil
 }
 

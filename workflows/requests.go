@@ -50,14 +50,18 @@ func newRequests(ctx workflow.Context) requests {
 }
 
 // listen takes in what is signalled to the run while everything else waits.
-func (r *run) listen(ctx workflow.Context) {
-	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		sel := workflow.NewSelector(ctx)
-		for _, c := range []workflow.ReceiveChannel{r.yield, r.replies, r.steer} {
-			sel.AddReceive(c, func(workflow.ReceiveChannel, bool) { r.hear() })
-		}
-		for {
-			sel.Select(ctx)
+func (r *run) listen(ctx workflow.Context) { attend(ctx, "listen", r.hear, r.yield, r.replies, r.steer) }
+
+// attend calls take whenever a channel holds something. A selector must not wait for signals
+// here: it takes a value when it comes, and gives it out when its coroutine goes on, so that a
+// run that ends in between would never see it.
+func attend(ctx workflow.Context, name string, take func(), channels ...workflow.ReceiveChannel) {
+	// Those who are cancelled listen too.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(ctx, name, func(ctx workflow.Context) {
+		holds := func(c workflow.ReceiveChannel) bool { return c.Len() > 0 }
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(channels, holds) }) == nil {
+			take()
 		}
 	})
 }

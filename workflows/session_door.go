@@ -65,16 +65,11 @@ func (s *session) listen(ctx workflow.Context) {
 			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
 		}
 	}
-	sel := workflow.NewSelector(ctx)
-	sel.AddReceive(s.told, func(workflow.ReceiveChannel, bool) { s.hear() })
+	channels := []workflow.ReceiveChannel{s.told}
 	for _, a := range s.asked {
-		sel.AddReceive(a.channel, func(workflow.ReceiveChannel, bool) { s.hear() })
+		channels = append(channels, a.channel)
 	}
-	workflow.GoNamed(ctx, "session", func(ctx workflow.Context) {
-		for {
-			sel.Select(ctx)
-		}
-	})
+	attend(ctx, "session", s.hear, channels...)
 }
 
 // hear takes in what has been signalled so far. What is of a wrong shape is left out, and

@@ -69,9 +69,13 @@ func (f *flowRun) addressee(m *contract.Inbound) *execution {
 
 // mayRead says whether the chain that begins with x can run an agent that a message is for.
 func (f *flowRun) mayRead(x *execution, m *contract.Inbound) bool {
-	nodes, _ := chainPart(f.g, x.node, f.sched.others(x))
+	others := f.sched.others(x)
+	nodes, _ := chainPart(f.g, x.node, others)
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
+		if before := i != x.node && (n.Deferred || others.has(i)); before {
+			continue // the chain comes back before it
+		}
 		if nodes.has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
 			return true
 		}

@@ -26,16 +26,14 @@ const endless = 1 << 30
 // a loop.
 func (g *graph) lintJoins(out, in [][]int) {
 	s := &joinSearch{graph: g, out: out, in: in, found: map[int]bool{}}
-	if !s.hasPlainJoin() {
-		return
-	}
+	joins := s.plainJoins()
 	size := g.end() + 1
 	s.branches, s.shortest, s.longest = make([]uint64, size), make([]int, size), make([]int, size)
-	s.indegree = make([]int, size)
-	s.fork(g.start())
-	for n := range g.flow.Nodes {
-		if s.work > maxJoinWork {
-			return
+	s.indegree, s.most = make([]int, size), make([]int, size)
+	for n := -1; n < len(g.flow.Nodes) && len(s.found) < joins && s.work <= maxJoinWork; n++ {
+		if n < 0 {
+			s.fork(g.start())
+			continue
 		}
 		s.fork(n)
 	}
@@ -48,19 +46,20 @@ type joinSearch struct {
 	out, in           [][]int
 	branches          []uint64
 	shortest, longest []int
-	indegree          []int
-	reached           []int
+	indegree, most    []int
+	reached, queue    []int
 	found             map[int]bool
 	work              int
 }
 
-func (s *joinSearch) hasPlainJoin() bool {
-	for n := range s.flow.Nodes {
-		if len(s.in[n]) > 1 && !s.flow.Nodes[n].Deferred {
-			return true
+// plainJoins counts the nodes that can be reported.
+func (s *joinSearch) plainJoins() (n int) {
+	for i := range s.flow.Nodes {
+		if len(s.in[i]) > 1 && !s.flow.Nodes[i].Deferred {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // stops says that a branch is followed to a part but not beyond.
@@ -81,12 +80,12 @@ func (s *joinSearch) fork(fork int) {
 	}
 	s.measure(fork)
 	for _, n := range s.reached {
-		if !s.stops(fork, n) && !s.found[n] {
+		if len(s.in[n]) > 1 && !s.stops(fork, n) && !s.found[n] {
 			s.join(fork, n, branch)
 		}
 	}
 	for _, n := range s.reached {
-		s.branches[n], s.shortest[n], s.longest[n], s.indegree[n] = 0, 0, 0, 0
+		s.branches[n], s.shortest[n], s.longest[n], s.indegree[n], s.most[n] = 0, 0, 0, 0, 0
 	}
 }
 
@@ -116,7 +115,7 @@ func (s *joinSearch) branchesOf(fork int) map[int]uint64 {
 
 // spread finds what each branch reaches, and the fewest steps to it.
 func (s *joinSearch) spread(fork int, branch map[int]uint64) {
-	var queue []int
+	s.queue = s.queue[:0]
 	arrive := func(n int, b uint64, steps int) {
 		if s.branches[n] == 0 {
 			s.reached = append(s.reached, n)
@@ -125,16 +124,15 @@ func (s *joinSearch) spread(fork int, branch map[int]uint64) {
 		if s.branches[n]|b != s.branches[n] {
 			s.branches[n] |= b
 			if !s.stops(fork, n) {
-				queue = append(queue, n)
+				s.queue = append(s.queue, n)
 			}
 		}
 	}
 	for _, i := range s.out[fork] {
 		arrive(s.links[i].to, branch[i], 1)
 	}
-	for len(queue) > 0 && s.work <= maxJoinWork {
-		n := queue[0]
-		queue = queue[1:]
+	for k := 0; k < len(s.queue) && s.work <= maxJoinWork; k++ {
+		n := s.queue[k]
 		for _, i := range s.out[n] {
 			s.work++
 			arrive(s.links[i].to, s.branches[n], s.shortest[n]+1)
@@ -155,23 +153,22 @@ func (s *joinSearch) measure(fork int) {
 			s.indegree[s.links[i].to]++
 		}
 	}
-	var ready []int
+	ready := s.queue[:0]
 	for _, n := range s.reached {
 		if s.indegree[n] == 0 {
 			ready = append(ready, n)
 		}
 	}
-	most := map[int]int{}
 	for len(ready) > 0 {
 		n := ready[len(ready)-1]
 		ready = ready[:len(ready)-1]
-		s.longest[n] = max(most[n], 1)
+		s.longest[n] = max(s.most[n], 1)
 		if s.stops(fork, n) {
 			continue
 		}
 		for _, i := range s.out[n] {
 			to := s.links[i].to
-			most[to] = max(most[to], s.longest[n]+1)
+			s.most[to] = max(s.most[to], s.longest[n]+1)
 			if s.indegree[to]--; s.indegree[to] == 0 {
 				ready = append(ready, to)
 			}

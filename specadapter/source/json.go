@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // json reads the text as JSON. The standard library decides what is JSON; only positions
@@ -17,58 +17,67 @@ func (p *parser) json() *Value {
 		p.jsonSyntax(json.Unmarshal(p.data, &whole))
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(p.data))
-	d.UseNumber()
-	j := &jsonReader{parser: p, d: d}
+	j := &jsonReader{parser: p}
 	return j.value(1)
 }
 
 // jsonReader walks the tokens of a text that is known to be JSON.
 type jsonReader struct {
 	*parser
-	d *json.Decoder
+	// at is where the next token is looked for.
+	at int
 }
 
-// next returns the next token and the offset of its first byte.
-func (j *jsonReader) next() (json.Token, int, bool) {
-	at := int(j.d.InputOffset())
-	for at < len(j.data) && strings.IndexByte(" \t\r\n,:", j.data[at]) >= 0 {
-		at++
+// skip goes to the first byte of the next token and returns it.
+func (j *jsonReader) skip() byte {
+	for strings.IndexByte(" \t\r\n,:", j.data[j.at]) >= 0 {
+		j.at++
 	}
-	t, err := j.d.Token()
-	if err != nil {
-		if !errors.Is(err, io.EOF) {
-			j.fail(j.pos(at), CodeSyntax, "", "%v", err)
+	return j.data[j.at]
+}
+
+// next returns the next token as it is written, and the offset of its first byte.
+func (j *jsonReader) next() (token []byte, at int) {
+	first := j.skip()
+	at = j.at
+	j.at++
+	switch {
+	case first == '"':
+		for ; j.data[j.at] != '"'; j.at++ {
+			if j.data[j.at] == '\\' {
+				j.at++
+			}
 		}
-		return nil, at, false
+		j.at++
+	case strings.IndexByte("{}[]", first) < 0:
+		for j.at < len(j.data) && strings.IndexByte(" \t\r\n,:]}", j.data[j.at]) < 0 {
+			j.at++
+		}
 	}
-	return t, at, true
+	return j.data[at:j.at], at
 }
 
 // value reads one value that nests depth deep, or returns nil after a report.
 func (j *jsonReader) value(depth int) *Value {
-	t, at, ok := j.next()
-	if !ok {
-		return nil
-	}
+	token, at := j.next()
 	pos := j.pos(at)
 	v := &Value{Pos: pos}
-	switch t := t.(type) {
-	case json.Delim:
+	switch c := token[0]; c {
+	case '{', '[':
 		if j.tooDeep(pos, depth) || !j.grow(pos, 1, 0) {
 			return nil
 		}
-		if t == '[' {
+		if c == '[' {
 			return j.array(v, depth)
 		}
 		return j.members(pos, depth)
-	case string:
-		v.Kind, v.Text = String, t
-		j.checkSurrogates(at, t)
-	case json.Number:
-		v.Kind, v.Text = Number, t.String()
-	case bool:
-		v.Kind, v.True = Bool, t
+	case '"':
+		v.Kind, v.Text = String, j.text(token, at)
+	case 't', 'f':
+		v.Kind, v.True = Bool, c == 't'
+	case 'n':
+	default:
+		v.Kind, v.Text = Number, string(token)
 	}
 	if !j.grow(pos, 1, len(v.Text)) {
 		return nil
@@ -78,34 +87,46 @@ func (j *jsonReader) value(depth int) *Value {
 
 func (j *jsonReader) array(v *Value, depth int) *Value {
 	v.Kind = Array
-	for j.d.More() {
+	for j.skip() != ']' {
 		item := j.value(depth + 1)
 		if item == nil {
 			return nil
 		}
 		v.Items = append(v.Items, item)
 	}
-	j.next()
+	j.at++
 	return v
 }
 
 func (j *jsonReader) members(pos Pos, depth int) *Value {
 	var members []Member
-	for j.d.More() {
-		t, at, ok := j.next()
-		key, isString := t.(string)
-		if !ok || !isString || !j.grow(j.pos(at), 0, len(key)) {
+	for j.skip() != '}' {
+		token, at := j.next()
+		key := j.text(token, at)
+		if !j.grow(j.pos(at), 0, len(key)) {
 			return nil
 		}
-		j.checkSurrogates(at, key)
 		v := j.value(depth + 1)
 		if v == nil {
 			return nil
 		}
 		members = append(members, Member{Key: key, KeyPos: j.pos(at), Value: v})
 	}
-	j.next()
+	j.at++
 	return j.object(pos, members)
+}
+
+// text is what a string token at an offset stands for.
+func (j *jsonReader) text(token []byte, at int) string {
+	if bytes.IndexByte(token, '\\') < 0 && utf8.Valid(token) {
+		return string(token[1 : len(token)-1])
+	}
+	var text string
+	if err := json.Unmarshal(token, &text); err != nil {
+		j.fail(j.pos(at), CodeSyntax, "", "%v", err)
+	}
+	j.checkSurrogates(at, text)
+	return text
 }
 
 // checkSurrogates reports an escape such as \ud800 that stands for half a character; the
@@ -114,7 +135,7 @@ func (j *jsonReader) checkSurrogates(at int, decoded string) {
 	if !strings.ContainsRune(decoded, '\uFFFD') {
 		return
 	}
-	end := int(j.d.InputOffset())
+	end := j.at
 	for i := at; i+1 < end; i++ {
 		if j.data[i] != '\\' {
 			continue
