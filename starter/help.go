@@ -189,14 +189,14 @@ starter message triage-k3v9x0aa @note.txt -node refund -key mail-4711`,
 comes while a turn is under way waits in line. The turn's result is printed. With -key
 the same prompt again is the same turn. With -detach nothing is waited for.`,
 		examples: `# ask on
-starter resume report-k3v9x0aa -prompt "And in winter?"
+starter resume report-k3v9x0aa -prompt Shorter
 # from a file, so that it is safe to repeat
 starter resume report-k3v9x0aa -prompt @more.txt -key mail-4711 -output json`,
 	},
 	"stop": {
 		about: `The turn under way is cancelled, sessions below end, and the run ends with its turns.
 Any other run is ended with: starter cancel ID`,
-		examples: "starter stop report-k3v9x0aa",
+		examples: "# end it\nstarter stop report-k3v9x0aa -reason enough",
 	},
 	"transcript": {
 		about: `The messages are read from the histories of the run, of its branches and of its
