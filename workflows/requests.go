@@ -50,7 +50,9 @@ func newRequests(ctx workflow.Context) requests {
 }
 
 // listen takes in what is signalled to the run while everything else waits.
-func (r *run) listen(ctx workflow.Context) { attend(ctx, "listen", r.hear, r.yield, r.replies, r.steer) }
+func (r *run) listen(ctx workflow.Context) {
+	attend(ctx, "listen", r.hear, r.yield, r.replies, r.steer)
+}
 
 // attend calls take whenever a channel holds something. A selector must not wait for signals
 // here: it takes a value when it comes, and gives it out when its coroutine goes on, so that a

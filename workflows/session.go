@@ -147,8 +147,7 @@ func (s *session) turn(ctx workflow.Context) error {
 	}
 	s.end = nil
 	defer cancel()
-	switch {
-	case err != nil && (isYield(err) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil):
+	if err != nil && (isYield(err) || workflow.IsContinueAsNewError(err) || ctx.Err() != nil) {
 		return err
 	}
 	var out *contract.RunResult

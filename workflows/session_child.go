@@ -120,19 +120,7 @@ func (s *session) heard(told *contract.ChildTurn) {
 	}
 	s.f.moved = true
 	s.shorten(&t)
-	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
-	if i >= 0 {
-		switch mode := c.Orders[i].Mode; mode {
-		case contract.ModeSync:
-			c.Done = append(c.Done, t)
-		case contract.ModeCallback:
-			s.callbacks = append(s.callbacks, *told)
-			s.callbacks[len(s.callbacks)-1].Turn = t
-			fallthrough
-		default:
-			c.Orders = slices.Delete(c.Orders, i, i+1)
-		}
-	}
+	s.fulfil(c, &t)
 	c.Status = contract.StatusIdle
 	if t.Status == contract.TurnFailed {
 		c.Status = contract.TurnFailed
@@ -140,6 +128,22 @@ func (s *session) heard(told *contract.ChildTurn) {
 	if slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }) {
 		c.Status = contract.TurnRunning
 	}
+}
+
+// fulfil gives a turn that has ended to what asked for it.
+func (s *session) fulfil(c *childSession, t *contract.Turn) {
+	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
+	if i < 0 {
+		return
+	}
+	switch c.Orders[i].Mode {
+	case contract.ModeSync:
+		c.Done = append(c.Done, *t)
+		return
+	case contract.ModeCallback:
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+	}
+	c.Orders = slices.Delete(c.Orders, i, i+1)
 }
 
 // has says whether a turn that somebody waits for has ended.

@@ -120,22 +120,30 @@ func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 		return nil, bad(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), maxMessage)
 	case len(in.ID) > maxName || len(in.By) > maxName:
 		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", maxName)
-	case s.f.flow != nil && s.f.flow.LoneAgent() == nil:
-		return nil, bad(contract.ClassBadRequest, "start another session", "the agent %q takes no prompts: procedural_agent_no_resume", s.f.flow.Name)
 	}
 	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: contract.SHA([]byte(in.Prompt))}
-	old := s.find(in.ID)
+	return p, s.takes(p)
+}
+
+// takes looks whether the session takes a prompt now.
+func (s *session) takes(p *contract.Prompt) error {
+	old := s.find(p.ID)
 	switch {
+	case s.f.flow != nil && s.f.flow.LoneAgent() == nil:
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session",
+			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.f.flow.Name)}
 	case old != nil && old.Hash != p.Hash:
-		return nil, bad(contract.ClassAlreadyAnswered, "give every prompt an id of its own", "another prompt has the id %q", cut(in.ID, 200))
+		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
+			Text: fmt.Sprintf("another prompt has the id %q", cut(p.ID, 200))}
 	case old != nil:
-		return p, nil
+		return nil
 	case s.stop != nil || s.over:
-		return nil, bad(contract.ClassBadRequest, "start another session", "the session is stopped")
-	case len(s.queue) >= maxQueued || s.queued()+len(in.Prompt) > maxInboxSize:
-		return nil, bad(contract.ClassTooLarge, "wait until some have had their turn", "%d prompts are queued already", len(s.queue))
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
+	case len(s.queue) >= maxQueued || s.queued()+len(p.Text) > maxInboxSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
+			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
 	}
-	return p, nil
+	return nil
 }
 
 func (s *session) queued() int {

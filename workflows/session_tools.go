@@ -58,16 +58,7 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	switch c.call.Name {
 	case plan.SessionStart, plan.SessionResume:
-		if !slices.Contains(contract.Modes, args.Mode) {
-			return saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil
-		}
-		if n := utf8.RuneCount(args.Params); n > maxParams {
-			return saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil
-		}
-		if c.call.Name == plan.SessionStart {
-			return c.startSession(ctx, s, &args)
-		}
-		return c.resumeSession(ctx, s, &args)
+		return c.order(ctx, s, &args)
 	case plan.SessionAgents:
 		return c.agents(), nil
 	case plan.SessionList:
@@ -81,16 +72,35 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 		}
 		return said(map[string]string{"session_id": args.Session, "status": status}), nil
 	}
-	k := s.child(args.Session)
+	return s.resultOf(args.Session), nil
+}
+
+// order starts or resumes a session.
+func (c *toolCall) order(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+	if !slices.Contains(contract.Modes, args.Mode) {
+		return saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil
+	}
+	if n := utf8.RuneCount(args.Params); n > maxParams {
+		return saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil
+	}
+	if c.call.Name == plan.SessionStart {
+		return c.startSession(ctx, s, args)
+	}
+	return c.resumeSession(ctx, s, args)
+}
+
+// resultOf is the result of a session's latest turn.
+func (s *session) resultOf(id string) toolReply {
+	k := s.child(id)
 	switch {
 	case k == nil:
-		return saidError("Session '%s' not found", args.Session), nil
+		return saidError("Session '%s' not found", id)
 	case k.shown() == contract.TurnFailed || k.Closed:
-		return saidError("Session %s: %s", k.Status, k.problem()), nil
+		return saidError("Session %s: %s", k.Status, k.problem())
 	case k.shown() != finished:
-		return saidError("Session not finished or idle"), nil
+		return saidError("Session not finished or idle")
 	}
-	return resultOf(k.ID, k.Last), nil
+	return resultOf(k.ID, k.Last)
 }
 
 // finished is what the framework calls a session whose turn is done.
@@ -257,12 +267,7 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 	if k == nil {
 		return saidError("Session '%s' not found", o.Session), nil
 	}
-	ready := func() bool {
-		if o.Mode == contract.ModeSync && k.has(o.ID) {
-			return true
-		}
-		return k.Closed || o.Mode != contract.ModeSync && k.Last != nil
-	}
+	ready := func() bool { return k.settled(o) }
 	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.weight()) }); err != nil {
 		return toolReply{}, err
 	}
@@ -273,6 +278,19 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 	if o.Mode != contract.ModeSync && (k.Last != nil || !k.Closed) {
 		return said(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
+	return s.take(k, o), nil
+}
+
+// settled says whether a tool that has asked something of a session has its answer.
+func (c *childSession) settled(o contract.SessionOrder) bool {
+	if o.Mode == contract.ModeSync {
+		return c.Closed || c.has(o.ID)
+	}
+	return c.Closed || c.Last != nil
+}
+
+// take is what a tool answers that waited for a turn, or for a session that never began.
+func (s *session) take(k *childSession, o contract.SessionOrder) toolReply {
 	i := k.taken(o.ID)
 	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
 	if i < 0 {
@@ -284,12 +302,12 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 			// The model hears of it here and now.
 			s.callbacks = slices.DeleteFunc(s.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
-		return saidError("%s", k.problem()), nil
+		return saidError("%s", k.problem())
 	}
 	t := k.Done[i]
 	k.Done = slices.Delete(k.Done, i, i+1)
 	if t.Status != contract.TurnCompleted {
-		return saidError("%s", problemOf(t.Failure)), nil
+		return saidError("%s", problemOf(t.Failure))
 	}
-	return resultOf(k.ID, &t), nil
+	return resultOf(k.ID, &t)
 }

@@ -80,7 +80,7 @@ var (
 	}
 	// warned are the warnings of today's agents; those of the past have no prompt beside them.
 	warned = map[string]string{
-		"high-demand-agent":       "no-effect no-prompt",
+		"high-demand-agent": "no-effect no-prompt",
 		// Agents that others cannot start yet.
 		"agent-orchestrator": "not-started", "agent-orchestrator-external": "not-started", "knowledge-coordinator": "not-started", "self-improving-agent": "not-started",
 		"json-checker-agent":      "no-effect",
