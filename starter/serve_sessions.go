@@ -42,17 +42,25 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 		return err
 	}
 	run.Kept = true
-	for i := range turns {
-		if t := &turns[i]; t.ID == turn && (turn != "" || t.N == 1) {
-			run.Closed, run.Status = t.Ended, turnStatus(t)
-			if t.Begun != nil {
-				run.Started = *t.Begun
-			}
-			return nil
-		}
-	}
-	if turn != "" && !open {
+	t := turnNamed(turns, turn)
+	switch {
+	case t == nil && turn != "" && !open:
 		return unknown
+	case t == nil:
+		return nil // it waits in line
+	case t.Begun != nil:
+		run.Started = *t.Begun
+	}
+	run.Closed, run.Status = t.Ended, turnStatus(t)
+	return nil
+}
+
+// turnNamed is the turn with an id, or the first for "".
+func turnNamed(turns []contract.Turn, id string) *contract.Turn {
+	for i := range turns {
+		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
+			return t
+		}
 	}
 	return nil
 }
@@ -102,10 +110,8 @@ func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool
 func (s *runs) turn(ctx context.Context, run *serve.Run) *contract.Turn {
 	_, id := serve.SplitTurn(run.ID)
 	turns, _, err := s.Turns(ctx, run)
-	for i := range turns {
-		if t := &turns[i]; err == nil && t.Done() && t.ID == id && (id != "" || t.N == 1) {
-			return t
-		}
+	if t := turnNamed(turns, id); err == nil && t != nil && t.Done() {
+		return t
 	}
 	return nil
 }
