@@ -49,7 +49,9 @@ type rehearsal struct {
 	// functions are tools of the worker itself.
 	functions []tool.Function
 	// wrap, if set, stands between the activities and the worker.
-	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
+	// begun is called before the run is started.
+	begun func(played)
+	wrap  func(worker.ActivityRegistry) worker.ActivityRegistry
 	// models, if set, are asked instead of the scripted one.
 	models *llm.Models
 	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.
@@ -104,6 +106,9 @@ func (r rehearsal) play(t *testing.T) played {
 	}
 	if r.before != nil {
 		r.before(env)
+	}
+	if r.begun != nil {
+		r.begun(played{env: env})
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}

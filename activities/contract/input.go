@@ -114,6 +114,8 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
 	case in.Unchecked:
 		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
+	case in.Parent != "":
+		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:

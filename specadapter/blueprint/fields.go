@@ -33,8 +33,8 @@ const (
 	CodeMode         = "input-mode"
 	CodePlaceholder  = "placeholder"
 	CodeProgram      = "program"
-	CodeNotYet       = "not-yet"
 	CodeNoEffect     = "no-effect"
+	CodeNotStarted   = "not-started"
 )
 
 func (a *adaptation) report(s source.Severity, file string, at source.Pos, code, help, format string, args []any) {

@@ -22,6 +22,9 @@ import (
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script"}
 
+// resumeSession is the type of a body that goes on with a session.
+const resumeSession = "resume_session"
+
 // withoutEffect are the framework's fields that no run here can heed.
 var withoutEffect = []struct {
 	key  string
@@ -59,6 +62,7 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 		return err
 	}
 	s.Input = in
+	in.Session = in.Flow.Plan.LoneAgent() != nil
 	if s.ID == "" {
 		s.ID = newRunID()
 	}
@@ -72,7 +76,7 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 func (o *object) session() (*contract.RunInput, error) {
 	o.only(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.wrong(o.place("type"), `type is %s, want "start_session"; a session cannot be resumed; for a flow write "flow"`, source.Quote(kind))
+		o.wrong(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow write "flow"`, source.Quote(kind))
 	}
 	switch mode := o.text("execution_mode"); mode {
 	case "", "sync", "async_poll":
@@ -107,7 +111,7 @@ func (o *object) session() (*contract.RunInput, error) {
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
 var flowFields = []string{"flow", "input", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
-	"data_connections", "max_steps", "budget", "max_events", "on_error", "v", "id"}
+	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
 func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {

@@ -33,6 +33,7 @@ type fakeRuns struct {
 	failures map[string]*contract.Failure
 	status   *contract.Status
 	lines    []Line
+	turns    []contract.Turn
 	events   []Event
 	// answers are those that were given; err is what everything says instead.
 	answers []any
@@ -137,6 +138,20 @@ func (f *fakeRuns) Answer(_ context.Context, _ *Run, _ string, answer any) (*con
 func (f *fakeRuns) Cancel(_ context.Context, run *Run) error {
 	f.cancelled = append(f.cancelled, run.ID)
 	return f.err
+}
+
+func (f *fakeRuns) Resume(_ context.Context, _ *Run, in contract.ResumeInput) error {
+	f.answers = append(f.answers, in)
+	return f.err
+}
+
+func (f *fakeRuns) Stop(_ context.Context, run *Run, _ string) error {
+	f.cancelled = append(f.cancelled, run.ID)
+	return f.err
+}
+
+func (f *fakeRuns) Turns(context.Context, *Run) ([]contract.Turn, bool, error) {
+	return f.turns, true, f.err
 }
 
 func (f *fakeRuns) CheckEvent(id string) error {

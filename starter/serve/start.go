@@ -33,6 +33,9 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if o.Get("flow") == nil && o.text("type") == resumeSession {
+		return d.resume(w, r, o)
+	}
 	s, repeats, err := d.name(r, o)
 	if err != nil {
 		return err

@@ -34,8 +34,11 @@ func Decode(raw []byte) (*Flow, error) {
 
 // Check lists what would keep the interpreter from running the flow. Adapters find more,
 // with positions; this is the floor for plans from any other source.
-func (f *Flow) Check() []string {
-	c := checker{f: f}
+func (f *Flow) Check() []string { return f.check(f) }
+
+// check looks at a flow whose agents stand in another, or in itself.
+func (f *Flow) check(whole *Flow) []string {
+	c := checker{f: f, whole: whole}
 	if f.Version != Version {
 		return []string{fmt.Sprintf("version is %d, this build reads %d", f.Version, Version)}
 	}
@@ -63,7 +66,7 @@ func (f *Flow) Check() []string {
 		}
 	}
 	for i := range f.Agents {
-		for _, p := range f.Agents[i].Check() {
+		for _, p := range f.Agents[i].check(whole) {
 			c.add("agent %q: %s", f.Agents[i].ID, p)
 		}
 	}
@@ -71,7 +74,7 @@ func (f *Flow) Check() []string {
 }
 
 type checker struct {
-	f        *Flow
+	f, whole *Flow
 	problems []string
 }
 
@@ -129,6 +132,7 @@ func (c *checker) agent(n *Node) {
 	c.params(n)
 	c.finish(n)
 	c.context(n)
+	c.starts(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true
