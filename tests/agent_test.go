@@ -48,10 +48,10 @@ type rehearsal struct {
 	expired *atomic.Bool
 	// functions are tools of the worker itself.
 	functions []tool.Function
-	// wrap, if set, stands between the activities and the worker.
 	// begun is called before the run is started.
 	begun func(played)
-	wrap  func(worker.ActivityRegistry) worker.ActivityRegistry
+	// wrap, if set, stands between the activities and the worker.
+	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
 	// models, if set, are asked instead of the scripted one.
 	models *llm.Models
 	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.

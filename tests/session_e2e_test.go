@@ -231,3 +231,27 @@ func TestEndToEndRecordSession(t *testing.T) {
 	h.halt(t, run)
 	save(t, h.client, "session", run.GetID(), run.GetRunID())
 }
+
+// TestEndToEndSessionTooHeavy has a session whose child has said too much to go on with it in a
+// new run: the child fails, and the session hears of it instead of waiting for ever.
+func TestEndToEndSessionTooHeavy(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.session(t, orchestrator(), `rules:
+- {node: helper, say: "`+strings.Repeat("x", 1500<<10)+`"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: async_poll, parameters: {prompt: now}}}]}
+- {node: boss, turn: 2, say: "asked"}
+- {node: boss, match: and, call: [{tool: list_agent_sessions}]}
+- {node: boss, say: "seen"}`, 1)
+	h.turns(t, run.GetID(), 1)
+	waitFor(t, "the child's end", func() bool {
+		s := h.status(t, run.GetID())
+		return s.Session != nil && len(s.Session.Children) == 1 && s.Session.Children[0].Status == contract.TurnFailed
+	})
+	if got := h.status(t, run.GetID()).Session.Children[0].Problem; !strings.HasPrefix(got, "state_too_large: the session above goes on in a new run") {
+		t.Errorf("the child's problem is %q", got)
+	}
+	if second := h.resume(t, run.GetID(), "a", "and"); second.ResultText == nil || *second.ResultText != "seen" {
+		t.Errorf("the second turn is %+v", second)
+	}
+	h.halt(t, run)
+}

@@ -239,15 +239,21 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 			return false, nil
 		}
 		s.f.turnedOver(ctx)
-		err := workflow.Await(ctx, func() bool { return s.news() || s.f.wants(ctx, s.weight()) })
+		err := workflow.Await(ctx, func() bool { return s.news() || s.heavy() || s.f.wants(ctx, s.weight()) })
 		if err != nil {
 			return false, err
 		}
 		if s.news() {
 			continue
 		}
+		if s.heavy() {
+			return false, s.tooHeavy()
+		}
 		if err := s.f.continueAsNew(ctx); err != nil {
 			return false, err
+		}
+		if s.f.desk == nil && s.f.asked {
+			return false, s.tooHeavy() // it turned out to be too much
 		}
 	}
 }
@@ -255,6 +261,18 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 // news says whether an idle session has something to do.
 func (s *session) news() bool {
 	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.stays && !s.expects()
+}
+
+// heavy says that the session above waits for this one to come back with what it goes on with,
+// and that this is too much: nothing that the idle session could wait for would ever end that.
+func (s *session) heavy() bool {
+	return s.f.desk == nil && s.f.asked && s.weight() > s.f.room()/4*3
+}
+
+func (s *session) tooHeavy() error {
+	return &contract.Failure{Class: contract.ClassStateTooLarge,
+		Text:   fmt.Sprintf("the session above goes on in a new run, and this one's conversation of %d bytes is too large to go with it", s.weight()),
+		Remedy: "set a store in the worker's settings, or give the work to several sessions"}
 }
 
 // weight is what an idle session would carry at least.
