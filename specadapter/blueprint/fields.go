@@ -49,6 +49,11 @@ func (a *adaptation) errorf(file string, at source.Pos, code, help, format strin
 	a.report(source.Error, file, at, code, help, format, args)
 }
 
+// about names what the last diagnostic is about.
+func (a *adaptation) about(server, what string) {
+	a.diags[len(a.diags)-1].About = [2]string{server, what}
+}
+
 func (a *adaptation) warnf(file string, at source.Pos, code, help, format string, args ...any) {
 	a.report(source.Warning, file, at, code, help, format, args)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +31,25 @@ func SplitTurn(id string) (workflow, turn string) {
 	return id, ""
 }
 
+// ofStarts are fields that a start alone can have: the session goes on with what it was given.
+var ofStarts = []unheeded{
+	{"id", source.String, "a turn's id is made of the Idempotency-Key"},
+	{"model", source.String, "the session has its model"},
+	{"scope", source.Object, "the session has its scope"},
+	{"script", source.Object, "the session has its script"},
+}
+
 // resume gives a session its next prompt, as the framework writes it.
 func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	o.only(sessionFields...)
-	session := o.text("session_id")
+	o.mode()
+	o.noEffect(withoutEffect)
+	o.noEffect(ofStarts)
+	session, agent := o.text("session_id"), o.text("agent_name")
+	key := r.Header.Get("Idempotency-Key")
+	if err := checkNames(key, &Start{}, &object{Value: o.Value}); err != nil {
+		return err
+	}
 	params := o.get("parameters", source.Object)
 	if params == nil && o.Get("parameters") == nil {
 		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
@@ -51,17 +67,31 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if !run.Kept {
 		return NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
 	}
+	if agent != "" && agent != run.Flow {
+		return NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
+	}
 	given, err := prompt(r.Context(), params.JSON(), run.Flow)
 	if err != nil {
 		return err
 	}
 	turn := newRunID()[len(runPrefix):]
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
+	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]
+		turns, _, err := d.Runs.Turns(r.Context(), run)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(turns, func(t contract.Turn) bool { return t.ID == turn }) {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
 	}
 	workflow, _ := SplitTurn(run.ID)
 	extend(w, answerTime)
 	if err := d.Runs.Resume(r.Context(), run, contract.ResumeInput{ID: turn, Prompt: given, By: callerOf(r)}); err != nil {
+		w.Header().Del("Idempotent-Replayed")
+		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
+			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
+		}
 		return err
 	}
 	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
