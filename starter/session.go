@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 	"weft/worker/config"
@@ -76,7 +78,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
 		if err == nil && detach {
 			cancel()
-			return &turn, nil
+			return &turn, refusedAtOnce(ctx, h)
 		}
 		for err == nil {
 			if err = h.Get(limited, &turn); err == nil || limited.Err() == nil || ctx.Err() != nil {
@@ -100,6 +102,18 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 			return &turn, nil
 		}
 	}
+}
+
+// refusedAtOnce is why an Update was not taken: a handle has that without asking the server, and
+// gives nothing else to a context that has ended.
+func refusedAtOnce(ctx context.Context, h client.WorkflowUpdateHandle) error {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	var refused *temporal.ApplicationError
+	if err := h.Get(ctx, nil); errors.As(err, &refused) {
+		return err
+	}
+	return nil
 }
 
 // stop ends a session.
