@@ -208,11 +208,12 @@ func folderOf(t *testing.T, main string, files map[string]string) *specadapter.R
 	return res
 }
 
-// Children have the scope of the session above and part of its budget, programs are started as
-// others are, and a child's hooks are those of its own agent.
-func TestSessionChildren(t *testing.T) {
+// company is an agent that starts one with a hook and one that is a program, and the folder of the
+// program.
+func company(t *testing.T) (*specadapter.Result, string) {
+	t.Helper()
 	dir := programFolder(t, `echo "{\"said\": \"$2\"}"`)
-	res := folderOf(t, "agents/boss/agent.json", map[string]string{
+	return folderOf(t, "agents/boss/agent.json", map[string]string{
 		"agents/boss/agent.json":     `{"name":"boss","description":"Leads","system_prompt":"Lead."}`,
 		"agents/boss/agent.mcp.json": `{"mcpServers":{"orchestrator":{"ref":"orchestrator"}}}`,
 		"agents/writer/agent.json": `{"name":"writer","description":"Writes","system_prompt":"Write for ${scope.tenant} in ${runtime.session_id}.",
@@ -221,16 +222,27 @@ func TestSessionChildren(t *testing.T) {
 		"agents/greeter/agent.json": `{"name":"greeter","description":"Greets","type":"procedural","script":"greet"}`,
 		"scripts/greet/script.json": `{"name":"greet","description":"Greets","script_file":"greet.sh","parameters_schema":{"type":"object","required":["who"]}}`,
 		"scripts/greet/greet.sh":    "#!/bin/sh\necho \"{\\\"said\\\": \\\"$2\\\"}\"",
-	})
-	r := rehearsal{reach: tool.Settings{Trusted: []string{dir}}, script: `rules:
+	}), dir
+}
+
+// companyScript has it start both, in a run with an id.
+func companyScript(id string) string {
+	return `rules:
 - {node: guard, match: bad, json: {action: block, block_reason: bad words}}
 - {node: guard, json: {action: continue}}
 - {node: writer, say: "written"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: writer, parameters: {prompt: good}}}]}
 - {node: boss, turn: 2, call: [{tool: start_agent_session, arguments: {agent_name: writer, parameters: {prompt: bad}}}]}
 - {node: boss, turn: 3, call: [{tool: start_agent_session, arguments: {agent_name: greeter, parameters: {who: you}}}]}
-- {node: boss, turn: 4, call: [{tool: resume_agent_session, arguments: {session_id: "` + childID(3) + `", parameters: {prompt: x}}}]}
-- {node: boss, say: "done"}`}
+- {node: boss, turn: 4, call: [{tool: resume_agent_session, arguments: {session_id: "` + id + "/boss#1:call_3" + `", parameters: {prompt: x}}}]}
+- {node: boss, say: "done"}`
+}
+
+// Children have the scope of the session above and part of its budget, programs are started as
+// others are, and a child's hooks are those of its own agent.
+func TestSessionChildren(t *testing.T) {
+	res, dir := company(t)
+	r := rehearsal{reach: tool.Settings{Trusted: []string{dir}}, script: companyScript("default-test-workflow-id")}
 	given := starting(&r)
 	r.set = func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"prompt":"go"}`)
