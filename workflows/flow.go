@@ -76,6 +76,12 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 			out, err = f.result() // messages may have come since
 		}
 	}
+	f.over(ctx, out, err)
+	return out, wire(f.charged(in, err))
+}
+
+// over tells others how the run ended.
+func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error) {
 	if err == nil && !f.session.conversing() {
 		f.after(ctx, out, 1)
 	}
@@ -90,7 +96,6 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	}
 	f.finish(ctx, out, err)
 	f.handOut(ctx)
-	return out, wire(f.charged(in, err))
 }
 
 // charged is the error of a run below another with what it has spent, which the run above

@@ -246,16 +246,22 @@ func (s *session) next(ctx workflow.Context) (bool, error) {
 		if s.news() {
 			continue
 		}
-		if s.heavy() {
-			return false, s.tooHeavy()
-		}
-		if err := s.f.continueAsNew(ctx); err != nil {
+		if err := s.goOn(ctx); err != nil {
 			return false, err
 		}
-		if s.f.desk == nil && s.f.asked {
-			return false, s.tooHeavy() // it turned out to be too much
-		}
 	}
+}
+
+// goOn has an idle session go on in a new run; it gives nil where that is put off.
+func (s *session) goOn(ctx workflow.Context) error {
+	if s.heavy() {
+		return s.tooHeavy()
+	}
+	err := s.f.continueAsNew(ctx)
+	if err == nil && s.f.desk == nil && s.f.asked {
+		return s.tooHeavy() // it turned out to be too much
+	}
+	return err
 }
 
 // news says whether an idle session has something to do.

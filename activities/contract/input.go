@@ -121,6 +121,11 @@ func (in *RunInput) check() error {
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
+	return in.checkParts()
+}
+
+// checkParts refuses parts that are wrong in themselves.
+func (in *RunInput) checkParts() error {
 	if err := in.Budget.check(); err != nil {
 		return err
 	}

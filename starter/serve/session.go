@@ -46,8 +46,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	o.noEffect(withoutEffect)
 	o.noEffect(ofStarts)
 	session, agent := o.text("session_id"), o.text("agent_name")
-	key := r.Header.Get("Idempotency-Key")
-	if err := checkNames(key, &Start{}, &object{Value: o.Value}); err != nil {
+	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
 		return err
 	}
 	params := o.get("parameters", source.Object)
@@ -74,7 +73,12 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err != nil {
 		return err
 	}
-	turn := newRunID()[len(runPrefix):]
+	return d.nextTurn(w, r, run, session, given)
+}
+
+// nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
+func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session, given string) error {
+	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]
 		turns, _, err := d.Runs.Turns(r.Context(), run)
