@@ -2,6 +2,7 @@ package activities
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,7 +190,7 @@ func TestToolsAsTheModelSeesThem(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	for _, name := range plan.Builtins {
+	for _, name := range append(slices.Clone(plan.Builtins), plan.SessionTools...) {
 		if b, ok := builtins[name]; !ok || b.description == "" || !json.Valid(b.schema) {
 			t.Errorf("the builtin %s is not described", name)
 		}

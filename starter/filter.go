@@ -16,16 +16,22 @@ const (
 	listTimedOut   = "timed_out"
 )
 
-// statuses are what -status may be, each with Temporal's query. Waiting is known by the search
-// attribute alone; a run that waits is running for Temporal.
+// statuses are what -status may be, each with Temporal's query. Waiting and idle are known by the
+// search attribute alone; such a run is running for Temporal.
 var statuses = []struct{ name, query string }{
 	{contract.StatusRunning, `ExecutionStatus = "Running"`},
 	{contract.StatusWaiting, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusWaiting + `"`},
+	{contract.StatusIdle, `ExecutionStatus = "Running" AND ` + contract.AttributeStatus + ` = "` + contract.StatusIdle + `"`},
 	{contract.StatusCompleted, `ExecutionStatus = "Completed"`},
 	{contract.StatusFailed, `ExecutionStatus = "Failed"`},
 	{contract.StatusCancelled, `ExecutionStatus = "Canceled"`},
 	{listTerminated, `ExecutionStatus = "Terminated"`},
 	{listTimedOut, `ExecutionStatus = "TimedOut"`},
+}
+
+// byAttribute says whether a status is known by the search attribute alone.
+func byAttribute(status string) bool {
+	return status == contract.StatusWaiting || status == contract.StatusIdle
 }
 
 // statusNames are the names of statuses, in order.
@@ -67,16 +73,16 @@ func (a *app) filter(ctx context.Context, t *config.Temporal) (*filter, error) {
 	default:
 		f.query = `ExecutionStatus = "Running"`
 	}
-	if f.name == "" && f.status != contract.StatusWaiting {
+	if f.name == "" && !byAttribute(f.status) {
 		return f, nil
 	}
 	state, err := activities.NewAttributes(t.Client).Of(ctx, t.Namespace)
-	if f.status == contract.StatusWaiting && !slices.Contains(state.Registered, contract.AttributeStatus) {
+	if byAttribute(f.status) && !slices.Contains(state.Registered, contract.AttributeStatus) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, bad("-status waiting needs the search attribute %s, which namespace %q does not have; add it with: %s",
-			contract.AttributeStatus, t.Namespace, activities.RegisterCommand(t.Namespace, contract.AttributeStatus))
+		return nil, bad("-status %s needs the search attribute %s, which namespace %q does not have; add it with: %s",
+			f.status, contract.AttributeStatus, t.Namespace, activities.RegisterCommand(t.Namespace, contract.AttributeStatus))
 	}
 	if f.name != "" && isWord(f.name) && slices.Contains(state.Registered, contract.AttributeName) {
 		f.query += ` AND (` + contract.AttributeName + ` = "` + f.name + `" OR ` + contract.AttributeName + ` IS NULL)`

@@ -27,6 +27,8 @@ type flags struct {
 	budget                     budgetFlag
 	detach, all, dev, svg      bool
 	allowCommands              bool
+	session                    bool
+	prompt                     string
 	help                       bool
 	hasInput                   bool
 	answerFlags
@@ -73,6 +75,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.profile, "profile", "", "the `reading` of the dialect (default: default)")
 	fs.StringVar(&f.id, "id", "", "the run's workflow `ID` (default: the flow's name and 8 random characters)")
 	fs.BoolVar(&f.detach, "detach", false, "start the run, print its id and go")
+	fs.BoolVar(&f.session, "session", false, "keep the run open for further prompts: starter resume ID -prompt TEXT")
+	fs.StringVar(&f.prompt, "prompt", "", "the session's next prompt: `TEXT`, @FILE, or - for standard input")
 	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
 	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")

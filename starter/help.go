@@ -296,6 +296,20 @@ starter impact -flow triage.json
 # for a program
 starter impact -flow triage.json -output jsonl`,
 	},
+	"resume": {
+		about: `The session's agent gets the prompt as it is, in the same conversation; a prompt that
+comes while a turn is under way waits in line. The turn's result is printed. With -key
+the same prompt again is the same turn. With -detach nothing is waited for.`,
+		examples: `# ask on
+starter resume report-k3v9x0aa -prompt Shorter
+# from a file, so that it is safe to repeat
+starter resume report-k3v9x0aa -prompt @more.txt -key mail-4711 -output json`,
+	},
+	"stop": {
+		about: `The turn under way is cancelled, sessions below end, and the run ends with its turns.
+Any other run is ended with: starter cancel ID`,
+		examples: "# end it\nstarter stop report-k3v9x0aa -reason enough",
+	},
 	"transcript": {
 		about: `The messages are read from the histories of the run, of its branches and of its
 sub-agents; no worker is needed. A thread is one execution of a node, node#step;

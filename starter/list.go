@@ -120,8 +120,8 @@ func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
 		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])
 	}
 	// For Temporal a run that waits is running; once it has ended, Temporal knows best.
-	if r.Status == contract.StatusRunning && text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeStatus]) == contract.StatusWaiting {
-		r.Status = contract.StatusWaiting
+	if own := text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeStatus]); r.Status == contract.StatusRunning && byAttribute(own) {
+		r.Status = own
 	}
 	end := now
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING && info.GetCloseTime() != nil {

@@ -48,15 +48,23 @@ func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) 
 		a.object(res)
 		return nil
 	}
-	text := string(res.ResultData)
-	if res.ResultText != nil {
-		text = *res.ResultText
+	if res.ResultText == nil && res.ResultData == nil {
+		a.say("the session was stopped before its last turn had a result")
+		return nil
+	}
+	a.printResult(res.ResultText, res.ResultData)
+	return nil
+}
+
+func (a *app) printResult(words *string, data []byte) {
+	text := string(data)
+	if words != nil {
+		text = *words
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
 	fmt.Fprint(a.stdout, text)
-	return nil
 }
 
 // noResult says how a run ended that has no result.

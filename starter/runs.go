@@ -89,6 +89,9 @@ func (a *app) result(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		if t := latestTurn(ctx, temporal, args[0]); t != nil {
+			return a.concludeTurn(args[0], t)
+		}
 		return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", args[0], a.self(), quoted(args[0]))
 	}
 	return a.conclude(ctx, temporal, args[0], about.run)

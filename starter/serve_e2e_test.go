@@ -148,7 +148,7 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 func TestEndToEndServe(t *testing.T) {
 	d := openDoors(t)
 	for name, test := range map[string]func(*doors){
-		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
+		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) { test(&doors{t, d.temporal, d.urls, d.checker}) })
@@ -267,6 +267,60 @@ func readmeCalls(d *doors) {
 			d.Errorf("%s prints nowhere %s", got[1], want)
 		}
 	}
+}
+
+// dialectCalls runs what the blueprint dialect's README.md shows, each block with the run that the one
+// before it started.
+func dialectCalls(d *doors) {
+	raw, err := os.ReadFile("../specadapter/blueprint/README.md")
+	if err != nil {
+		d.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(raw), "## Over HTTP")
+	text, _, _ = strings.Cut(text, "\n## ")
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n").FindAllString(text, -1)
+	wants := [][]string{
+		{`"status":"pending"`},
+		{`"status":"completed"`, "guide answered turn 1; the last message was: A day in Bergen?", `"run_id":"run_`},
+		{`"status":"completed"`, `"status":"idle"`, `"turns":2`, `"agent_name":"guide"`, "guide answered turn 2; the last message was: And in winter?", `"status":"stopping"`},
+		{`"name":"namer"`, `"output_schema":{"type":"object","required":["name"]}`, `"description":"Names them well"`, `"agents":[`, `"name":"guide"`},
+	}
+	if len(blocks) != len(wants) {
+		d.Fatalf("there are %d blocks of calls", len(blocks))
+	}
+	var run struct {
+		RunID     string `json:"run_id"`
+		SessionID string `json:"session_id"`
+	}
+	session := ""
+	for i, block := range blocks {
+		got := d.curls(block, "RUN="+run.RunID, "SESSION="+session)[0]
+		for _, want := range wants[i] {
+			if !strings.Contains(got, want) {
+				d.Errorf("block %d prints %s, want %s in it", i, got, want)
+			}
+		}
+		if at := strings.Index(got, `{"run_id":"run_`); i < 2 {
+			last := strings.LastIndex(got, `{"run_id":`)
+			if at < 0 || json.Unmarshal([]byte(got[last:]), &run) != nil {
+				d.Fatalf("block %d starts no run: %s", i, got)
+			}
+			session = run.SessionID
+		}
+		if i == 1 {
+			// The same prompt under the same key is the same turn, at any door; another one is refused.
+			again := d.call(1, 201, "POST", "/runs", resumption(session, "And in winter?"), "Idempotency-Key: mail-4711")
+			if again["run_id"] != run.RunID {
+				d.Errorf("the key makes two turns: %v and %s", again, run.RunID)
+			}
+			d.call(0, 422, "POST", "/runs", resumption(session, "And in spring?"), "Idempotency-Key: mail-4711")
+		}
+	}
+	d.call(0, 409, "POST", "/runs", resumption(session, "Still there?"))
+}
+
+func resumption(session, prompt string) string {
+	return `{"type": "resume_session", "session_id": "` + session + `", "parameters": {"prompt": "` + prompt + `"}}`
 }
 
 // examplesOverHTTP runs flows of several dialects by their documents.

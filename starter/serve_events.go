@@ -27,10 +27,23 @@ func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell fu
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begin := s.begin(ctx, run, &had)
-	f := s.a.newFollower(s.t, run.ID, begin)
-	f.queue, f.marks = run.Queue, newMarks(run.ID, had)
+	f := s.a.newFollower(s.t, workflowOf(run), begin)
+	f.queue, f.marks = run.Queue, newMarks(workflowOf(run), had)
 	f.report = &eventReport{f: f, tellIt: tell, failed: cancel}
-	err = f.all(ctx, newTrack(run.ID, begin, ""), f.watch, f.watchRequests)
+	helpers := []func(context.Context){f.watch, f.watchRequests}
+	if run.Kept {
+		// The session goes on; what is told is told to the end of the turn.
+		helpers = append(helpers, func(ctx context.Context) {
+			if s.awaitTurn(ctx, run) == nil {
+				pause(ctx, turnPause)
+				cancel(errTurnOver)
+			}
+		})
+	}
+	err = f.all(ctx, newTrack(workflowOf(run), begin, ""), helpers...)
+	if errors.Is(context.Cause(ctx), errTurnOver) {
+		return nil
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -46,7 +59,7 @@ func (s *runs) begin(ctx context.Context, run *serve.Run, had *reading) string {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, callTimeout)
-		_, err := s.t.Client.DescribeWorkflowExecution(limited, run.ID, id)
+		_, err := s.t.Client.DescribeWorkflowExecution(limited, workflowOf(run), id)
 		cancel()
 		var missing *serviceerror.NotFound
 		var invalid *serviceerror.InvalidArgument

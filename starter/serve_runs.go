@@ -25,6 +25,8 @@ import (
 const (
 	memoSession = "session_id"
 	memoRequest = "request_hash"
+	// memoKept is true for a session.
+	memoKept = "session"
 )
 
 // runs is what is behind the HTTP door: Temporal, asked as the commands ask it.
@@ -54,6 +56,9 @@ func (s *runs) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool
 	memo := map[string]any{memoRequest: wanted.Hash}
 	if wanted.Session != "" {
 		memo[memoSession] = wanted.Session
+	}
+	if wanted.Input.Session {
+		memo[memoKept] = true
 	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -86,7 +91,8 @@ func (s *runs) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool
 func (s *runs) Find(ctx context.Context, id string) (*serve.Run, error) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	d, err := s.t.Client.DescribeWorkflowExecution(limited, id, "")
+	workflow, turn := serve.SplitTurn(id)
+	d, err := s.t.Client.DescribeWorkflowExecution(limited, workflow, "")
 	info := d.GetWorkflowExecutionInfo()
 	var missing *serviceerror.NotFound
 	var invalid *serviceerror.InvalidArgument
@@ -98,8 +104,9 @@ func (s *runs) Find(ctx context.Context, id string) (*serve.Run, error) {
 	}
 	l := runOf(info, time.Now())
 	run := runFrom(&l)
+	run.ID = id
 	run.Hash, run.Current, run.First = text(info.GetMemo().GetFields()[memoRequest]), info.GetExecution().GetRunId(), info.GetFirstRunId()
-	return run, nil
+	return run, s.asTurn(ctx, run, turn, info.GetMemo().GetFields()[memoKept] != nil || info.GetParentExecution() != nil)
 }
 
 func runFrom(l *listed) *serve.Run {
@@ -168,7 +175,10 @@ func badToken(token string) error {
 
 // Await waits for the end of a run, through all that it continues as.
 func (s *runs) Await(ctx context.Context, run *serve.Run) error {
-	err := s.t.Client.GetWorkflow(ctx, run.ID, run.Current).Get(ctx, nil)
+	if run.Kept {
+		return s.awaitTurn(ctx, run)
+	}
+	err := s.t.Client.GetWorkflow(ctx, workflowOf(run), run.Current).Get(ctx, nil)
 	var ended *temporal.WorkflowExecutionError
 	if errors.As(err, &ended) {
 		return nil
@@ -180,8 +190,14 @@ func (s *runs) Await(ctx context.Context, run *serve.Run) error {
 func (s *runs) Outcome(ctx context.Context, run *serve.Run) (*contract.RunResult, *contract.Failure, error) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if run.Kept {
+		if t := s.turn(ctx, run); t != nil {
+			res, failure := outcomeOf(t)
+			return res, failure, nil
+		}
+	}
 	var res contract.RunResult
-	err := s.t.Client.GetWorkflow(limited, run.ID, run.Current).Get(limited, &res)
+	err := s.t.Client.GetWorkflow(limited, workflowOf(run), run.Current).Get(limited, &res)
 	var ended *temporal.WorkflowExecutionError
 	switch {
 	case err == nil:
@@ -194,7 +210,7 @@ func (s *runs) Outcome(ctx context.Context, run *serve.Run) (*contract.RunResult
 		f.Class = status
 	}
 	if f.Class == endTerminated {
-		if why := terminatedWhy(ctx, s.t, run.ID, run.Current); why != "" {
+		if why := terminatedWhy(ctx, s.t, workflowOf(run), run.Current); why != "" {
 			f.Text += ": " + why
 		}
 	}
@@ -216,7 +232,7 @@ func aboutOf(run *serve.Run) about {
 
 // Status asks a run's worker, and for a run that has ended history if no worker is there.
 func (s *runs) Status(ctx context.Context, run *serve.Run) (*contract.Status, error) {
-	st, _, err := standing(ctx, s.t, run.ID, aboutOf(run))
+	st, _, err := standing(ctx, s.t, workflowOf(run), aboutOf(run))
 	if err == nil && st.Executions == nil {
 		st.Executions = []contract.Execution{}
 	}
@@ -226,12 +242,12 @@ func (s *runs) Status(ctx context.Context, run *serve.Run) (*contract.Status, er
 // State asks a run's worker.
 func (s *runs) State(ctx context.Context, run *serve.Run) (map[string]json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
-	return values, problemOf(ask(ctx, s.t, run.ID, aboutOf(run), contract.QueryState, &values))
+	return values, problemOf(ask(ctx, s.t, workflowOf(run), aboutOf(run), contract.QueryState, &values))
 }
 
 // Transcript reads the histories of a run and of its children.
 func (s *runs) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []string, error) {
-	kept, err := readArchive(ctx, s.t.Client, run.ID, run.Current)
+	kept, err := readArchive(ctx, s.t.Client, workflowOf(run), run.Current)
 	if err != nil {
 		return nil, nil, problemOf(err)
 	}
@@ -252,35 +268,43 @@ var answerProblems = map[string]string{
 
 // Answer sends an Update and waits for its receipt.
 func (s *runs) Answer(ctx context.Context, run *serve.Run, kind string, answer any) (*contract.Receipt, error) {
-	r, err := updateRun(ctx, s.t, run.ID, kind, answer)
+	r, err := updateRun(ctx, s.t, workflowOf(run), kind, answer)
+	if err != nil {
+		return nil, s.refusal(run, err)
+	}
+	return r, nil
+}
+
+// refusal is the problem of an answer that a run does not take.
+func (s *runs) refusal(run *serve.Run, err error) error {
 	var missing *serviceerror.NotFound
 	var invalid *serviceerror.InvalidArgument
 	switch {
 	case err == nil:
-		return r, nil
+		return nil
 	case errors.Is(err, errNoReceipt):
-		return nil, serve.NewProblem(serve.NoWorker, "start a worker, and send the same answer again", "the run %q gave no receipt within %v", run.ID, receiptTimeout)
+		return serve.NewProblem(serve.NoWorker, "start a worker, and send the same answer again", "the run %q gave no receipt within %v", run.ID, receiptTimeout)
 	case errors.As(err, &missing):
-		return nil, serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)
+		return serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)
 	case errors.As(err, &invalid):
-		return nil, serve.NewProblem(serve.TooLarge, "shorten it", "Temporal refuses the answer: %v", err)
+		return serve.NewProblem(serve.TooLarge, "shorten it", "Temporal refuses the answer: %v", err)
 	case away(err):
-		return nil, problemOf(err)
+		return problemOf(err)
 	}
 	f := contract.FailureOf(err)
 	if problem, ok := answerProblems[f.Class]; ok {
 		p := serve.NewProblem(problem, f.Remedy, "%s", f.Text)
 		p.Errors = f.Errors
-		return nil, p
+		return p
 	}
-	return nil, fmt.Errorf("answer the run %q: %w", run.ID, err)
+	return fmt.Errorf("answer the run %q: %w", run.ID, err)
 }
 
 // Cancel asks a run to end.
 func (s *runs) Cancel(ctx context.Context, run *serve.Run) error {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.t.Client.CancelWorkflow(limited, run.ID, "")
+	err := s.t.Client.CancelWorkflow(limited, workflowOf(run), "")
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
 		return serve.NewProblem(serve.RunEnded, "see GET /runs/ID", "the run %q has ended", run.ID)

@@ -77,6 +77,9 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if in.Model != "" {
 		f.model(in.Model)
 	}
+	if in.Session {
+		return f.toTurn(ctx, 1)
+	}
 	return f.toTheEnd(ctx)
 }
 
@@ -107,12 +110,15 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	if flowErr != nil {
 		return nil, "", flowErr
 	}
+	if a.flags.session && res.Flow.LoneAgent() == nil {
+		return nil, "", bad("the flow %q cannot be a session: it is not one agent alone; leave out -session", res.Flow.Name)
+	}
 	if err := a.held(ctx, res.Flow, given); err != nil {
 		return nil, "", err
 	}
 	in := &contract.RunInput{
 		V: contract.Version, Input: given.text, Params: given.params, Scope: given.scope, Value: given.value, State: given.state,
-		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError,
+		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError, Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}
 	encoded, err := json.Marshal(in)

@@ -156,6 +156,7 @@ func (a *app) print(id string, st *contract.Status) {
 	for _, c := range st.Conflicts {
 		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", clean(c.Key, 200), clean(c.Kept.Exec, 200), clean(c.Dropped.Exec, 200))
 	}
+	printSession(st.Session, line)
 	a.printDesk(id, st, line)
 }
 

@@ -48,6 +48,8 @@ type rehearsal struct {
 	expired *atomic.Bool
 	// functions are tools of the worker itself.
 	functions []tool.Function
+	// begun is called before the run is started.
+	begun func(played)
 	// wrap, if set, stands between the activities and the worker.
 	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
 	// models, if set, are asked instead of the scripted one.
@@ -110,6 +112,9 @@ func (r rehearsal) play(t *testing.T) played {
 	}
 	if r.before != nil {
 		r.before(env)
+	}
+	if r.begun != nil {
+		r.begun(played{env: env})
 	}
 	env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	p := played{env: env}

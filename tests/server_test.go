@@ -172,6 +172,12 @@ type hand struct {
 // work starts a worker. A cache of one byte makes every activity ask its run.
 func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *tool.Tools) worker.Worker {
 	t.Helper()
+	return workWith(t, c, queue, workflows.Settings{}, activities.Deps{Tools: tools, CacheBytes: cacheBytes})
+}
+
+// workWith starts a worker with settings; deps are besides what all have.
+func workWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps) worker.Worker {
+	t.Helper()
 	models, err := llm.Open(llm.Settings{Default: "script"})
 	if err != nil {
 		t.Fatal(err)
@@ -179,9 +185,9 @@ func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *to
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
-	workflows.Register(w)
-	activities.New(activities.Deps{Models: models, Tools: tools, Source: activities.NewClientSource(c), Compile: compileText, Begin: host.Begin,
-		Attributes: activities.NewAttributes(c), CacheBytes: cacheBytes}).Register(w)
+	settings.Register(w)
+	deps.Models, deps.Source, deps.Compile, deps.Begin, deps.Attributes = models, activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)
+	activities.New(deps).Register(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -29,6 +30,9 @@ type builtinArgs struct {
 // builtin finds what runs a tool of the interpreter's own outside. It returns nil where the
 // tool takes effect here: see [toolCall.effect].
 func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolReply, error) {
+	if slices.Contains(plan.SessionTools, c.call.Name) {
+		return func(ctx workflow.Context) (toolReply, error) { return c.orchestrate(ctx, raw) }
+	}
 	if err := json.Unmarshal(raw, &c.args); err != nil {
 		c.refuse("the arguments of %s: %v", c.call.Name, err)
 		return nil

@@ -162,6 +162,9 @@ func (f *flowRun) askToYield(ctx workflow.Context, order []*execution) {
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
+	if err := f.session.gather(ctx); err != nil {
+		return err
+	}
 	if f.desk != nil {
 		f.desk.drain(ctx)
 		if err := f.desk.quiet(ctx); err != nil {
@@ -179,6 +182,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	again := false
 	if err != nil && f.entry == nil {
 		if again, err = f.putOff(ctx, err); again {
+			f.session.launchAll()
 			return f.drive(ctx)
 		}
 	}
@@ -239,6 +243,9 @@ func (f *flowRun) carryOver() *contract.Carry {
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
+	}
+	if f.session.on() {
+		c.Session = f.session.carry()
 	}
 	if len(f.ended) > 0 {
 		v, _ := join(f.ended)

@@ -24,6 +24,10 @@
 // the state. A node whose flows are runs of their own is in kind_call.go, an agent's talk with
 // a person in chat.go.
 //
+// A session (session.go) is a run that takes turns: the flow once more for each prompt, in one
+// conversation. What is asked of it comes in by session_door.go; the sessions that its agent
+// starts are in session_child.go, the tools with which it does in session_tools.go.
+//
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.
 //

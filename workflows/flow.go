@@ -55,6 +55,7 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 		}
 		return nil, wire(err)
 	}
+	f.session = newSession(&f, in)
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
 	}
@@ -69,13 +70,19 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 		if waited := f.desk.quiet(ctx); err == nil {
 			err = waited
 		}
-		if err == nil {
+		if err == nil && !f.session.on() {
 			f.desk.drain(ctx)
 			out, err = f.result() // messages may have come since
 		}
 	}
-	if err == nil {
-		f.after(ctx, out)
+	f.over(ctx, out, err)
+	return out, wire(f.charged(in, err))
+}
+
+// over tells others how the run ended.
+func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error) {
+	if err == nil && !f.session.conversing() {
+		f.after(ctx, out, 1)
 	}
 	switch {
 	case err == nil:
@@ -88,7 +95,6 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	}
 	f.finish(ctx, out, err)
 	f.handOut(ctx)
-	return out, wire(f.charged(in, err))
 }
 
 // charged is the error of a run below another with what it has spent, which the run above
@@ -138,8 +144,10 @@ type flowRun struct {
 	*run
 	// settings are for [workflow.SideEffect] alone.
 	settings Settings
-	sched    *scheduler
-	hash     string
+	// session is what makes several turns of a run; it is off in most.
+	session *session
+	sched   *scheduler
+	hash    string
 	// status is one of the contract's; it is changed by publish alone. public is absent in a
 	// run that publishes nothing.
 	status string
@@ -168,6 +176,9 @@ type flowRun struct {
 
 // serve makes the run the owner of its tree's requests, unless the run above says who is.
 func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
+	if err := f.session.serve(ctx); err != nil {
+		return err
+	}
 	f.shared.Owner, f.shared.OnError = in.Owner, in.OnError
 	if in.Carry != nil {
 		f.shared.Owner, f.shared.OnError = in.Carry.Shared.Owner, in.Carry.Shared.OnError
@@ -192,18 +203,29 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	} else if err := f.settle(ctx, in); err != nil {
 		return f.handOver(ctx, err)
 	}
-	if f.entry != nil {
-		if err := f.enter(ctx); err != nil {
-			return f.handOver(ctx, err)
-		}
+	if err := f.session.settle(); err != nil {
+		return nil, err
 	}
 	if err := f.revise(ctx); err != nil {
 		return f.handOver(ctx, err)
 	}
-	if err := f.drive(ctx); err != nil {
+	if f.session.on() {
+		return f.session.run(ctx)
+	}
+	if err := f.once(ctx); err != nil {
 		return f.handOver(ctx, err)
 	}
 	return f.result()
+}
+
+// once runs the flow from START, or from where it stands, until nothing lives.
+func (f *flowRun) once(ctx workflow.Context) error {
+	if f.entry != nil {
+		if err := f.enter(ctx); err != nil {
+			return err
+		}
+	}
+	return f.drive(ctx)
 }
 
 // enter takes the edges out of START.
@@ -269,7 +291,7 @@ func (f *flowRun) known() contract.View {
 
 // alive says whether the run has not ended.
 func (f *flowRun) alive() bool {
-	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting
+	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting || f.status == contract.StatusIdle
 }
 
 // turned shows that requests have come or gone.
@@ -278,6 +300,8 @@ func (f *flowRun) turned(ctx workflow.Context) {
 	case !f.alive():
 	case len(f.desk.requests) > 0:
 		f.publish(ctx, contract.StatusWaiting)
+	case f.session.idle:
+		f.publish(ctx, contract.StatusIdle)
 	default:
 		f.publish(ctx, contract.StatusRunning)
 	}
@@ -294,6 +318,9 @@ func (f *flowRun) report() contract.Status {
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
 		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}
+	}
+	if f.session.on() {
+		s.Session = f.session.status()
 	}
 	if f.desk != nil {
 		f.desk.status(&s)

@@ -83,6 +83,9 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 	if k == nil {
 		return nil
 	}
+	if f.session.on() {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: "fork: a run that takes turns cannot be forked", Remedy: "start the agent again"}
+	}
 	// Where clients may not bring plans, they may not leave out nodes of one either.
 	var refused bool
 	if err := workflow.SideEffect(ctx, func(workflow.Context) any { return f.settings.RefusePlans }).Get(&refused); err != nil {

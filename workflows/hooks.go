@@ -11,7 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
-	"weft/workflows/plan/session"
+	words "weft/workflows/plan/session"
 )
 
 // Hooks are runs of their own: the one before a run is a child that the run waits for, the one
@@ -34,36 +34,76 @@ func givenTo(params json.RawMessage, said string) json.RawMessage {
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
 // run is given. said is the text that came with the parameters.
 func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, said string) error {
-	if f.flow.Hooks == nil {
+	if f.flow.Hooks == nil && !f.flow.StartsSessions() {
 		return nil
 	}
 	f.shared.Scope = in.Scope
-	h := f.flow.Hooks.Before
-	if h == nil {
+	if f.flow.Hooks == nil || f.flow.Hooks.Before == nil {
 		return nil
 	}
-	out, problem, err := f.consult(ctx, in, h, givenTo(in.Params, said))
-	if err != nil {
+	input := f.hookInput(f.flow.Hooks.Before, givenTo(in.Params, said))
+	input.Owner, input.ScriptRef = f.shared.Owner, in.ScriptRef
+	if len(in.Script) > 0 {
+		ref := f.store.keep(in.Script)
+		input.ScriptRef = &ref
+	}
+	params, err := f.ask(ctx, input, 1, nil)
+	if err != nil || params == nil {
 		return err
 	}
-	var v session.Verdict
+	return f.replace(ctx, in, params)
+}
+
+// beforeTurn runs the hook before a session's turn that somebody asked for. It gives the prompt
+// that the hook makes of it, or the same.
+func (f *flowRun) beforeTurn(ctx workflow.Context, n int, prompt string) (string, error) {
+	if f.flow.Hooks == nil || f.flow.Hooks.Before == nil {
+		return prompt, nil
+	}
+	input := f.hookInput(f.flow.Hooks.Before, givenTo(nil, prompt))
+	input.Owner = f.shared.Owner
+	var own struct {
+		Prompt string `json:"prompt"`
+	}
+	_, err := f.ask(ctx, input, n, func(params json.RawMessage) error {
+		if err := json.Unmarshal(params, &own); err != nil || own.Prompt == "" {
+			return fmt.Errorf("a turn has a prompt and nothing else, and the hook's parameters have none")
+		}
+		return nil
+	})
+	if own.Prompt == "" {
+		return prompt, err
+	}
+	return own.Prompt, err
+}
+
+// ask has the hook before the run's turn n say whether it goes on. It gives the parameters that the
+// hook wants, nil for those that are there; fit, if not nil, says what is wrong with them.
+func (f *flowRun) ask(ctx workflow.Context, input contract.RunInput, n int, fit func(json.RawMessage) error) (json.RawMessage, error) {
+	h := f.flow.Hooks.Before
+	out, problem, err := f.consult(ctx, input, h, f.hookID(beforeRun, n))
+	if err != nil {
+		return nil, err
+	}
+	var v words.Verdict
 	if problem == "" {
-		if v, err = session.ReadVerdict(out.ResultData, out.ResultText); err != nil {
+		v, err = words.ReadVerdict(out.ResultData, out.ResultText)
+		if err == nil && !v.Block && v.Params != nil && fit != nil {
+			err = fit(v.Params)
+		}
+		if err != nil {
 			problem = "Hook error: " + err.Error()
 		}
 	}
 	if problem != "" {
-		if v = (session.Verdict{Block: h.Block, Reason: problem}); !h.Block {
+		if v = (words.Verdict{Block: h.Block, Reason: problem}); !h.Block {
 			workflow.GetLogger(ctx).Warn("the hook before the run failed; the run goes on", "problem", problem)
 		}
 	}
-	switch {
-	case v.Block:
-		return &contract.Failure{Class: contract.ClassBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun)}
-	case v.Params == nil:
-		return nil
+	if v.Block {
+		return nil, &contract.Failure{Class: contract.ClassBlocked, Text: v.Blocked(), Remedy: "look at the run of the hook, " + f.hookID(beforeRun, n)}
 	}
-	return f.replace(ctx, in, v.Params)
+	return v.Params, nil
 }
 
 // Names of hooks in workflow ids.
@@ -72,28 +112,29 @@ const (
 	afterRun  = "on_run_finish"
 )
 
-func (f *flowRun) hookID(event string) string { return f.root + "/hook:" + event }
+// hookID is the id of a hook's run at a turn; runs that are no sessions have one turn.
+func (f *flowRun) hookID(event string, n int) string {
+	id := f.root + "/hook:" + event
+	if n > 1 {
+		id = fmt.Sprintf("%s~%d", id, n)
+	}
+	return id
+}
 
 // hookInput is what a hook's run is started with.
 func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunInput {
-	flow, src := f.flow.SubFlow(h.Flow), f.source.Sub(h.Flow)
+	flow, src := startClosure(f.flow, h.Flow), f.source.Sub(h.Flow)
 	return contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: flow, Source: &src}, Params: params, Scope: f.shared.Scope,
 		Unchecked: true, Model: f.shared.Model, Depth: f.shared.Depth + 1, MaxEvents: f.shared.MaxEvents, MaxPayload: f.shared.MaxPayload,
 		OnError: contract.OnErrorFail, ScriptRef: f.shared.Script}
 }
 
 // consult runs the hook before the run. The problem is why it has no result.
-func (f *flowRun) consult(ctx workflow.Context, in *contract.RunInput, h *plan.Hook, given json.RawMessage) (*contract.RunResult, string, error) {
-	input := f.hookInput(h, given)
-	input.Owner, input.ScriptRef = f.shared.Owner, in.ScriptRef
-	if len(in.Script) > 0 {
-		ref := f.store.keep(in.Script)
-		input.ScriptRef = &ref
-	}
+func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan.Hook, id string) (*contract.RunResult, string, error) {
 	if err := f.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
 	}
-	hctx, cancel := workflow.WithCancel(f.childOptions(ctx, f.hookID(beforeRun), "hook before the run"))
+	hctx, cancel := workflow.WithCancel(f.childOptions(ctx, id, "hook before the run"))
 	defer cancel()
 	future := workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input)
 	limit := time.Duration(h.Seconds) * time.Second
@@ -144,16 +185,16 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 
 // after starts the hook after a run that has completed, and does not wait for it. That it cannot
 // be started is no failure of the run.
-func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult) {
+func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	if f.flow == nil || f.flow.Hooks == nil || f.flow.Hooks.After == nil || out.Yielded != nil {
 		return
 	}
 	h := f.flow.Hooks.After
-	input := f.hookInput(h, finished(out))
+	input := f.hookInput(h, resultParams(out))
 	err := f.guard.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
 		hctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: boundID(f.hookID(afterRun)), StaticSummary: "hook after the run",
+			WorkflowID: boundID(f.hookID(afterRun, n)), StaticSummary: "hook after the run",
 			ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_ABANDON,
 			WorkflowExecutionTimeout: time.Duration(h.Seconds) * time.Second,
 		})
@@ -164,9 +205,9 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult) {
 	}
 }
 
-// finished are the parameters of a hook after a run: data that is an object, else a prompt, else
+// resultParams are the parameters of a hook after a run: data that is an object, else a prompt, else
 // nothing.
-func finished(out *contract.RunResult) json.RawMessage {
+func resultParams(out *contract.RunResult) json.RawMessage {
 	prompt := ""
 	switch {
 	case len(out.ResultData) > 0 && out.ResultData[0] == '{':

@@ -153,7 +153,7 @@ func (a *agentRun) begin() error {
 		return a.describe()
 	}
 	m := &contract.Message{Role: contract.RoleUser, Parts: append([]contract.Part{inputPart(&a.shared)}, a.outputs("")...)}
-	if a.cfg.Opening != nil {
+	if a.cfg.Opening != nil && a.shared.Turn < 2 {
 		var err error
 		if m, err = a.opening(); err != nil {
 			return err

@@ -30,6 +30,8 @@ type run struct {
 	talk  talk
 	// ledger is for forks.
 	ledger ledger
+	// sessions are those that the run's agent has started; nil in a branch.
+	sessions *session
 	pace
 	requests
 }

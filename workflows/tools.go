@@ -108,7 +108,8 @@ func (c *toolCall) start(outside *group) {
 		c.settle(replyOf(c.carried.Reply))
 		return
 	}
-	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && c.carried.Member == nil && !c.carried.Begun
+	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && c.carried.Member == nil &&
+		c.carried.Order == nil && !c.carried.Begun
 	if fresh {
 		if c.index >= maxCalls {
 			c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)

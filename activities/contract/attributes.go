@@ -22,7 +22,9 @@ var Attributes = []string{AttributeName, AttributeDialect, AttributeHash, Attrib
 const (
 	StatusRunning = "running"
 	// StatusWaiting says that nothing runs and somebody is asked for something.
-	StatusWaiting   = "waiting"
+	StatusWaiting = "waiting"
+	// StatusIdle says that a session waits for its next prompt.
+	StatusIdle      = "idle"
 	StatusCompleted = "completed"
 	StatusFailed    = "failed"
 	StatusCancelled = "cancelled"

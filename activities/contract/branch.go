@@ -65,6 +65,8 @@ type Shared struct {
 	Script *ContentRef `json:"script,omitempty"`
 	// Scope is that of [RunInput], for the hooks of a flow that has some.
 	Scope json.RawMessage `json:"scope,omitempty"`
+	// Turn is the number of a session's turn, from 1; 0 in other runs.
+	Turn int `json:"turn,omitempty"`
 	// Chat is the conversation before the run, if there was one.
 	Chat *ContentRef `json:"chat,omitempty"`
 	// Connections are the resolved connections, by the id that the flow uses.
@@ -227,7 +229,7 @@ type Execution struct {
 
 // Status answers the query status.
 type Status struct {
-	// Status is running, completed, failed or cancelled.
+	// Status is running, waiting, idle, completed, failed or cancelled.
 	Status string `json:"status"`
 	Model  string `json:"model,omitempty"`
 	// Running are the executions under way, node#step; those of children come with the
@@ -256,6 +258,8 @@ type Status struct {
 	Answered []Answered `json:"answered,omitempty"`
 	// Inbox are messages that no model call has had yet, long ones shortened.
 	Inbox []Inbound `json:"inbox,omitempty"`
+	// Session is set for a session, and for a run that has started some.
+	Session *SessionStatus `json:"session,omitempty"`
 	// Rejected counts signals that were no answer to anything; Rejects says why, of the last
 	// ten.
 	Rejected int      `json:"rejected,omitempty"`

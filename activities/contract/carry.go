@@ -93,6 +93,8 @@ type Carry struct {
 	Talk *Talk `json:"talk,omitempty"`
 	// Desk holds requests and answers, at the run that owns them.
 	Desk *DeskCarry `json:"desk,omitempty"`
+	// Session is set for a session, and for a run that has started some.
+	Session *SessionCarry `json:"session,omitempty"`
 	// Entry is set where the edges out of START are still being judged.
 	Entry *RoutingCarry `json:"entry,omitempty"`
 }

@@ -54,6 +54,8 @@ const (
 	QueryContent = "content"
 	// QueryState takes nothing and returns the state as a JSON object.
 	QueryState = "state"
+	// QueryTurns takes nothing and returns the list of [Turn] of a session, with results.
+	QueryTurns = "turns"
 	// QueryPlan takes nothing and returns the [plan.Flow] that runs.
 	QueryPlan = "plan"
 )
@@ -96,6 +98,12 @@ type RunInput struct {
 	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
 	// the run.
 	OnError string `json:"on_error,omitempty"`
+	// Session keeps the run open when its agent has answered: it takes further prompts by the
+	// Update or the signal [UpdateResume], until [UpdateStop]. The flow must be of one agent.
+	Session bool `json:"session,omitempty"`
+	// Parent is the workflow id of the session that hears how each turn of this one ended; set
+	// by the interpreter.
+	Parent string `json:"parent,omitempty"`
 	// Depth is how many runs are above this one; set by the interpreter.
 	Depth int `json:"depth,omitempty"`
 	// MaxEvents, if positive, is the history length from which the run continues as new;
@@ -166,7 +174,7 @@ type ChatMessage struct {
 
 // RunResult is the result of a run. A run that fails ends with a [Failure] instead.
 type RunResult struct {
-	// Status is "completed".
+	// Status is "completed", or "stopped" for a session, which ends no other way.
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other: the result as text, or as JSON
 	// where the flow asks for JSON or its typed value is no string.
@@ -186,6 +194,8 @@ type RunResult struct {
 	Model string `json:"model,omitempty"`
 	// Unread are messages to the run that no model call has had.
 	Unread []Inbound `json:"unread,omitempty"`
+	// Turns are those of a session, the last ones with their results.
+	Turns []Turn `json:"turns,omitempty"`
 	// Yielded is what a sub-agent goes on with in another run; the interpreter alone sees it.
 	Yielded *Carry `json:"yielded,omitempty"`
 	// Talk is what was said in a run below another; the interpreter alone sees it.
@@ -233,6 +243,12 @@ func (u *Usage) Add(o Usage) {
 	u.CacheWrite += o.CacheWrite
 	u.Cost += o.Cost
 	u.Unpriced += o.Unpriced
+}
+
+// Less is what is left without another's tokens and calls.
+func (u Usage) Less(o Usage) Usage {
+	return Usage{Calls: u.Calls - o.Calls, Input: u.Input - o.Input, Output: u.Output - o.Output, Cached: u.Cached - o.Cached,
+		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced}
 }
 
 // PrepareInput asks for what a run must know before its first node: the plan of a

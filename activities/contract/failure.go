@@ -159,6 +159,9 @@ const (
 	maxFailureData = 64 << 10
 )
 
+// Bounded is the failure as it fits where many are kept.
+func (f *Failure) Bounded() *Failure { return f.bounded() }
+
 // bounded is the failure with long texts and lists cut.
 func (f *Failure) bounded() *Failure {
 	out := *f

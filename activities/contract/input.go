@@ -117,11 +117,18 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("talk is set, want it left out: the interpreter sets it")
 	case in.Unchecked:
 		return fmt.Errorf("unchecked is set, want it left out: the interpreter sets it")
+	case in.Parent != "":
+		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}
+	return in.checkParts()
+}
+
+// checkParts refuses parts that are wrong in themselves.
+func (in *RunInput) checkParts() error {
 	if err := in.Budget.check(); err != nil {
 		return err
 	}

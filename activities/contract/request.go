@@ -283,6 +283,8 @@ type CarriedCall struct {
 	// Decision is a person's yes that the call has already.
 	Decision *ConfirmAnswer `json:"decision,omitempty"`
 	Parked   *Parked        `json:"parked,omitempty"`
+	// Order is what the call asked of a session, and still waits for.
+	Order *SessionOrder `json:"order,omitempty"`
 	// Child is a sub-agent that yielded.
 	Child *Carry `json:"child,omitempty"`
 	// Nth is 2 for the second sub-agent of an execution with the same call id, and so on.

@@ -31,9 +31,12 @@ var published = []struct {
 	// required replaces the fields without omitempty.
 	required []string
 }{
-	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "max_payload", "owner", "script_ref", "talk"}, required: []string{"v", "flow"}},
+	{file: "run-input", v: RunInput{}, input: true, inner: []string{"depth", "carry", "max_payload", "owner", "parent", "script_ref", "talk"}, required: []string{"v", "flow"}},
 	{file: "run-result", v: RunResult{}, inner: []string{"talk", "yielded"}},
 	{file: "failure", v: Failure{}},
+	{file: "resume", v: ResumeInput{}, input: true, required: []string{"prompt"}},
+	{file: "stop", v: StopInput{}, input: true, required: []string{}},
+	{file: "turn", v: Turn{}},
 	{file: "status", v: Status{}},
 	{file: "transcript-query", v: TranscriptQuery{}, input: true, required: []string{}},
 	{file: "transcript-page", v: TranscriptPage{}},
@@ -53,11 +56,12 @@ var published = []struct {
 // constraints narrow fields beyond their Go types, by Type.Field.
 var constraints = map[string]map[string]any{
 	"RunInput.V":           {"const": Version},
-	"RunResult.Status":     {"const": "completed"},
+	"RunResult.Status":     {"enum": []string{"completed", "stopped"}},
+	"Turn.Status":          {"enum": []string{TurnQueued, TurnRunning, TurnCompleted, TurnFailed, TurnStopped}},
 	"Message.Role":         {"enum": []string{RoleUser, RoleAssistant, RoleTool}},
 	"Request.Kind":         {"enum": Requests},
 	"RunInput.OnError":     {"enum": []string{"", OnErrorPark, OnErrorFail}},
-	"Status.Status":        {"enum": []string{StatusRunning, StatusWaiting, StatusCompleted, StatusFailed, StatusCancelled}},
+	"Status.Status":        {"enum": []string{StatusRunning, StatusWaiting, StatusIdle, StatusCompleted, StatusFailed, StatusCancelled}},
 	"RunInput.MaxSteps":    {"minimum": 0},
 	"RunInput.MaxEvents":   {"minimum": 0},
 	"RunInput.Params":      {"type": "object"},

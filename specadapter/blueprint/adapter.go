@@ -79,6 +79,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	agent := a.agent(doc.Root)
 	a.unsupported(agent)
 	f := a.plan(agent)
+	a.startable(agent, f)
 	src.Positions = []plan.Position{{Path: plan.NodePath(f.Nodes[0].ID), Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col}}
 	return f, src, once(a.diags)
 }

@@ -66,10 +66,6 @@ func codes(diags []source.Diagnostic, s source.Severity) string {
 // as any other MCP server.
 var (
 	refused = map[string]string{
-		"agent-orchestrator": "not-yet", "agent-orchestrator@2025-12-03-cc39d84": "", "agent-orchestrator@2025-12-20-c4ea461": "",
-		"agent-orchestrator-external": "not-yet", "agent-orchestrator-external@2025-12-11-028007f": "",
-		"knowledge-coordinator": "not-yet", "knowledge-coordinator@2025-12-14-b8ce340": "",
-		"self-improving-agent": "not-yet", "self-improving-agent@2025-12-16-9d51bea": "",
 		"browser-tester": "inline-command",
 		"confluence-researcher@2025-11-30-8a95473":         "inline-command",
 		"test-script-coordinator-owned@2026-01-24-93ad426": "script",
@@ -121,7 +117,7 @@ func TestCorpus(t *testing.T) {
 func TestCorpusDocuments(t *testing.T) {
 	files, _ := corpusFiles(t)
 	want := map[string]string{
-		"agent-types-03": "missing-field", "agent-types-05": "not-yet", "agent-types-06": "", "echo": "", "test": "",
+		"agent-types-03": "missing-field", "agent-types-05": "", "agent-types-06": "", "echo": "", "test": "",
 		"capabilities-06": "", "capabilities-09": "", "capabilities-11": "", "capabilities-14": "capability", "capabilities-15": "capability",
 		"hooks-01": "hook", "input-schema-02": "", "input-schema-03": "", "parameters-schema-20": "", "parameters-schema-22": "",
 		"parameters-schema-23": "syntax", "seed003-01": "", "seed003-02": "syntax", "seed004-03": "", "seed004-04": "", "seed004-05": "",

@@ -33,8 +33,8 @@ const (
 	CodeMode         = "input-mode"
 	CodePlaceholder  = "placeholder"
 	CodeProgram      = "program"
-	CodeNotYet       = "not-yet"
 	CodeNoEffect     = "no-effect"
+	CodeNotStarted   = "not-started"
 )
 
 func (a *adaptation) report(s source.Severity, file string, at source.Pos, code, help, format string, args []any) {
@@ -47,6 +47,11 @@ func (a *adaptation) report(s source.Severity, file string, at source.Pos, code,
 
 func (a *adaptation) errorf(file string, at source.Pos, code, help, format string, args ...any) {
 	a.report(source.Error, file, at, code, help, format, args)
+}
+
+// about names what the last diagnostic is about.
+func (a *adaptation) about(server, what string) {
+	a.diags[len(a.diags)-1].About = [2]string{server, what}
 }
 
 func (a *adaptation) warnf(file string, at source.Pos, code, help, format string, args ...any) {

@@ -99,6 +99,7 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 		other.unsupported(g)
 		f = other.plan(g)
 		f.ID = h.event
+		mark(g, f)
 	} else {
 		other.object(file, root, "the agent "+source.Quote(h.agent))
 	}

@@ -53,6 +53,9 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 		Edges:       []plan.Edge{{ID: "in", From: plan.Start, To: id}, {ID: "out", From: id, To: plan.End}},
 		Connections: connections,
 	}
+	if g.orchestrator() != nil {
+		agent.Builtins = plan.SessionTools
+	}
 	g.hooksOf(f)
 	return f
 }

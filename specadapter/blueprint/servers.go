@@ -122,6 +122,7 @@ func (o *object) reference(s *server) {
 		}
 		o.errorf(o.pos("ref"), CodeServer, "write "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
 			"%s refers to %s, which is not in the registry", o.what, source.Quote(ref))
+		o.a.about(s.name, ref)
 		return
 	}
 	root := o.a.parse(file)
@@ -173,6 +174,7 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	if i < 0 {
 		if flag("required") && !s.orchestrator {
 			use.errorf(use.value.Pos, CodeServerConfig, "write it into config", "%s wants the config %s", use.what, source.Quote(name))
+			o.a.about(s.name, name)
 		}
 		return
 	}

@@ -2,14 +2,8 @@ package blueprint
 
 import "weft/specadapter/source"
 
-// unsupported reports what runs cannot do yet: an error where the agent would be another one
-// without it, a warning where its result stays the same.
+// unsupported warns of what has no effect on a run.
 func (a *adaptation) unsupported(g *agent) {
-	for _, s := range g.servers {
-		if s.orchestrator && !s.refused {
-			a.errorf(s.file, s.at, CodeNotYet, "leave the server out", "%s starts other agents through %s, which no run can do yet", g.what, source.Quote(s.name))
-		}
-	}
 	for _, s := range g.scripts {
 		a.warnf(s.in, s.at, CodeNoEffect, "give the agent a tool that runs it", "the script %s is described to the model, but nothing runs it yet", source.Quote(s.name))
 	}

@@ -20,6 +20,18 @@ type MissingConfig struct {
 // Error says which values are missing, on one line.
 func (e *MissingConfig) Error() string { return e.Message }
 
+// UnknownServer is the error of an agent that refers to an MCP server which is not there. As JSON
+// it is the error body that the framework's clients know.
+type UnknownServer struct {
+	Code    string `json:"error"`
+	Message string `json:"message"`
+	Server  string `json:"server_name"`
+	Ref     string `json:"ref"`
+}
+
+// Error says which, on one line.
+func (e *UnknownServer) Error() string { return e.Message }
+
 // connections replaces the placeholders of the addresses and headers of a flow's connections.
 // Those of ${env.NAME} stay: they are secrets, which the worker alone replaces.
 func (v *Values) connections(f *plan.Flow) error {

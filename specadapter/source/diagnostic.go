@@ -49,6 +49,9 @@ type Diagnostic struct {
 	Help string `json:"help,omitempty"`
 	// Code is the rule, such as "V2", "L1" or "duplicate-key".
 	Code string `json:"code"`
+	// About are names in the text, for callers that show it in a shape of their own: of an MCP
+	// server's error the server and its ref or config.
+	About [2]string `json:"-"`
 }
 
 // String renders the diagnostic as file:line:col: severity: text [code], and the help as

@@ -22,15 +22,41 @@ import (
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
 	"additional_demands", "scope", "id", "model", "script"}
 
-// withoutEffect are the framework's fields that no run here can heed.
-var withoutEffect = []struct {
+// resumeSession is the type of a body that goes on with a session.
+const resumeSession = "resume_session"
+
+// unheeded is a field of the framework that cannot be heeded.
+type unheeded struct {
 	key  string
 	kind source.Kind
 	why  string
-}{
+}
+
+// withoutEffect are those that no run here can heed.
+var withoutEffect = []unheeded{
 	{"project_dir", source.String, "runs have no folder of their own"},
 	{"parent_session_id", source.String, "no run can be started for another session"},
 	{"additional_demands", source.Object, "any worker takes a run"},
+}
+
+// noEffect notes fields that cannot be heeded and are not empty.
+func (o *object) noEffect(fields []unheeded) {
+	for _, f := range fields {
+		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
+			o.wrong(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
+		}
+	}
+}
+
+// mode looks at the execution mode. Runs are started and asked about, whatever it is.
+func (o *object) mode() {
+	switch mode := o.text("execution_mode"); mode {
+	case "", contract.ModeSync, contract.ModePoll:
+	case contract.ModeCallback:
+		o.wrong(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
+	default:
+		o.wrong(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
+	}
 }
 
 // noAgent is the document of a session without an agent, and what errors call it.
@@ -59,6 +85,7 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 		return err
 	}
 	s.Input = in
+	in.Session = in.Flow.Plan.LoneAgent() != nil
 	if s.ID == "" {
 		s.ID = newRunID()
 	}
@@ -72,20 +99,10 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 func (o *object) session() (*contract.RunInput, error) {
 	o.only(sessionFields...)
 	if kind := o.text("type"); kind != "start_session" && len(o.problems) == 0 {
-		o.wrong(o.place("type"), `type is %s, want "start_session"; a session cannot be resumed; for a flow write "flow"`, source.Quote(kind))
+		o.wrong(o.place("type"), `type is %s, want "start_session" or "resume_session"; for a flow write "flow"`, source.Quote(kind))
 	}
-	switch mode := o.text("execution_mode"); mode {
-	case "", "sync", "async_poll":
-	case "async_callback":
-		o.wrong(o.place("execution_mode"), "execution_mode is %q, but no run here calls another back; write async_poll and ask for the run", mode)
-	default:
-		o.wrong(o.place("execution_mode"), "execution_mode is %s, want sync or async_poll", source.Quote(mode))
-	}
-	for _, f := range withoutEffect {
-		if v := o.get(f.key, f.kind); v != nil && (v.Text != "" || len(v.Members) > 0) {
-			o.wrong(v.Pos, "%s has no effect here: %s; leave it out", f.key, f.why)
-		}
-	}
+	o.mode()
+	o.noEffect(withoutEffect)
 	params := o.get("parameters", source.Object)
 	if params == nil && o.Get("parameters") == nil {
 		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
@@ -107,7 +124,7 @@ func (o *object) session() (*contract.RunInput, error) {
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
 var flowFields = []string{"flow", "input", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
-	"data_connections", "max_steps", "budget", "max_events", "on_error", "v", "id"}
+	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.
 func (d *Door) flowStart(ctx context.Context, o *object, s *Start) error {
@@ -238,6 +255,9 @@ func (d *Door) named(name string) (*specadapter.Folder, error) {
 func (d *Door) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
 	reading.Files = doc.Files
 	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
+	if known := unresolved(diags); res == nil && known != nil {
+		return known
+	}
 	if res == nil {
 		return unfit(InvalidFlow, "mend the document", diags)
 	}

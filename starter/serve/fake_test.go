@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,12 +34,15 @@ type fakeRuns struct {
 	failures map[string]*contract.Failure
 	status   *contract.Status
 	lines    []Line
+	turns    []contract.Turn
 	events   []Event
 	// answers are those that were given; err is what everything says instead.
 	answers []any
 	err     error
-	// left counts the calls of Follow that have ended.
-	left atomic.Int32
+	// left counts the calls of Follow that have ended; waiting those of Await that have begun.
+	left, waiting atomic.Int32
+	// refuses is what resumptions alone are told.
+	refuses error
 	// cancelled are the ids of runs that were cancelled.
 	cancelled []string
 }
@@ -103,6 +107,7 @@ func (f *fakeRuns) List(_ context.Context, q ListQuery) ([]Run, string, error) {
 }
 
 func (f *fakeRuns) Await(ctx context.Context, run *Run) error {
+	f.waiting.Add(1)
 	for {
 		if now, _ := f.Find(ctx, run.ID); now.Closed != nil {
 			return nil
@@ -137,6 +142,20 @@ func (f *fakeRuns) Answer(_ context.Context, _ *Run, _ string, answer any) (*con
 func (f *fakeRuns) Cancel(_ context.Context, run *Run) error {
 	f.cancelled = append(f.cancelled, run.ID)
 	return f.err
+}
+
+func (f *fakeRuns) Resume(_ context.Context, _ *Run, in contract.ResumeInput) error {
+	f.answers = append(f.answers, in)
+	return cmp.Or(f.refuses, f.err)
+}
+
+func (f *fakeRuns) Stop(_ context.Context, run *Run, _ string) error {
+	f.cancelled = append(f.cancelled, run.ID)
+	return f.err
+}
+
+func (f *fakeRuns) Turns(context.Context, *Run) ([]contract.Turn, bool, error) {
+	return f.turns, true, f.err
 }
 
 func (f *fakeRuns) CheckEvent(id string) error {

@@ -8,6 +8,23 @@ import (
 	"weft/specadapter/source"
 )
 
+// resultAlone is the result of a run that has ended.
+func (d *Door) resultAlone(w http.ResponseWriter, r *http.Request, run *Run) error {
+	res, failure, err := d.Runs.Outcome(r.Context(), run)
+	if err != nil {
+		return err
+	}
+	if failure != nil && len(failure.Data) > 0 {
+		return reply(w, http.StatusOK, printed(run, failure))
+	}
+	if failure != nil {
+		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)
+		p.Errors = failure.Errors
+		return p
+	}
+	return reply(w, http.StatusOK, resultOf(run, res))
+}
+
 // getStatus shows how far a run has come.
 func (d *Door) getStatus(w http.ResponseWriter, r *http.Request) error {
 	return d.look(w, r, func(run *Run) (any, error) { return d.Runs.Status(r.Context(), run) })

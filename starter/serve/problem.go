@@ -24,6 +24,8 @@ const (
 	RunEnded        = "run-ended"
 	NoResult        = "no-result"
 	AlreadyAnswered = "already-answered"
+	UnknownSession  = "unknown-session"
+	NotResumable    = "not-resumable"
 	AgentExists     = "agent-exists"
 	TooLarge        = "too-large"
 	MediaType       = "media-type"
@@ -56,6 +58,8 @@ var kinds = map[string]struct {
 	RunExists:       {http.StatusConflict, "Another run has the id"},
 	RunEnded:        {http.StatusConflict, "The run has ended"},
 	NoResult:        {http.StatusConflict, "The run has no result"},
+	UnknownSession:  {http.StatusNotFound, "There is no such session"},
+	NotResumable:    {http.StatusBadRequest, "The session cannot go on"},
 	AlreadyAnswered: {http.StatusConflict, "The request has another answer"},
 	AgentExists:     {http.StatusConflict, "The agent is there already"},
 	TooLarge:        {http.StatusRequestEntityTooLarge, "Something is too large"},

@@ -30,6 +30,12 @@ type Runs interface {
 	// Answer gives an answer, or a message that nobody asked for.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error
+	// Resume gives a session its next prompt and returns when that is taken.
+	Resume(ctx context.Context, run *Run, in contract.ResumeInput) error
+	// Stop ends a session.
+	Stop(ctx context.Context, run *Run, by string) error
+	// Turns are those of a session, and whether it is open. Another run has none.
+	Turns(ctx context.Context, run *Run) (turns []contract.Turn, open bool, err error)
 	// CheckEvent refuses an id that no event can have; "" is none.
 	CheckEvent(id string) error
 	// Follow tells what happens in a run, from behind the event whose id is after, "" for the
@@ -58,6 +64,8 @@ type Run struct {
 	Started       time.Time
 	// Closed is nil for a run that is open.
 	Closed *time.Time
+	// Kept says that the run is a turn of a session. Closed is the turn's end then.
+	Kept bool
 	// Current and First are the ids of the last and the first run of the chain; Queue is
 	// where its workers poll. They are for [Runs] alone.
 	Current, First, Queue string

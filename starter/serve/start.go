@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"weft/specadapter"
+	"weft/specadapter/blueprint"
 	"weft/specadapter/inputs"
 	"weft/specadapter/source"
 )
@@ -32,6 +33,9 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 	o, err := d.read(w, r)
 	if err != nil {
 		return err
+	}
+	if o.Get("flow") == nil && o.text("type") == resumeSession {
+		return d.resume(w, r, o)
 	}
 	s, repeats, err := d.name(r, o)
 	if err != nil {
@@ -214,11 +218,38 @@ func held(ctx context.Context, s *Start, agent string) error {
 	return nil
 }
 
-// wellKnown is an error whose body the framework's documents show.
-type wellKnown struct{ *inputs.MissingConfig }
+// wellKnown is an error with a body of the framework's.
+type wellKnown struct{ error }
 
 func (d *wellKnown) write(w http.ResponseWriter) {
-	writeJSON(w, http.StatusBadRequest, "application/json", d.MissingConfig)
+	writeJSON(w, http.StatusBadRequest, "application/json", d.error)
+}
+
+// unresolved is the framework's error of an MCP server that an agent cannot have, where that is the
+// first one of a document; else nil.
+func unresolved(diags []source.Diagnostic) error {
+	var missing *inputs.MissingConfig
+	for _, g := range diags {
+		switch {
+		case g.Severity != source.Error:
+			continue
+		case missing != nil:
+			if g.Code == blueprint.CodeServerConfig && g.About[0] == missing.Server {
+				missing.Fields = append(missing.Fields, g.About[1])
+			}
+			continue
+		case g.About[0] == "":
+			return nil
+		case g.Code == blueprint.CodeServer:
+			return &wellKnown{&inputs.UnknownServer{Code: "mcp_ref_resolution_failed", Message: oneLine(g.String()), Server: g.About[0], Ref: g.About[1]}}
+		case g.Code == blueprint.CodeServerConfig:
+			missing = &inputs.MissingConfig{Code: "missing_required_mcp_config", Message: oneLine(g.String()), Server: g.About[0], Fields: g.About[1:]}
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return &wellKnown{missing}
 }
 
 // parameters is the error of parameters that do not match: the body that is documented for

@@ -13,7 +13,7 @@ import (
 )
 
 // Statuses are what the status of a run may be.
-var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
+var Statuses = []string{contract.StatusRunning, contract.StatusWaiting, contract.StatusIdle, contract.StatusCompleted, contract.StatusFailed, contract.StatusCancelled, "terminated", "timed_out"}
 
 // runSummary is a run in a list.
 type runSummary struct {
@@ -203,19 +203,7 @@ func (d *Door) getResult(w http.ResponseWriter, r *http.Request) error {
 	if run.Closed == nil {
 		return NewProblem(NoResult, "ask with GET /runs/ID?wait=30s", "the run %q has not ended", run.ID)
 	}
-	res, failure, err := d.Runs.Outcome(r.Context(), run)
-	if err != nil {
-		return err
-	}
-	if failure != nil && len(failure.Data) > 0 {
-		return reply(w, http.StatusOK, printed(run, failure))
-	}
-	if failure != nil {
-		p := NewProblem(NoResult, failure.Remedy, "the run %q ended as %s: %s: %s", run.ID, run.Status, failure.Class, failure.Text)
-		p.Errors = failure.Errors
-		return p
-	}
-	return reply(w, http.StatusOK, resultOf(run, res))
+	return d.resultAlone(w, r, run)
 }
 
 // runPage is a page of runs.

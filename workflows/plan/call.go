@@ -58,7 +58,7 @@ func (c *checker) call(n *Node) {
 		c.add("node %q: call.at_once is %d, want 1 or more", n.ID, k.AtOnce)
 	}
 	for _, id := range k.Flows {
-		if c.home.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
+		if c.whole.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
 			c.add("node %q calls the flow %q, which there is not", n.ID, id)
 		}
 	}

@@ -36,10 +36,9 @@ func Decode(raw []byte) (*Flow, error) {
 // with positions; this is the floor for plans from any other source.
 func (f *Flow) Check() []string { return f.check(f) }
 
-// check is [Flow.Check] of a flow that calls those of home: its own, or for a flow among them
-// the one that has them all.
-func (f *Flow) check(home *Flow) []string {
-	c := checker{f: f, home: home}
+// check looks at a flow whose agents stand in another, or in itself.
+func (f *Flow) check(whole *Flow) []string {
+	c := checker{f: f, whole: whole}
 	if f.Version != Version {
 		return []string{fmt.Sprintf("version is %d, this build reads %d", f.Version, Version)}
 	}
@@ -67,7 +66,7 @@ func (f *Flow) check(home *Flow) []string {
 		}
 	}
 	for i := range f.Agents {
-		for _, p := range f.Agents[i].check(home) {
+		for _, p := range f.Agents[i].check(whole) {
 			c.add("agent %q: %s", f.Agents[i].ID, p)
 		}
 	}
@@ -75,7 +74,7 @@ func (f *Flow) check(home *Flow) []string {
 }
 
 type checker struct {
-	f, home  *Flow
+	f, whole *Flow
 	problems []string
 }
 
@@ -133,6 +132,7 @@ func (c *checker) agent(n *Node) {
 	c.params(n)
 	c.finish(n)
 	c.context(n)
+	c.starts(n)
 	names := map[string]bool{}
 	for _, b := range n.Agent.Builtins {
 		names[b] = true

@@ -27,7 +27,7 @@ func (c *checker) hooks() {
 	for _, h := range []*Hook{c.f.Hooks.Before, c.f.Hooks.After} {
 		switch {
 		case h == nil:
-		case h.Flow == c.f.ID || c.f.SubFlow(h.Flow) == nil:
+		case h.Flow == c.f.ID || c.whole.SubFlow(h.Flow) == nil:
 			c.add("a hook runs the flow %q, which is none of agents", h.Flow)
 		case h.Seconds < 1 || h.Seconds > maxLimit:
 			c.add("the hook %q may take %d seconds, want 1 to %d", h.Flow, h.Seconds, maxLimit)

@@ -146,6 +146,8 @@ type Agent struct {
 	// System is the whole system message: preamble, prompt and output rules.
 	System string `json:"system"`
 	Tools  []Tool `json:"tools,omitempty"`
+	// Starts are the agents that [SessionTools] start.
+	Starts []Startable `json:"starts,omitempty"`
 	// Builtins are the tools that the interpreter itself offers, by name, in the order
 	// in which the model sees them; see the Builtin constants.
 	Builtins []string `json:"builtins,omitempty"`

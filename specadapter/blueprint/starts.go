@@ -1,0 +1,167 @@
+package blueprint
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// tagsHeader is the config of the orchestrator's server that keeps agents without all of its
+// tags out of the list.
+const tagsHeader = "X-Agent-Tags"
+
+// mark notes the tags that an agent with the orchestrator's server wants of those that it starts,
+// until it is known which there are.
+func mark(g *agent, f *plan.Flow) {
+	if s := g.orchestrator(); s != nil && f.Nodes[0].Agent != nil {
+		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headersOf(tagsHeader)}}}
+	}
+}
+
+// starters are the agents of a flow, and of those beside it, that start others.
+func starters(f *plan.Flow) []*plan.Agent {
+	var out []*plan.Agent
+	if n := f.Nodes[0].Agent; n != nil && n.Starts != nil {
+		out = append(out, n)
+	}
+	for i := range f.Agents {
+		out = append(out, starters(&f.Agents[i])...)
+	}
+	return out
+}
+
+// startable gives the agents that have the orchestrator's server, the flow's own and those of its
+// hooks, all that they can start, directly or through each other.
+func (a *adaptation) startable(g *agent, f *plan.Flow) {
+	mark(g, f)
+	if len(starters(f)) == 0 {
+		return
+	}
+	at := g.orchestrator()
+	if at == nil {
+		at = &server{file: a.main, at: g.value.Pos}
+	}
+	all := []plan.Startable{{Agent: f.ID, Type: g.kind, Tags: g.tags()}}
+	for _, file := range a.otherAgents() {
+		other, flow, first := a.other(file)
+		switch {
+		case first != nil:
+			a.warnf(at.file, at.at, CodeNotStarted, "mend "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.what, path.Dir(file), first.Text)
+			continue
+		case flow == nil:
+			continue
+		case f.SubFlow(flow.ID) != nil:
+			a.warnf(at.file, at.at, CodeNotStarted, "give it another name", "%s cannot start the agent in %s: another one has its name %s", g.what, path.Dir(file), source.Quote(flow.ID))
+			continue
+		}
+		all = append(all, plan.Startable{Agent: flow.ID, Type: other.kind, Tags: other.tags()})
+		mark(other, flow)
+		lift(f, flow)
+	}
+	slices.SortFunc(all, func(x, y plan.Startable) int { return strings.Compare(x.Agent, y.Agent) })
+	for _, n := range starters(f) {
+		n.Starts = visible(all, n.Starts[0].Tags[0])
+	}
+}
+
+// lift puts a flow and those of its hooks, which get its name before theirs, beside others.
+func lift(f, flow *plan.Flow) {
+	subs := flow.Agents
+	flow.Agents = nil
+	for i := range subs {
+		id := subs[i].ID
+		subs[i].ID = flow.ID + "/" + id
+		for _, h := range []*plan.Hook{flow.Hooks.Before, flow.Hooks.After} {
+			if h != nil && h.Flow == id {
+				h.Flow = subs[i].ID
+			}
+		}
+	}
+	f.Agents = append(append(f.Agents, *flow), subs...)
+}
+
+// visible hides agents that have not all of some tags, separated by commas.
+func visible(all []plan.Startable, tags string) []plan.Startable {
+	out := slices.Clone(all)
+	for i := range out {
+		for tag := range strings.SplitSeq(tags, ",") {
+			if tag = strings.TrimSpace(tag); tag != "" && !slices.Contains(out[i].Tags, tag) {
+				out[i].Hidden = true
+			}
+		}
+	}
+	return out
+}
+
+// orchestrator is the agent's entry of the framework's own server, or nil.
+func (g *agent) orchestrator() *server {
+	for i := range g.servers {
+		if g.servers[i].orchestrator && !g.servers[i].refused {
+			return &g.servers[i]
+		}
+	}
+	return nil
+}
+
+// headersOf is a header's value, or "".
+func (s *server) headersOf(name string) string {
+	for _, h := range s.headers {
+		if strings.EqualFold(h.name, name) {
+			return h.value
+		}
+	}
+	return ""
+}
+
+func (g *agent) tags() []string {
+	var out []string
+	if v := g.value.Get("tags"); v != nil {
+		for _, item := range v.Items {
+			if item.Kind == source.String {
+				out = append(out, item.Text)
+			}
+		}
+	}
+	return out
+}
+
+// otherAgents are the files of all agents in the registries, without this one, by name.
+func (a *adaptation) otherAgents() []string {
+	var out []string
+	for name := range a.files {
+		dir := path.Dir(name)
+		if path.Base(name) != fileAgent || name == a.main || !slices.Contains(roots(path.Dir(a.main)), path.Dir(path.Dir(dir))) || path.Base(path.Dir(dir)) != dirAgents {
+			continue
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// other adapts another agent. It gives no flow for one that is disabled, and what is wrong
+// with one that is.
+func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic) {
+	doc, diags := source.Parse(file, []byte(a.files[file]))
+	if doc == nil {
+		return nil, nil, &diags[0]
+	}
+	o := newAdaptation(doc, a.profile, a.host)
+	if _, off := o.beside(fileDisabled); off {
+		return nil, nil, nil
+	}
+	if doc.Root.Kind != source.Object {
+		return nil, nil, &source.Diagnostic{File: file, Text: "the document is " + doc.Root.Kind.String() + ", want an object"}
+	}
+	g := o.agent(doc.Root)
+	o.unsupported(g)
+	for i := range o.diags {
+		if o.diags[i].Severity == source.Error {
+			return nil, nil, &o.diags[i]
+		}
+	}
+	return g, o.plan(g), nil
+}

@@ -1,0 +1,243 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/specadapter/inputs"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
+)
+
+// A start of an agent is a session: the framework's run is one turn of it. The first has the
+// session's own run as its id; a later one is named behind it.
+
+// ofTurn stands between a session's first run and the id of a later turn.
+const ofTurn = "~turn-"
+
+// TurnID is the id of the run that is a later turn of a session.
+func TurnID(workflow, turn string) string { return workflow + ofTurn + turn }
+
+// SplitTurn is the workflow of a run's id and the turn of it, "" for the first.
+func SplitTurn(id string) (workflow, turn string) {
+	if i := strings.LastIndex(id, ofTurn); i > 0 {
+		return id[:i], id[i+len(ofTurn):]
+	}
+	return id, ""
+}
+
+// ofStarts are fields that a start alone can have: the session goes on with what it was given.
+var ofStarts = []unheeded{
+	{"id", source.String, "a turn's id is made of the Idempotency-Key"},
+	{"model", source.String, "the session has its model"},
+	{"scope", source.Object, "the session has its scope"},
+	{"script", source.Object, "the session has its script"},
+}
+
+// resume gives a session its next prompt, as the framework writes it.
+func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
+	o.only(sessionFields...)
+	o.mode()
+	o.noEffect(withoutEffect)
+	o.noEffect(ofStarts)
+	session, agent := o.text("session_id"), o.text("agent_name")
+	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
+		return err
+	}
+	params := o.get("parameters", source.Object)
+	if params == nil && o.Get("parameters") == nil {
+		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
+	}
+	if session == "" && len(o.problems) == 0 {
+		return NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
+	}
+	if err := o.bad(); err != nil {
+		return err
+	}
+	run, err := d.session(r.Context(), session)
+	if err != nil {
+		return err
+	}
+	if !run.Kept {
+		return NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
+	}
+	if agent != "" && agent != run.Flow {
+		return NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
+	}
+	given, err := prompt(r.Context(), params.JSON(), run.Flow)
+	if err != nil {
+		return err
+	}
+	return d.nextTurn(w, r, run, session, given)
+}
+
+// nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
+func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session, given string) error {
+	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
+	if key != "" {
+		turn = derived(callerOf(r), key)[len(runPrefix):]
+		turns, _, err := d.Runs.Turns(r.Context(), run)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(turns, func(t contract.Turn) bool { return t.ID == turn }) {
+			w.Header().Set("Idempotent-Replayed", "true")
+		}
+	}
+	workflow, _ := SplitTurn(run.ID)
+	extend(w, answerTime)
+	if err := d.Runs.Resume(r.Context(), run, contract.ResumeInput{ID: turn, Prompt: given, By: callerOf(r)}); err != nil {
+		w.Header().Del("Idempotent-Replayed")
+		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
+			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)
+		}
+		return err
+	}
+	return created(w, &Run{ID: TurnID(workflow, turn), Session: session})
+}
+
+// prompt is that of a resumption's parameters, which have nothing else.
+func prompt(ctx context.Context, params []byte, agent string) (string, error) {
+	want := &plan.Inputs{Mode: plan.InputsMerged}
+	given, err := inputs.For(want, params, "")
+	text := ""
+	if err == nil {
+		_, text, err = inputs.Start(ctx, &plan.Flow{Name: agent, Inputs: want}, inputs.Values{Params: given})
+	}
+	var invalid *inputs.Invalid
+	switch {
+	case errors.As(err, &invalid):
+		invalid.AgentName = agent
+		return "", &parameters{invalid}
+	case err != nil:
+		return "", NewProblem(InvalidBody, "", "%v", err)
+	}
+	return text, nil
+}
+
+// session looks for a session by its id: as its client named it, as a start gave it, or, of one
+// that another has started, its workflow id.
+func (d *Door) session(ctx context.Context, id string) (*Run, error) {
+	names := []string{derived(ofSession, id)}
+	if rest, ok := strings.CutPrefix(id, sessionPrefix); ok {
+		names = append(names, runPrefix+rest)
+	}
+	for _, name := range append(names, id) {
+		run, err := d.Runs.Find(ctx, name)
+		var p *Problem
+		if errors.As(err, &p) && p.Status == http.StatusNotFound {
+			continue
+		}
+		return run, err
+	}
+	return nil, NewProblem(UnknownSession, "check the id", "Session '%.300s' not found", id)
+}
+
+// sessionStatus is how a session stands, in the framework's words.
+type sessionStatus struct {
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
+	// AgentName is null where it is not known.
+	AgentName *string `json:"agent_name"`
+	// Turns is how many prompts it has had.
+	Turns int `json:"turns"`
+	// LastResumedAt is when the latest of them began.
+	LastResumedAt *time.Time `json:"last_resumed_at"`
+}
+
+// standing asks how a session stands.
+func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
+	if err := queryOf(r).err; err != nil {
+		return nil, nil, nil, err
+	}
+	id := r.PathValue("id")
+	run, err := d.session(r.Context(), id)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	turns, open, err := d.Runs.Turns(r.Context(), run)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	out := &sessionStatus{SessionID: id, Status: run.Status, Turns: len(turns)}
+	if run.Flow != "" {
+		out.AgentName = &run.Flow
+	}
+	if len(turns) > 0 {
+		last := turns[len(turns)-1]
+		out.Turns = last.N
+		if last.N > 1 {
+			out.LastResumedAt = last.Begun
+		}
+		switch {
+		case !open:
+			out.Status = "stopped"
+		case last.Done():
+			out.Status = contract.StatusIdle
+		default:
+			out.Status = contract.StatusRunning
+		}
+	}
+	return run, turns, out, nil
+}
+
+// getSessionStatus shows how a session stands.
+func (d *Door) getSessionStatus(w http.ResponseWriter, r *http.Request) error {
+	_, _, out, err := d.standing(r)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, out)
+}
+
+// getSessionResult gives the result of a session's latest turn.
+func (d *Door) getSessionResult(w http.ResponseWriter, r *http.Request) error {
+	run, turns, _, err := d.standing(r)
+	if err != nil {
+		return err
+	}
+	for len(turns) > 0 && turns[len(turns)-1].N == 0 {
+		turns = turns[:len(turns)-1]
+	}
+	if len(turns) == 0 && run.Closed != nil {
+		return d.resultAlone(w, r, run)
+	}
+	if len(turns) == 0 || !turns[len(turns)-1].Done() {
+		return NewProblem(BadRequest, "ask again when its turn has ended", "Session not finished or idle")
+	}
+	last := turns[len(turns)-1]
+	if last.Failure != nil {
+		p := NewProblem(NoResult, last.Failure.Remedy, "the last turn of the session %q ended as %s: %s: %s", r.PathValue("id"), last.Status, last.Failure.Class, last.Failure.Text)
+		p.Errors = last.Failure.Errors
+		return p
+	}
+	of := *run
+	of.Closed = last.Ended
+	e := resultOf(&of, &contract.RunResult{ResultText: last.ResultText, ResultData: last.ResultData})
+	e.SessionID = r.PathValue("id")
+	return reply(w, http.StatusOK, e)
+}
+
+// stopSession ends a session and the turn under way.
+func (d *Door) stopSession(w http.ResponseWriter, r *http.Request) error {
+	if err := queryOf(r).err; err != nil {
+		return err
+	}
+	run, err := d.session(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if !run.Kept {
+		return NewProblem(NotResumable, "POST /runs/ID/cancel ends it", "the run %q is no session", run.ID)
+	}
+	extend(w, answerTime)
+	if err := d.Runs.Stop(r.Context(), run, callerOf(r)); err != nil {
+		return err
+	}
+	return reply(w, http.StatusAccepted, map[string]any{"session_id": r.PathValue("id"), "status": "stopping"})
+}

@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+)
+
+func TestSessions(t *testing.T) {
+	b := newBench(t)
+	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}}`).is(201, "pending")
+	id, session := made.field("run_id").(string), made.field("session_id").(string)
+	if in := b.runs.inputs[id]; !in.Session {
+		t.Error("the run is no session")
+	}
+	resume := `{"type": "resume_session", "session_id": "` + session + `", "parameters": `
+	b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(400, "not-resumable")
+	b.runs.byID[id].Kept = true
+	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
+	text, begun := "first", noon
+	b.runs.turns = []contract.Turn{{N: 1, Status: contract.TurnCompleted, ResultText: &text, Begun: &begun, Ended: &begun}}
+	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"status":"idle"`)
+	b.call("GET", "/sessions/"+session+"/result", "").is(200, `"result_text":"first","result_data":null`)
+
+	next := b.call("POST", "/runs", resume+`{"prompt": "two"}}`).is(201, session)
+	if workflow, turn := SplitTurn(next.field("run_id").(string)); workflow != id || turn != b.runs.answers[0].(contract.ResumeInput).ID {
+		t.Errorf("the turn is %s of %s", turn, workflow)
+	}
+	for body, part := range map[string]string{
+		`{}`:                             `'prompt' is a required property`,
+		`{"prompt": ""}`:                 `"path":"$.prompt"`,
+		`{"prompt": 1}`:                  `1 is not of type 'string'`,
+		`{"prompt": "x", "topic": "AI"}`: `('topic' was unexpected)`,
+	} {
+		b.call("POST", "/runs", resume+body+"}").is(400, "parameter_validation_failed").is(400, part)
+	}
+	again := []string{resume + `{"prompt": "x"}}`, "Idempotency-Key: k"}
+	if one, two := b.call("POST", "/runs", again[0], again[1]), b.call("POST", "/runs", again[0], again[1]); one.field("run_id") != two.field("run_id") {
+		t.Error("the key makes two turns")
+	}
+	b.runs.refuses = NewProblem(AlreadyAnswered, "", "another prompt has the id")
+	b.call("POST", "/runs", resume+`{"prompt": "y"}}`, "Idempotency-Key: k").is(422, "key-reused")
+	b.runs.refuses = nil
+	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, ID: b.runs.answers[len(b.runs.answers)-1].(contract.ResumeInput).ID, Status: contract.TurnRunning, Begun: &begun})
+	if again := b.call("POST", "/runs", resume+`{"prompt": "x"}}`, "Idempotency-Key: k").is(201, session); again.Header().Get("Idempotent-Replayed") != "true" {
+		t.Error("the repetition is not marked")
+	}
+	b.call("POST", "/runs", resume+`{"prompt": "x"}}`, "Idempotency-Key: "+strings.Repeat("k", 201)).is(400, "at most 200 bytes")
+	b.call("POST", "/runs", resume+`{"prompt": "x"}, "agent_name": "session", "execution_mode": "async_poll", "project_dir": ""}`).is(201, session)
+	for field, part := range map[string]string{
+		`"agent_name": "other"`:              `is of the agent \"session\"`,
+		`"execution_mode": "async_callback"`: "no run here calls another back",
+		`"execution_mode": "soon"`:           "want sync or async_poll",
+		`"project_dir": "/srv"`:              "project_dir has no effect here",
+		`"additional_demands": {"a": 1}`:     "any worker takes a run",
+		`"model": "openai/x"`:                "the session has its model",
+		`"scope": {"a": "b"}`:                "the session has its scope",
+	} {
+		b.call("POST", "/runs", resume+`{"prompt": "x"}, `+field+"}").is(422, part)
+	}
+	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, Status: contract.TurnRunning, Begun: &begun})
+	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"status":"running"`)
+	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
+	b.call("POST", "/sessions/"+session+"/stop", "").is(202, "stopping")
+	if strings.Join(b.runs.cancelled, " ") != id {
+		t.Errorf("stopped: %v", b.runs.cancelled)
+	}
+	for _, call := range [][2]string{{"GET", "/sessions/ses_none/status"}, {"GET", "/sessions/none/result"}, {"POST", "/sessions/none/stop"}} {
+		b.call(call[0], call[1], "").is(404, "not found")
+	}
+}
+
+// An agent whose MCP server cannot be had is refused in the framework's words, before a run.
+func TestUnresolvedServers(t *testing.T) {
+	b := newBench(t)
+	b.put("mcp-servers/shelf/mcp-server.json", `{"id": "shelf", "name": "Shelf", "url": "http://127.0.0.1:1/mcp", "config_schema":
+		{"X-Tenant": {"type": "string", "required": true}, "X-Key": {"type": "string", "required": true}, "X-Area": {"type": "string"}}}`)
+	for name, servers := range map[string]string{"lost": `{"store": {"ref": "nowhere"}}`, "bare": `{"books": {"ref": "shelf"}}`} {
+		b.put("agents/"+name+"/agent.json", `{"name": "`+name+`", "description": "Reads"}`)
+		b.put("agents/"+name+"/agent.mcp.json", `{"mcpServers": `+servers+`}`)
+	}
+	start := func(name string) *response {
+		return b.call("POST", "/runs", `{"type": "start_session", "agent_name": "`+name+`", "parameters": {"prompt": "x"}}`)
+	}
+	start("lost").is(400, `{"error":"mcp_ref_resolution_failed","message":"agents/lost/agent.mcp.json:1:`).is(400, `"server_name":"store","ref":"nowhere"}`)
+	start("bare").is(400, `{"error":"missing_required_mcp_config","message":"agents/bare/agent.mcp.json:1:`).is(400, `"server_name":"books","missing_fields":["X-Key","X-Tenant"]}`)
+	if len(b.runs.inputs) != 0 {
+		t.Errorf("%d runs were started", len(b.runs.inputs))
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/activities/contract"
+	"weft/starter/serve"
+)
+
+// errTurnOver ends the events of a session's turn.
+var errTurnOver = errors.New("the turn has ended")
+
+// workflowOf is the workflow id of a run, which may be a turn of a session.
+func workflowOf(run *serve.Run) string {
+	workflow, _ := serve.SplitTurn(run.ID)
+	return workflow
+}
+
+// asTurn makes of a session's run the turn that is asked for, as far as it can be known.
+func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept bool) error {
+	unknown := serve.NewProblem(serve.UnknownRun, "check the id; the runs there are stand at /runs", "there is no run %.300q", run.ID)
+	if !kept {
+		if turn != "" {
+			return unknown
+		}
+		return nil
+	}
+	turns, open, err := s.Turns(ctx, run)
+	var none *noSession
+	switch {
+	case errors.As(err, &none) && turn == "":
+		return nil // a run below another that is no session
+	case err != nil && turn == "" && run.Closed == nil:
+		run.Kept = true // no worker says how its turn stands
+		return nil
+	case err != nil:
+		return err
+	}
+	run.Kept = true
+	t := turnNamed(turns, turn)
+	switch {
+	case t == nil && turn != "" && !open:
+		return unknown
+	case t == nil:
+		return nil // it waits in line
+	case t.Begun != nil:
+		run.Started = *t.Begun
+	}
+	run.Closed, run.Status = t.Ended, turnStatus(t)
+	return nil
+}
+
+// turnNamed is the turn with an id, or the first for "".
+func turnNamed(turns []contract.Turn, id string) *contract.Turn {
+	for i := range turns {
+		if t := &turns[i]; t.ID == id && (id != "" || t.N == 1) {
+			return t
+		}
+	}
+	return nil
+}
+
+// turnStatus is a turn's state as that of a run.
+func turnStatus(t *contract.Turn) string {
+	switch t.Status {
+	case contract.TurnCompleted:
+		return contract.StatusCompleted
+	case contract.TurnFailed:
+		return contract.StatusFailed
+	case contract.TurnStopped:
+		return contract.StatusCancelled
+	}
+	return contract.StatusRunning
+}
+
+// noSession is the error of a run that takes no turns.
+type noSession struct{ id string }
+
+// Error says which.
+func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no session", n.id) }
+
+// Turns asks an open session, or reads the result of one that has ended.
+func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	id := workflowOf(run)
+	turns, err := turnsOf(ctx, s.t, id)
+	var refused *serviceerror.QueryFailed
+	if errors.As(err, &refused) {
+		return nil, false, &noSession{id}
+	}
+	d, described := s.t.Client.DescribeWorkflowExecution(ctx, id, "")
+	open := described == nil && statusName(d.GetWorkflowExecutionInfo().GetStatus()) == contract.StatusRunning
+	if err == nil || open {
+		return turns, open, problemOf(err)
+	}
+	var res contract.RunResult
+	if err := s.t.Client.GetWorkflow(ctx, id, "").Get(ctx, &res); err != nil {
+		return nil, false, nil //nolint:nilerr // it ended without a turn's result
+	}
+	return res.Turns, false, nil
+}
+
+// turn is the turn that a run is, where it has ended.
+func (s *runs) turn(ctx context.Context, run *serve.Run) *contract.Turn {
+	_, id := serve.SplitTurn(run.ID)
+	turns, _, err := s.Turns(ctx, run)
+	if t := turnNamed(turns, id); err == nil && t != nil && t.Done() {
+		return t
+	}
+	return nil
+}
+
+// outcomeOf is a turn's result as that of a run.
+func outcomeOf(t *contract.Turn) (*contract.RunResult, *contract.Failure) {
+	if t.Status != contract.TurnCompleted {
+		f := t.Failure
+		if f == nil {
+			f = &contract.Failure{Class: contract.ClassCancelled, Text: "the session was stopped"}
+		}
+		return nil, f
+	}
+	out := &contract.RunResult{Status: contract.StatusCompleted, ResultText: t.ResultText, ResultData: t.ResultData}
+	if t.Usage != nil {
+		out.Usage = *t.Usage
+	}
+	return out, nil
+}
+
+// awaitTurn waits until a session's turn has ended.
+func (s *runs) awaitTurn(ctx context.Context, run *serve.Run) error {
+	for {
+		now, err := s.Find(ctx, run.ID)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !away(err):
+			return err
+		case err == nil && now.Closed != nil:
+			return nil
+		}
+		pause(ctx, 250*time.Millisecond)
+	}
+}
+
+// Resume gives a session its next prompt.
+func (s *runs) Resume(ctx context.Context, run *serve.Run, in contract.ResumeInput) error {
+	_, err := resumeRun(ctx, s.t, workflowOf(run), in, true)
+	return s.refusal(run, err)
+}
+
+// Stop ends a session.
+func (s *runs) Stop(ctx context.Context, run *serve.Run, by string) error {
+	_, err := updateRun(ctx, s.t, workflowOf(run), contract.UpdateStop, contract.StopInput{By: by})
+	return s.refusal(run, err)
+}

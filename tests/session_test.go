@@ -1,0 +1,207 @@
+package tests
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// stamps are times in tools' answers.
+var stamps = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+
+// agentFlow is a flow of one agent that takes a prompt.
+func agentFlow(name string, starts ...plan.Startable) *plan.Flow {
+	a := &plan.Agent{System: name, Prompt: name, MaxCalls: 50, MaxErrors: 5, Starts: starts}
+	if starts != nil {
+		a.Builtins = plan.SessionTools
+	}
+	return &plan.Flow{Version: plan.Version, ID: name, Name: name, Dialect: "blueprint", Inputs: &plan.Inputs{Mode: plan.InputsMerged},
+		Nodes:  []plan.Node{{ID: name, Name: name, Kind: plan.KindAgent, Exit: true, Agent: a}},
+		Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: name}, {ID: "out", From: name, To: plan.End}},
+		Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
+}
+
+// orchestrator is an agent "boss" that may start "helper", and that agent.
+func orchestrator() *plan.Flow {
+	helper := plan.Startable{Agent: "helper", Type: "autonomous", Tags: []string{"external"}}
+	f := agentFlow("boss", helper, plan.Startable{Agent: "lead", Type: "autonomous", Hidden: true})
+	f.Agents = []plan.Flow{*agentFlow("helper"), *agentFlow("lead", helper)}
+	return f
+}
+
+// sessionRun rehearses a session; steps are played an hour apart.
+func sessionRun(t *testing.T, f *plan.Flow, script string, set func(*contract.RunInput), steps ...func(p played)) played {
+	t.Helper()
+	var p played
+	r := rehearsal{script: script, set: func(in *contract.RunInput) {
+		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: f}, json.RawMessage(`{"prompt":"one"}`), true
+		if set != nil {
+			set(in)
+		}
+	}}
+	r.begun = func(env played) {
+		for i, step := range steps {
+			env.env.RegisterDelayedCallback(func() { step(env) }, time.Duration(i+1)*time.Hour)
+		}
+	}
+	p = r.play(t)
+	return p
+}
+
+// reply is what became of an Update.
+type reply struct {
+	t    *testing.T
+	out  contract.Turn
+	err  error
+	done bool
+}
+
+func (*reply) Accept()            {}
+func (r *reply) Reject(err error) { r.err, r.done = err, true }
+func (r *reply) Complete(v any, err error) {
+	r.err, r.done = err, true
+	if err != nil {
+		return
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		r.t.Error(err)
+	}
+	mustJSON(r.t, raw, &r.out)
+}
+
+// resume gives a session a prompt as an Update.
+func resume(t *testing.T, p played, id, body string) *reply {
+	t.Helper()
+	r := &reply{t: t}
+	p.env.UpdateWorkflow(contract.UpdateResume, id, r, json.RawMessage(body))
+	return r
+}
+
+func stop(t *testing.T) func(played) {
+	return func(p played) { p.env.UpdateWorkflow(contract.UpdateStop, "stop", &reply{t: t}, json.RawMessage(`{}`)) }
+}
+
+func TestSessionTurns(t *testing.T) {
+	var second, third, again, other, wrong, extra *reply
+	var idle contract.Status
+	p := sessionRun(t, agentFlow("talker"), `rules:
+- {turn: 3, say: "third"}
+- {contains: two, say: "second"}
+- {match: ^one$, say: "first"}`, nil,
+		func(p played) {
+			query(t, p.env, contract.QueryStatus, &idle)
+			second = resume(t, p, "u1", `{"id":"a","prompt":"two"}`)
+		},
+		func(p played) {
+			again, other = resume(t, p, "u2", `{"id":"a","prompt":"two"}`), resume(t, p, "u3", `{"id":"a","prompt":"else"}`)
+			wrong, extra = resume(t, p, "u4", `{"prompt":""}`), resume(t, p, "u5", `{"prompt":"x","topic":"y"}`)
+			third = resume(t, p, "u6", `{"prompt":"three"}`)
+		},
+		stop(t))
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if idle.Status != contract.StatusIdle || idle.Session.Turns != 1 {
+		t.Errorf("between turns the run is %q, %+v", idle.Status, idle.Session)
+	}
+	for name, r := range map[string]struct {
+		got  *reply
+		n    int
+		text string
+	}{"second": {second, 2, "second"}, "again": {again, 2, "second"}, "third": {third, 3, "third"}} {
+		if r.got.err != nil || r.got.out.N != r.n || r.got.out.ResultText == nil || *r.got.out.ResultText != r.text {
+			t.Errorf("%s: %+v, %v", name, r.got.out, r.got.err)
+		}
+	}
+	for name, r := range map[string]*reply{"already_answered": other, "bad_request": wrong} {
+		if r.err == nil || contract.FailureOf(r.err).Class != name {
+			t.Errorf("want %s, got %v", name, r.err)
+		}
+	}
+	if extra.err == nil || !strings.Contains(extra.err.Error(), "topic") {
+		t.Errorf("a prompt with other parameters: %v", extra.err)
+	}
+	if p.result.Status != "stopped" || len(p.result.Turns) != 3 || *p.result.ResultText != "third" {
+		t.Errorf("the result is %+v", p.result)
+	}
+	said := p.messages(t, "conversation")
+	var texts []string
+	for _, m := range said {
+		texts = append(texts, m.Role+":"+inlined(m))
+	}
+	if got := strings.Join(texts, " "); got != "user:one assistant:first user:two assistant:second user:three assistant:third" {
+		t.Errorf("the conversation is %s", got)
+	}
+}
+
+// A turn that fails leaves the session open; so does one in the middle of tool calls.
+func TestSessionGoesOnBehindAFailure(t *testing.T) {
+	f := agentFlow("talker")
+	f.Nodes[0].Agent.Output = &plan.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Repairs: 1}
+	var second *reply
+	p := sessionRun(t, f, `rules:
+- {contains: two, json: {n: 2}}
+- {say: "nothing"}`, nil, func(p played) { second = resume(t, p, "u1", `{"prompt":"two"}`) }, stop(t))
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if first := p.result.Turns[0]; first.Status != contract.TurnFailed || first.Failure.Class != contract.ClassOutputSchema || first.ResultText != nil {
+		t.Errorf("the first turn is %+v", first)
+	}
+	if second.err != nil || string(second.out.ResultData) != `{"n":2}` || second.out.ResultText != nil {
+		t.Errorf("the second turn is %+v, %v", second.out, second.err)
+	}
+}
+
+func TestSessionStarts(t *testing.T) {
+	start := func(mode string) string {
+		return fmt.Sprintf(`{tool: start_agent_session, arguments: {agent_name: helper, mode: %s, parameters: {prompt: help}}}`, mode)
+	}
+	p := sessionRun(t, orchestrator(), `rules:
+- {node: helper, contains: more, say: "even more"}
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: list_agent_blueprints}, `+start("sync")+`, {tool: start_agent_session, arguments: {agent_name: nobody, parameters: {prompt: x}}}, {tool: start_agent_session, arguments: {agent_name: helper, mode: soon, parameters: {prompt: x}}}, {tool: start_agent_session, arguments: {agent_name: helper, parameters: {}}}, {tool: start_agent_session, arguments: {parameters: {prompt: x}}}]}
+- {node: agent, say: plain}
+- {node: boss, turn: 2, call: [{tool: list_agent_sessions}, `+start("async_callback")+`, `+start("async_poll")+`]}
+- {node: boss, contains: agent-callback, say: "all done"}
+- {node: boss, say: "waiting"}`, nil, stop(t))
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	said := p.messages(t, "conversation")
+	var got []string
+	for _, m := range said {
+		if m.Role != contract.RoleAssistant {
+			got = append(got, stamps.ReplaceAllString(inlined(m), "TIME"))
+		}
+	}
+	want := []string{"one",
+		`[{"name":"helper","description":"","type":"autonomous","tags":["external"],"parameters_schema":null}]`,
+		`{"session_id":"default-test-workflow-id/boss#1:call_2","result_text":"helped","result_data":null}`,
+		`{"error":"Agent 'nobody' not found"}`,
+		`{"error":"Invalid mode: soon. Must be one of: sync, async_poll, async_callback"}`,
+		`{"error":"bad_request: Parameters do not match agent's parameters_schema (\"helper\"): $: 'prompt' is a required property"}`,
+		`{"session_id":"default-test-workflow-id/boss#1:call_6","result_text":"plain","result_data":null}`,
+		`[{"session_id":"default-test-workflow-id/boss#1:call_2","status":"finished","agent_name":"helper","created_at":"TIME","last_resumed_at":null},` +
+			`{"session_id":"default-test-workflow-id/boss#1:call_6","status":"finished","agent_name":null,"created_at":"TIME","last_resumed_at":null}]`,
+		`{"session_id":"default-test-workflow-id/boss#1:call_8","status":"pending"}`,
+		`{"session_id":"default-test-workflow-id/boss#1:call_9","status":"pending"}`,
+		"<agent-callback session=\"default-test-workflow-id/boss#1:call_8\" status=\"completed\">\n## Child Result\n\nhelped\n</agent-callback>\n\n" +
+			"Please continue with the orchestration based on this result.",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got := *p.result.ResultText; got != "all done" || len(p.result.Turns) != 2 {
+		t.Errorf("the result is %s after %d turns", got, len(p.result.Turns))
+	}
+}

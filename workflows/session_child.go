@@ -1,0 +1,293 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	words "weft/workflows/plan/session"
+)
+
+// childSession is a session that this one has started. It runs as a child workflow; where this run
+// continues as new it comes back with what it goes on with, and is started again from there.
+type childSession struct {
+	contract.ChildSession
+	future workflow.ChildWorkflowFuture
+	// held is what of the budget is reserved for it.
+	held spent
+}
+
+func isYield(err error) bool { return errors.Is(err, errYield) }
+
+// launchAll starts the sessions that are not running, with what they go on with.
+func (s *session) launchAll() {
+	if !s.on() {
+		return
+	}
+	s.leaving = false
+	for _, c := range s.children {
+		if !c.Closed && c.future == nil {
+			s.launch(c)
+		}
+	}
+}
+
+// launch starts a session and waits for its end beside everything else.
+func (s *session) launch(c *childSession) {
+	r := s.f.run
+	in := contract.RunInput{V: contract.Version, Model: r.shared.Model, Depth: r.shared.Depth + 1, MaxEvents: r.shared.MaxEvents, Parent: r.store.workflow, Session: true}
+	if c.Rest != nil && c.Rest.Plan != nil {
+		in.Carry = c.Rest
+	} else {
+		flow := s.agent(c.Agent)
+		// The source is of this agent's own document, not of the other's.
+		in.Flow, in.Params = contract.FlowRef{Plan: flow}, c.Params
+		in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = r.shared.OnError, r.shared.Script, r.shared.Owner, r.shared.MaxPayload
+		in.Scope = r.shared.Scope
+	}
+	in.Budget = s.lend(c)
+	if err := r.guard.admit(s.kids, "what the session is started with", in); err != nil {
+		s.closed(c, nil, err)
+		return
+	}
+	cctx := r.childOptions(s.kids, c.ID, "session · "+cmp.Or(c.Agent, plainAgent))
+	c.future = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
+	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		var out contract.RunResult
+		err := c.future.Get(quiet, &out)
+		c.future = nil
+		s.closed(c, &out, err)
+	})
+}
+
+// closed takes over how a session came to its end.
+func (s *session) closed(c *childSession, out *contract.RunResult, err error) {
+	s.hear() // what it said before
+	s.settleUp(c, out, err)
+	c.Rest = nil
+	if err == nil && out.Yielded != nil {
+		c.Rest = out.Yielded
+		return
+	}
+	c.Closed = true
+	s.f.disown(s.above, boundID(c.ID), err)
+	var gone *temporal.TerminatedError
+	switch {
+	case err == nil, contract.Cancelled(err):
+		c.Status, c.Problem = contract.TurnStopped, words.Stopped
+	case errors.As(err, &gone):
+		c.Status, c.Problem = contract.TurnFailed, "Session was terminated"
+	default:
+		c.Status, c.Problem = contract.TurnFailed, problemOf(contract.FailureOf(err))
+	}
+	var left []contract.SessionOrder
+	for _, o := range c.Orders {
+		if o.Mode != contract.ModeCallback {
+			left = append(left, o)
+			continue
+		}
+		status := contract.TurnFailed
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: contract.Turn{ID: o.ID, Status: status,
+			Failure: &contract.Failure{Class: contract.ClassCancelled, Text: c.Problem}}})
+	}
+	c.Orders = left
+}
+
+// problemOf is a failure as a session's parent reads it.
+func problemOf(f *contract.Failure) string {
+	switch f.Class {
+	case contract.ClassCancelled:
+		return f.Text
+	case "":
+		return cmp.Or(f.Text, "Unknown error")
+	}
+	return f.Class + ": " + f.Text
+}
+
+// heard takes over how a turn of a session below stands. What is from none is left out.
+func (s *session) heard(told *contract.ChildTurn) {
+	c := s.child(told.Session)
+	t := told.Turn
+	if c == nil || c.Closed || c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()) {
+		return
+	}
+	s.charge(c, told.Usage)
+	c.Params, c.Last, c.Status = nil, &t, contract.TurnRunning
+	if !t.Done() {
+		return
+	}
+	s.f.moved = true
+	s.shorten(&t)
+	s.fulfil(c, &t)
+	c.Status = contract.StatusIdle
+	if t.Status == contract.TurnFailed {
+		c.Status = contract.TurnFailed
+	}
+	if slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }) {
+		c.Status = contract.TurnRunning
+	}
+}
+
+// fulfil gives a turn that has ended to what asked for it.
+func (s *session) fulfil(c *childSession, t *contract.Turn) {
+	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
+	if i < 0 {
+		return
+	}
+	switch c.Orders[i].Mode {
+	case contract.ModeSync:
+		c.Done = append(c.Done, *t)
+		return
+	case contract.ModeCallback:
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+	}
+	c.Orders = slices.Delete(c.Orders, i, i+1)
+}
+
+// has says whether a turn that somebody waits for has ended.
+func (c *childSession) has(order string) bool { return c.taken(order) >= 0 }
+
+func (c *childSession) taken(order string) int {
+	return slices.IndexFunc(c.Done, func(t contract.Turn) bool { return t.ID == order && (order != "" || t.N == 1) })
+}
+
+// shorten cuts a result to what a conversation can be given.
+func (s *session) shorten(t *contract.Turn) {
+	if t.ResultText != nil && len(*t.ResultText) > maxCallback {
+		text := cutResult(*t.ResultText)
+		t.ResultText = &text
+	}
+	if len(t.ResultData) > maxCallback {
+		text := cutResult(string(t.ResultData))
+		t.ResultText, t.ResultData = &text, nil
+	}
+}
+
+// called is the prompt for the results of children that have come, as many as one turn is
+// given, and the sessions that they are from.
+func (s *session) called() (from []string, prompt string) {
+	var list []words.Child
+	size := 0
+	for len(s.callbacks) > 0 {
+		t := &s.callbacks[0].Turn
+		c := words.Child{ID: s.callbacks[0].Session, Text: t.ResultText, Data: t.ResultData}
+		if t.Status != contract.TurnCompleted {
+			c.Failed, c.Text, c.Data = true, nil, nil
+			if t.Failure != nil {
+				c.Problem = problemOf(t.Failure)
+			}
+		}
+		n := len(c.Data) + len(c.Problem)
+		if c.Text != nil {
+			n += len(*c.Text)
+		}
+		if size += n; size > maxCallback && len(list) > 0 {
+			break
+		}
+		list, from = append(list, c), append(from, c.ID)
+		s.callbacks = s.callbacks[1:]
+	}
+	return from, words.Callback(list)
+}
+
+// expects says whether a result is still to come to this session as a turn of its own.
+func (s *session) expects() bool {
+	return slices.ContainsFunc(s.children, func(c *childSession) bool {
+		return slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback })
+	})
+}
+
+func (s *session) child(id string) *childSession {
+	for _, c := range s.children {
+		if c.ID == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// gather asks all sessions below to come back with what they go on with, and waits for them,
+// and for the Updates under way.
+func (s *session) gather(ctx workflow.Context) error {
+	if s == nil || s.kids == nil {
+		return nil
+	}
+	s.leaving = true
+	for _, c := range s.children {
+		if c.future != nil {
+			c.future.SignalChildWorkflow(s.kids, contract.SignalYield, nil)
+		}
+	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := workflow.Await(quiet, func() bool {
+		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+	})
+	s.hear()
+	return err
+}
+
+// release ends all sessions below and waits until they have ended.
+func (s *session) release(ctx workflow.Context) {
+	s.endKids()
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	_ = workflow.Await(quiet, func() bool {
+		return !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
+	})
+}
+
+// plainAgent is the name of an agent that is started without one.
+const plainAgent = "session"
+
+// agent is the flow of an agent that this one may start, with all that it may start itself.
+// The agent "" has no prompt of its own.
+func (s *session) agent(id string) *plan.Flow {
+	f := s.f.flow
+	if id == "" {
+		a := plan.Agent{MaxCalls: f.Nodes[0].Agent.MaxCalls, MaxErrors: f.Nodes[0].Agent.MaxErrors}
+		return &plan.Flow{Version: f.Version, ID: plainAgent, Name: plainAgent, Dialect: f.Dialect, Inputs: &plan.Inputs{Mode: plan.InputsMerged},
+			Nodes:  []plan.Node{{ID: "agent", Name: plainAgent, Kind: plan.KindAgent, Exit: true, Agent: &a}},
+			Edges:  []plan.Edge{{ID: "in", From: plan.Start, To: "agent"}, {ID: "out", From: "agent", To: plan.End}},
+			Limits: f.Limits, Policy: f.Policy}
+	}
+	return startClosure(f, id)
+}
+
+// maxSessions bounds how many it has open.
+const maxSessions = 100
+
+// add makes a session of an agent and starts it.
+func (s *session) add(ctx workflow.Context, id, agent, mode string, params json.RawMessage) *childSession {
+	c := &childSession{ChildSession: contract.ChildSession{ID: id, Agent: agent, Status: "pending", Created: workflow.Now(ctx).UTC(), Params: params,
+		Orders: []contract.SessionOrder{{Session: id, Mode: mode}}}}
+	s.children = append(s.children, c)
+	s.launch(c)
+	return c
+}
+
+// open counts the sessions that have not ended.
+func (s *session) open() int {
+	n := 0
+	for _, c := range s.children {
+		if !c.Closed {
+			n++
+		}
+	}
+	return n
+}
+
+// cutResult is a result as far as the framework shows it.
+func cutResult(text string) string {
+	runes := []rune(text)
+	if len(runes) <= maxResult {
+		return text
+	}
+	return string(runes[:maxResult]) + fmt.Sprintf("\n\n[Result truncated at %d characters]", maxResult)
+}

@@ -1,0 +1,234 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// askedBy is a signal that a session takes.
+type askedBy struct {
+	name    string
+	channel workflow.ReceiveChannel
+	take    func(raw json.RawMessage) error
+}
+
+// serve registers a session's Updates and its query. A run that is none refuses them.
+func (s *session) serve(ctx workflow.Context) error {
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw json.RawMessage) (*contract.Turn, error) {
+		t, err := s.resume(ctx, raw)
+		return t, wire(err)
+	}, workflow.UpdateHandlerOptions{Validator: func(raw json.RawMessage) error {
+		_, err := s.admit(raw)
+		return wire(err)
+	}, Description: `the session's next prompt: {"prompt": "…"}, with "id" to make it repeatable`})
+	if err != nil {
+		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
+	}
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(_ workflow.Context, raw json.RawMessage) (*contract.Receipt, error) {
+		if err := s.halt(raw); err != nil {
+			return nil, wire(err)
+		}
+		return &contract.Receipt{ID: s.f.store.workflow, Status: "accepted"}, nil
+	}, workflow.UpdateHandlerOptions{Validator: func(raw json.RawMessage) error {
+		return wire(s.admitStop(raw))
+	}, Description: `end the session: {} or {"reason": "…"}`})
+	if err != nil {
+		return fmt.Errorf("register update %s: %w", contract.UpdateStop, err)
+	}
+	return workflow.SetQueryHandler(ctx, contract.QueryTurns, func() ([]contract.Turn, error) {
+		if !s.on() {
+			return nil, fmt.Errorf("this run is no session")
+		}
+		return s.shown(), nil
+	})
+}
+
+// listen takes in signals while everything else waits.
+func (s *session) listen(ctx workflow.Context) {
+	s.told = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	s.asked = nil
+	if s.stays {
+		s.asked = []askedBy{
+			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), func(raw json.RawMessage) error {
+				p, err := s.admit(raw)
+				if err == nil && s.find(p.ID) == nil {
+					s.queue = append(s.queue, *p)
+				}
+				return err
+			}},
+			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
+		}
+	}
+	channels := []workflow.ReceiveChannel{s.told}
+	for _, a := range s.asked {
+		channels = append(channels, a.channel)
+	}
+	attend(ctx, "session", s.hear, channels...)
+}
+
+// hear takes in what has been signalled so far. What is of a wrong shape is left out, and
+// shown where there is a desk.
+func (s *session) hear() {
+	if s.told == nil {
+		return
+	}
+	var raw converter.RawValue
+	for s.told.ReceiveAsync(&raw) {
+		var t contract.ChildTurn
+		if readPayload(raw, &t) == nil {
+			s.heard(&t)
+		}
+		raw = converter.RawValue{}
+	}
+	for _, a := range s.asked {
+		for a.channel.ReceiveAsync(&raw) {
+			var body json.RawMessage
+			err := readPayload(raw, &body)
+			if err == nil {
+				err = a.take(body)
+			}
+			if err != nil && s.f.desk != nil {
+				s.f.desk.reject(s.kids, a.name, err)
+			}
+			raw = converter.RawValue{}
+		}
+	}
+}
+
+// admit looks at a prompt before it is taken.
+func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
+	bad := func(class, remedy, format string, args ...any) error {
+		return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+	}
+	var in contract.ResumeInput
+	err := strictly(raw, &in)
+	const remedy = `send {"prompt": "…"} and nothing else but an id`
+	switch {
+	case err != nil:
+		return nil, bad(contract.ClassBadRequest, remedy, "the prompt: %v", err)
+	case !s.stays:
+		return nil, bad(contract.ClassBadRequest, "start it with session: true", "the run is no session and takes no prompts")
+	case in.Prompt == "":
+		return nil, bad(contract.ClassBadRequest, remedy, "the prompt is empty")
+	case len(in.Prompt) > maxMessage:
+		return nil, bad(contract.ClassTooLarge, "shorten it", "the prompt is %d bytes, at most %d are taken", len(in.Prompt), maxMessage)
+	case len(in.ID) > maxName || len(in.By) > maxName:
+		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", maxName)
+	}
+	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: contract.SHA([]byte(in.Prompt))}
+	return p, s.takes(p)
+}
+
+// takes looks whether the session takes a prompt now.
+func (s *session) takes(p *contract.Prompt) error {
+	old := s.find(p.ID)
+	switch {
+	case s.f.flow != nil && s.f.flow.LoneAgent() == nil:
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session",
+			Text: fmt.Sprintf("the agent %q takes no prompts: procedural_agent_no_resume", s.f.flow.Name)}
+	case old != nil && old.Hash != p.Hash:
+		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Remedy: "give every prompt an id of its own",
+			Text: fmt.Sprintf("another prompt has the id %q", cut(p.ID, 200))}
+	case old != nil:
+		return nil
+	case s.stop != nil || s.over:
+		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
+	case len(s.queue) >= maxQueued || s.queued()+len(p.Text) > maxInboxSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
+			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
+	}
+	return nil
+}
+
+func (s *session) queued() int {
+	n := 0
+	for i := range s.queue {
+		n += len(s.queue[i].Text)
+	}
+	return n
+}
+
+// find is the turn of a prompt's id, or nil. One that is queued has no number.
+func (s *session) find(id string) *contract.Turn {
+	if id == "" {
+		return nil
+	}
+	for i := range s.turns {
+		if s.turns[i].ID == id {
+			return &s.turns[i]
+		}
+	}
+	if i := slices.IndexFunc(s.queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
+		return &contract.Turn{ID: id, Status: contract.TurnQueued, Hash: s.queue[i].Hash}
+	}
+	return nil
+}
+
+// resume queues a prompt and waits for its turn.
+func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.Turn, error) {
+	p, err := s.admit(raw)
+	if err != nil {
+		return nil, err
+	}
+	if p.ID == "" {
+		p.ID = workflow.GetCurrentUpdateInfo(ctx).ID
+	}
+	switch old := s.find(p.ID); {
+	case old == nil:
+		s.queue = append(s.queue, *p)
+	case old.Done():
+		s.f.moved = true // a history can get long by repetitions alone
+	}
+	if err := workflow.Await(ctx, func() bool {
+		t := s.find(p.ID)
+		return t == nil || t.Done() || s.leaving || s.over
+	}); err != nil {
+		return nil, err
+	}
+	t := s.find(p.ID)
+	switch {
+	case t == nil:
+		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", cut(p.ID, 200))}
+	case s.over && !t.Done():
+		return &contract.Turn{ID: p.ID, Status: contract.TurnStopped}, nil
+	}
+	out := *t
+	out.Hash = ""
+	return &out, nil
+}
+
+func (s *session) admitStop(raw json.RawMessage) error {
+	var in contract.StopInput
+	err := strictly(raw, &in)
+	switch {
+	case err == nil && !s.stays:
+		err = fmt.Errorf("the run is no session; cancel it instead")
+	case err == nil && (len(in.Reason) > maxReason || len(in.By) > maxName):
+		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", maxReason, maxName)
+	}
+	if err != nil {
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: `send {} or {"reason": "…"}`}
+	}
+	return nil
+}
+
+// halt ends the turn under way and the session.
+func (s *session) halt(raw json.RawMessage) error {
+	if err := s.admitStop(raw); err != nil {
+		return err
+	}
+	if s.stop == nil {
+		s.stop = &contract.StopInput{}
+		_ = strictly(raw, s.stop) // admitted
+	}
+	if s.end != nil {
+		s.end()
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package workflows
+
+import (
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// startClosure is a flow of those beside f, or f's own again, with all that it can start and all
+// that its hooks run; nil where there is none.
+func startClosure(f *plan.Flow, id string) *plan.Flow {
+	found := f.SubFlow(id)
+	if found == nil {
+		return nil
+	}
+	out := *found
+	out.Agents = nil
+	reached := map[string]bool{id: true}
+	for todo := []*plan.Flow{found}; len(todo) > 0; todo = todo[1:] {
+		for _, next := range started(todo[0]) {
+			sub := f.SubFlow(next)
+			if sub == nil || reached[next] {
+				continue
+			}
+			reached[next] = true
+			lone := *sub
+			lone.Agents = nil
+			out.Agents = append(out.Agents, lone)
+			todo = append(todo, sub)
+		}
+	}
+	return &out
+}
+
+// started are the flows that a flow's agents can start and that its hooks run, in order.
+func started(f *plan.Flow) []string {
+	var out []string
+	for i := range f.Nodes {
+		if a := f.Nodes[i].Agent; a != nil {
+			for _, s := range a.Starts {
+				out = append(out, s.Agent)
+			}
+		}
+	}
+	if f.Hooks == nil {
+		return out
+	}
+	for _, h := range []*plan.Hook{f.Hooks.Before, f.Hooks.After} {
+		if h != nil {
+			out = append(out, h.Flow)
+		}
+	}
+	return out
+}
+
+// lend reserves what a session below may spend: half of what is left, or what is left of what
+// it had. It has it until it ends, because it can be resumed until then.
+func (s *session) lend(c *childSession) *contract.Budget {
+	r := s.f.run
+	if !r.shared.Budget.Bounds() {
+		return nil
+	}
+	part := r.portion(2)
+	if c.Rest != nil && c.Rest.Plan != nil && c.Rest.Shared.Budget.Bounds() {
+		part = *c.Rest.Shared.Budget
+	}
+	c.held = spent{
+		Calls:  max(0, part.Calls-c.Usage.Calls),
+		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
+		Cost:   max(0, part.Cost-c.Usage.Cost),
+	}
+	r.earmark(c.held, 1)
+	return &part
+}
+
+// charge counts what a session below has spent in all, and takes that from what is reserved.
+func (s *session) charge(c *childSession, all contract.Usage) {
+	more := all.Less(c.Usage)
+	s.f.usage.Add(more)
+	c.Usage = all
+	off := spent{Calls: min(c.held.Calls, more.Calls), Tokens: min(c.held.Tokens, more.Input+more.Output), Cost: min(c.held.Cost, more.Cost)}
+	s.f.earmark(off, -1)
+	c.held = spent{Calls: c.held.Calls - off.Calls, Tokens: c.held.Tokens - off.Tokens, Cost: c.held.Cost - off.Cost}
+}
+
+// settleUp counts what a session that has come back spent and did not tell, and gives back what
+// is still reserved for it.
+func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) {
+	switch {
+	case err == nil && out.Yielded == nil:
+		s.charge(c, out.Usage)
+	case err == nil:
+		if out.Yielded.Plan != nil {
+			s.charge(c, out.Yielded.Usage)
+		}
+	case contract.Cancelled(err):
+	default:
+		if f := contract.FailureOf(err); f.Usage != nil {
+			s.charge(c, *f.Usage)
+		}
+	}
+	s.f.earmark(c.held, -1)
+	c.held = spent{}
+}

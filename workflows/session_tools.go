@@ -1,0 +1,313 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// The framework's bounds, in characters.
+const (
+	maxParams = 100_000
+	maxResult = 50_000
+)
+
+// sessionArgs are the arguments of all session tools.
+type sessionArgs struct {
+	Params  json.RawMessage `json:"parameters"`
+	Agent   *string         `json:"agent_name"`
+	Session string          `json:"session_id"`
+	Mode    string          `json:"mode"`
+}
+
+// said is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
+func said(v any) toolReply {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return toolError("%v", err)
+	}
+	return toolReply{text: string(unescape(raw))}
+}
+
+func saidError(format string, args ...any) toolReply {
+	return said(map[string]string{"error": fmt.Sprintf(format, args...)})
+}
+
+// orchestrate runs one of [plan.SessionTools].
+func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
+	s := c.sessions
+	if s == nil {
+		return saidError("sessions cannot be started here"), nil
+	}
+	var args sessionArgs
+	if err := json.Unmarshal(raw, &args); err != nil {
+		return saidError("Invalid arguments of %s: %v", c.call.Name, err), nil
+	}
+	if o := c.carried.Order; o != nil {
+		return c.await(ctx, s, *o)
+	}
+	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
+	switch c.call.Name {
+	case plan.SessionStart, plan.SessionResume:
+		return c.placeOrder(ctx, s, &args)
+	case plan.SessionAgents:
+		return c.agents(), nil
+	case plan.SessionList:
+		return s.list(), nil
+	case plan.SessionDestroy:
+		return s.destroy(ctx), nil
+	case plan.SessionStatus:
+		status := "not_existent"
+		if k := s.child(args.Session); k != nil {
+			status = k.shown()
+		}
+		return said(map[string]string{"session_id": args.Session, "status": status}), nil
+	}
+	return s.resultOf(args.Session), nil
+}
+
+// placeOrder starts or resumes a session.
+func (c *toolCall) placeOrder(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+	if !slices.Contains(contract.Modes, args.Mode) {
+		return saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil
+	}
+	if n := utf8.RuneCount(args.Params); n > maxParams {
+		return saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil
+	}
+	if c.call.Name == plan.SessionStart {
+		return c.startSession(ctx, s, args)
+	}
+	return c.resumeSession(ctx, s, args)
+}
+
+// resultOf is the result of a session's latest turn.
+func (s *session) resultOf(id string) toolReply {
+	k := s.child(id)
+	switch {
+	case k == nil:
+		return saidError("Session '%s' not found", id)
+	case k.shown() == contract.TurnFailed || k.Closed:
+		return saidError("Session %s: %s", k.Status, k.problem())
+	case k.shown() != finished:
+		return saidError("Session not finished or idle")
+	}
+	return resultOf(k.ID, k.Last)
+}
+
+// finished is what the framework calls a session whose turn is done.
+const finished = "finished"
+
+// shown is a session's status in the framework's words.
+func (c *childSession) shown() string {
+	if c.Status == contract.StatusIdle {
+		return finished
+	}
+	return c.Status
+}
+
+// problem is why the session has no result.
+func (c *childSession) problem() string {
+	if c.Problem == "" && c.Last != nil && c.Last.Failure != nil {
+		return problemOf(c.Last.Failure)
+	}
+	return cmp.Or(c.Problem, "Unknown error")
+}
+
+// resultOf is a turn's result as the tools give it.
+func resultOf(id string, t *contract.Turn) toolReply {
+	var out struct {
+		Session string          `json:"session_id"`
+		Text    *string         `json:"result_text"`
+		Data    json.RawMessage `json:"result_data"`
+	}
+	out.Session, out.Data = id, t.ResultData
+	if t.ResultText != nil {
+		text := cutResult(*t.ResultText)
+		out.Text = &text
+	}
+	if out.Data == nil {
+		out.Data = json.RawMessage("null")
+	}
+	return said(out)
+}
+
+// agents lists the agents that may be started.
+func (c *toolCall) agents() toolReply {
+	type row struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Type        string          `json:"type"`
+		Tags        []string        `json:"tags"`
+		Params      json.RawMessage `json:"parameters_schema"`
+	}
+	out := []row{}
+	for _, start := range c.cfg.Starts {
+		f := c.flow.SubFlow(start.Agent)
+		if f == nil || start.Hidden {
+			continue
+		}
+		r := row{Name: start.Agent, Description: f.Description, Type: start.Type, Tags: start.Tags, Params: json.RawMessage("null")}
+		if r.Tags == nil {
+			r.Tags = []string{}
+		}
+		if f.Inputs != nil && len(f.Inputs.Schema) > 0 {
+			r.Params = f.Inputs.Schema
+		}
+		out = append(out, r)
+	}
+	return said(out)
+}
+
+// list lists the sessions that this one has started.
+func (s *session) list() toolReply {
+	type row struct {
+		Session string     `json:"session_id"`
+		Status  string     `json:"status"`
+		Agent   *string    `json:"agent_name"`
+		Created time.Time  `json:"created_at"`
+		Resumed *time.Time `json:"last_resumed_at"`
+	}
+	out := []row{}
+	for _, k := range s.children {
+		r := row{Session: k.ID, Status: k.shown(), Created: k.Created, Resumed: k.Resumed}
+		if k.Agent != "" {
+			r.Agent = &k.Agent
+		}
+		out = append(out, r)
+	}
+	return said(out)
+}
+
+// destroy ends and forgets all sessions that this one has started.
+func (s *session) destroy(ctx workflow.Context) toolReply {
+	n := len(s.children)
+	s.release(ctx)
+	s.kids, s.endKids = workflow.WithCancel(s.above)
+	s.children, s.callbacks = nil, nil
+	return said(map[string]int{"deleted_count": n})
+}
+
+// startSession starts a session of an agent.
+func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+	agent := ""
+	if args.Agent != nil {
+		agent = *args.Agent
+	}
+	may := agent == "" || slices.ContainsFunc(c.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
+	switch limit := c.flow.Limits.MaxDepth; {
+	case !may:
+		return saidError("Agent '%s' not found", agent), nil
+	case c.shared.Depth >= limit:
+		return saidError("Sessions nest at most %d deep; do the work without another session", limit), nil
+	case s.open() >= maxSessions:
+		return saidError("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil
+	}
+	params := args.Params
+	if len(params) == 0 || string(params) == "null" {
+		params = json.RawMessage("{}")
+	}
+	if params[0] != '{' {
+		return saidError("parameters is no object"), nil
+	}
+	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
+	c.calls[id]++
+	if n := c.calls[id]; n > 1 {
+		id = fmt.Sprintf("%s~%d", id, n)
+	}
+	k := s.add(ctx, boundID(id), agent, args.Mode, params)
+	return c.await(ctx, s, k.Orders[0])
+}
+
+// resumeSession gives a session its next prompt.
+func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+	k := s.child(args.Session)
+	if k == nil {
+		return saidError("Session '%s' not found", args.Session), nil
+	}
+	if k.Closed {
+		return saidError("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil
+	}
+	if f := s.agent(k.Agent); f == nil || f.LoneAgent() == nil {
+		return saidError("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil
+	}
+	var in struct {
+		Prompt string `json:"prompt"`
+	}
+	if err := strictly(args.Params, &in); err != nil || in.Prompt == "" {
+		return saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil
+	}
+	now := workflow.Now(ctx).UTC()
+	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
+	o.ID = boundID(o.ID)
+	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
+	sent := k.future.SignalChildWorkflow(ctx, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt})
+	if err := sent.Get(ctx, nil); err != nil {
+		if contract.Cancelled(err) {
+			return toolReply{}, err
+		}
+		return saidError("Session '%s' has ended", k.ID), nil
+	}
+	return c.await(ctx, s, o)
+}
+
+// await waits for what was asked of a session: in mode sync for the turn, else until it has
+// begun.
+func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrder) (toolReply, error) {
+	c.carried.Order = &o
+	k := s.child(o.Session)
+	if k == nil {
+		return saidError("Session '%s' not found", o.Session), nil
+	}
+	ready := func() bool { return k.settled(o) }
+	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.weight()) }); err != nil {
+		return toolReply{}, err
+	}
+	if !ready() {
+		return toolReply{}, errYield
+	}
+	c.moved = true
+	if o.Mode != contract.ModeSync && (k.Last != nil || !k.Closed) {
+		return said(map[string]string{"session_id": k.ID, "status": "pending"}), nil
+	}
+	return s.take(k, o), nil
+}
+
+// settled says whether a tool that has asked something of a session has its answer.
+func (c *childSession) settled(o contract.SessionOrder) bool {
+	if o.Mode == contract.ModeSync {
+		return c.Closed || c.has(o.ID)
+	}
+	return c.Closed || c.Last != nil
+}
+
+// take is what a tool answers that waited for a turn, or for a session that never began.
+func (s *session) take(k *childSession, o contract.SessionOrder) toolReply {
+	i := k.taken(o.ID)
+	k.Orders = slices.DeleteFunc(k.Orders, func(other contract.SessionOrder) bool { return other.ID == o.ID })
+	if i < 0 {
+		if k.Last == nil {
+			// It never began; nothing is left to ask about.
+			s.children = slices.DeleteFunc(s.children, func(other *childSession) bool { return other == k })
+		}
+		if o.Mode == contract.ModeCallback {
+			// The model hears of it here and now.
+			s.callbacks = slices.DeleteFunc(s.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
+		}
+		return saidError("%s", k.problem())
+	}
+	t := k.Done[i]
+	k.Done = slices.Delete(k.Done, i, i+1)
+	if t.Status != contract.TurnCompleted {
+		return saidError("%s", problemOf(t.Failure))
+	}
+	return resultOf(k.ID, &t)
+}
