@@ -63,6 +63,7 @@ func commands() []command {
 		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
 		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
 		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},
+		{"schedule", "create|list|show|pause|unpause|trigger|delete [NAME]", "start runs of a flow at times", 1, 2, slices.Concat(outputFlags, []string{"limit"}, createFlags), (*app).schedule},
 		{"serve", "", "answer HTTP requests: start runs, show them, answer what they wait for", 0, 0, serveFlags, (*app).serve},
 		{"completion", "bash|zsh|fish", "print a completion script for a shell", 1, 1, nil, (*app).completion},
 		{"version", "", "print the version", 0, 0, nil, (*app).version},

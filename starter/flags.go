@@ -29,7 +29,10 @@ type flags struct {
 	allowCommands              bool
 	help                       bool
 	hasInput                   bool
+	// given are the names of those that were given.
+	given []string
 	answerFlags
+	scheduleFlags
 }
 
 // What -output may be.
@@ -87,6 +90,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` to serve at (default: 127.0.0.1:8765)")
 	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
+	f.scheduleFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
 	fs.BoolVar(&f.help, "help", false, "print this")
@@ -119,6 +123,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 		f.note(v.Name)
 	})
+	f.given = given
 	if err := f.check(given); err != nil {
 		return nil, nil, err
 	}

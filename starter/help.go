@@ -295,6 +295,35 @@ starter result triage-k3v9x0aa -output json`,
 does not help.`,
 		examples: "# end a run whose workers are gone for good\nstarter terminate triage-k3v9x0aa -reason \"the flow was withdrawn\"",
 	},
+	"schedule": {
+		about: `create makes a schedule of Temporal's, named NAME, that starts runs of a flow at times: -cron
+(minute, hour, day of the month, month, day of the week; names, ranges, steps and lists;
+@daily and its like) in UTC or -timezone, and -every AGE. The flow is compiled now, and all
+its runs run what was compiled, with the same input: a file that is edited later changes
+nothing until create -replace. -replace also puts in other times; whether the schedule is
+paused stays. A run's id is NAME and its time.
+
+-overlap says what becomes of a start while a run is open: skip leaves it out, buffer_one
+and buffer_all wait for the end, cancel_other and terminate_other end the open run,
+allow_all starts beside it. What was missed while Temporal was away is made up for, as long
+as -catchup says. list and show say when the next run comes and which came last; pause and
+unpause take a -reason; trigger starts a run now and prints its id; delete leaves open runs
+alone. The runs are followed and listed as all are.
+
+-output json prints an object: "when", "next", "runs", "open", counts of starts.`,
+		examples: `# every working day at nine
+starter schedule create digest -flow digest.json -input go -cron @daily -timezone Europe/Berlin
+# every six hours, and never two at a time
+starter schedule create watch -flow watch.json -input @what.txt -every 6h -overlap buffer_one
+# with an edited flow from now on
+starter schedule create digest -flow digest.json -input go -every 1d/9h -replace
+# which are there?
+starter schedule list
+# not for the time being
+starter schedule pause digest -reason holidays
+# one now
+starter schedule trigger digest`,
+	},
 	"serve": {
 		about: `The address is printed on standard output. What it answers is described at
 /openapi.json there, and in starter/README.md. It keeps nothing, so that several may stand
