@@ -56,6 +56,7 @@ func commands() []command {
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
 		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
+		{"audit", "ID", "print what a run asked, and who answered what", 1, 1, outputFlags, (*app).audit},
 		{"confirm", "ID [REQUEST] -yes|-no", "say whether a tool may be called", 1, 2, append(slices.Clone(answerFlag), "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
 		{"tool-result", "ID [REQUEST] -result JSON|@FILE|-", "give the result of a tool that a client runs, or its -error", 1, 2, append(slices.Clone(answerFlag), "result", "error"), (*app).toolResult},
 		{"retry", "ID [REQUEST]", "try again what an operator has mended", 1, 2, append(slices.Clone(answerFlag), "give-up", "reason"), (*app).retry},

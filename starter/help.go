@@ -155,6 +155,22 @@ starter requests triage-k3v9x0aa
 # for a program
 starter requests triage-k3v9x0aa -output jsonl`,
 	},
+	"audit": {
+		about: `Of the whole run, its branches and sub-agents: each request with its kind, what was asked,
+when and by which node; each answer with the name that its sender gave, the identity of the
+client that Temporal recorded, the time, and what it said, those that were refused too; and
+messages that nobody had asked for. The hash is the SHA-256 of what was asked: the id ends
+with its first digits, so that an answer belongs to one call with one set of arguments. The
+hash is computed again from what history holds, and "bound" says that it is the same.
+
+All is read from history; only what an open run waits for itself needs a worker. Temporal
+keeps a history for the namespace's retention: what is to be kept longer is to be exported
+before with -output json.`,
+		examples: `# who said yes?
+starter audit triage-k3v9x0aa
+# for the records
+starter audit triage-k3v9x0aa -output json > audit.json`,
+	},
 	"confirm": {
 		about: `REQUEST is the request's id, or its begin or end, as long as it is of one alone. Without
 it the only open one of the kind is meant. -arguments replace those of the call; the
