@@ -37,10 +37,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	if err != nil {
 		return nil, err
 	}
-	if in.Base.Run == "" {
-		own := activity.GetInfo(ctx).WorkflowExecution
-		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
-	}
+	based(ctx, in)
 	messages, err := a.transcript(ctx, in, homesOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
 	if err != nil {
 		return nil, err
@@ -56,8 +53,9 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
 		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: p.tell, Waiting: p.waits,
 	}
+	sent := shownOf(messages, in.Sent)
 	if profile.RetellCalls {
-		messages = retold(messages, offeredBy(profile, in.NoTools))
+		sent = retold(sent, offeredBy(profile, in.NoTools))
 	}
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
@@ -65,7 +63,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
-		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: shownOf(messages, in.Sent), tools: tools,
+		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: sent, tools: tools,
 	}, opts...)
 	if err != nil {
 		return nil, err
@@ -86,6 +84,14 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 		answer.Message.From = profile.Node
 	}
 	return out, a.finish(in, out, &answer.Message)
+}
+
+// based names the run that asks where the thread is its own.
+func based(ctx context.Context, in *contract.ModelInput) {
+	if in.Base.Run == "" {
+		own := activity.GetInfo(ctx).WorkflowExecution
+		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
+	}
 }
 
 // turnOf counts an assistant's messages, the next one included.

@@ -190,6 +190,23 @@ func (s Settings) check() error {
 		secret.check(&p, SettingSecrets+"."+ref)
 	}
 	s.checkFunctions(&p)
+	s.checkAllowed(&p)
+	for name, n := range map[string]int{
+		"max_result_bytes": s.MaxResultBytes, "max_message_bytes": s.MaxMessageBytes, "idle_seconds": s.IdleSeconds,
+	} {
+		if n < 0 {
+			p.add("%s: is %d, want 0 or more", name, n)
+		}
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	sort.Strings(p)
+	return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(p, "\n"), Diagnostics: p}
+}
+
+// checkAllowed looks at what the operator allows.
+func (s Settings) checkAllowed(p *problems) {
 	for _, h := range s.AllowHosts {
 		if h == "" || strings.ContainsAny(h, "/@ *") {
 			p.add("%s: %q is not a host; write it as example.com or example.com:8080", SettingAllowHosts, h)
@@ -205,18 +222,6 @@ func (s Settings) check() error {
 			p.add("%s: %q is not an absolute path", SettingTrusted, dir)
 		}
 	}
-	for name, n := range map[string]int{
-		"max_result_bytes": s.MaxResultBytes, "max_message_bytes": s.MaxMessageBytes, "idle_seconds": s.IdleSeconds,
-	} {
-		if n < 0 {
-			p.add("%s: is %d, want 0 or more", name, n)
-		}
-	}
-	if len(p) == 0 {
-		return nil
-	}
-	sort.Strings(p)
-	return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(p, "\n"), Diagnostics: p}
 }
 
 func (c Connection) check(p *problems, at string) {

@@ -27,7 +27,6 @@ import (
 
 	"weft/worker/config"
 	"weft/worker/host"
-	"weft/worker/store"
 )
 
 // options are the flags.

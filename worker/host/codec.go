@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -15,28 +13,12 @@ import (
 // serveCodec encodes and decodes payloads over HTTP until ctx is done. args are those behind
 // "codec".
 func serveCodec(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var o config.Options
-	fs := flag.NewFlagSet("worker codec", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
-	listen := fs.String("listen", "", "`host:port` to listen at (default: codec.listen, 127.0.0.1:8766)")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker codec [-listen HOST:PORT] [-config FILE]\n\n"+
-			"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI (codec server),\n"+
+	fs := newCommand("worker codec", "[-listen HOST:PORT] [-config FILE]",
+		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI (codec server),\n"+
 			"its command line (--codec-endpoint) and clients in other languages: POST /encode and /decode.\n"+
-			"What lies in the store is fetched. Whoever may use it reads everything.\n\nFlags:")
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return config.Problems{err.Error()}
-	}
-	if fs.NArg() > 0 {
-		return config.Problems{fmt.Sprintf("%q is no flag; worker codec takes no other argument", fs.Arg(0))}
-	}
-	cfg, err := config.Load(o)
+			"What lies in the store is fetched. Whoever may use it reads everything.", stderr)
+	listen := fs.String("listen", "", "`host:port` to listen at (default: codec.listen, 127.0.0.1:8766)")
+	cfg, err := fs.load(args)
 	if err != nil {
 		return err
 	}

@@ -187,3 +187,35 @@ func version(args []string, stdout io.Writer) error {
 	fmt.Fprintln(stdout, build.String())
 	return nil
 }
+
+// ownCommand is a command of the worker's besides running: its flags, and -config.
+type ownCommand struct {
+	*flag.FlagSet
+	config config.Options
+}
+
+// newCommand makes a command. flags are those of its usage line, about is what it does.
+func newCommand(name, flags, about string, stderr io.Writer) *ownCommand {
+	c := &ownCommand{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
+	c.SetOutput(stderr)
+	c.StringVar(&c.config.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	c.Usage = func() {
+		fmt.Fprintf(stderr, "usage: %s %s\n\n%s\n\nFlags:\n", name, flags, about)
+		c.PrintDefaults()
+	}
+	return c
+}
+
+// load reads the arguments and the settings. Its error is [flag.ErrHelp] where help was asked for.
+func (c *ownCommand) load(args []string) (*config.Config, error) {
+	if err := c.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		}
+		return nil, config.Problems{err.Error()}
+	}
+	if c.NArg() > 0 {
+		return nil, config.Problems{fmt.Sprintf("%q is no flag; %s takes no other argument", c.Arg(0), c.Name())}
+	}
+	return config.Load(c.config)
+}

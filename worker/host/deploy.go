@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,29 +40,13 @@ func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
 // deployment shows the versions of this worker's deployment, and makes this program's the
 // current one. args are those behind "deployment".
 func deployment(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var o config.Options
-	fs := flag.NewFlagSet("worker deployment", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	fs := newCommand("worker deployment", "[-current] [-wait TIME] [-config FILE]",
+		"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\n"+
+			"drained: then no open run needs its workers. -current makes the version of this program, or of\n"+
+			"TEMPORAL_WORKER_BUILD_ID, the one that takes new runs.", stderr)
 	current := fs.Bool("current", false, "make this build the one that takes new runs")
 	wait := fs.Duration("wait", 30*time.Second, "for how long a worker of this build may still be starting")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker deployment [-current] [-wait TIME] [-config FILE]\n\n"+
-			"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\n"+
-			"drained: then no open run needs its workers. -current makes the version of this program, or of\n"+
-			"TEMPORAL_WORKER_BUILD_ID, the one that takes new runs.\n\nFlags:")
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return config.Problems{err.Error()}
-	}
-	if fs.NArg() > 0 {
-		return config.Problems{fmt.Sprintf("%q is no flag; worker deployment takes no other argument", fs.Arg(0))}
-	}
-	cfg, err := config.Load(o)
+	cfg, err := fs.load(args)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,33 +31,17 @@ const pause = time.Second
 // setup makes the namespace and its search attributes where they are missing. args are those
 // behind "setup". It may be repeated, and two may run at once.
 func setup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var o config.Options
-	fs := flag.NewFlagSet("worker setup", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
+	fs := newCommand("worker setup", "[-retention AGE] [-wait TIME] [-config FILE]",
+		"Makes the namespace (TEMPORAL_NAMESPACE) on a Temporal of one's own, and the search attributes\n"+
+			"of runs there. What is there already stays as it is.", stderr)
 	retention := fs.Duration("retention", 72*time.Hour, "how long a new namespace keeps runs that have ended")
 	wait := fs.Duration("wait", 30*time.Second, "for how long Temporal may still be starting")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker setup [-retention AGE] [-wait TIME] [-config FILE]\n\n"+
-			"Makes the namespace (TEMPORAL_NAMESPACE) on a Temporal of one's own, and the search attributes\n"+
-			"of runs there. What is there already stays as it is.\n\nFlags:")
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return config.Problems{err.Error()}
-	}
-	switch {
-	case fs.NArg() > 0:
-		return config.Problems{fmt.Sprintf("%q is no flag; worker setup takes no other argument", fs.Arg(0))}
-	case *retention < minRetention:
-		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", *retention, minRetention)}
-	}
-	cfg, err := config.Load(o)
+	cfg, err := fs.load(args)
 	if err != nil {
 		return err
+	}
+	if *retention < minRetention {
+		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", *retention, minRetention)}
 	}
 	for end := time.Now().Add(*wait); ; {
 		err := setUp(ctx, cfg, *retention, stdout)
