@@ -33,6 +33,7 @@ type flags struct {
 	given []string
 	answerFlags
 	scheduleFlags
+	tenantFlags
 }
 
 // What -output may be.
@@ -91,6 +92,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
 	f.scheduleFlags.set(fs)
+	f.tenantFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
 	fs.BoolVar(&f.help, "help", false, "print this")
@@ -142,7 +144,7 @@ func (f *flags) check(given []string) error {
 	case f.maxSteps < 0, f.maxSteps == 0 && slices.Contains(given, "max-steps"):
 		return bad("-max-steps is %d, want 1 or more", f.maxSteps)
 	}
-	return nil
+	return f.tenantFlags.check(func(name string) bool { return slices.Contains(given, name) })
 }
 
 // flagError puts the standard library's error into this command's words.

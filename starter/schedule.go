@@ -31,7 +31,7 @@ type scheduleAction struct {
 // Flags of a schedule: what its runs are started with, and when.
 var (
 	scheduledFlags = []string{"flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "on-error", "task-queue", "max-steps", "budget", "allow-commands",
-		"dialect", "profile", "components", "component"}
+		"dialect", "profile", "components", "component", "priority", "tenant", "weight"}
 	whenFlags   = []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason"}
 	createFlags = slices.Concat(scheduledFlags, whenFlags)
 )
@@ -115,6 +115,7 @@ func (a *app) createSchedule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	action.Priority = a.flags.shares()
 	handle, err := t.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{ID: name, Spec: spec, Action: action, Overlap: overlap,
 		CatchupWindow: a.flags.catchup, Paused: a.flags.paused, Note: a.flags.reason})
 	switch {

@@ -51,7 +51,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		id = newID(name)
 	}
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue,
+		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.shares(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, in)
