@@ -27,6 +27,9 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err := checkID(a.flags.id); err != nil {
 		return err
 	}
+	if err := a.flags.whole(); err != nil {
+		return err
+	}
 	set, err := a.readSet()
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	given, inputErr := a.readGiven(dialect)
 	script, scriptErr := a.readScript()
 	model, modelErr := a.chooseModel()
-	if err := errors.Join(inputErr, scriptErr, modelErr); err != nil {
+	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.whole()); err != nil {
 		return nil, "", badInput{errors.Join(plainly(flowErr), err).Error()}
 	}
 	if flowErr != nil {

@@ -39,10 +39,16 @@ func (f *tenantFlags) check(given func(string) bool) error {
 		return bad("-priority is %d, want 1 to %d; 1 goes first", f.priority, lowestPriority)
 	case given("tenant") && (f.tenant == "" || len(f.tenant) > maxTenant || strings.ContainsFunc(f.tenant, func(r rune) bool { return r < ' ' || r > '~' })):
 		return bad("-tenant is %.100q, want printable ASCII, from 1 to %d bytes", f.tenant, maxTenant)
-	case given("weight") && f.tenant == "":
-		return bad("-weight is a tenant's share; write -tenant NAME too, or leave it out")
 	case given("weight") && (!(f.weight >= leastWeight) || f.weight > mostWeight):
 		return bad("-weight is %v, want %v to %v", f.weight, leastWeight, mostWeight)
+	}
+	return nil
+}
+
+// whole refuses a share of nobody's.
+func (f *tenantFlags) whole() error {
+	if f.weight != 0 && f.tenant == "" {
+		return bad("-weight is a tenant's share; write -tenant NAME too, or leave it out")
 	}
 	return nil
 }
