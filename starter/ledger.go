@@ -30,10 +30,8 @@ type ledger struct {
 	said   []saidOnce
 	failed map[string]failedCall
 
-	// run is the run that is read, tick its last workflow task's time; waiting are those of said
-	// that no workflow task has seen yet.
+	// run is the run that is read; unsettled are times that its next workflow task sets.
 	run       string
-	tick      time.Time
 	calls     map[int64]treeCall
 	timers    map[int64]string
 	unsettled []*time.Time
@@ -240,20 +238,7 @@ func (l *ledger) replied(s *historypb.SignalExternalWorkflowExecutionInitiatedEv
 // heard takes what somebody sent: an answer, or what runs below say.
 func (l *ledger) heard(e *historypb.HistoryEvent, at time.Time) {
 	if s := e.GetWorkflowExecutionSignaledEventAttributes(); s != nil {
-		switch kind := s.GetSignalName(); {
-		case slices.Contains(contract.Requests, kind):
-			l.sent(kind, s.GetInput().GetPayloads(), &auditAnswer{Identity: s.GetIdentity(), Via: "signal", Event: e.GetEventId(), Time: at})
-		case kind == contract.SignalRequest:
-			var q contract.Request
-			if decode(s.GetInput(), &q) && q.ID != "" {
-				l.announced(&q, at)
-			}
-		case kind == contract.SignalClose:
-			var q contract.RequestID
-			if decode(s.GetInput(), &q) && l.byID[q.ID] != nil && l.byID[q.ID].Outcome == auditOpen && len(l.byID[q.ID].Answers) == 0 {
-				l.byID[q.ID].Outcome, l.byID[q.ID].EndedAt = auditClosed, &at
-			}
-		}
+		l.signalled(e.GetEventId(), s, at)
 		return
 	}
 	request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
@@ -261,19 +246,47 @@ func (l *ledger) heard(e *historypb.HistoryEvent, at time.Time) {
 		request = e.GetWorkflowExecutionUpdateAdmittedEventAttributes().GetRequest()
 	}
 	if request != nil {
-		x := &auditAnswer{Identity: request.GetMeta().GetIdentity(), Via: "update", Event: e.GetEventId(), Time: at, update: request.GetMeta().GetUpdateId()}
-		l.sent(request.GetInput().GetName(), request.GetInput().GetArgs().GetPayloads(), x)
+		l.sent(request.GetInput().GetName(), request.GetInput().GetArgs().GetPayloads(), &auditAnswer{
+			Identity: request.GetMeta().GetIdentity(), Via: "update", Event: e.GetEventId(), Time: at, update: request.GetMeta().GetUpdateId()})
 		return
 	}
 	if s := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); s != nil {
-		for _, r := range l.out.Requests {
-			for i := range r.Answers {
-				if x := &r.Answers[i]; x.update == s.GetMeta().GetUpdateId() && x.update != "" && x.Status == answerPending {
-					l.settled(r, x, s.GetOutcome().GetFailure() == nil, at)
-					if f := s.GetOutcome().GetFailure(); f != nil {
-						x.Refusal = failureText(f)
-					}
-				}
+		l.updated(s, at)
+	}
+}
+
+// signalled takes an answer by signal, or a request of a run below.
+func (l *ledger) signalled(event int64, s *historypb.WorkflowExecutionSignaledEventAttributes, at time.Time) {
+	switch kind := s.GetSignalName(); {
+	case slices.Contains(contract.Requests, kind):
+		l.sent(kind, s.GetInput().GetPayloads(), &auditAnswer{Identity: s.GetIdentity(), Via: "signal", Event: event, Time: at})
+	case kind == contract.SignalRequest:
+		var q contract.Request
+		if decode(s.GetInput(), &q) && q.ID != "" {
+			l.announced(&q, at)
+		}
+	case kind == contract.SignalClose:
+		var q contract.RequestID
+		if !decode(s.GetInput(), &q) {
+			return
+		}
+		if r := l.byID[q.ID]; r != nil && r.Outcome == auditOpen && len(r.Answers) == 0 {
+			r.Outcome, r.EndedAt = auditClosed, &at
+		}
+	}
+}
+
+// updated takes what became of an Update.
+func (l *ledger) updated(s *historypb.WorkflowExecutionUpdateCompletedEventAttributes, at time.Time) {
+	failure := s.GetOutcome().GetFailure()
+	for _, r := range l.out.Requests {
+		for i := range r.Answers {
+			x := &r.Answers[i]
+			if x.update != s.GetMeta().GetUpdateId() || x.update == "" || x.Status != answerPending {
+				continue
+			}
+			if l.settled(r, x, failure == nil, at); failure != nil {
+				x.Refusal = failureText(failure)
 			}
 		}
 	}

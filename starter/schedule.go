@@ -50,35 +50,44 @@ func scheduleActions() []scheduleAction {
 
 // schedule starts runs at times: it makes, shows and ends Temporal's schedules.
 func (a *app) schedule(ctx context.Context, args []string) error {
-	names := actionNames()
 	for _, action := range scheduleActions() {
-		if action.name != args[0] {
-			continue
-		}
-		name := ""
-		switch {
-		case action.named && len(args) < 2:
-			return bad("schedule %s wants the schedule's name; usage: starter schedule %s NAME", args[0], args[0])
-		case !action.named && len(args) > 1:
-			return bad("schedule %s does not take %q", args[0], args[1])
-		case action.named:
-			name = args[1]
-		}
-		if i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }); action.named && (name == "" || i >= 0 || len(name) > maxID-30) {
-			return bad("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, maxID-30)
-		}
-		for _, f := range a.flags.given {
-			if !slices.Contains(outputFlags, f) && !slices.Contains(action.flags, f) {
-				return bad("-%s means nothing for schedule %s; leave it out", f, args[0])
+		if action.name == args[0] {
+			name, err := action.check(a, args[1:])
+			if err != nil {
+				return err
 			}
+			a.action = action.name
+			return action.run(a, ctx, name)
 		}
-		a.action = args[0]
-		return action.run(a, ctx, name)
 	}
+	names := actionNames()
 	if near := source.NewSuggester(names).Nearest(args[0]); near != "" {
 		return bad("schedule does not know %q; did you mean %s?", args[0], near)
 	}
 	return bad("schedule does not know %q; want one of %s", args[0], strings.Join(names, ", "))
+}
+
+// check refuses flags and arguments that an action does not take, and gives the schedule's name.
+func (s *scheduleAction) check(a *app, args []string) (string, error) {
+	name := ""
+	switch {
+	case s.named && len(args) == 0:
+		return "", bad("schedule %s wants the schedule's name; usage: starter schedule %s NAME", s.name, s.name)
+	case !s.named && len(args) > 0:
+		return "", bad("schedule %s does not take %q", s.name, args[0])
+	case s.named:
+		name = args[0]
+	}
+	unfit := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' })
+	if s.named && (name == "" || unfit || len(name) > maxID-30) {
+		return "", bad("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, maxID-30)
+	}
+	for _, f := range a.flags.given {
+		if !slices.Contains(outputFlags, f) && !slices.Contains(s.flags, f) {
+			return "", bad("-%s means nothing for schedule %s; leave it out", f, s.name)
+		}
+	}
+	return name, nil
 }
 
 // createSchedule compiles a flow and hands it to Temporal with the times of its runs. Each of

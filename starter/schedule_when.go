@@ -97,12 +97,15 @@ func (f *scheduleFlags) policy() (enumspb.ScheduleOverlapPolicy, error) {
 	return 0, bad("-overlap is %q, want one of %s", f.overlap, strings.Join(overlapNames(), ", "))
 }
 
-// The range of each field of a cron expression, seconds first and the year last.
-var cronFields = []struct {
+// cronField is the range of a field of a cron expression.
+type cronField struct {
 	name      string
 	low, high int
 	words     string
-}{
+}
+
+// cronFields are the fields, seconds first and the year last.
+var cronFields = []cronField{
 	{"second", 0, 59, ""}, {"minute", 0, 59, ""}, {"hour", 0, 23, ""}, {"day of the month", 1, 31, ""},
 	{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
 	{"day of the week", 0, 7, "sun mon tue wed thu fri sat"}, {"year", 2000, 2100, ""},
@@ -139,31 +142,32 @@ func readCron(text string) (string, error) {
 		return "", bad("-cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week (6 with a year behind, 7 with a second before, too)", text, len(fields))
 	}
 	for i, field := range fields {
-		if err := cronFits(first+i, field); err != nil {
+		if err := cronFields[first+i].fits(field); err != nil {
 			return "", bad("-cron %q: field %d (%s): %v", text, i+1, cronFields[first+i].name, err)
 		}
 	}
 	return whole, nil
 }
 
-// cronFits looks at one field: numbers, names, ranges and steps, separated by commas.
-func cronFits(i int, field string) error {
-	of := cronFields[i]
-	value := func(word string) (int, error) {
-		n, err := strconv.Atoi(word)
-		for at, name := range strings.Fields(of.words) {
-			if len(word) >= len(name) && strings.EqualFold(word[:len(name)], name) {
-				n, err = at+of.low, nil
-			}
+// value reads a number or a name.
+func (c *cronField) value(word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	for at, name := range strings.Fields(c.words) {
+		if len(word) >= len(name) && strings.EqualFold(word[:len(name)], name) {
+			n, err = at+c.low, nil
 		}
-		if err != nil {
-			return 0, fmt.Errorf("%q is no number", word)
-		}
-		if n < of.low || n > of.high {
-			return 0, fmt.Errorf("%d is not within %d and %d", n, of.low, of.high)
-		}
-		return n, nil
 	}
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number", word)
+	}
+	if n < c.low || n > c.high {
+		return 0, fmt.Errorf("%d is not within %d and %d", n, c.low, c.high)
+	}
+	return n, nil
+}
+
+// fits looks at one field: numbers, names, ranges and steps, separated by commas.
+func (c *cronField) fits(field string) error {
 	for _, part := range strings.Split(field, ",") {
 		span, step, stepped := strings.Cut(part, "/")
 		if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
@@ -173,14 +177,14 @@ func cronFits(i int, field string) error {
 			continue
 		}
 		from, to, ranged := strings.Cut(span, "-")
-		low, err := value(from)
+		low, err := c.value(from)
 		if err != nil {
 			return err
 		}
 		if !ranged {
 			continue
 		}
-		high, err := value(to)
+		high, err := c.value(to)
 		if err != nil {
 			return err
 		}
