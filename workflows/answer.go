@@ -197,7 +197,7 @@ type sent struct {
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.
 func readAnswer(kind string, raw json.RawMessage) (*sent, error) {
-	a := &sent{hash: contract.SHA(compacted(raw))}
+	a := &sent{hash: contract.SHA(canonical(raw))}
 	err := a.read(kind, raw)
 	switch {
 	case err != nil:
@@ -265,11 +265,18 @@ func strictly(raw json.RawMessage, to any) error {
 	return nil
 }
 
-// compacted is JSON without what does not count, so that the same answer has the same hash.
-func compacted(raw json.RawMessage) []byte {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
+// canonical is JSON without what does not count, blanks and the order of keys, so that the same
+// answer has the same hash: a program may write an object in another order each time.
+func canonical(raw json.RawMessage) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
 		return raw
 	}
-	return b.Bytes()
+	out, err := json.Marshal(v)
+	if err != nil {
+		return raw
+	}
+	return out
 }

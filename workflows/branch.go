@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,9 +17,14 @@ import (
 // others can reach, and where its choice of an edge closed the way to such a node, which
 // others may be waiting for.
 //
-// It fails with the failure of the node that failed.
-func (s Settings) Branch(ctx workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
-	if err := validBranch(&in); err != nil {
+// It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
+// taken as it came, so that what is wrong with it can be said.
+func (s Settings) Branch(ctx workflow.Context, raw json.RawMessage) (*contract.BranchResult, error) {
+	in, err := contract.ReadBranchInput(raw)
+	if err != nil {
+		return nil, wire(err)
+	}
+	if err := validBranch(in); err != nil {
 		return nil, wire(err)
 	}
 	if workflow.GetInfo(ctx).ParentWorkflowExecution == nil {
@@ -31,7 +37,7 @@ func (s Settings) Branch(ctx workflow.Context, in contract.BranchInput) (*contra
 			return nil, wire(refusal())
 		}
 	}
-	b, err := newBranch(ctx, &in)
+	b, err := newBranch(ctx, in)
 	if err != nil {
 		return nil, wire(err)
 	}
@@ -65,6 +71,9 @@ func validBranch(in *contract.BranchInput) error {
 	case len(in.Order) != len(in.Plan.Nodes) || len(in.Edges) != len(in.Plan.Edges):
 		fail.Text = "the input's order or edges do not belong to its plan"
 	default:
+		if later := laterPlan(in.Plan); later != nil {
+			return later
+		}
 		return nil
 	}
 	return fail

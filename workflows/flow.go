@@ -45,17 +45,16 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
-	in, err := contract.ReadInput(raw)
-	if err != nil {
-		return nil, wire(err)
-	}
-	info := workflow.GetInfo(ctx)
-	if in.Carry != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
-		return nil, (&contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
-			Remedy: "leave carry to the interpreter"}).Wire()
-	}
 	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning}
 	f.root = f.store.workflow
+	in, err := read(ctx, raw)
+	if err != nil {
+		f.status = contract.StatusFailed
+		if unknown := f.answer(ctx, f.report, f.known); unknown != nil {
+			return nil, wire(unknown)
+		}
+		return nil, wire(err)
+	}
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
 	}
@@ -101,6 +100,37 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 	out := *contract.FailureOf(err)
 	out.Usage = &f.usage
 	return &out
+}
+
+// read decodes what a run is started with, and refuses what only runs may say.
+func read(ctx workflow.Context, raw json.RawMessage) (*contract.RunInput, error) {
+	in, err := contract.ReadInput(raw)
+	if err != nil {
+		return nil, err
+	}
+	info := workflow.GetInfo(ctx)
+	if in.Carry != nil && info.ContinuedExecutionRunID == "" && (in.Depth == 0 || info.ParentWorkflowExecution == nil) {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: "carry is set, but no run came before this one",
+			Remedy: "leave carry to the interpreter"}
+	}
+	if name := foreign(in); name != "" && info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == "" {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: name + " is set, but no run is above this one",
+			Remedy: "leave " + name + " to the interpreter"}
+	}
+	return in, nil
+}
+
+// foreign names what an input has that only a run gives the runs below it, empty if nothing.
+func foreign(in *contract.RunInput) string {
+	switch {
+	case in.Depth != 0:
+		return "depth"
+	case in.Owner != "":
+		return "owner"
+	case in.ScriptRef != nil:
+		return "script_ref"
+	}
+	return ""
 }
 
 // flowRun is a run of a whole flow.

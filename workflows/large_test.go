@@ -206,11 +206,17 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 			env := patient()
 			tc.worker.Register(env)
 			var got []int
-			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, in contract.BranchInput) (*contract.BranchResult, error) {
+			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, raw json.RawMessage) (*contract.BranchResult, error) {
+				in, err := contract.ReadBranchInput(raw)
+				if err != nil {
+					return nil, err
+				}
 				got = append(got, in.Shared.MaxPayload)
 				return &contract.BranchResult{Executions: []contract.Execution{{Node: in.Node, Step: in.Step}}}, nil
 			})
-			env.ExecuteWorkflow(contract.WorkflowFlow, tc.in)
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				return workflow.ExecuteChildWorkflow(ctx, contract.WorkflowFlow, tc.in).Get(ctx, nil)
+			})
 			if err := env.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}

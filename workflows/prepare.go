@@ -40,8 +40,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 // is needed.
 func (f *flowRun) prepare(ctx workflow.Context, in *contract.RunInput) error {
 	if in.V != contract.Version {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", in.V),
-			Remedy: fmt.Sprintf("this build understands v %d", contract.Version)}
+		return contract.WrongVersion(in.V)
 	}
 	f.flow, f.shared.Model, f.shared.Depth, f.shared.Budget = in.Flow.Plan, modelOf(in), in.Depth, in.Budget
 	if in.Flow.Source != nil {
@@ -96,8 +95,12 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.guard.admit(ctx, "the document", request); err != nil {
 		return err
 	}
-	var out contract.PrepareResult
-	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+	var raw json.RawMessage
+	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &raw); err != nil {
+		return err
+	}
+	out, err := contract.ReadPrepared(raw)
+	if err != nil {
 		return err
 	}
 	f.shared.Model, f.public = out.Model, out.Publish
@@ -162,12 +165,11 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 	if refused {
 		return refusal()
 	}
+	if later := laterPlan(f.flow); later != nil {
+		return later
+	}
 	if len(problems) > 0 {
-		class := contract.ClassInvalidFlow
-		if f.flow != nil && f.flow.Version > plan.Version {
-			class = contract.ClassPlanVersion
-		}
-		return &contract.Failure{Class: class, Text: strings.Join(problems, "; "), Diagnostics: problems,
+		return &contract.Failure{Class: contract.ClassInvalidFlow, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "make the plan with the starter or the adapter of this build"}
 	}
 	if f.hash == "" {
@@ -181,6 +183,18 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 	f.flow, f.g = &own, newGraph(&own)
 	f.sched = newScheduler(f.g)
 	return nil
+}
+
+// laterPlan is the failure of a plan of a later build, or one with such a plan in it, else nil.
+func laterPlan(f *plan.Flow) *contract.Failure {
+	if f == nil {
+		return nil
+	}
+	version := f.Version
+	for i := range f.Agents {
+		version = max(version, f.Agents[i].Version)
+	}
+	return contract.LaterPlan(version)
 }
 
 // refusal is the failure of a run whose plan the worker does not take.

@@ -76,10 +76,13 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 		return &Failure{Class: ClassBadRequest, Text: "the run's input: " + err.Error(),
 			Remedy: "send one JSON object as activities/contract/README.md describes it"}
 	}
+	if err := laterInput(raw); err != nil {
+		return nil, err
+	}
 	if err := json.Unmarshal(raw, &in); err != nil {
 		return nil, bad(err)
 	}
-	if in.Carry != nil || in.Depth > 0 || in.Flow.Plan != nil && in.Flow.Plan.Version > plan.Version {
+	if in.Carry != nil || in.Depth > 0 {
 		return &in, nil
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))

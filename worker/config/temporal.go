@@ -151,5 +151,9 @@ func plain(ctx context.Context, err error) error {
 	if i := strings.LastIndex(text, "desc = "); i >= 0 {
 		text = text[i+len("desc = "):]
 	}
-	return errors.New(strings.Trim(strings.TrimPrefix(text, "failed reaching server: "), `"`))
+	text = strings.Trim(strings.TrimPrefix(text, "failed reaching server: "), `"`)
+	if text == "no children to pick from" { // gRPC's words where the resolver gives nothing
+		text = "no address is known for that host; the address is host:port"
+	}
+	return errors.New(text)
 }

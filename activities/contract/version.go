@@ -1,0 +1,90 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"weft/workflows/plan"
+)
+
+// versioned is what all builds read of a plan.
+type versioned struct {
+	Version int `json:"version"`
+}
+
+// LaterPlan is the failure of a plan whose version is higher than this build's, nil of any
+// other.
+func LaterPlan(version int) *Failure {
+	if version <= plan.Version {
+		return nil
+	}
+	return &Failure{Class: ClassPlanVersion, Text: fmt.Sprintf("the plan's version is %d, this build reads up to %d", version, plan.Version),
+		Remedy: "run workers of the build that made the plan, or make the plan with a starter of the workers' build"}
+}
+
+// laterInput refuses a run's input that a later build made, by what all builds read of it:
+// the rest may be of any shape, which would be a less useful error.
+func laterInput(raw json.RawMessage) error {
+	var head struct {
+		V    *int `json:"v"`
+		Flow struct {
+			Plan versioned `json:"plan"`
+		} `json:"flow"`
+		Carry struct {
+			Plan versioned `json:"plan"`
+		} `json:"carry"`
+	}
+	if json.Unmarshal(raw, &head) != nil {
+		return nil // ReadInput says what is wrong with it
+	}
+	if head.V != nil && *head.V != Version {
+		return WrongVersion(*head.V)
+	}
+	if f := LaterPlan(max(head.Flow.Plan.Version, head.Carry.Plan.Version)); f != nil {
+		return f
+	}
+	return nil
+}
+
+// WrongVersion is the failure of an input of another version of the contract.
+func WrongVersion(v int) *Failure {
+	return &Failure{Class: ClassBadRequest, Text: fmt.Sprintf("the input's v is %d", v),
+		Remedy: fmt.Sprintf("this build understands v %d", Version)}
+}
+
+// ReadBranchInput decodes the input of a run of type Branch. Its run above may be of a later
+// build, so that it is read leniently; a later plan is a [ClassPlanVersion].
+func ReadBranchInput(raw json.RawMessage) (*BranchInput, error) {
+	var head struct {
+		Plan versioned `json:"plan"`
+	}
+	if json.Unmarshal(raw, &head) == nil {
+		if f := LaterPlan(head.Plan.Version); f != nil {
+			return nil, f
+		}
+	}
+	var in BranchInput
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return nil, &Failure{Class: ClassBadRequest, Text: "the branch's input: " + err.Error(), Remedy: "start a run of type " + WorkflowFlow}
+	}
+	return &in, nil
+}
+
+// ReadPrepared decodes what the activity that compiles gave. A worker of a later build may have
+// run it.
+func ReadPrepared(raw json.RawMessage) (*PrepareResult, error) {
+	var head struct {
+		Plan versioned `json:"plan"`
+	}
+	if json.Unmarshal(raw, &head) == nil {
+		if f := LaterPlan(head.Plan.Version); f != nil {
+			return nil, f
+		}
+	}
+	var out PrepareResult
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, &Failure{Class: ClassBadRequest, Text: "the compiled flow: " + err.Error(),
+			Remedy: "run workers of one build on a task queue"}
+	}
+	return &out, nil
+}
