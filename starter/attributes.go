@@ -22,18 +22,9 @@ const maxDescription = 10_000
 // launch starts a run with the memo, to what the options have of it, and with those search attributes that the namespace has.
 // What the server takes with the start request, the run keeps up to date.
 func launch(ctx context.Context, t *config.Temporal, o client.StartWorkflowOptions, in *contract.RunInput) (client.WorkflowRun, error) {
-	flow := in.Flow.Plan
-	hash, err := flow.Hash()
+	values, err := dress(&o, in)
 	if err != nil {
-		return nil, bad("%v", err)
-	}
-	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
-	maps.Copy(memo, o.Memo)
-	o.Memo = memo
-	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)
-	values := map[string]string{
-		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,
-		contract.AttributeHash: hash, contract.AttributeStatus: contract.StatusRunning,
+		return nil, err
 	}
 	run, err := withAttributes(ctx, t.Client, o, in, contract.Attributes, values)
 	if !refused(err) {
@@ -49,13 +40,36 @@ func launch(ctx context.Context, t *config.Temporal, o client.StartWorkflowOptio
 	return withAttributes(ctx, t.Client, o, in, nil, values)
 }
 
-func withAttributes(ctx context.Context, c client.Client, o client.StartWorkflowOptions, in *contract.RunInput, names []string, values map[string]string) (client.WorkflowRun, error) {
+// dress puts memo and descriptions of a run into the options of its start, and gives the values
+// of its search attributes.
+func dress(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]string, error) {
+	flow := in.Flow.Plan
+	hash, err := flow.Hash()
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	maps.Copy(memo, o.Memo)
+	o.Memo = memo
+	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)
+	return map[string]string{
+		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,
+		contract.AttributeHash: hash, contract.AttributeStatus: contract.StatusRunning,
+	}, nil
+}
+
+// attributed are the search attributes with these names.
+func attributed(names []string, values map[string]string) temporal.SearchAttributes {
 	var updates []temporal.SearchAttributeUpdate
 	for _, name := range names {
 		updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(contract.Keyword(values[name])))
 	}
-	if len(updates) > 0 {
-		o.TypedSearchAttributes = temporal.NewSearchAttributes(updates...)
+	return temporal.NewSearchAttributes(updates...)
+}
+
+func withAttributes(ctx context.Context, c client.Client, o client.StartWorkflowOptions, in *contract.RunInput, names []string, values map[string]string) (client.WorkflowRun, error) {
+	if len(names) > 0 {
+		o.TypedSearchAttributes = attributed(names, values)
 	}
 	return c.ExecuteWorkflow(ctx, o, contract.WorkflowFlow, in)
 }

@@ -30,9 +30,9 @@ var (
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	whyFlags    = outputFlags
-	forkFlags   = append(slices.Clone(readFlags), "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	forkFlags   = append(slices.Clone(readFlags), "priority", "tenant", "weight", "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands", "priority", "tenant", "weight")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
@@ -60,6 +60,7 @@ func commands() []command {
 		{"test", "FILE...", "play recorded runs again without network, and say where they differ", 1, -1, append(slices.Clone(checkFlags), "flow"), (*app).test},
 		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
 		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
+		{"audit", "ID", "print what a run asked, and who answered what", 1, 1, outputFlags, (*app).audit},
 		{"confirm", "ID [REQUEST] -yes|-no", "say whether a tool may be called", 1, 2, append(slices.Clone(answerFlag), "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
 		{"tool-result", "ID [REQUEST] -result JSON|@FILE|-", "give the result of a tool that a client runs, or its -error", 1, 2, append(slices.Clone(answerFlag), "result", "error"), (*app).toolResult},
 		{"retry", "ID [REQUEST]", "try again what an operator has mended", 1, 2, append(slices.Clone(answerFlag), "give-up", "reason"), (*app).retry},
@@ -67,6 +68,7 @@ func commands() []command {
 		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
 		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
 		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},
+		{"schedule", "create|list|show|pause|unpause|trigger|delete [NAME]", "start runs of a flow at times", 1, 2, slices.Concat(outputFlags, []string{"limit"}, createFlags), (*app).schedule},
 		{"serve", "", "answer HTTP requests: start runs, show them, answer what they wait for", 0, 0, serveFlags, (*app).serve},
 		{"completion", "bash|zsh|fish", "print a completion script for a shell", 1, 1, nil, (*app).completion},
 		{"version", "", "print the version", 0, 0, nil, (*app).version},

@@ -69,6 +69,8 @@ func byCommand(format string) string {
 			continue
 		case "completion":
 			words = append(words, "bash", "zsh", "fish")
+		case "schedule":
+			words = append(words, actionNames()...)
 		case "help":
 			for _, o := range commands() {
 				words = append(words, o.label())
@@ -156,6 +158,8 @@ func fishCompletion() string {
 			fmt.Fprintf(&b, "complete -c starter -n '%s' -F\n", when)
 		case "completion":
 			fmt.Fprintf(&b, "complete -c starter -n '%s' -a 'bash zsh fish'\n", when)
+		case "schedule":
+			fmt.Fprintf(&b, "complete -c starter -n '%s' -a '%s'\n", when, strings.Join(actionNames(), " "))
 		case "help":
 			fmt.Fprintf(&b, "complete -c starter -n '%s' -a 'run %s'\n", when, commandNames())
 		}
@@ -178,4 +182,13 @@ func fishCompletion() string {
 		}
 	}
 	return b.String()
+}
+
+// actionNames are the words that may stand behind schedule.
+func actionNames() []string {
+	var out []string
+	for _, action := range scheduleActions() {
+		out = append(out, action.name)
+	}
+	return out
 }

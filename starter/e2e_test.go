@@ -29,6 +29,9 @@ func TestEndToEndRequests(t *testing.T) { endToEnd(t, "testdata/requests") }
 // TestEndToEndWhy runs testdata/why: why nodes run or do not.
 func TestEndToEndWhy(t *testing.T) { endToEnd(t, "testdata/why") }
 
+// TestEndToEndSchedule runs testdata/schedule: runs that are started at times.
+func TestEndToEndSchedule(t *testing.T) { endToEnd(t, "testdata/schedule") }
+
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
 	path := os.Getenv("WEFT_DEVSERVER")

@@ -31,7 +31,11 @@ type flags struct {
 	prompt                     string
 	help                       bool
 	hasInput                   bool
+	// given are the names of those that were given.
+	given []string
 	answerFlags
+	scheduleFlags
+	tenantFlags
 }
 
 // What -output may be.
@@ -91,6 +95,8 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` to serve at (default: 127.0.0.1:8765)")
 	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
 	f.answerFlags.set(fs)
+	f.scheduleFlags.set(fs)
+	f.tenantFlags.set(fs)
 	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
 	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
 	fs.BoolVar(&f.help, "help", false, "print this")
@@ -123,6 +129,7 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.hasInput = f.hasInput || v.Name == "input"
 		f.note(v.Name)
 	})
+	f.given = given
 	if err := f.check(given); err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +148,7 @@ func (f *flags) check(given []string) error {
 	case f.maxSteps < 0, f.maxSteps == 0 && slices.Contains(given, "max-steps"):
 		return bad("-max-steps is %d, want 1 or more", f.maxSteps)
 	}
-	return nil
+	return f.tenantFlags.check(func(name string) bool { return slices.Contains(given, name) })
 }
 
 // flagError puts the standard library's error into this command's words.

@@ -27,6 +27,9 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err := checkID(a.flags.id); err != nil {
 		return err
 	}
+	if err := a.flags.whole(); err != nil {
+		return err
+	}
 	set, err := a.readSet()
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	id, queue := cmp.Or(a.flags.id, newID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, about.queue)
-	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowExecutionErrorWhenAlreadyStarted: true,
+	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.shares(), WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {

@@ -186,6 +186,22 @@ starter requests triage-k3v9x0aa
 # for a program
 starter requests triage-k3v9x0aa -output jsonl`,
 	},
+	"audit": {
+		about: `Of the whole run, its branches and sub-agents: each request with its kind, what was asked,
+when and by which node; each answer with the name that its sender gave, the identity of the
+client that Temporal recorded, the time, and what it said, those that were refused too; and
+messages that nobody had asked for. The hash is the SHA-256 of what was asked: the id ends
+with its first digits, so that an answer belongs to one call with one set of arguments. The
+hash is computed again from what history holds, and "bound" says that it is the same.
+
+All is read from history; only what an open run waits for itself needs a worker. Temporal
+keeps a history for the namespace's retention: what is to be kept longer is to be exported
+before with -output json.`,
+		examples: `# who said yes?
+starter audit triage-k3v9x0aa
+# for the records
+starter audit triage-k3v9x0aa -output json > audit.json`,
+	},
 	"confirm": {
 		about: `REQUEST is the request's id, or its begin or end, as long as it is of one alone. Without
 it the only open one of the kind is meant. -arguments replace those of the call; the
@@ -339,6 +355,35 @@ starter result triage-k3v9x0aa -output json`,
 		about: `Nothing of the run runs any more, not even what would clean up. Use it where cancel
 does not help.`,
 		examples: "# end a run whose workers are gone for good\nstarter terminate triage-k3v9x0aa -reason \"the flow was withdrawn\"",
+	},
+	"schedule": {
+		about: `create makes a schedule of Temporal's, named NAME, that starts runs of a flow at times: -cron
+(minute, hour, day of the month, month, day of the week; names, ranges, steps and lists;
+@daily and its like) in UTC or -timezone, and -every AGE. The flow is compiled now, and all
+its runs run what was compiled, with the same input: a file that is edited later changes
+nothing until create -replace. -replace also puts in other times; whether the schedule is
+paused stays. A run's id is NAME and its time.
+
+-overlap says what becomes of a start while a run is open: skip leaves it out, buffer_one
+and buffer_all wait for the end, cancel_other and terminate_other end the open run,
+allow_all starts beside it. What was missed while Temporal was away is made up for, as long
+as -catchup says. list and show say when the next run comes and which came last; pause and
+unpause take a -reason; trigger starts a run now and prints its id; delete leaves open runs
+alone. The runs are followed and listed as all are.
+
+-output json prints an object: "when", "next", "runs", "open", counts of starts.`,
+		examples: `# every working day at nine
+starter schedule create digest -flow digest.json -input go -cron @daily -timezone Europe/Berlin
+# every six hours, and never two at a time
+starter schedule create watch -flow watch.json -input @what.txt -every 6h -overlap buffer_one
+# with an edited flow from now on
+starter schedule create digest -flow digest.json -input go -every 1d/9h -replace
+# which are there?
+starter schedule list
+# not for the time being
+starter schedule pause digest -reason holidays
+# one now
+starter schedule trigger digest`,
 	},
 	"serve": {
 		about: `The address is printed on standard output. What it answers is described at

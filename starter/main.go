@@ -50,6 +50,8 @@ type app struct {
 	stdout, stderr io.Writer
 	env            config.Env
 	flags          flags
+	// action is the word behind schedule.
+	action string
 	// args are the command line's, for the report of a defect; quit ends the process.
 	args []string
 	// dev is what -dev has joined, or nil.

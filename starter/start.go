@@ -54,7 +54,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		id = newID(name)
 	}
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue,
+		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.shares(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, in)
@@ -104,7 +104,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	given, inputErr := a.readGiven(dialect)
 	script, scriptErr := a.readScript()
 	model, modelErr := a.chooseModel()
-	if err := errors.Join(inputErr, scriptErr, modelErr); err != nil {
+	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.whole()); err != nil {
 		return nil, "", badInput{errors.Join(plainly(flowErr), err).Error()}
 	}
 	if flowErr != nil {

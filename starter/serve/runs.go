@@ -50,7 +50,9 @@ type Start struct {
 	// ID is the run's id. Session and Hash go with the run: the client's name for the
 	// session, if it gave one, and the hash of what it sent.
 	ID, Session, Hash string
-	Input             *contract.RunInput
+	// Caller is the name of the token with which the start came, or "".
+	Caller string
+	Input  *contract.RunInput
 }
 
 // Run is what is known of a run without asking it.

@@ -95,7 +95,7 @@ const (
 // name finds out under which id a start is wanted, "" for any, and what makes it repeatable,
 // if anything does.
 func (d *Door) name(r *http.Request, o *object) (s *Start, repeats string, err error) {
-	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value)}
+	s = &Start{ID: o.text("id"), Session: o.text("session_id"), Hash: hashOf(o.Value), Caller: callerOf(r)}
 	key := r.Header.Get("Idempotency-Key")
 	if err := checkNames(key, s, o); err != nil {
 		return nil, "", err

@@ -38,6 +38,8 @@ var settings = map[string]any{
 	"frontend.persistenceMaxQPS":                     10000,
 	"frontend.namespaceRPS.visibility":               100,
 	"system.forceSearchAttributesCacheRefreshOnRead": true,
+	// Tasks of a task queue are shared out between tenants once a run names one.
+	"matching.enableFairness": true,
 }
 
 // server is a running Temporal server with, perhaps, its Web UI.

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// request finds or begins a request.
+func (l *ledger) request(id, kind string) *auditRequest {
+	r := l.byID[id]
+	if r == nil {
+		r = &auditRequest{ID: id, Kind: kind, Outcome: auditOpen, Answers: []auditAnswer{}}
+		l.byID[id] = r
+		l.out.Requests = append(l.out.Requests, r)
+	}
+	r.Kind = orElse(r.Kind, kind)
+	return r
+}
+
+// announced takes a request as it was written down.
+func (l *ledger) announced(q *contract.Request, at time.Time) {
+	r := l.request(q.ID, q.Kind)
+	if r.Asked != "" {
+		return // again, after a resumption
+	}
+	r.Hash, r.Asked, r.Tool, r.Name, r.Connection, r.Arguments = q.Hash, q.Text, q.Tool, q.Name, q.Connection, q.Arguments
+	r.Execution, r.At, r.Workflow, r.AskedAt = q.Execution, q.At, q.Run.Workflow, &at
+	var contents []string
+	if q.Failure != nil {
+		contents = append(contents, contract.SHA([]byte(q.Failure.Class+q.Failure.Text)))
+	}
+	contents = append(contents, contract.SHA([]byte(q.Text)))
+	for _, raw := range ways(q.Arguments) {
+		contents = append(contents, contract.SHA([]byte(q.Name+"\n"+raw)))
+	}
+	r.bind(contents)
+}
+
+// ways are the bytes that arguments may have had when they were hashed: a way through a payload
+// adds escapes and drops spaces.
+func ways(raw json.RawMessage) []string {
+	if len(raw) == 0 {
+		return nil
+	}
+	short := string(compact(raw))
+	return []string{string(raw), short,
+		strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(short),
+		strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(short)}
+}
+
+// boundTo splits an id into what it names and the first digits of the hash.
+var boundTo = regexp.MustCompile(`^(.*)-([0-9a-f]{8})$`)
+
+// bind computes the hash of a request from what was asked, and says whether that is the one that
+// its id ends with.
+func (r *auditRequest) bind(contents []string) bool {
+	m := boundTo.FindStringSubmatch(r.ID)
+	if m == nil {
+		return false
+	}
+	for _, c := range contents {
+		hash := contract.SHA([]byte(r.Kind + "\n" + m[1] + "\n" + c))
+		if hash[:8] == m[2] && (r.Hash == "" || r.Hash == hash) {
+			r.Hash, r.Bound = hash, true
+			return true
+		}
+	}
+	return false
+}
+
+// sent takes an answer, or a message that answers nothing.
+func (l *ledger) sent(kind string, payloads []*commonpb.Payload, x *auditAnswer) {
+	var raw json.RawMessage
+	if !decode(&commonpb.Payloads{Payloads: payloads}, &raw) {
+		l.out.Incomplete = joined(l.out.Incomplete, "an answer is encoded, and cannot be read here")
+		return
+	}
+	var body struct {
+		ID  string `json:"id"`
+		By  string `json:"by"`
+		Key string `json:"key"`
+	}
+	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
+	x.By, x.Run, x.Answer, x.Hash, x.Status = body.By, l.run, raw, contract.SHA(compact(raw)), answerPending
+	if x.Via == "signal" {
+		x.Status = answerUnconfirmed
+	}
+	id := body.ID
+	if id == "" && kind == contract.RequestMessage {
+		if id = "message"; body.Key != "" {
+			id += ":" + body.Key
+		}
+		if body.Key == "" || l.byID[id] == nil {
+			l.byID[id] = nil
+			l.request(id, kind).Outcome = auditSent
+		}
+	}
+	r := l.request(id, kind)
+	r.Answers = append(r.Answers, *x)
+}
+
+// trail is all that was read, with what the root itself asked explained.
+func (l *ledger) trail() *audited {
+	if l.flow != nil {
+		l.out.Flow = orElse(l.flow.Name, l.out.Flow)
+	}
+	for _, r := range l.out.Requests {
+		if r.Asked == "" && r.Outcome != auditSent {
+			l.explain(r)
+		}
+		for i := range r.Answers {
+			if r.Outcome == auditOpen && r.Answers[i].Status == answerUnconfirmed {
+				r.Outcome = auditAnswered
+			}
+		}
+	}
+	l.repeated()
+	slices.SortStableFunc(l.out.Requests, func(x, y *auditRequest) int { return x.first().Compare(y.first()) })
+	return &l.out
+}
+
+// first is the earliest time that is known of a request.
+func (r *auditRequest) first() time.Time {
+	switch {
+	case r.AskedAt != nil:
+		return *r.AskedAt
+	case len(r.Answers) > 0:
+		return r.Answers[0].Time
+	case r.EndedAt != nil:
+		return *r.EndedAt
+	}
+	return time.Time{}
+}
+
+// explain looks among what the root's agents said and what failed for what a request asked.
+func (l *ledger) explain(r *auditRequest) {
+	m := boundTo.FindStringSubmatch(r.ID)
+	if m == nil {
+		return
+	}
+	exec, rest, _ := strings.Cut(m[1], "/")
+	r.Kind = orElse(r.Kind, kindOf(rest))
+	r.Execution, r.Workflow = exec, l.out.Run
+	if l.flow != nil && l.flow.Node(executionOf(exec).Node) != nil {
+		r.At = l.source.At(plan.NodePath(executionOf(exec).Node))
+	}
+	switch r.Kind {
+	case contract.RequestRetry:
+		id, nth, _ := cutLast(m[1], "~")
+		if nth != "1" {
+			id += "~" + nth
+		}
+		if f, ok := l.failed[id]; ok && r.bind([]string{contract.SHA([]byte(f.failure.Class + f.failure.Text))}) {
+			r.Asked, r.AskedAt = f.failure.Error(), f.at
+		}
+	case contract.RequestMessage:
+		l.question(r, executionOf(exec).Node)
+	default:
+		for i := range l.said {
+			for j := range l.said[i].message.Calls {
+				if l.said[i].exec == exec && l.called(r, &l.said[i], j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// kindOf is the kind of a request by what its id has behind the execution.
+func kindOf(rest string) string {
+	switch what, _, _ := strings.Cut(rest, "/"); {
+	case strings.Contains(rest, "~"):
+		return contract.RequestRetry
+	case what == "confirm":
+		return contract.RequestConfirm
+	case what == "client":
+		return contract.RequestToolResult
+	}
+	return contract.RequestMessage
+}
+
+// question looks for the text of a question: the node's, or what an agent said last.
+func (l *ledger) question(r *auditRequest, node string) {
+	if l.flow != nil {
+		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{contract.SHA([]byte(n.Ask.Text))}) {
+			r.Asked = n.Ask.Text
+			return
+		}
+	}
+	for _, s := range l.said {
+		if r.bind([]string{contract.SHA([]byte(s.message.Text))}) {
+			r.Asked, r.AskedAt = s.message.Text, s.at
+			return
+		}
+	}
+}
+
+// called says whether a request is about a call, and puts that into it. A call whose arguments a
+// person has changed is the same call with others.
+func (l *ledger) called(r *auditRequest, s *saidOnce, at int) bool {
+	call := s.message.Calls[at]
+	args := []json.RawMessage{json.RawMessage(call.Arguments)}
+	for _, other := range l.out.Requests {
+		for _, x := range other.Answers {
+			var c contract.ConfirmAnswer
+			if other.Kind == contract.RequestConfirm && json.Unmarshal(x.Answer, &c) == nil && len(c.Arguments) > 0 {
+				args = append(args, c.Arguments)
+			}
+		}
+	}
+	tools := l.tools(call.Name)
+	for _, raw := range args {
+		for _, t := range tools {
+			for _, way := range ways(raw) {
+				if r.bind([]string{contract.SHA([]byte(t.Name + "\n" + way))}) {
+					r.Tool, r.Name, r.Connection, r.Arguments, r.AskedAt = t.As, t.Name, t.Connection, raw, s.at
+					r.Asked = map[string]string{contract.RequestConfirm: "may it be called: ", contract.RequestToolResult: "run "}[r.Kind] + t.As
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// tools are the flow's tools that a model knows by a name, and one of that name itself.
+func (l *ledger) tools(as string) []plan.Tool {
+	var out []plan.Tool
+	if l.flow != nil {
+		for i := range l.flow.Nodes {
+			if agent := l.flow.Nodes[i].Agent; agent != nil {
+				for _, t := range agent.Tools {
+					if t.As == as {
+						out = append(out, t)
+					}
+				}
+			}
+		}
+	}
+	return append(out, plan.Tool{As: as, Name: as})
+}
+
+// repeated adds the calls that an earlier answer let through or refused, because it was to be
+// remembered: nobody was asked again, so that no event says so.
+func (l *ledger) repeated() {
+	for _, r := range slices.Clone(l.out.Requests) {
+		for i := range r.Answers {
+			var c contract.ConfirmAnswer
+			x := &r.Answers[i]
+			if r.Kind != contract.RequestConfirm || x.Status == answerRefused || json.Unmarshal(x.Answer, &c) != nil || !c.Remember || r.Tool == "" {
+				continue
+			}
+			for j := range l.said {
+				if s := &l.said[j]; s.at.After(x.Time) {
+					l.remembered(r, s)
+				}
+			}
+		}
+	}
+}
+
+// remembered adds the calls of a message of the tool that a request was about.
+func (l *ledger) remembered(r *auditRequest, s *saidOnce) {
+	for i, call := range s.message.Calls {
+		name := s.exec + "/confirm/" + s.turn + "." + strconv.Itoa(i+1)
+		asked := func(o *auditRequest) bool { m := boundTo.FindStringSubmatch(o.ID); return m != nil && m[1] == name }
+		if call.Name != r.Tool || slices.ContainsFunc(l.out.Requests, asked) {
+			continue
+		}
+		hash := contract.SHA([]byte(contract.RequestConfirm + "\n" + name + "\n" + contract.SHA([]byte(r.Name+"\n"+call.Arguments))))
+		o := l.request(name+"-"+hash[:8], contract.RequestConfirm)
+		o.Outcome, o.AskedAt, o.EndedAt = auditRemembered, s.at, s.at
+		l.explain(o)
+	}
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+)
+
+// scheduleFlags are those that say when a schedule starts runs.
+type scheduleFlags struct {
+	cron, every       manyTexts
+	timezone, overlap string
+	jitter, catchup   time.Duration
+	paused, replace   bool
+}
+
+// overlaps are what a schedule does while a run of it is open, the default first.
+var overlaps = []struct {
+	name   string
+	policy enumspb.ScheduleOverlapPolicy
+}{
+	{"skip", enumspb.SCHEDULE_OVERLAP_POLICY_SKIP},
+	{"buffer_one", enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE},
+	{"buffer_all", enumspb.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL},
+	{"cancel_other", enumspb.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER},
+	{"terminate_other", enumspb.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER},
+	{"allow_all", enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL},
+}
+
+func overlapNames() []string {
+	var out []string
+	for _, o := range overlaps {
+		out = append(out, o.name)
+	}
+	return out
+}
+
+// set adds the flags to those of all commands.
+func (f *scheduleFlags) set(fs *flag.FlagSet) {
+	fs.Var(&f.cron, "cron", "`\"MINUTE HOUR DAY MONTH WEEKDAY\"` at which a schedule starts a run; may be repeated")
+	fs.Var(&f.every, "every", "`AGE`, or AGE/OFFSET, after which a schedule starts the next run: 6h, 1d/9h; may be repeated")
+	fs.StringVar(&f.timezone, "timezone", "", "the `ZONE` of -cron, as Europe/Berlin (default: UTC)")
+	fs.StringVar(&f.overlap, "overlap", "", "`"+strings.Join(overlapNames(), "|")+"`: what a schedule does while a run of it is open (default: skip)")
+	fs.DurationVar(&f.jitter, "jitter", 0, "most `TIME` by which a start is put off at random, as 5m")
+	fs.DurationVar(&f.catchup, "catchup", 0, "`TIME` for which starts that were missed are made up for, at least 10s (default: Temporal's, a year)")
+	fs.BoolVar(&f.paused, "paused", false, "create the schedule paused")
+	fs.BoolVar(&f.replace, "replace", false, "put flow, input and times into a schedule that is there")
+}
+
+// spec makes Temporal's words of the flags.
+func (f *scheduleFlags) spec() (client.ScheduleSpec, error) {
+	spec := client.ScheduleSpec{Jitter: f.jitter, TimeZoneName: f.timezone}
+	if len(f.cron)+len(f.every) == 0 {
+		return spec, bad("there is no time at which to start; give -cron \"0 9 * * 1-5\" or -every 6h")
+	}
+	for _, text := range f.cron {
+		cron, err := readCron(text)
+		if err != nil {
+			return spec, err
+		}
+		spec.CronExpressions = append(spec.CronExpressions, cron)
+	}
+	for _, text := range f.every {
+		interval, err := readEvery(text)
+		if err != nil {
+			return spec, err
+		}
+		spec.Intervals = append(spec.Intervals, interval)
+	}
+	switch {
+	case f.jitter < 0:
+		return spec, bad("-jitter is %v, want 0 or more", f.jitter)
+	case f.catchup != 0 && f.catchup < 10*time.Second:
+		return spec, bad("-catchup is %v, want at least 10s", f.catchup)
+	case f.timezone != "" && len(f.cron) == 0:
+		return spec, bad("-timezone is that of -cron, which is not given; leave it out")
+	}
+	return spec, nil
+}
+
+// policy is what -overlap means; "" leaves it to Temporal, or to what a schedule has.
+func (f *scheduleFlags) policy() (enumspb.ScheduleOverlapPolicy, error) {
+	if f.overlap == "" {
+		return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED, nil
+	}
+	for _, o := range overlaps {
+		if o.name == f.overlap {
+			return o.policy, nil
+		}
+	}
+	return 0, bad("-overlap is %q, want one of %s", f.overlap, strings.Join(overlapNames(), ", "))
+}
+
+// cronField is the range of a field of a cron expression.
+type cronField struct {
+	name      string
+	low, high int
+	words     string
+}
+
+// cronFields are the fields, seconds first and the year last.
+var cronFields = []cronField{
+	{"second", 0, 59, ""}, {"minute", 0, 59, ""}, {"hour", 0, 23, ""}, {"day of the month", 1, 31, ""},
+	{"month", 1, 12, "jan feb mar apr may jun jul aug sep oct nov dec"},
+	{"day of the week", 0, 7, "sun mon tue wed thu fri sat"}, {"year", 2000, 2100, ""},
+}
+
+// cronWords are what stands for a whole expression.
+var cronWords = []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
+
+// readCron checks a cron expression, and puts its own text behind it as its comment: Temporal
+// keeps that, and not the expression.
+func readCron(text string) (string, error) {
+	body, comment, _ := strings.Cut(strings.TrimSpace(text), "#")
+	body = strings.TrimSpace(body)
+	fields := strings.Fields(body)
+	if len(fields) > 0 && strings.Contains(fields[0], "TZ=") {
+		return "", bad("-cron %q names a time zone; write -timezone %s instead", text, fields[0][strings.Index(fields[0], "=")+1:])
+	}
+	whole := body + " # " + body
+	if strings.TrimSpace(comment) != "" {
+		whole = body + " # " + body + ": " + strings.TrimSpace(comment)
+	}
+	if len(fields) == 1 && slices.Contains(cronWords, body) {
+		return whole, nil
+	}
+	if strings.HasPrefix(body, "@") {
+		return "", bad("-cron %q is none of %s; for an age write -every", text, strings.Join(cronWords, ", "))
+	}
+	first := 1
+	switch len(fields) {
+	case 5, 6:
+	case 7:
+		first = 0
+	default:
+		return "", bad("-cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week (6 with a year behind, 7 with a second before, too)", text, len(fields))
+	}
+	for i, field := range fields {
+		if err := cronFields[first+i].fits(field); err != nil {
+			return "", bad("-cron %q: field %d (%s): %v", text, i+1, cronFields[first+i].name, err)
+		}
+	}
+	return whole, nil
+}
+
+// value reads a number or a name.
+func (c *cronField) value(word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	for at, name := range strings.Fields(c.words) {
+		if len(word) >= len(name) && strings.EqualFold(word[:len(name)], name) {
+			n, err = at+c.low, nil
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number", word)
+	}
+	if n < c.low || n > c.high {
+		return 0, fmt.Errorf("%d is not within %d and %d", n, c.low, c.high)
+	}
+	return n, nil
+}
+
+// fits looks at one field: numbers, names, ranges and steps, separated by commas.
+func (c *cronField) fits(field string) error {
+	for _, part := range strings.Split(field, ",") {
+		span, step, stepped := strings.Cut(part, "/")
+		if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
+			return fmt.Errorf("the step %q is no number of 1 or more", step)
+		}
+		if span == "*" || span == "?" {
+			continue
+		}
+		from, to, ranged := strings.Cut(span, "-")
+		low, err := c.value(from)
+		if err != nil {
+			return err
+		}
+		if !ranged {
+			continue
+		}
+		high, err := c.value(to)
+		if err != nil {
+			return err
+		}
+		if high < low {
+			return fmt.Errorf("the range %s ends before it begins", span)
+		}
+	}
+	return nil
+}
+
+// readEvery reads AGE or AGE/OFFSET.
+func readEvery(text string) (client.ScheduleIntervalSpec, error) {
+	var out client.ScheduleIntervalSpec
+	age, offset, shifted := strings.Cut(text, "/")
+	var err error
+	if out.Every, err = readAge(age); err != nil || out.Every < time.Second || out.Every%time.Second != 0 {
+		return out, bad("-every is %q, want whole seconds, at least one, as 90s, 6h, 1d, or 1d/9h with an offset", text)
+	}
+	if !shifted {
+		return out, nil
+	}
+	if out.Offset, err = readAge(offset); err != nil || out.Offset < 0 || out.Offset >= out.Every {
+		return out, bad("-every is %q: the offset %q is not from 0s up to %s", text, offset, age)
+	}
+	return out, nil
+}
+
+// readAge reads a duration that may be in days.
+func readAge(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// age shows a duration as readAge reads it.
+func age(d time.Duration) string {
+	if d > 0 && d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// whenOf says when a schedule starts runs, in the words of the flags where it was made here.
+func whenOf(spec *client.ScheduleSpec) []string {
+	var out []string
+	if spec == nil {
+		return out
+	}
+	for _, c := range spec.Calendars {
+		out = append(out, "cron "+orDash(c.Comment))
+	}
+	for _, c := range spec.CronExpressions {
+		out = append(out, "cron "+c)
+	}
+	for _, i := range spec.Intervals {
+		text := "every " + age(i.Every)
+		if i.Offset > 0 {
+			text += "/" + age(i.Offset)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// overlapName is a policy's name.
+func overlapName(p enumspb.ScheduleOverlapPolicy) string {
+	for _, o := range overlaps {
+		if o.policy == p {
+			return o.name
+		}
+	}
+	return overlaps[0].name // what Temporal does without one
+}
