@@ -195,6 +195,9 @@ func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, bad("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", r.root)
 	}
+	if r.rec.Run.Session || r.rec.Run.Flow.Plan.StartsSessions() {
+		return nil, bad("the run %q cannot be recorded: it takes turns, as sessions and runs that start them do; record a run of one of its agents instead", r.root)
+	}
 	r.steer()
 	// A rule of the root's would also hold for the call of the same name in a branch.
 	slices.SortStableFunc(r.rules, func(x, y recordedRule) int {

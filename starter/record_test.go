@@ -55,7 +55,7 @@ func (k kept) history(id, run string) ([]*historypb.HistoryEvent, error) {
 }
 
 // record makes a recording of a kept history.
-func (k kept) record(t *testing.T, name string) []byte {
+func (k kept) record(t *testing.T, name string) ([]byte, error) {
 	t.Helper()
 	key := k.roots[name]
 	r := newRecorder(key[0], k.history)
@@ -65,11 +65,7 @@ func (k kept) record(t *testing.T, name string) []byte {
 	if len(r.warnings) > 0 {
 		t.Errorf("warnings: %q", r.warnings)
 	}
-	raw, err := r.done()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return r.done()
 }
 
 // TestRecordingsPlay records every run whose history is kept and plays it again.
@@ -77,7 +73,16 @@ func TestRecordingsPlay(t *testing.T) {
 	k := keptHistories(t)
 	for name := range k.roots {
 		t.Run(name, func(t *testing.T) {
-			raw := k.record(t, name)
+			raw, err := k.record(t, name)
+			if turns := name == "company" || strings.HasPrefix(name, "session"); turns {
+				if err == nil || !strings.Contains(err.Error(), "it takes turns") {
+					t.Errorf("a run that takes turns gives %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			r, err := rehearse.Read(name+".yaml", raw)
 			if err != nil {
 				t.Fatal(err)
@@ -109,7 +114,11 @@ func TestRecordingsDiffer(t *testing.T) {
 		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			raw := string(k.record(t, tc.run))
+			file, err := k.record(t, tc.run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := string(file)
 			changed := strings.Replace(raw, tc.old, tc.new, 1)
 			if changed == raw {
 				t.Fatalf("no %q in\n%s", tc.old, raw)

@@ -52,7 +52,7 @@ func overtaken(t *testing.T, c client.Client, queue string, flows int, greedy, m
 		run, err := c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{
 			ID: queue + "-" + name, TaskQueue: queue, Priority: temporal.Priority{FairnessKey: tenant},
 		}, contract.WorkflowFlow, contract.RunInput{V: contract.Version, Input: "go", Model: "script",
-			Flow: contract.FlowRef{Plan: relay()}, Script: script(t, "default: {say: done, delay: 20ms}")})
+			Flow: contract.FlowRef{Plan: pass()}, Script: script(t, "default: {say: done, delay: 20ms}")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +100,8 @@ func narrow(t *testing.T, c client.Client, queue string) {
 	t.Cleanup(w.Stop)
 }
 
-// relay is a flow of three agents, one behind the other.
-func relay() *plan.Flow {
+// pass is a flow of three agents, one behind the other.
+func pass() *plan.Flow {
 	f := &plan.Flow{Version: plan.Version, Name: "Relay", Dialect: "test",
 		Limits: plan.Limits{MaxSteps: 25, MaxStateBytes: 100_000, MaxDepth: 3, FilterBytes: 1000},
 		Policy: plan.Policy{ModelSeconds: 60, ToolSeconds: 60, HeartbeatSeconds: 30, RetrySeconds: 600, FirstRetryMillis: 100}}
