@@ -120,21 +120,31 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 		}
 		out.Plan, out.Input = begun, &text
 	}
-	if out.Model == "" && out.Plan != nil {
-		out.Model = out.Plan.Model
+	model, err := a.modelFor(out.Plan, out.Model)
+	if err != nil {
+		return nil, leave(ctx, err)
 	}
-	if out.Model == "" {
-		model, err := a.deps.Models.Default()
-		if err != nil && (out.Plan == nil || out.Plan.WantsModel()) {
-			return nil, leave(ctx, err)
-		}
-		out.Model = cmp.Or(model, contract.NoModel)
-	}
+	out.Model = model
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
 		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
 	return out, leave(ctx, a.bounded("the compiled flow", out))
+}
+
+// modelFor chooses the model of a run that names none: its plan's, else the worker's.
+func (a *Activities) modelFor(f *plan.Flow, named string) (string, error) {
+	if named == "" && f != nil {
+		named = f.Model
+	}
+	if named != "" {
+		return named, nil
+	}
+	model, err := a.deps.Models.Default()
+	if err != nil && (f == nil || f.WantsModel()) {
+		return "", err
+	}
+	return cmp.Or(model, contract.NoModel), nil
 }
 
 // maxResult is the most that an activity returns without a store; the server's limit is

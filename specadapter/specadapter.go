@@ -109,22 +109,13 @@ const (
 // messages; nothing is read from disk. All diagnostics come at once, ordered by place, at most
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
-	doc, diags := source.Parse(name, data)
-	wrong, loose, lenient := diags, false, false
-	if doc == nil {
-		if loose = repeatsKeys(diags); loose {
-			doc, diags = source.ParseLoose(name, data)
-		} else {
-			doc, diags = source.ParseLenient(name, data)
-			lenient = true
-		}
-	}
+	doc, diags, wrong, forgives := read(name, data)
 	if doc == nil {
 		return nil, wrong
 	}
 	a, d := choose(doc, o.Dialect)
 	switch {
-	case loose && (d != nil || !lastKeyWins(a)), lenient && (d != nil || !takesLenient(a)):
+	case forgives != nil && (d != nil || !forgives(a)):
 		return nil, wrong
 	case d != nil:
 		return nil, append(diags, *d)
@@ -159,6 +150,21 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		o.Lend(lent[i])
 	}
 	return &Result{Flow: f, Source: src}, diags
+}
+
+// read parses a document. Where only some dialects forgive what is wrong with it, forgives says
+// whether one does.
+func read(name string, data []byte) (doc *source.Document, diags, wrong []source.Diagnostic, forgives func(Adapter) bool) {
+	if doc, diags = source.Parse(name, data); doc != nil {
+		return doc, diags, nil, nil
+	}
+	wrong = diags
+	if repeatsKeys(wrong) {
+		doc, diags = source.ParseLoose(name, data)
+		return doc, diags, wrong, lastKeyWins
+	}
+	doc, diags = source.ParseLenient(name, data)
+	return doc, diags, wrong, takesLenient
 }
 
 // repeatsKeys says that nothing is wrong with a document but keys that it repeats.
