@@ -268,8 +268,8 @@ func TestChaosFindsWhatIsWrong(t *testing.T) {
 			want:  "it was repeated although its connection forbids that",
 		},
 		"a run stands still for long": {
-			spoil: func(p *passage) { p.recovery = time.Minute },
-			want:  "it took 1m0s from the kill to the end",
+			spoil: func(p *passage) { p.recovery = 3 * time.Minute },
+			want:  "it took 3m0s from the kill to the end",
 		},
 		"a call has no key": {
 			spoil: func(p *passage) { p.log[0].key = "" },

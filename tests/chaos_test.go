@@ -23,10 +23,11 @@ const (
 	chaosLanes = 12
 	// chaosPatience is how long a disturbed run may take. Recovery takes seconds; a slow
 	// machine and the server's own timeout of workflow tasks (10 s) need more.
-	chaosPatience = 90 * time.Second
+	chaosPatience = 4 * time.Minute
 	// chaosRecovery is how long after a kill a run may take to its end. A call is missed after
-	// its heartbeat timeout (2 s here), a workflow task after 10 s.
-	chaosRecovery = 45 * time.Second
+	// its heartbeat timeout (4 s here: a machine that stands still for less repeats nothing), a
+	// workflow task after 10 s.
+	chaosRecovery = 2 * time.Minute
 )
 
 // chaosCase is one disturbed run.
@@ -262,7 +263,7 @@ func (l *lane) revive() error {
 	defer l.mu.Unlock()
 	l.generation++
 	base := fmt.Sprintf("%s/%d", l.outside.url, l.generation)
-	settings := fmt.Sprintf("timeouts: {heartbeat: 2s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\nconfirm:\n  money: {tools: [pay]}\n",
+	settings := fmt.Sprintf("timeouts: {heartbeat: 4s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\nconfirm:\n  money: {tools: [pay]}\n",
 		base+"/web", base+"/mail")
 	if err := os.WriteFile(filepath.Join(l.dir, "weft.yaml"), []byte(settings), 0o600); err != nil {
 		return err
