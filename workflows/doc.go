@@ -28,6 +28,9 @@
 // conversation. What is asked of it comes in by session_door.go; the sessions that its agent
 // starts are in session_child.go, the tools with which it does in session_tools.go.
 //
+// What a run and all below it may spend is in budget.go; hooks.go and webhooks.go are what the
+// operator and the author hang on its begin and end. fork.go begins in the middle of another run.
+//
 // The package never does I/O, reads no clock, environment or randomness, starts no
 // goroutine and never ranges over a map. It imports neither activities nor a dialect.
 //
