@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 )
 
 // exactly plays a flow with as many steps as it takes, and with one less. LIMIT stands in the
@@ -251,5 +252,28 @@ func TestParallelAgentsInsideEachOther(t *testing.T) {
 	r := rehearsal{doc: strings.Replace(koogLater(fmt.Sprintf(agents, "", fmt.Sprintf(pick, 3)), transitions), "LIMIT", "99", 1), script: script("x"), profile: "koog", input: "x"}
 	if p := r.play(t); p.err == nil || p.err.Text != "Index out of bounds in merge condition: 3 (available: 0..2)" {
 		t.Errorf("a result that the inner one does not have: %v", p.err)
+	}
+}
+
+// What a tool of a server answers is its JSON for the models of the profile koog, also where the
+// connection is the worker's, and its text for those of the profile default.
+func TestToolResultsInKoog(t *testing.T) {
+	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","model":"openai/o3","params":{"task":"t"}}`, ""), `"agents"`,
+		`"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
+	greeting := map[string]func(string) (string, bool){"greeting": func(string) (string, bool) { return "Hello, <A>!", false }}
+	for profile, want := range map[string]string{
+		"koog":    `^\{"content":\[\{"text":"Hello, <A>!","type":"text"\}\]\}$`,
+		"default": "^Hello, <A>!$",
+	} {
+		r := rehearsal{doc: doc, profile: profile, input: "x", reach: tool.Settings{AllowPrivate: true}, script: `rules:
+- {turn: 1, call: [{tool: greeting, arguments: {name: <A>}}]}
+- {turn: 2, match: '` + want + `', call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}`}
+		if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+			t.Errorf("%s: %v", profile, p.err)
+		}
+		r.tools, r.set = greeting, func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }
+		if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+			t.Errorf("%s, the worker's connection: %v", profile, p.err)
+		}
 	}
 }

@@ -63,7 +63,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 // mcp reads an MCP server. The connection's id is the tool's name.
 func (a *adaptation) mcp(p *object, t *toolDecl) {
 	c := &t.connection
-	c.ID, c.Name, c.Kind = t.name, t.name, plan.ConnectionMCP
+	c.ID, c.Name, c.Kind, c.WholeResults = t.name, t.name, plan.ConnectionMCP, a.mode != meant
 	transport := p.required("transport")
 	if a.mode == meant {
 		transport = strings.ToLower(transport)
