@@ -1,7 +1,9 @@
 package koog
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -90,21 +92,14 @@ func (b *builder) besides(ag *agent, path string, m *plan.Merge) []beside {
 // children are a parallel agent's agents: as it lists them, but in the order of the document in
 // the real code.
 func (b *builder) children(ag *agent) []*agent {
-	var out []*agent
-	if b.mode == meant {
-		for _, name := range ag.children {
-			out = append(out, b.doc.byName[name])
-		}
-		return out
-	}
-	listed := map[string]bool{}
+	out := make([]*agent, 0, len(ag.children))
 	for _, name := range ag.children {
-		listed[name] = true
+		out = append(out, b.doc.byName[name])
 	}
-	for _, child := range b.doc.agents {
-		if listed[child.name] {
-			out = append(out, child)
-		}
+	if b.mode != meant {
+		slices.SortStableFunc(out, func(x, y *agent) int {
+			return cmp.Or(cmp.Compare(x.at.Line, y.at.Line), cmp.Compare(x.at.Col, y.at.Col))
+		})
 	}
 	return out
 }
@@ -165,7 +160,8 @@ func mergeVariable(text string, n int) (index int, field string, path []string, 
 type nesting struct {
 	*adaptation
 	doc *document
-	// count is how many agents run in a parallel one; open are those that are being counted.
+	// count is how many agents a parallel one is with those in it; open are those that are
+	// being counted.
 	count map[string]int
 	open  map[string]bool
 }
@@ -178,7 +174,7 @@ func (a *adaptation) nesting(d *document) {
 	for _, ag := range d.agents {
 		count := n.of(ag)
 		if ag.kind == kindParallel {
-			count += 2 // the fork and the join
+			count++ // the fork and the join
 		}
 		if sum += count; sum > plan.MaxNodes {
 			a.errorf(ag.at, CodeTooMany, "split the flow, or let fewer agents run inside each other",
@@ -188,7 +184,7 @@ func (a *adaptation) nesting(d *document) {
 	}
 }
 
-// of is how many agents run in an agent: itself alone, if it is not parallel.
+// of is how many agents an agent is, with those that run in it.
 func (n *nesting) of(ag *agent) int {
 	if ag.kind != kindParallel {
 		return 1
@@ -197,7 +193,7 @@ func (n *nesting) of(ag *agent) int {
 		return c
 	}
 	n.open[ag.name] = true
-	sum := 0
+	sum := 1
 	for i, name := range ag.children {
 		child := n.doc.byName[name]
 		switch {

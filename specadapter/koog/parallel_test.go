@@ -26,6 +26,11 @@ func TestParallelInsideEachOther(t *testing.T) {
 		doubled = append(doubled, []string{fmt.Sprintf("p%d", i), fmt.Sprintf("p%d", i+1), fmt.Sprintf("q%d", i+1)}, []string{fmt.Sprintf("q%d", i), fmt.Sprintf("p%d", i+1), fmt.Sprintf("q%d", i+1)})
 	}
 	doubled = append(doubled, []string{"p20", "t"}, []string{"q20", "u"})
+	var deep [][]string
+	for i := range 1000 {
+		deep = append(deep, []string{fmt.Sprintf("p%d", i), fmt.Sprintf("p%d", i+1)})
+	}
+	deep = append(deep, []string{"p1000", "t"})
 	for name, tc := range map[string]struct {
 		doc          []byte
 		meant, later string
@@ -35,6 +40,7 @@ func TestParallelInsideEachOther(t *testing.T) {
 		"one in itself":            {doc: nested([]string{"p0", "t", "p0"}), meant: "error parallel", later: "error parallel"},
 		"two in each other":        {doc: nested([]string{"p0", "p1"}, []string{"p1", "t", "p2"}, []string{"p2", "p1"}), meant: "error parallel, error parallel, error parallel", later: "error parallel"},
 		"twice as many each level": {doc: nested(doubled...), meant: strings.TrimSuffix(strings.Repeat("error parallel, ", 80), ", "), later: "error too-many"},
+		"deep":                     {doc: nested(deep...), meant: strings.TrimSuffix(strings.Repeat("error parallel, ", 1000), ", "), later: "error too-many"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for profile, want := range map[string]string{"default": tc.meant, "koog": tc.later} {
