@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 )
 
 // exactly plays a flow with as many steps as it takes, and with one less. LIMIT stands in the
@@ -198,5 +199,81 @@ func TestCallsOfOthersInKoog(t *testing.T) {
 - {node: z, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: end}}]}`}.play(t)
 	if p.err != nil || *p.result.ResultText != "end" {
 		t.Errorf("%v, %v", p.result, p.err)
+	}
+}
+
+// Parallel agents inside each other: each agent goes on from what came before the outer one, the
+// result is that of the agent which the inner one picks, and its steps are those of all graphs
+// around it.
+func TestParallelAgentsInsideEachOther(t *testing.T) {
+	const pick = `,"merge":{"variable":"results.%d.output","operation":"equals","value":0}`
+	agents := `{"name":"before","type":"task","config":{"maxIterations":LIMIT},"params":{"task":"before"}},
+{"name":"p","type":"parallel","params":{"agents":["q","a"]%s}},
+{"name":"a","type":"task","params":{"task":"a"}},
+{"name":"q","type":"parallel","params":{"agents":["c","r","b"]%s}},
+{"name":"b","type":"transform"},
+{"name":"r","type":"parallel","params":{"agents":["b","c"],"merge":{"variable":"results.1.output","operation":"equals","value":0}}},
+{"name":"c","type":"verify","params":{"task":"c"}},
+{"name":"end","type":"task","params":{"task":"end"}}`
+	const transitions = `{"from":"before","to":"p"},{"from":"p","to":"end"}`
+	script := func(seen string) string {
+		return `rules:
+- {node: p.q.r.c, contains: from a, say: a sees the others' agents}
+- {node: p.q.r.c, contains: was first, call: [{tool: finalize_task_result, arguments: {isCorrect: true, feedback: from r}}]}
+- {node: p.q.c, contains: was first, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: from c}}]}
+- {node: p.a, contains: was first, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: from a}}]}
+- {node: before, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: was first}}]}
+- {node: end, contains: ` + seen + `, call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}`
+	}
+	// Children stand in the order of the document: q has b, r and c; p has a and q.
+	// A run needs what its own way takes, and each agent beside it what that takes: at least r.c.
+	for name, tc := range map[string]struct {
+		p, q         string
+		steps, least int
+		seen         string
+	}{
+		"the outer one's own":        {"", fmt.Sprintf(pick, 1), 7, 4 + 16 + 2, "from a"},
+		"an agent of the inner one":  {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 2), 2 + 16 + 1, 4 + 16 + 1, "from c"},
+		"the innermost one's":        {fmt.Sprintf(pick, 1), fmt.Sprintf(pick, 1), 4 + 16 + 2, 4 + 16 + 2, "from r"},
+		"the first of the inner one": {fmt.Sprintf(pick, 1), "", 2 + 3 + 1, 4 + 16 + 1, "was first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rehearsal{doc: koogLater(fmt.Sprintf(agents, tc.p, tc.q), transitions), script: script(tc.seen), profile: "koog", input: "x"}
+			limit := max(2+8+4+tc.steps+8, 1+8+3+tc.least)
+			doc := r.doc
+			for steps, ok := range map[int]bool{limit: true, limit - 1: false} {
+				r.doc = strings.Replace(doc, "LIMIT", fmt.Sprint(steps), 1)
+				if p := r.play(t); ok && p.err != nil || !ok && class(p.err) != contract.ClassStepLimit {
+					t.Errorf("%d steps: %v", steps, p.err)
+				}
+			}
+		})
+	}
+	r := rehearsal{doc: strings.Replace(koogLater(fmt.Sprintf(agents, "", fmt.Sprintf(pick, 3)), transitions), "LIMIT", "99", 1), script: script("x"), profile: "koog", input: "x"}
+	if p := r.play(t); p.err == nil || p.err.Text != "Index out of bounds in merge condition: 3 (available: 0..2)" {
+		t.Errorf("a result that the inner one does not have: %v", p.err)
+	}
+}
+
+// What a tool of a server answers is its JSON for the models of the profile koog, also where the
+// connection is the worker's, and its text for those of the profile default.
+func TestToolResultsInKoog(t *testing.T) {
+	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","model":"openai/o3","params":{"task":"t"}}`, ""), `"agents"`,
+		`"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
+	greeting := map[string]func(string) (string, bool){"greeting": func(string) (string, bool) { return "Hello, <A>!", false }}
+	for profile, want := range map[string]string{
+		"koog":    `^\{"content":\[\{"text":"Hello, <A>!","type":"text"\}\]\}$`,
+		"default": "^Hello, <A>!$",
+	} {
+		r := rehearsal{doc: doc, profile: profile, input: "x", reach: tool.Settings{AllowPrivate: true}, script: `rules:
+- {turn: 1, call: [{tool: greeting, arguments: {name: <A>}}]}
+- {turn: 2, match: '` + want + `', call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}`}
+		if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+			t.Errorf("%s: %v", profile, p.err)
+		}
+		r.tools, r.set = greeting, func(in *contract.RunInput) { in.DataConnections = []contract.DataConnection{{ID: "web"}} }
+		if p := r.play(t); p.err != nil || *p.result.ResultText != "done" {
+			t.Errorf("%s, the worker's connection: %v", profile, p.err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -244,6 +245,9 @@ func (f *flowRun) bring(connections []contract.DataConnection) error {
 		c, err := connections[i].Connection()
 		if err != nil {
 			return &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+		}
+		if i := slices.IndexFunc(f.flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
+			c.WholeResults = f.flow.Connections[i].WholeResults // what its agents see is the flow's
 		}
 		own = append(own, c)
 	}

@@ -37,8 +37,9 @@ type content struct {
 }
 
 // reply renders a result as text: parts in order, a line each, what is not text by its
-// type and size; then the structured content, unless a part says the same.
-func (s *session) reply(name string, raw []byte) (reply, error) {
+// type and size; then the structured content, unless a part says the same. Where whole is set,
+// it is the result's JSON, see [wholeResult].
+func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return reply{}, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("result of tool %q: %v", name, err), "report it to the server's author")
@@ -48,6 +49,13 @@ func (s *session) reply(name string, raw []byte) (reply, error) {
 			return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server has put off tool %q", name), "")
 		}
 		return reply{text: fmt.Sprintf("tool %q asks its caller for more input, which is not possible here", name), isError: true}, nil
+	}
+	if whole {
+		text, err := wholeOf(raw)
+		if err != nil {
+			return reply{}, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("result of tool %q: %v", name, err), "report it to the server's author")
+		}
+		return reply{text: text, isError: r.IsError}, nil
 	}
 	var (
 		parts []string

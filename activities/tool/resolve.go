@@ -52,7 +52,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return t.resolveAgent(c)
 	}
 	if own, ok := t.settings.Connections[c.ID]; ok && (c.URL == "" || c.URL == own.URL) {
-		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry}, nil
+		return plan.Connection{ID: c.ID, Name: c.Name, Kind: own.kind(), Description: c.Description, Retry: c.Retry, WholeResults: c.WholeResults}, nil
 	}
 	if c.URL != "" || c.Command != "" {
 		if err := t.checkSupplied(c); err != nil {

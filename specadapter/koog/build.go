@@ -27,11 +27,13 @@ type builder struct {
 	leadsTo map[string][]*transition
 	// always are the edges between the nodes of one agent.
 	always []plan.Edge
+	// around is what the graphs of parallel agents inside each other cost the nodes in them.
+	around map[string]int
 }
 
 func (b *builder) build() *plan.Flow {
 	d := b.doc
-	b.in, b.out, b.taken = map[string]string{}, map[string]string{}, map[string]bool{}
+	b.in, b.out, b.taken, b.around = map[string]string{}, map[string]string{}, map[string]bool{}, map[string]int{}
 	b.flow = plan.Flow{Version: plan.Version, ID: d.id, Name: d.id, Dialect: Name, Description: d.description, Revision: d.revision,
 		Choice: plan.ChooseFirst, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
 	for _, t := range d.tools {
@@ -113,53 +115,6 @@ func (b *builder) unique(id string) string {
 	}
 	b.taken[id] = true
 	return id
-}
-
-// resultPrefix begins the state keys of what parallel agents give.
-const resultPrefix = "$result/"
-
-// parallelNodes makes a fork, a node for each agent beside the others, and a join that makes
-// one value of theirs.
-func (b *builder) parallelNodes(ag *agent) {
-	input := "$input/" + ag.name
-	b.in[ag.name], b.out[ag.name] = ag.name, b.unique(ag.name+".merge")
-	b.add(plan.Node{ID: ag.name, Name: ag.name, Kind: plan.KindTransform, Transform: &plan.Transform{}, Choice: plan.ChooseAll, Into: input}, ag.at)
-	m := plan.Merge{Input: input}
-	for _, child := range b.children(ag) {
-		id := b.unique(ag.name + "." + child.name)
-		n := b.node(child, id, child.name)
-		n.Into = resultPrefix + id
-		if n.Agent != nil && b.mode != meant {
-			n.Agent.Conversation = plan.ConversationFork
-		}
-		b.add(n, child.at)
-		b.always = append(b.always, plan.Edge{From: ag.name, To: id}, plan.Edge{From: id, To: b.out[ag.name]})
-		m.Results = append(m.Results, plan.Result{Node: id, Name: child.name, Key: n.Into})
-	}
-	b.merge(ag, &m)
-	b.add(plan.Node{ID: b.out[ag.name], Name: ag.name + " (merge)", Kind: plan.KindMerge, Deferred: true, Merge: &m}, ag.at)
-}
-
-// children are a parallel agent's agents: as it lists them, but in the order of the document in
-// the real code.
-func (b *builder) children(ag *agent) []*agent {
-	var out []*agent
-	if b.mode == meant {
-		for _, name := range ag.children {
-			out = append(out, b.doc.byName[name])
-		}
-		return out
-	}
-	listed := map[string]bool{}
-	for _, name := range ag.children {
-		listed[name] = true
-	}
-	for _, child := range b.doc.agents {
-		if listed[child.name] {
-			out = append(out, child)
-		}
-	}
-	return out
 }
 
 // edges writes the edges: in the order of the transitions, then those that the document

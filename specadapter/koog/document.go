@@ -123,7 +123,7 @@ func (a *adaptation) references(d *document) {
 			case child == nil:
 				a.errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s names the agent %s, which there is not",
 					source.Quote(ag.name), source.Quote(name))
-			case child.kind == kindParallel:
+			case child.kind == kindParallel && a.mode == meant:
 				a.errorf(at, CodeParallel, "let the outer agent list the inner one's agents", "the parallel agent %s runs %s, which is parallel itself",
 					source.Quote(ag.name), source.Quote(name))
 			default:
@@ -132,6 +132,7 @@ func (a *adaptation) references(d *document) {
 		}
 	}
 	if a.mode != meant {
+		a.nesting(d)
 		return
 	}
 	a.toolNames(d)

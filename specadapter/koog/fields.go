@@ -117,6 +117,25 @@ func (o *object) text(key string) string {
 	return ""
 }
 
+// element is a text in a list, or under a name of the author's own: as [object.text] takes it.
+// What may be a secret is not shown.
+func (a *adaptation) element(v *source.Value, what string, secret bool) (text string, ok bool) {
+	is := v.Describe() + ", " + v.Kind.String()
+	if secret {
+		is = v.Kind.String()
+	}
+	switch {
+	case v.Kind == source.String:
+		return v.Text, true
+	case v.Kind != source.Number && v.Kind != source.Bool || a.mode == later:
+		a.errorf(v.Pos, CodeWrongType, howToWrite[source.String], "%s is %s; want a string", what, is)
+		return "", false
+	case a.mode == meant:
+		a.warnf(v.Pos, CodeWrongType, howToWrite[source.String], "%s is %s; it is taken as that text", what, is)
+	}
+	return literal(v), true
+}
+
 // literal is a number, true or false as it is written.
 func literal(v *source.Value) string {
 	if v.Kind == source.Number {

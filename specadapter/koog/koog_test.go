@@ -114,6 +114,7 @@ func TestLargeDocuments(t *testing.T) {
 func FuzzAdapt(f *testing.F) {
 	f.Add(flow(`{"variable": "output.success", "operation": "not", "value": "x"}`))
 	f.Add([]byte(`{"id":"x","version":1,"agents":[{"name":"p","type":"parallel","params":{"agents":["c"],"merge":{"variable":"results.0.output","operation":"equals","value":{"type":"int","data":1}}}},{"name":"c","type":"react"}],"tools":[{"name":"t","type":"mcp","parameters":{"transport":"stdio","command":"x"}}]}`))
+	f.Add([]byte(`{"id":"x","version":"1","defaultModel":"openai/o3","agents":[{"name":"p","type":"parallel","params":{"agents":["q","c"]}},{"name":"q","type":"parallel","params":{"agents":["c","p"],"merge":{"variable":"results.1.output","operation":"equals","value":1}}},{"name":"c","type":"transform"}]}`))
 	f.Add([]byte(`{"id":"x","version":"1","agents":null,"transitions":null,"tools":null}`))
 	f.Add([]byte(`{"agents":[{"type":"transform","params":{"transformations":[{"value":""}]}}],"transitions":[{}]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -1,6 +1,7 @@
 package koog_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,5 +96,104 @@ func TestTextsAndNumbers(t *testing.T) {
 	wrong := strings.Replace(doc, `"0.25"`, `"warm"`, 1)
 	if res, diags := specadapter.Load("flow.json", []byte(wrong), specadapter.Options{}); res != nil || !strings.Contains(codes(diags), "error wrong-type") {
 		t.Errorf("a temperature that is no number: %v", diags)
+	}
+}
+
+// A blank operation is one that there is not: the first code takes the transition always.
+func TestBlankOperations(t *testing.T) {
+	for _, op := range []string{`""`, `"  "`, `"equal"`} {
+		doc := flow(`{"variable": "input.data", "operation": ` + op + `, "value": 1}`)
+		later := []byte(strings.Replace(string(doc), "input.data", "output.data", 1))
+		code := "unknown-operation"
+		if op != `"equal"` {
+			code = "missing-field"
+		}
+		res, diags := specadapter.Load("f.json", doc, specadapter.Options{Profile: "koog"})
+		if res == nil || codes(diags) != "warning unknown-operation" || res.Flow.Edges[1].Compare != nil {
+			t.Errorf("the first code, %s: %v", op, diags)
+		}
+		for name, load := range map[string]func() (*specadapter.Result, []source.Diagnostic){
+			"the later code": func() (*specadapter.Result, []source.Diagnostic) {
+				return specadapter.Load("f.json", later, specadapter.Options{Profile: "koog"})
+			},
+			"default": func() (*specadapter.Result, []source.Diagnostic) {
+				return specadapter.Load("f.json", doc, specadapter.Options{})
+			},
+		} {
+			if res, diags := load(); res != nil || !strings.Contains(codes(diags), "error "+code) {
+				t.Errorf("%s, %s: %v", name, op, diags)
+			}
+		}
+	}
+	absent := flow(`{"variable": "input.data", "value": 1}`)
+	if res, diags := specadapter.Load("f.json", absent, specadapter.Options{Profile: "koog"}); res != nil || codes(diags) != "error missing-field" {
+		t.Errorf("no operation: %v", diags)
+	}
+}
+
+// Two tools of one name are an error; the real code does not mind, but the author may.
+func TestToolsOfOneName(t *testing.T) {
+	const one = `{"name": "t", "type": "mcp", "parameters": {"transport": "sse", "url": "http://localhost:%d/"}}`
+	tools := fmt.Sprintf(one+","+one+","+one, 1, 2, 3)
+	doc := []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt-4o", "tools": [` + tools + `], "agents": [{"name": "a", "type": "task", "params": {"task": "t"}}]}`)
+	for profile, want := range map[string]string{"default": "error duplicate-name, error duplicate-name", "koog": "warning duplicate-name, warning duplicate-name"} {
+		res, diags := specadapter.Load("f.json", doc, specadapter.Options{Profile: profile})
+		if codes(diags) != want {
+			t.Errorf("%s: %v", profile, diags)
+		}
+		if profile == "koog" && (res == nil || len(res.Flow.Connections) != 3) {
+			t.Errorf("%s: the flow is %+v", profile, res)
+		}
+	}
+}
+
+// A number stands for a header's text, with a warning; the first code takes it, too, and the
+// later one does not.
+func TestHeadersThatAreNoTexts(t *testing.T) {
+	doc := func(value, variable string) []byte {
+		return []byte(`{"id": "f", "version": "1", "defaultModel": "openai/gpt4o", "tools": [{"name": "t", "type": "mcp",
+"parameters": {"transport": "sse", "url": "http://localhost:1/", "headers": {"X-Tenant": ` + value + `}}}],
+"agents": [{"name": "a", "type": "task", "params": {"task": "t"}}],
+"transitions": [{"from": "a", "to": "__finish__", "condition": {"variable": "` + variable + `", "operation": "equals", "value": 1}}]}`)
+	}
+	for _, tc := range []struct{ value, want, meant, first, later string }{
+		{`"7"`, "7", "warning not-exhaustive", "", ""},
+		{`42.50`, "42.50", "warning wrong-type, warning not-exhaustive", "", "error wrong-type"},
+		{`true`, "true", "warning wrong-type, warning not-exhaustive", "", "error wrong-type"},
+		{`null`, "", "error wrong-type", "error wrong-type", "error wrong-type"},
+		{`["x"]`, "", "error wrong-type", "error wrong-type", "error wrong-type"},
+	} {
+		res, diags := specadapter.Load("f.json", doc(tc.value, "input.data"), specadapter.Options{})
+		if codes(diags) != tc.meant {
+			t.Errorf("default, %s: %v", tc.value, diags)
+		}
+		if tc.want != "" && (res == nil || len(res.Flow.Connections[0].Headers) != 1 || res.Flow.Connections[0].Headers[0].Value != tc.want) {
+			t.Errorf("default, %s: the flow is %+v", tc.value, res)
+		}
+		for variable, want := range map[string]string{"input.data": tc.first, "output.data": tc.later} {
+			if _, diags := specadapter.Load("f.json", doc(tc.value, variable), specadapter.Options{Profile: "koog"}); codes(diags) != want {
+				t.Errorf("koog, %s, %s: %v, want %q", variable, tc.value, diags, want)
+			}
+		}
+	}
+	secret := strings.Replace(string(doc("123456", "input.data")), "X-Tenant", "X-Api-Key", 1)
+	if _, diags := specadapter.Load("f.json", []byte(secret), specadapter.Options{}); strings.Contains(fmt.Sprint(diags), "123456") {
+		t.Errorf("the secret is repeated: %v", diags)
+	}
+}
+
+// So it is with what else is a text in a list.
+func TestElementsThatAreNoTexts(t *testing.T) {
+	doc := []byte(`{"id": "f", "version": "1", "tools": [{"name": "t", "type": "mcp", "parameters": {"transport": "stdio", "command": "serve", "args": ["--port", 8080, true]}}],
+"agents": [{"name": "p", "type": "parallel", "params": {"agents": [7]}}, {"name": "7", "type": "task", "params": {"task": "t"}}]}`)
+	res, diags := specadapter.Load("f.json", doc, specadapter.Options{})
+	if codes(diags) != "warning command, warning wrong-type, warning wrong-type, warning wrong-type" {
+		t.Fatal(diags)
+	}
+	if args := res.Flow.Connections[0].Args; len(args) != 3 || args[1] != "8080" || args[2] != "true" {
+		t.Errorf("the arguments are %q", args)
+	}
+	if !strings.Contains(diags[1].Text, `an argument of tool "t" is 8080`) || diags[1].Col == 0 {
+		t.Errorf("%v", diags[1])
 	}
 }

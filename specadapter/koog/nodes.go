@@ -8,7 +8,6 @@ import (
 
 	"weft/specadapter/source"
 	"weft/workflows/plan"
-	"weft/workflows/plan/value"
 )
 
 // Budgets of the default profile, and what stands for none.
@@ -233,57 +232,6 @@ func safeName(s string) string {
 	return s[:min(len(s), 64)]
 }
 
-// merge says how the results of parallel agents become one value. The real code takes the
-// result that the variable names, whatever the condition says, and the first without one.
-func (b *builder) merge(ag *agent, m *plan.Merge) {
-	if ag.merge == nil {
-		if b.mode != meant {
-			first := 0
-			m.Pick = &first
-		}
-		return
-	}
-	index, field, path, problem := mergeVariable(ag.merge.variable, len(m.Results))
-	op := strings.ToLower(ag.merge.op)
-	if problem == "" && !value.Known(op) {
-		problem = fmt.Sprintf("Unsupported operation: %s", ag.merge.op)
-	}
-	if problem != "" {
-		m.Fail = problem
-		if b.mode == meant {
-			b.errorf(ag.merge.at, CodeParallel, `write {"variable": "results.0.output", "operation": "equals", "value": ...}`, "merge of agent %s: %s", source.Quote(ag.name), problem)
-		}
-		return
-	}
-	m.Pick = &index
-	if b.mode == meant {
-		m.Field = field
-		m.Compare = &plan.Compare{Words: fmt.Sprintf("%s %s %s", ag.merge.variable, op, ag.merge.value.Brief()), Path: path, Op: op,
-			Value: ag.merge.value.JSON(), Rules: b.mode.rules()}
-	}
-}
-
-// mergeVariable reads results.INDEX.FIELD.
-func mergeVariable(text string, n int) (index int, field string, path []string, problem string) {
-	parts := strings.Split(text, ".")
-	switch {
-	case len(parts) < 3:
-		return 0, "", nil, fmt.Sprintf("Expected format for merge condition variable: 'results.<index>.<property>', got: %s", text)
-	case parts[0] != "results":
-		return 0, "", nil, fmt.Sprintf("Expected 'results' keyword in merge condition variable, got: %s", parts[0])
-	}
-	v, err := value.Constant(value.Tagged, value.Of(parts[1]))
-	switch {
-	case err != nil || v.Kind != value.Int:
-		return 0, "", nil, fmt.Sprintf("Invalid index in merge condition: %s", parts[1])
-	case v.Int < 0 || v.Int >= int64(n):
-		return 0, "", nil, fmt.Sprintf("Index out of bounds in merge condition: %d (available: 0..%d)", v.Int, n-1)
-	case parts[2] != "output" && parts[2] != "input" && parts[2] != "name":
-		return 0, "", nil, fmt.Sprintf("Unsupported property in merge condition: %s", parts[2])
-	}
-	return int(v.Int), parts[2], parts[3:], ""
-}
-
 // asKoog makes the plan that of the real code: one conversation under the first agent's system
 // prompt, steps counted over the whole run, and its texts.
 func (b *builder) asKoog() {
@@ -298,6 +246,9 @@ func (b *builder) asKoog() {
 	for i := range b.flow.Nodes {
 		n := &b.flow.Nodes[i]
 		n.Cost = b.cost(n)
+		if n.Cost != nil {
+			n.Cost.Visit += b.around[n.ID]
+		}
 		if n.Agent == nil {
 			continue
 		}

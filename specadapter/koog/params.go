@@ -164,16 +164,16 @@ func (a *adaptation) parallel(o *object, ag *agent) {
 	}
 	seen := map[string]bool{}
 	for _, item := range list.Items {
-		if item.Kind != source.String {
-			a.errorf(item.Pos, CodeWrongType, howToWrite[source.String], "an agent of the parallel agent %s is %s, want a name", source.Quote(ag.name), item.Describe())
+		name, ok := a.element(item, "an agent of the parallel agent "+source.Quote(ag.name), false)
+		if !ok {
 			continue
 		}
-		if seen[item.Text] {
-			a.warnf(item.Pos, CodeDuplicate, "remove one of the two", "the parallel agent %s lists %s twice; it runs once", source.Quote(ag.name), source.Quote(item.Text))
+		if seen[name] {
+			a.warnf(item.Pos, CodeDuplicate, "remove one of the two", "the parallel agent %s lists %s twice; it runs once", source.Quote(ag.name), source.Quote(name))
 			continue
 		}
-		seen[item.Text] = true
-		ag.children, ag.childPos = append(ag.children, item.Text), append(ag.childPos, item.Pos)
+		seen[name] = true
+		ag.children, ag.childPos = append(ag.children, name), append(ag.childPos, item.Pos)
 	}
 	if v := o.want("merge", source.Object); v != nil {
 		m := object{a: a, value: v, what: "merge of agent " + source.Quote(ag.name), ok: true}

@@ -63,7 +63,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 // mcp reads an MCP server. The connection's id is the tool's name.
 func (a *adaptation) mcp(p *object, t *toolDecl) {
 	c := &t.connection
-	c.ID, c.Name, c.Kind = t.name, t.name, plan.ConnectionMCP
+	c.ID, c.Name, c.Kind, c.WholeResults = t.name, t.name, plan.ConnectionMCP, a.mode != meant
 	transport := p.required("transport")
 	if a.mode == meant {
 		transport = strings.ToLower(transport)
@@ -110,14 +110,13 @@ func (a *adaptation) headers(p *object, c *plan.Connection) {
 		return
 	}
 	for _, m := range v.Members {
+		text, ok := a.element(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.what), secretHeader(m.Key))
 		switch {
-		case m.Value.Kind != source.String:
-			a.errorf(m.Value.Pos, CodeWrongType, howToWrite[source.String], "the header %s of %s is %s, want a string", source.Quote(m.Key), p.what, m.Value.Describe())
-		case a.mode != meant:
-		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(m.Value.Text, "\r\n\x00"):
+		case !ok || a.mode != meant:
+		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(text, "\r\n\x00"):
 			a.errorf(m.KeyPos, CodeTool, "write a header's name and one line of text", "the header %s of %s cannot be sent", source.Quote(m.Key), p.what)
 		default:
-			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: m.Value.Text})
+			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})
 			if secretHeader(m.Key) {
 				a.warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("leave it out and set it in weft.yaml: connections.%s with this url and headers", c.ID),
 					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.what)
@@ -144,11 +143,9 @@ func (a *adaptation) command(p *object, t *toolDecl) {
 	c.Transport, t.skipped = plan.TransportStdio, a.mode != meant
 	c.Command = p.required("command")
 	for _, v := range p.list("args") {
-		if v.Kind != source.String {
-			a.errorf(v.Pos, CodeWrongType, howToWrite[source.String], "an argument of %s is %s, want a string", p.what, v.Describe())
-			continue
+		if text, ok := a.element(v, "an argument of "+p.what, false); ok {
+			c.Args = append(c.Args, text)
 		}
-		c.Args = append(c.Args, v.Text)
 	}
 	if a.mode == meant && !a.host.Connections[t.name] {
 		a.warnf(p.pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
@@ -167,6 +164,7 @@ func (a *adaptation) duplicateTools(d *document) {
 		case a.mode == meant:
 			a.errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
 		default:
+			a.warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
 			for n := 2; ; n++ {
 				id := fmt.Sprintf("%s~%d", t.name, n)
 				if seen[id] == nil {

@@ -65,8 +65,8 @@ func (a *adaptation) end(d *document, o *object, key, name string, t *transition
 func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
 	c := object{a: a, value: v, what: "condition of " + o.what, ok: true}
 	c.only("transitions[].condition.", "variable", "operation", "value")
-	variable, op := a.variableText(&c), strings.ToLower(c.required("operation"))
-	if op != "" && !value.Known(op) {
+	variable, op := a.variableText(&c), a.operation(&c)
+	if (op != "" || a.mode == seed && blank(c.value.Get("operation"))) && !value.Known(op) {
 		if a.mode == seed {
 			a.warnf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
 				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(op))
@@ -81,6 +81,25 @@ func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
 	if ok && op != "" {
 		t.want, t.compare = constant, compare
 	}
+}
+
+// operation reads how a condition compares, "" where nothing is there. A blank one is missing,
+// but the first code has it as one that there is not.
+func (a *adaptation) operation(c *object) string {
+	v := c.value.Get("operation")
+	if a.mode == seed && blank(v) {
+		return v.Text
+	}
+	op := c.required("operation")
+	if blank(v) {
+		return ""
+	}
+	return strings.ToLower(op)
+}
+
+// blank says whether a text is there, and says nothing.
+func blank(v *source.Value) bool {
+	return v != nil && v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 }
 
 // variableText reads which part of the value a condition is on. The real code lets it be

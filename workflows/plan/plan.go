@@ -295,6 +295,9 @@ type Connection struct {
 	// allows it.
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	// WholeResults shows a model the JSON of what an MCP server's tools answer, without the
+	// result's type and _meta, instead of the text in it.
+	WholeResults bool `json:"whole_results,omitempty"`
 	// Agent is the id of a flow in [Flow.Agents].
 	Agent string `json:"agent,omitempty"`
 	// Tools are those of a connection of kind client.

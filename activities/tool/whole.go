@@ -1,0 +1,49 @@
+package tool
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// wholeResult is a result as a client shows it to a model that hides nothing of it: the JSON of
+// what the protocol knows, in the order of its reference types, without the result's own type
+// and _meta and without members that are null.
+type wholeResult struct {
+	Content    []wholeContent   `json:"content"`
+	IsError    *bool            `json:"isError,omitempty"`
+	Structured *json.RawMessage `json:"structuredContent,omitempty"`
+}
+
+// wholeContent is a part of a [wholeResult], of any type.
+type wholeContent struct {
+	Text        *string          `json:"text,omitempty"`
+	Data        *string          `json:"data,omitempty"`
+	Name        *string          `json:"name,omitempty"`
+	URI         *string          `json:"uri,omitempty"`
+	Title       *string          `json:"title,omitempty"`
+	Size        *json.RawMessage `json:"size,omitempty"`
+	MIMEType    *string          `json:"mimeType,omitempty"`
+	Description *string          `json:"description,omitempty"`
+	Resource    *json.RawMessage `json:"resource,omitempty"`
+	Annotations *json.RawMessage `json:"annotations,omitempty"`
+	Meta        *json.RawMessage `json:"_meta,omitempty"`
+	Type        string           `json:"type"`
+}
+
+// wholeOf is a result's JSON in one line.
+func wholeOf(raw []byte) (string, error) {
+	r := wholeResult{Content: []wholeContent{}}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return "", err
+	}
+	if r.Content == nil { // null
+		r.Content = []wholeContent{}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(r); err != nil {
+		return "", err
+	}
+	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
