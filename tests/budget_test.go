@@ -126,7 +126,9 @@ func TestBudget(t *testing.T) {
 			if f.Class != tc.class || tc.node != "" && f.Node != tc.node || !strings.Contains(f.Text, tc.text) || f.Remedy == "" {
 				t.Errorf("the failure is %+v", f)
 			}
-			if tc.class == contract.ClassBudget && (status.Budget == nil || status.Usage.Calls != made) {
+			// A branch that another's failure stopped may take its last call along.
+			counted := status.Usage.Calls == made || tc.made < 0 && status.Usage.Calls > 0 && status.Usage.Calls < made
+			if tc.class == contract.ClassBudget && (status.Budget == nil || !counted) {
 				t.Errorf("the status has budget %+v and usage %+v", status.Budget, status.Usage)
 			}
 		})
