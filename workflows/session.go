@@ -425,7 +425,7 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage}
+	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	told.Turn.Hash = ""
 	if s.f.guard.admit(ctx, "the turn's result", told) != nil {
 		told.Turn.ResultText, told.Turn.ResultData = nil, nil
