@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -415,6 +416,44 @@ var sessionRows = []tableRow{
 		if now := d.call(0, 200, "GET", "/sessions/"+b.session+"/status", ""); now["last_resumed_at"] == nil {
 			d.Errorf("the session is %v", now)
 		}
+	}},
+	{"a prompt that waits in line", func(d *doors) {
+		b := d.begin("plain", `{"prompt":"x"}`, "- {delay: 10m, say: late}")
+		prompt := func(n int, key string) (run string, replayed bool) {
+			r, err := http.NewRequest("POST", d.urls[n]+"/runs", strings.NewReader(resumption(b.session, "more")))
+			if err != nil {
+				d.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Idempotency-Key", key)
+			got, err := http.DefaultClient.Do(r)
+			if err != nil {
+				d.Fatal(err)
+			}
+			defer got.Body.Close()
+			var made struct {
+				RunID string `json:"run_id"`
+			}
+			if err := json.NewDecoder(got.Body).Decode(&made); err != nil || got.StatusCode != 201 {
+				d.Fatalf("the prompt gives %d, %v", got.StatusCode, err)
+			}
+			return made.RunID, got.Header.Get("Idempotent-Replayed") == "true"
+		}
+		run, replayed := prompt(0, "line-1")
+		again, second := prompt(1, "line-1")
+		if replayed || !second || run != again {
+			d.Errorf("the prompt is the run %s, replayed %v, and then %s, %v", run, replayed, again, second)
+		}
+		if other, replayed := prompt(0, "line-2"); replayed || other == run {
+			d.Errorf("another prompt is the run %s, replayed %v", other, replayed)
+		}
+		d.same("the status of the run", d.call(1, 200, "GET", "/runs/"+run, "")["status"], "running")
+		d.same("the status of the session", d.call(1, 200, "GET", "/sessions/"+b.session+"/status", "")["status"], "running")
+		for _, path := range []string{"", "?wait=30s", "/result", "/events"} {
+			d.call(0, 404, "GET", "/runs/"+b.run+"~turn-000000000000"+path, "")
+		}
+		d.call(0, 202, "POST", "/sessions/"+b.session+"/stop", "")
+		d.same("the status of the first run", b.ends()["status"], "cancelled")
 	}},
 	{"U9 a session below that is waited for", func(d *doors) {
 		b := d.begin("boss", `{"prompt":"go"}`, `- {node: plain, say: helped}
