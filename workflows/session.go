@@ -199,6 +199,9 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	}
 	s.f.moved = true
 	s.tell(ctx, t)
+	if s.stays {
+		s.f.turnFinished(ctx, t, out)
+	}
 	s.trim()
 	if s.stays && t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
 		s.f.after(ctx, out, t.N)
