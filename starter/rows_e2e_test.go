@@ -46,18 +46,15 @@ var rowAgents = map[string]string{
 	"agents/unknown-ref/agent.mcp.json": `{"mcpServers":{"books":{"ref":"nowhere"}}}`,
 	"agents/own-command/agent.json":     `{"name":"own-command","description":"d"}`,
 	"agents/own-command/agent.mcp.json": `{"mcpServers":{"books":{"command":"npx","args":["x"]}}}`,
-	"agents/needs-machine/agent.json":   `{"name":"needs-machine","description":"d","demands":{"hostname":"none"}}`,
-	"agents/needs-machine/README.md":    "not read",
-	"agents/twin/agent.json":            `{"name":"twin","description":"d"}`,
-	"agents/twin/.disabled":             "",
-	"agents/two-level/agent.json":       `{"name":"two-level","description":"d","system_prompt":"Lead those who lead."}`,
-	"agents/two-level/agent.mcp.json":   `{"mcpServers":{"orchestrator":{"ref":"orchestrator"}}}`,
+	"agents/guarded/agent.json":         `{"name":"guarded","description":"d","hooks":{"on_run_start":{"type":"agent","agent_name":"guard"},"on_run_finish":{"type":"agent","agent_name":"audit"}}}`,
+	"agents/guard/agent.json":           `{"name":"guard","description":"d"}`,
+	"agents/audit/agent.json":           `{"name":"audit","description":"d"}`,
 }
 
 // TestEndToEndBlueprintRows has a test for each row.
 func TestEndToEndBlueprintRows(t *testing.T) {
 	d := openDoors(t, rowAgents)
-	for _, row := range slices.Concat(inputRows, outputRows, sessionRows, programRows) {
+	for _, row := range slices.Concat(inputRows, outputRows, sessionRows, programRows, hookRows) {
 		t.Run(row.name, func(t *testing.T) { row.test(&doors{t, d.temporal, d.urls, d.checker}) })
 	}
 }
@@ -547,6 +544,55 @@ var programRows = []tableRow{
 			b := &begun{d, made["run_id"].(string), ""}
 			d.same("the status of "+tc.params, b.ends()["status"], tc.status)
 			d.same("the data of "+tc.params, d.call(1, 200, "GET", "/runs/"+b.run+"/result", "")["result_data"], json.RawMessage(tc.want))
+		}
+	}},
+}
+
+// guarded starts an agent with hooks, where the first one answers a rule's rest.
+func guarded(d *doors, verdict string) *begun {
+	d.Helper()
+	return d.begin("guarded", `{"prompt":"go"}`, "- {node: guard, match: ^go$, "+verdict+"}\n- {node: audit, say: seen}\n- {node: guarded, match: ^changed$, say: other}\n- {node: guarded, say: done}")
+}
+
+var hookRows = []tableRow{
+	{"on_run_start continues", func(d *doors) {
+		for _, verdict := range []string{"json: {action: continue}", "say: no verdict", "json: {action: sing}", "fail: {class: refused, text: no}"} {
+			b := guarded(d, verdict)
+			d.same("the agent is given", b.given(), "go")
+			d.same("the text behind "+verdict, d.result(0, b.run)["result_text"], "done")
+		}
+	}},
+	{"on_run_start changes the parameters", func(d *doors) {
+		b := guarded(d, `json: {action: continue, parameters: {prompt: changed}}`)
+		d.same("the agent is given", b.given(), "changed")
+		d.same("the text", d.result(1, b.run)["result_text"], "other")
+	}},
+	{"on_run_start blocks", func(d *doors) {
+		for verdict, reason := range map[string]string{`{action: block, block_reason: not today}`: "not today", `{action: block}`: "No reason provided"} {
+			end := guarded(d, "json: "+verdict).ends()
+			d.same("the status", end["status"], "failed")
+			if got := fmt.Sprint(end["error"]); !strings.Contains(got, "Blocked by on_run_start hook: "+reason) {
+				d.Errorf("the error is %s, want the reason %s", got, reason)
+			}
+		}
+	}},
+	{"on_run_finish is given the result", func(d *doors) {
+		b := guarded(d, "json: {action: continue}")
+		b.ends()
+		hook := &begun{d, url.PathEscape(b.run + "/hook:on_run_finish"), ""}
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			got, err := http.Get(d.urls[0] + "/runs/" + hook.run) // nobody waits for its start either
+			if err != nil {
+				d.Fatal(err)
+			}
+			got.Body.Close()
+			if got.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		d.same("the hook's text", hook.ends()["result"].(map[string]any)["result_text"], "seen")
+		if raw := string(d.raw(0, 200, "GET", "/runs/"+hook.run+"/transcript", "")); !strings.Contains(raw, `"text":"done"`) {
+			d.Errorf("the hook was not given the result: %s", raw)
 		}
 	}},
 }
