@@ -33,23 +33,28 @@ type doors struct {
 	checker  *servetest.Checker
 }
 
-// openDoors starts everything; it ends with the test.
-func openDoors(t *testing.T) *doors {
+// openDoors starts everything; it ends with the test. more are files of the folder of agents and
+// flows, by name.
+func openDoors(t *testing.T, more map[string]string) *doors {
 	path := os.Getenv("WEFT_DEVSERVER")
 	if path == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"worker.yaml": "model: script\n", "door.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
+	files := map[string]string{
+		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "door.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,
 		"flows/triage.json":                        stuckFlow,
 		"flows/agents/parametric-agent/agent.json": parametricAgent, "flows/agents/parametric-agent/agent.system-prompt.md": "You write.",
-	} {
+	}
+	for name, text := range more {
+		files["flows/"+name] = text
+	}
+	for name, text := range files {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +151,7 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 
 // TestEndToEndServe uses two doors as clients do.
 func TestEndToEndServe(t *testing.T) {
-	d := openDoors(t)
+	d := openDoors(t, nil)
 	for name, test := range map[string]func(*doors){
 		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,

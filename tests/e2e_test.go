@@ -317,11 +317,11 @@ func TestEndToEndWrongInputs(t *testing.T) {
 // waitFor polls until something holds.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 1500 {
+	for range 6000 {
 		if ok() {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("waited 30 s for %s", what)
+	t.Fatalf("waited two minutes for %s", what)
 }

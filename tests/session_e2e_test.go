@@ -204,12 +204,12 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	}
 }
 
-// startWorkerOn runs the worker program for one task queue.
-func startWorkerOn(t *testing.T, address, queue string) *exec.Cmd {
+// startWorkerOn runs the worker program for one task queue; env are variables of its own.
+func startWorkerOn(t *testing.T, address, queue string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program(t, "WEFT_WORKER"), "-task-queue", queue)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script")
+	cmd.Env = append(append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script"), env...)
 	cmd.Stderr = logFile(t, "worker")
 	cmd.Stdout = cmd.Stderr
 	if err := cmd.Start(); err != nil {

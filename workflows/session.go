@@ -199,6 +199,9 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	}
 	s.f.moved = true
 	s.tell(ctx, t)
+	if s.stays {
+		s.f.turnFinished(ctx, t, out)
+	}
 	s.trim()
 	if s.stays && t.Status == contract.TurnCompleted && len(t.Callbacks) == 0 {
 		s.f.after(ctx, out, t.N)
@@ -425,7 +428,7 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage}
+	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	told.Turn.Hash = ""
 	if s.f.guard.admit(ctx, "the turn's result", told) != nil {
 		told.Turn.ResultText, told.Turn.ResultData = nil, nil

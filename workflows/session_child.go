@@ -126,7 +126,7 @@ func (s *session) heard(told *contract.ChildTurn) {
 	}
 	s.f.moved = true
 	s.shorten(&t)
-	s.fulfil(c, &t)
+	s.fulfil(c, &t, told.Expects)
 	c.Status = contract.StatusIdle
 	if t.Status == contract.TurnFailed {
 		c.Status = contract.TurnFailed
@@ -136,8 +136,19 @@ func (s *session) heard(told *contract.ChildTurn) {
 	}
 }
 
-// fulfil gives a turn that has ended to what asked for it.
-func (s *session) fulfil(c *childSession, t *contract.Turn) {
+// settled says whether callbacks wait until a session below expects none of its own.
+func (s *session) settled() bool {
+	lone := s.f.flow.LoneAgent()
+	return lone != nil && lone.Agent != nil && lone.Agent.Settled
+}
+
+// fulfil gives a turn that has ended to what asked for it. A session that expects callbacks of its
+// own has turns to come; where callbacks wait for that, the last one's result is given.
+func (s *session) fulfil(c *childSession, t *contract.Turn, expects bool) {
+	if waited := slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Ended }); waited && !expects {
+		c.Orders = slices.DeleteFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Ended })
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+	}
 	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
 	if i < 0 {
 		return
@@ -147,6 +158,10 @@ func (s *session) fulfil(c *childSession, t *contract.Turn) {
 		c.Done = append(c.Done, *t)
 		return
 	case contract.ModeCallback:
+		if expects && s.settled() {
+			c.Orders[i].Ended = true
+			return
+		}
 		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
 	}
 	c.Orders = slices.Delete(c.Orders, i, i+1)

@@ -45,7 +45,11 @@ func (s *session) serve(ctx workflow.Context) error {
 		if !s.on() {
 			return nil, fmt.Errorf("this run is no session")
 		}
-		return s.shown(), nil
+		out := s.shown()
+		for _, p := range s.queue {
+			out = append(out, contract.Turn{ID: p.ID, Status: contract.TurnQueued})
+		}
+		return out, nil
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -72,7 +73,24 @@ func (f *flowRun) finish(ctx workflow.Context, out *contract.RunResult, err erro
 	if workflow.IsContinueAsNewError(err) || out != nil && out.Yielded != nil {
 		return
 	}
-	data := contract.WebhookData{Status: f.status}
+	f.concluded(ctx, contract.EventRunFinished, "", contract.WebhookData{Status: f.status}, out, err)
+}
+
+// turnStatus are the states of turns in the words of runs.
+var turnStatus = map[string]string{contract.TurnCompleted: contract.StatusCompleted, contract.TurnFailed: contract.StatusFailed, contract.TurnStopped: contract.StatusCancelled}
+
+// turnFinished tells how a turn of a session ended.
+func (f *flowRun) turnFinished(ctx workflow.Context, t *contract.Turn, out *contract.RunResult) {
+	data := contract.WebhookData{Status: turnStatus[t.Status], Turn: &contract.WebhookTurn{N: t.N, ID: t.ID}}
+	var err error
+	if t.Failure != nil {
+		err = t.Failure
+	}
+	f.concluded(ctx, contract.EventTurnFinished, strconv.Itoa(t.N), data, out, err)
+}
+
+// concluded tells of an end with its result, or why there is none.
+func (f *flowRun) concluded(ctx workflow.Context, event, about string, data contract.WebhookData, out *contract.RunResult, err error) {
 	switch {
 	case err != nil:
 		fail := contract.FailureOf(err)
@@ -86,7 +104,7 @@ func (f *flowRun) finish(ctx workflow.Context, out *contract.RunResult, err erro
 			data.ResultData, data.LeftOut = nil, len(out.ResultData)
 		}
 	}
-	f.notify(ctx, contract.EventRunFinished, "", data)
+	f.notify(ctx, event, about, data)
 }
 
 // opened and answered tell of the desk's requests.

@@ -54,7 +54,8 @@ const (
 	QueryContent = "content"
 	// QueryState takes nothing and returns the state as a JSON object.
 	QueryState = "state"
-	// QueryTurns takes nothing and returns the list of [Turn] of a session, with results.
+	// QueryTurns takes nothing and returns the list of [Turn] of a session, with results. Behind
+	// them come the prompts that wait in line, without a number.
 	QueryTurns = "turns"
 	// QueryPlan takes nothing and returns the [plan.Flow] that runs.
 	QueryPlan = "plan"

@@ -88,6 +88,8 @@ type ChildTurn struct {
 	Turn    Turn   `json:"turn"`
 	// Usage is that of the whole session so far.
 	Usage Usage `json:"usage"`
+	// Expects says that the session has more turns to come, of callbacks of its own.
+	Expects bool `json:"expects,omitempty"`
 }
 
 // The modes in which a session is started or resumed by another.
@@ -106,6 +108,9 @@ type SessionOrder struct {
 	// ID is the turn's; empty for the first.
 	ID   string `json:"id,omitempty"`
 	Mode string `json:"mode"`
+	// Ended says that the turn has ended, and that its callback waits until the session expects
+	// none of its own.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ChildSession is a session that another started.

@@ -16,11 +16,12 @@ const ActivityWebhook = "Webhook"
 const (
 	EventRequestOpened   = "request.opened"
 	EventRequestAnswered = "request.answered"
+	EventTurnFinished    = "turn.finished"
 	EventRunFinished     = "run.finished"
 )
 
 // WebhookEvents are all events of webhooks.
-var WebhookEvents = []string{EventRequestOpened, EventRequestAnswered, EventRunFinished}
+var WebhookEvents = []string{EventRequestOpened, EventRequestAnswered, EventTurnFinished, EventRunFinished}
 
 // Webhook is a receiver that the worker's configuration has, by its name there, and the events that
 // it wants. What it is when a run starts holds for the run; where and with which secret it is
@@ -47,6 +48,8 @@ type WebhookData struct {
 	// Request is one that was opened; Answered is what became of one.
 	Request  *Request  `json:"request,omitempty"`
 	Answered *Answered `json:"answered,omitempty"`
+	// Turn is one of a session that has ended.
+	Turn *WebhookTurn `json:"turn,omitempty"`
 	// Status is completed, failed or cancelled. ResultText and ResultData are a result of at most
 	// 64 KiB; LeftOut is the size of a larger one. Error is why there is none.
 	Status     string          `json:"status,omitempty"`
@@ -54,6 +57,12 @@ type WebhookData struct {
 	ResultData json.RawMessage `json:"result_data,omitempty"`
 	LeftOut    int             `json:"left_out_bytes,omitempty"`
 	Error      *WebhookError   `json:"error,omitempty"`
+}
+
+// WebhookTurn names a turn of a session. ID is its prompt's, "" for the first and for callbacks.
+type WebhookTurn struct {
+	N  int    `json:"n"`
+	ID string `json:"id,omitempty"`
 }
 
 // WebhookError is why a run has no result.

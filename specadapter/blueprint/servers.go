@@ -93,6 +93,9 @@ func (g *agent) serverMap(o *object) {
 		} else {
 			v.inline(&s)
 		}
+		if s.orchestrator {
+			g.callsBack(&s)
+		}
 		s.refused = g.a.errors > before
 		g.servers = append(g.servers, s)
 	}

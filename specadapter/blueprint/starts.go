@@ -13,11 +13,33 @@ import (
 // tags out of the list.
 const tagsHeader = "X-Agent-Tags"
 
+// callbackHeader is the config that says when the sessions that an agent starts call back; it is
+// not the framework's.
+const callbackHeader = "X-Agent-Callback"
+
+// Values of callbackHeader: after the turn that was asked for, which is the framework's own time,
+// or when a session expects no callbacks of its own any more.
+const (
+	callbackTurn    = "turn"
+	callbackSettled = "settled"
+)
+
+// callsBack looks at an orchestrator's config.
+func (g *agent) callsBack(s *server) {
+	for _, h := range s.headers {
+		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {
+			g.a.errorf(h.file, h.at, CodeServerConfig, "write "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
+				source.Quote(h.name), source.Quote(h.value), callbackTurn, callbackSettled)
+		}
+	}
+}
+
 // mark notes the tags that an agent with the orchestrator's server wants of those that it starts,
 // until it is known which there are.
 func mark(g *agent, f *plan.Flow) {
 	if s := g.orchestrator(); s != nil && f.Nodes[0].Agent != nil {
 		f.Nodes[0].Agent.Starts = []plan.Startable{{Tags: []string{s.headersOf(tagsHeader)}}}
+		f.Nodes[0].Agent.Settled = s.headersOf(callbackHeader) == callbackSettled
 	}
 }
 

@@ -168,6 +168,10 @@ func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus,
 	if run.Flow != "" {
 		out.AgentName = &run.Flow
 	}
+	waits := len(turns)
+	turns = slices.DeleteFunc(turns, func(t contract.Turn) bool { return t.N == 0 })
+	waits -= len(turns)
+	out.Turns = len(turns)
 	if len(turns) > 0 {
 		last := turns[len(turns)-1]
 		out.Turns = last.N
@@ -177,7 +181,7 @@ func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus,
 		switch {
 		case !open:
 			out.Status = "stopped"
-		case last.Done():
+		case last.Done() && waits == 0:
 			out.Status = contract.StatusIdle
 		default:
 			out.Status = contract.StatusRunning
@@ -200,9 +204,6 @@ func (d *Door) getSessionResult(w http.ResponseWriter, r *http.Request) error {
 	run, turns, _, err := d.standing(r)
 	if err != nil {
 		return err
-	}
-	for len(turns) > 0 && turns[len(turns)-1].N == 0 {
-		turns = turns[:len(turns)-1]
 	}
 	if len(turns) == 0 && run.Closed != nil {
 		return d.resultAlone(w, r, run)

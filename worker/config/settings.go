@@ -149,7 +149,7 @@ var records = []record{
 	section[Webhook]{"webhooks", func(c *Config) map[string]Webhook { return c.Webhooks }, []field[Webhook]{
 		{"url", "where events of runs are sent", link(func(w *Webhook) *string { return &w.URL })},
 		{"secret_env", "variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while one replaces another", one(func(w *Webhook) *string { return &w.SecretEnv })},
-		{"events", "request.opened, request.answered, run.finished; default: all", many(func(w *Webhook) *[]string { return &w.Events })},
+		{"events", "request.opened, request.answered, turn.finished, run.finished; default: all", many(func(w *Webhook) *[]string { return &w.Events })},
 		{"allow_private", "true: the url may lead to private and loopback addresses", yes(func(w *Webhook) *bool { return &w.AllowPrivate })},
 	}},
 	section[ConfirmRule]{"confirm", func(c *Config) map[string]ConfirmRule { return c.Confirm }, []field[ConfirmRule]{

@@ -148,6 +148,9 @@ type Agent struct {
 	Tools  []Tool `json:"tools,omitempty"`
 	// Starts are the agents that [SessionTools] start.
 	Starts []Startable `json:"starts,omitempty"`
+	// Settled has sessions that it starts call back when they wait for no callbacks of their own
+	// any more, with the result of their last turn; absent, when the turn asked for has ended.
+	Settled bool `json:"settled,omitempty"`
 	// Builtins are the tools that the interpreter itself offers, by name, in the order
 	// in which the model sees them; see the Builtin constants.
 	Builtins []string `json:"builtins,omitempty"`
