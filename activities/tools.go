@@ -19,10 +19,10 @@ import (
 // ListTools lists the tools of a connection that a flow binds. The result is what the run
 // uses from then on, whatever the server offers later.
 func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	_, stop := beat(ctx)
+	_, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.list(ctx, &in)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
@@ -85,7 +85,9 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
-		return a.deps.Tools.List(ctx, out.Resolved)
+		specs, err := a.deps.Tools.List(ctx, out.Resolved)
+		a.veilSpecs(specs)
+		return specs, err
 	}
 	var specs []contract.ToolSpec
 	for _, q := range in.Connection.Requests {
@@ -131,10 +133,10 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 
 // CheckAnswer checks what somebody answered to a request against what the tool declares.
 func (a *Activities) CheckAnswer(ctx context.Context, in contract.CheckInput) (*contract.CheckResult, error) {
-	_, stop := beat(ctx)
+	_, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.checkAnswer(ctx, &in)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (*contract.CheckResult, error) {
@@ -166,10 +168,10 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (
 
 // Tool calls one tool. What the tool itself reports as an error is a result, for the model.
 func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
-	tell, stop := beat(ctx)
+	tell, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.tool(ctx, &in, tell)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func(string)) (*contract.ToolResult, error) {
@@ -192,7 +194,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: in.Note + text, CallID: in.CallID, Name: in.As, Error: failed}
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(text), CallID: in.CallID, Name: in.As, Error: failed}
 	raw, err := m.Encode()
 	if err != nil {
 		return nil, err

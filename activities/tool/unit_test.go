@@ -243,7 +243,7 @@ func TestReply(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &session{at: &target{id: "x"}}
+			s := &session{at: &target{id: "x", settings: &Settings{}}}
 			got, err := s.reply("t", []byte(tc.raw), false)
 			if err != nil || got.text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
@@ -257,7 +257,7 @@ func FuzzReply(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := &session{at: &target{id: "x"}}
+		s := &session{at: &target{id: "x", settings: &Settings{}}}
 		for _, whole := range []bool{false, true} {
 			if _, err := s.reply("t", raw, whole); err != nil {
 				fails(t, err, err.(*contract.Failure).Class)
