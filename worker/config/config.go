@@ -128,7 +128,7 @@ type Config struct {
 	author   bool
 	lent     *Lent
 	mask     *mask.Mask
-	masked   sync.Once
+	masked   *sync.Once
 	// origin says where a value of each key came from; no entry means the default.
 	origin map[string]string
 }
@@ -275,7 +275,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin
