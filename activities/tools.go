@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -183,7 +184,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		in.Arguments = args
 	}
 	calling, span := beginTool(ctx, in)
-	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if failed {
@@ -205,6 +206,13 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	}
 	a.cache.keep(contract.SHA(raw), raw)
 	return out, nil
+}
+
+// conversation names the execution of a node whose model calls a tool.
+func conversation(ctx context.Context) string {
+	info := activity.GetInfo(ctx)
+	exec, _, _ := strings.Cut(info.ActivityID, "/tool/")
+	return info.WorkflowExecution.ID + "/" + exec
 }
 
 // argumentsOf finds the arguments of a call in the message that asks for it.
