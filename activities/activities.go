@@ -15,13 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/mask"
 	"weft/activities/tool"
 	"weft/activities/webhook"
 	"weft/workflows/plan"
@@ -49,6 +49,8 @@ type Deps struct {
 	MaxPayload int
 	// Means is what the worker lets runs spend; absent: what they like.
 	Means *contract.Means
+	// Mask knows the worker's secrets; nil: there are none.
+	Mask *mask.Mask
 }
 
 // Given is what a run of a flow with declared inputs is given.
@@ -98,13 +100,13 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 // Prepare compiles a document, sent or named, if there is one, chooses the model, if none is
 // named, and settles what a root run publishes.
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
-	_, stop := beat(ctx)
+	_, stop := a.beat(ctx)
 	defer stop()
 	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, Means: a.deps.Means}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
-			return nil, leave(ctx, err)
+			return nil, a.leave(ctx, err)
 		}
 		*out = *compiled
 		out.Model, out.MaxPayload, out.Means = in.Model, a.deps.MaxPayload, a.deps.Means
@@ -116,20 +118,20 @@ func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*co
 		begun, text, err := a.deps.Begin(ctx, out.Plan, Given{Params: in.Params, Scope: in.Scope, Text: in.Input,
 			Run: activity.GetInfo(ctx).WorkflowExecution.ID, Unchecked: in.Unchecked, Replaced: in.Replaced})
 		if err != nil {
-			return nil, leave(ctx, err)
+			return nil, a.leave(ctx, err)
 		}
 		out.Plan, out.Input = begun, &text
 	}
 	model, err := a.modelFor(out.Plan, out.Model)
 	if err != nil {
-		return nil, leave(ctx, err)
+		return nil, a.leave(ctx, err)
 	}
 	out.Model = model
 	if in.Root != nil {
 		out.Publish = a.deps.Attributes.settle(ctx, activity.GetInfo(ctx).Namespace, in.Root)
 		out.Publish.Webhooks = a.deps.Webhooks.Wanted()
 	}
-	return out, leave(ctx, a.bounded("the compiled flow", out))
+	return out, a.leave(ctx, a.bounded("the compiled flow", out))
 }
 
 // modelFor chooses the model of a run that names none: its plan's, else the worker's.
@@ -173,7 +175,7 @@ func (a *Activities) bounded(what string, v any) error {
 }
 
 // leave turns an error into what an activity returns.
-func leave(ctx context.Context, err error) error {
+func (a *Activities) leave(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -193,7 +195,7 @@ func leave(ctx context.Context, err error) error {
 			return ctx.Err()
 		}
 	}
-	f := contract.FailureOf(err)
+	f := a.veiled(contract.FailureOf(err))
 	measureFailure(ctx, f)
 	return f.Wire()
 }
@@ -213,20 +215,20 @@ const soonest = 100 * time.Millisecond
 
 // beat sends heartbeats until stop is called. tell replaces the text that they carry; new
 // text goes out soon, so that a watcher sees it come.
-func beat(ctx context.Context) (tell func(string), stop func()) {
-	tell, _, stop = pulse(ctx)
+func (a *Activities) beat(ctx context.Context) (tell func(string), stop func()) {
+	tell, _, stop = a.pulse(ctx)
 	return tell, stop
 }
 
 // pulse is [beat] for calls that may have to wait: waits replaces what they wait for, "" ends
 // it.
-func pulse(ctx context.Context) (tell, waits func(string), stop func()) {
-	return pulseOf(ctx, nil)
+func (a *Activities) pulse(ctx context.Context) (tell, waits func(string), stop func()) {
+	return a.pulseOf(ctx, nil)
 }
 
 // pulseOf is [pulse] for calls that begin tasks elsewhere: the last one is carried, too, for a
 // later attempt.
-func pulseOf(ctx context.Context, tasks <-chan string) (tell, waits func(string), stop func()) {
+func (a *Activities) pulseOf(ctx context.Context, tasks <-chan string) (tell, waits func(string), stop func()) {
 	measureAttempt(ctx)
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout == 0 {
@@ -243,34 +245,27 @@ func pulseOf(ctx context.Context, tasks <-chan string) (tell, waits func(string)
 		defer t.Stop()
 		// A call that ends before the first tick costs no heartbeat.
 		var sent time.Time
-		told := b.Text
+		text, told := "", ""
 		for {
 			select {
 			case <-done:
 				return
-			case b.Text = <-texts:
-			case b.Task = <-tasks:
+			case text = <-texts:
+			case task := <-tasks:
+				b.Task = a.deps.Mask.Text(task)
 				activity.RecordHeartbeat(ctx, b)
 			case b.Waiting = <-reasons:
 				activity.RecordHeartbeat(ctx, b)
 			case now := <-t.C:
-				if b.Text != told || now.Sub(sent) >= every {
-					sent, told = now, b.Text
+				if text != told || now.Sub(sent) >= every {
+					sent, told = now, text
+					b.Text = a.deps.Mask.Tail(text, maxBeat)
 					activity.RecordHeartbeat(ctx, b)
 				}
 			}
 		}
 	}()
-	tell = func(text string) {
-		if cut := len(text) - maxBeat; cut > 0 {
-			for cut < len(text) && !utf8.RuneStart(text[cut]) {
-				cut++
-			}
-			text = text[cut:]
-		}
-		latest(texts, text)
-	}
-	return tell, func(reason string) { latest(reasons, reason) }, func() { close(done); <-ended }
+	return func(text string) { latest(texts, text) }, func(reason string) { latest(reasons, reason) }, func() { close(done); <-ended }
 }
 
 // latest puts a text where only the newest one counts. It never waits.

@@ -30,8 +30,9 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 	}
 	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: said.Asks}
 	m := contract.Message{Role: contract.RoleAssistant, Text: said.Text, Provider: said.Session}
+	a.veilMessage(&m)
 	if p.Output != nil && !said.Asks {
-		if out.Checked, err = checkLone(ctx, p.Output, said.Text); err != nil {
+		if out.Checked, err = checkLone(ctx, p.Output, m.Text); err != nil {
 			return nil, err
 		}
 	}

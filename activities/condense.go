@@ -16,10 +16,10 @@ task needs, with exact names and numbers; drop the rest. Answer with the condens
 
 // Condense shortens a value that a model wants to store to what the node's task needs.
 func (a *Activities) Condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	tell, waits, stop := pulse(ctx)
+	tell, waits, stop := a.pulse(ctx)
 	defer stop()
 	out, err := a.condense(ctx, &in, tell, waits)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, tell, waits func(string)) (*contract.CondenseResult, error) {

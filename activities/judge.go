@@ -23,13 +23,13 @@ const maxJudgedValue = 2 << 10
 // Judge answers one yes/no question about a node's output. An answer that is neither is
 // asked for once more, then the failure is condition_unparsable.
 func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	_, waits, stop := pulse(ctx)
+	_, waits, stop := a.pulse(ctx)
 	defer stop()
 	out, err := a.judge(ctx, &in, waits)
 	if err == nil {
 		err = a.bounded("the judge's answer", out)
 	}
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits func(string)) (*contract.JudgeResult, error) {

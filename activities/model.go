@@ -24,10 +24,10 @@ import (
 // hold.
 func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
 	tasks := make(chan string, 1)
-	tell, waits, stop := pulseOf(ctx, tasks)
+	tell, waits, stop := a.pulseOf(ctx, tasks)
 	defer stop()
 	out, err := a.model(ctx, &in, &progress{tell, waits, func(task string) { latest(tasks, task) }})
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 // progress is what a call's heartbeats say.
@@ -148,6 +148,9 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	began := time.Now()
 	calling, span := beginChat(ctx, q.model, q.call)
 	answer, err := a.deps.Models.Ask(llm.WithCall(calling, q.call), q.model, in, q.tools, opts...)
+	if err == nil {
+		a.veil(answer)
+	}
 	endChat(span, answer, err)
 	if err != nil {
 		return nil, err

@@ -14,10 +14,10 @@ import (
 // Summarise makes a summary of messages of a thread, which is sent in their place from then on.
 // Its failures are those of [Activities.Model].
 func (a *Activities) Summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	tell, waits, stop := pulse(ctx)
+	tell, waits, stop := a.pulse(ctx)
 	defer stop()
 	out, err := a.summarise(ctx, &in, tell, waits)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput, tell, waits func(string)) (*contract.SummariseResult, error) {

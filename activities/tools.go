@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -19,10 +20,10 @@ import (
 // ListTools lists the tools of a connection that a flow binds. The result is what the run
 // uses from then on, whatever the server offers later.
 func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	_, stop := beat(ctx)
+	_, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.list(ctx, &in)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
@@ -85,7 +86,9 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
-		return a.deps.Tools.List(ctx, out.Resolved)
+		specs, err := a.deps.Tools.List(ctx, out.Resolved)
+		a.veilSpecs(specs)
+		return specs, err
 	}
 	var specs []contract.ToolSpec
 	for _, q := range in.Connection.Requests {
@@ -131,10 +134,10 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 
 // CheckAnswer checks what somebody answered to a request against what the tool declares.
 func (a *Activities) CheckAnswer(ctx context.Context, in contract.CheckInput) (*contract.CheckResult, error) {
-	_, stop := beat(ctx)
+	_, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.checkAnswer(ctx, &in)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (*contract.CheckResult, error) {
@@ -166,10 +169,10 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (
 
 // Tool calls one tool. What the tool itself reports as an error is a result, for the model.
 func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
-	tell, stop := beat(ctx)
+	tell, stop := a.beat(ctx)
 	defer stop()
 	out, err := a.tool(ctx, &in, tell)
-	return out, leave(ctx, err)
+	return out, a.leave(ctx, err)
 }
 
 func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func(string)) (*contract.ToolResult, error) {
@@ -181,7 +184,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		in.Arguments = args
 	}
 	calling, span := beginTool(ctx, in)
-	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
 	if failed {
@@ -192,7 +195,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: in.Note + text, CallID: in.CallID, Name: in.As, Error: failed}
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(text), CallID: in.CallID, Name: in.As, Error: failed}
 	raw, err := m.Encode()
 	if err != nil {
 		return nil, err
@@ -203,6 +206,13 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	}
 	a.cache.keep(contract.SHA(raw), raw)
 	return out, nil
+}
+
+// conversation names the execution of a node whose model calls a tool.
+func conversation(ctx context.Context) string {
+	info := activity.GetInfo(ctx)
+	exec, _, _ := strings.Cut(info.ActivityID, "/tool/")
+	return info.WorkflowExecution.ID + "/" + exec
 }
 
 // argumentsOf finds the arguments of a call in the message that asks for it.

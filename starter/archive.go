@@ -25,10 +25,12 @@ type archive struct {
 	client client.Client
 	// content are stored bytes by hash.
 	content map[string]json.RawMessage
-	threads []*conversation
-	usage   contract.Usage
-	model   string
-	result  *contract.RunResult
+	// switched are the models that were asked before the one that gave a message, by its hash.
+	switched map[string][]contract.Switch
+	threads  []*conversation
+	usage    contract.Usage
+	model    string
+	result   *contract.RunResult
 	// flow is what ran; nil where history does not say.
 	flow *plan.Flow
 	// gone says what could not be read.
@@ -66,7 +68,7 @@ type archivedCall struct {
 
 // readArchive reads everything that history has of a run.
 func readArchive(ctx context.Context, c client.Client, id, run string) (*archive, error) {
-	a := &archive{client: c, content: map[string]json.RawMessage{}}
+	a := &archive{client: c, content: map[string]json.RawMessage{}, switched: map[string][]contract.Switch{}}
 	if err := a.read(ctx, id, run, "", true); err != nil {
 		return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
 	}
@@ -268,7 +270,11 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 	case contract.ActivityModel:
 		var out contract.ModelResult
 		if decode(s.GetResult(), &out) && call.thread != nil {
-			call.thread.put(call.at, c.keep(out.Message))
+			sha := c.keep(out.Message)
+			call.thread.put(call.at, sha)
+			if len(out.Switched) > 0 {
+				c.switched[sha] = out.Switched
+			}
 			c.usage.Add(out.Usage)
 		}
 	case contract.ActivityTool:

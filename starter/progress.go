@@ -49,8 +49,9 @@ type call struct {
 	at    time.Time
 	// told is the highest attempt that a line was about.
 	told int32
-	// heard is its partial answer.
+	// heard is its partial answer; waits is what it was last seen to wait for.
 	heard heard
+	waits string
 }
 
 // event prints what an event means for a flow. The caller holds f.mu.

@@ -37,6 +37,9 @@ func (a *app) status(ctx context.Context, args []string) error {
 	}
 	withBranches(ctx, temporal, args[0], about, st)
 	a.print(args[0], st)
+	for _, call := range heldCalls(ctx, temporal, args[0], about) {
+		fmt.Fprintf(a.stdout, "%-10s%s\n", "call", call)
+	}
 	return nil
 }
 

@@ -15,6 +15,14 @@ import (
 type transcribed struct {
 	Thread   string              `json:"thread"`
 	Messages []*contract.Message `json:"messages"`
+	// Switched are the models that could not give an answer, before another did.
+	Switched []transcribedSwitch `json:"switched,omitempty"`
+}
+
+// transcribedSwitch says which message another model was asked for first, by its number.
+type transcribedSwitch struct {
+	N int `json:"n"`
+	contract.Switch
 }
 
 // transcribedLine is one message as -output jsonl prints it; N counts from 0.
@@ -60,6 +68,9 @@ func (a *archive) transcripts() []transcribed {
 	for _, t := range a.threads {
 		x := transcribed{Thread: t.name, Messages: []*contract.Message{}}
 		for _, sha := range t.all() {
+			for _, s := range a.switched[sha] {
+				x.Switched = append(x.Switched, transcribedSwitch{len(x.Messages), s})
+			}
 			x.Messages = append(x.Messages, a.message(sha))
 		}
 		out = append(out, x)
@@ -85,7 +96,12 @@ func (a *app) show(threads []transcribed) {
 			fmt.Fprintln(a.stdout)
 		}
 		fmt.Fprintf(a.stdout, "== %s\n", clean(t.Thread, 200))
-		for _, m := range t.Messages {
+		for n, m := range t.Messages {
+			for _, s := range t.Switched {
+				if s.N == n {
+					fmt.Fprintf(a.stdout, "(%s could not answer: %s: %s)\n", clean(s.Model, 100), clean(s.Class, 40), clean(s.Text, 300))
+				}
+			}
 			fmt.Fprint(a.stdout, spoken(m))
 		}
 	}

@@ -102,9 +102,20 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	for _, c := range t.calls {
 		if c.id == p.GetActivityId() {
 			f.attempt(c, p)
+			f.waits(c, p)
 			f.partial(c, p)
 		}
 	}
+}
+
+// waits says what a call waits for before it begins, such as its turn at a provider. The caller
+// holds f.mu.
+func (f *follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
+	waiting := waitsFor(p)
+	if waiting != "" && waiting != c.waits {
+		f.tell(notice{Event: eventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, clean(waiting, 300))
+	}
+	c.waits = waiting
 }
 
 // attempt says that an attempt has failed. The caller holds f.mu.

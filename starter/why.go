@@ -242,10 +242,7 @@ func (f *runFacts) pending(ctx context.Context, t *config.Temporal, v *visit) {
 		if at := p.GetScheduledTime(); at != nil {
 			c.next = at.AsTime()
 		}
-		var b contract.Beat
-		if p.GetHeartbeatDetails() != nil && decode(p.GetHeartbeatDetails(), &b) && b.Attempt == p.GetAttempt() {
-			c.waiting = b.Waiting
-		}
+		c.waiting = waitsFor(p)
 		f.calls[exec] = append(f.calls[exec], c)
 	}
 	if task := d.GetPendingWorkflowTask(); task.GetAttempt() > 1 {

@@ -1,24 +1,23 @@
 package tests
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
@@ -37,6 +36,13 @@ var canaries = map[string]string{
 	"store's key":             "canary5storekey43d0f",
 	"secret of a flow":        "canary6flowsecret8c2",
 	"codec endpoint's token":  "canary7codectoken9f1",
+	"variable":                "canary8variable5b7e2",
+	"token for the store":     "canary9storetoken3c1",
+	"secret of a webhook":     "whsec_Y2FuYXJ5MTB3ZWJob29rc2VjcmV0MDAwMDAwMDE=",
+	"codec's key":             "Y2FuYXJ5MTFjb2RlY2tleTAwMDAwMDAwMDAwMDAwMDE=",
+	"password of a proxy":     "canary12proxy77aa0",
+	"private key":             "canary13privatekeyMIIEvQIBADANBgkq",
+	"door's token":            "canary14doortoken0b9d",
 }
 
 // locked is a buffer for two writers.
@@ -57,77 +63,27 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// repeats is what a caller sent, as a server that knows no shame repeats it.
-func repeats(q *http.Request) string {
-	return fmt.Sprintf("you sent %s with %q", q.URL.String(), q.Header)
-}
-
-// echo answers every model call with an error that repeats the request: /STATUS/..., or with a
-// stream that ends in one.
-func echo(w http.ResponseWriter, q *http.Request) {
-	first, _, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/"), "/")
-	status, err := strconv.Atoi(first)
-	text := strconv.Quote(repeats(q))
-	switch {
-	case err != nil: // a stream that breaks
-		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\ndata: {\"error\":{\"message\":%s,\"code\":400}}\n\n", text)
-	case status == http.StatusOK:
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"error":{"message":%s,"type":"invalid_request_error","code":400}}`, text)
-	default:
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"error":{"message":%s,"type":"x"},"authorization":%s}`, text, text)
-	}
-}
-
-// shameless is an MCP server whose tools repeat what they were sent: as a result, as an error, and
-// by failing.
-func shameless() http.Handler {
-	s := server.NewMCPServer("shameless", "1", server.WithToolCapabilities(false))
-	for _, name := range []string{"say", "refuse"} {
-		s.AddTool(mcp.NewTool(name), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			res := mcp.NewToolResultText(fmt.Sprintf("%q", req.Header))
-			res.StructuredContent = map[string]any{"headers": req.Header}
-			res.IsError = name == "refuse"
-			return res, nil
-		})
-	}
-	s.AddTool(mcp.NewTool("break"), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return nil, fmt.Errorf("broken by %q", req.Header)
-	})
-	s.AddTool(mcp.NewTool("crash"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
-	h := server.NewStreamableHTTPServer(s)
-	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		body, _ := io.ReadAll(q.Body)
-		if strings.Contains(string(body), `"crash"`) {
-			http.Error(w, repeats(q), http.StatusBadRequest)
-			return
-		}
-		q.Body = io.NopCloser(bytes.NewReader(body))
-		h.ServeHTTP(w, q)
-	})
-}
-
 // canaryConfig is the worker's settings file.
 func canaryConfig(models, tools string) string {
 	var b strings.Builder
 	b.WriteString("providers:\n")
-	for _, name := range []string{"200", "400", "401", "403", "413", "422", "stream"} {
+	for _, name := range []string{"200", "400", "401", "403", "413", "422", "429", "503", "stream", "good", "calls", "away"} {
 		fmt.Fprintf(&b, "  p%s: {kind: compatible, base_url: '%s/%s/v1', key_env: CANARY_KEY}\n", name, models, name)
 	}
 	fmt.Fprintf(&b, "  anthropic: {base_url: '%s/400'}\n  google: {base_url: '%s/400'}\n  mistral: {base_url: '%s/401/v1'}\n", models, models, models)
 	fmt.Fprintf(&b, "connections:\n  web: {url: '%s/mcp?api_key=%s', headers: {Authorization: 'Bearer ${CANARY_HEADER}'}}\n", tools, canaries["connection's query"])
 	b.WriteString("  broken: {command: sh, args: ['-c', 'env >&2; echo \"no protocol: $TOOL_TOKEN\"; env; exit 3'], env: {TOOL_TOKEN: '${CANARY_ENV}'}}\n")
 	fmt.Fprintf(&b, "  gone: {url: 'http://127.0.0.1:1/mcp?token=%s', headers: {Authorization: 'Bearer ${CANARY_HEADER}'}}\n", canaries["connection's query"])
+	fmt.Fprintf(&b, "  proxied: {url: 'https://localhost:1/mcp', proxy: 'http://u:%s@127.0.0.1:1', cert_file: cert.pem, key_file: key.pem}\n", canaries["password of a proxy"])
+	b.WriteString("allow_loopback: true\nvariables: {CANARY_VARIABLE: {hosts: [127.0.0.1]}}\nwebhooks: {ops: {url: 'http://127.0.0.1:1/', secret_env: CANARY_HOOK, allow_private: true}}\ncodec: {key: none}\n")
 	b.WriteString("secrets:\n  crm.sensitive_headers.Authorization: {value: 'Bearer ${CANARY_FLOW}', hosts: [127.0.0.1]}\n")
 	return b.String()
 }
 
 // TestEndToEndCanaries plants secrets everywhere in a worker's settings, lets everything fail that
-// could repeat them, and looks for them in all that the server holds of the runs, in what runs answer,
-// in the worker's log and in what the starter prints.
+// could repeat them, and much succeed that does, and looks for them in all that the server holds of
+// the runs, in what runs answer, in the worker's log, metrics and traces, in what the starter prints
+// and in what its door answers.
 func TestEndToEndCanaries(t *testing.T) {
 	address := startTemporal(t, "-db", ":memory:", "-port=0").address
 	var sent locked
@@ -145,21 +101,29 @@ func TestEndToEndCanaries(t *testing.T) {
 	if err := os.WriteFile(config, []byte(canaryConfig(models.URL, tools.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	log := canaryWorker(t, address, config)
+	traces := &locked{}
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(traces, q.Body) }))
+	t.Cleanup(collector.Close)
+	log, metrics := canaryWorker(t, address, config, collector.URL)
+	door := canaryDoor(t, address)
 	c, err := client.Dial(client.Options{HostPort: address, Logger: quiet{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	inputs := map[string]map[string]any{}
-	for _, model := range []string{"p200/m", "p400/m", "p401/m", "p403/m", "p413/m", "p422/m", "pstream/m", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-flash", "mistral/m"} {
-		inputs["model-"+strings.ReplaceAll(model, "/", "-")] = map[string]any{"model": model, "flow": map[string]any{"name": "one.json", "text": oneNode("")}}
+	for _, model := range []string{"p200/m", "p400/m", "p401/m", "p403/m", "p413/m", "p422/m", "p429/m", "p503/m", "pstream/m", "pgood/m", "paway/m", "p401/m, pgood/m", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-flash", "mistral/m"} {
+		inputs["model-"+strings.NewReplacer("/", "-", ", ", "-").Replace(model)] = map[string]any{"model": model, "flow": map[string]any{"name": "one.json", "text": oneNode("")}}
 	}
-	for _, call := range []string{"web say", "web refuse", "web break", "web crash", "web missing", "broken say", "gone say"} {
+	for _, call := range []string{"web say", "web refuse", "web break", "web crash", "web missing", "broken say", "gone say", "proxied say"} {
 		connection, name, _ := strings.Cut(call, " ")
 		doc := oneNode(fmt.Sprintf(`,"tools":[{"name":%q,"data_connection_id":%q}]`, name, connection))
 		inputs["tool-"+connection+"-"+name] = map[string]any{"model": "script", "flow": map[string]any{"name": "one.json", "text": doc},
 			"script": map[string]any{"rules": []any{map[string]any{"turn": 1, "call": map[string]any{"tool": name}}, map[string]any{"say": "done"}}}}
+	}
+	inputs["model-calls"] = map[string]any{"model": "pcalls/m", "flow": map[string]any{"name": "one.json", "text": oneNode(`,"tools":[{"name":"say","data_connection_id":"web"}]`)}}
+	for _, status := range []string{"api", "401", "422"} {
+		inputs["api-"+status] = map[string]any{"model": "script", "flow": map[string]any{"name": "api.json", "text": canaryRequest(models.URL + "/" + status + "/x")}}
 	}
 	for id, in := range inputs {
 		in["v"], in["input"], in["on_error"] = 1, "go", "park"
@@ -169,7 +133,7 @@ func TestEndToEndCanaries(t *testing.T) {
 	}
 	heard := 0
 	for id := range inputs {
-		said := canaryRun(t, c, address, id)
+		said := append(canaryRun(t, c, address, id), canaryAsked(t, door, "/runs/"+id, "/runs/"+id+"/result", "/runs/"+id+"/status", "/runs/"+id+"/transcript", "/runs/"+id+"/requests", "/runs/"+id+"/events")...)
 		for what, secret := range canaries {
 			if bytes.Contains(said, []byte(secret)) {
 				at := bytes.Index(said, []byte(secret))
@@ -183,29 +147,118 @@ func TestEndToEndCanaries(t *testing.T) {
 	if heard < len(inputs)/2 {
 		t.Errorf("only %d of %d runs had something to hide", heard, len(inputs))
 	}
-	for _, what := range []string{"API key", "key of another provider", "header", "connection's query"} {
+	for _, what := range []string{"API key", "key of another provider", "header", "connection's query", "secret of a flow"} {
 		if !strings.Contains(sent.String(), canaries[what]) {
 			t.Errorf("%s reached nobody who could have repeated it", what)
 		}
 	}
-	for what, secret := range canaries {
-		if text := log.String(); strings.Contains(text, secret) {
-			t.Errorf("%s is in the worker's log: …%.300s", what, text[max(0, strings.Index(text, secret)-150):])
+	around := map[string]string{"log": log.String(), "metrics": string(canaryAsked(t, metrics, "/metrics")), "traces": traces.String()}
+	for name, text := range around {
+		if text == "" {
+			t.Errorf("the worker has no %s", name)
+		}
+		for what, secret := range canaries {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s is in the worker's %s: …%.300s", what, name, text[max(0, strings.Index(text, secret)-150):])
+			}
 		}
 	}
 }
 
-// canaryWorker starts a worker with all secrets and returns its log.
-func canaryWorker(t *testing.T, address, config string) *locked {
+// canaryRequest is a flow that asks an address, with a secret that it names.
+func canaryRequest(address string) string {
+	return fmt.Sprintf(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"said","type":"string"}]},
+"n":{"component_type":"ApiNode","id":"crm","name":"n","url":%q,"http_method":"GET","outputs":[{"title":"said","type":"string"}],
+"sensitive_headers":{"Authorization":{"$component_ref":"crm.sensitive_headers.Authorization"}}}}}`, address)
+}
+
+// canaryAsked is what an address answers; streams are read for a moment.
+func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 	t.Helper()
+	var out []byte
+	for _, path := range paths {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+canaries["door's token"])
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			stop()
+			continue
+		}
+		if strings.HasSuffix(path, "/events") {
+			time.AfterFunc(time.Second, stop)
+		}
+		body, _ := io.ReadAll(resp.Body) // a stream is cut
+		resp.Body.Close()
+		stop()
+		out = append(out, body...)
+		if resp.StatusCode == http.StatusUnauthorized {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	return out
+}
+
+// canaryDoor starts the starter's door and returns its address.
+func canaryDoor(t *testing.T, address string) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(filepath.Dir(program(t, "WEFT_WORKER")), "starter"), "serve", "-listen", "127.0.0.1:0")
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_SERVE_TOKENS=me:"+canaries["door's token"])
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = logFile(t, "door")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the door says no address: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// canaryWorker starts a worker with all secrets and returns its log and where its metrics are.
+func canaryWorker(t *testing.T, address, config, collector string) (*locked, string) {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := free.Addr().String()
+	free.Close()
 	log := &locked{}
 	cmd := exec.Command(program(t, "WEFT_WORKER"))
 	cmd.Dir = t.TempDir()
+	for name, text := range map[string]string{
+		"cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+		"key.pem":  "-----BEGIN PRIVATE KEY-----\n" + canaries["private key"] + "\n-----END PRIVATE KEY-----\n",
+	} {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_CONFIG="+config, "WEFT_MODEL=script", "WEFT_LOG_LEVEL=debug",
 		"CANARY_KEY="+canaries["API key"], "ANTHROPIC_API_KEY="+canaries["key of another provider"], "GOOGLE_API_KEY="+canaries["key of another provider"],
 		"MISTRAL_API_KEY="+canaries["key of another provider"], "CANARY_HEADER="+canaries["header"], "CANARY_ENV="+canaries["environment of a tool"],
 		"CANARY_FLOW="+canaries["secret of a flow"], "AWS_SECRET_ACCESS_KEY="+canaries["store's key"], "AWS_ACCESS_KEY_ID=id",
-		"WEFT_CODEC_TOKENS=ui:"+canaries["codec endpoint's token"])
+		"WEFT_CODEC_TOKENS=ui:"+canaries["codec endpoint's token"], "WEFT_CODEC_KEYS=one:"+canaries["codec's key"],
+		"AWS_SESSION_TOKEN="+canaries["token for the store"], "CANARY_VARIABLE="+canaries["variable"], "CANARY_HOOK="+canaries["secret of a webhook"],
+		"WEFT_WORKER_METRICS_LISTEN="+metrics, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_EXPORTER_OTLP_COMPRESSION=none", "OTEL_BSP_SCHEDULE_DELAY=200")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -218,7 +271,7 @@ func canaryWorker(t *testing.T, address, config string) *locked {
 			t.Logf("the worker said:\n%s", text[max(0, len(text)-4000):])
 		}
 	})
-	return log
+	return log, "http://" + metrics
 }
 
 // canaryRun waits until a run has ended, waits for an operator or for another attempt, and gives all that can be known of

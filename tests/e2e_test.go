@@ -235,11 +235,12 @@ func TestEndToEndKills(t *testing.T) {
 }
 
 // startWorker runs the worker program against a server.
-func startWorker(t *testing.T, address, model string) *exec.Cmd {
+func startWorker(t *testing.T, address, model string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program(t, "WEFT_WORKER"))
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = logFile(t, "worker")
 	cmd.Stdout = cmd.Stderr
 	if err := cmd.Start(); err != nil {

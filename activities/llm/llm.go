@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/mask"
 )
 
 // Settings say which providers a worker has. The zero value has the rows of [Providers]
@@ -39,6 +41,25 @@ type Settings struct {
 	// Lent, if set, gives what goes before a provider's settings, and can come while the worker
 	// runs.
 	Lent func(provider string) Lent
+	// Mask, if set, keeps secrets of others out of what errors quote, and learns those that
+	// providers are given while the worker runs.
+	Mask *mask.Mask
+}
+
+// Known are the secrets of the settings.
+func (s Settings) Known() []string {
+	var out []string
+	for _, p := range s.Providers {
+		out = append(out, p.Key)
+		for name, value := range p.Headers {
+			out = append(out, mask.Named(name, value))
+		}
+		if u, err := url.Parse(p.Proxy); err == nil {
+			password, _ := u.User.Password()
+			out = append(out, password)
+		}
+	}
+	return out
 }
 
 // Lent is what a provider can be given besides its settings: a key, or OCI's file of keys. Empty
@@ -119,13 +140,14 @@ type provider struct {
 	compartment string
 	signer      *signer
 	limits      *limiter
+	mask        *mask.Mask
 }
 
 // Open checks settings and opens no connection. Its error is a [contract.Failure] of
 // class connection that lists every problem; a missing key is none, because it concerns
 // only the flows that need it: [Models.Get] reports it.
 func Open(s Settings) (*Models, error) {
-	o := opener{shared: newClient(nil)}
+	o := opener{shared: newClient(nil), mask: s.Mask}
 	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {

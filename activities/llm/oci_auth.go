@@ -23,6 +23,9 @@ const (
 	AuthResourcePrincipal = "resource_principal"
 )
 
+// sessionKey begins the id of a key that is a token.
+const sessionKey = "ST$"
+
 var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthResourcePrincipal}
 
 // signer signs requests. What a file says is read for every call, because tokens in it are
@@ -89,6 +92,10 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 	go func() {
 		provider, err := g.provider()
 		if err == nil {
+			// A token for a session goes with each request, and is of the service's making.
+			if id, failed := provider.KeyID(); failed == nil && strings.HasPrefix(id, sessionKey) {
+				c.mask.Add(id[len(sessionKey):])
+			}
 			err = common.DefaultRequestSigner(provider).Sign(signed)
 		}
 		done <- outcome{signed.Header, err}

@@ -32,6 +32,7 @@ func (p *provider) clean(s string) string {
 			}
 		}
 	}
+	s = p.mask.Text(s)
 	s = secretShapes.ReplaceAllString(s, "[secret]")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -52,8 +52,8 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Sa
 		return nil, err
 	}
 	var out *Said
-	err = t.within(ctx, at, func(ctx context.Context, s remote) error {
-		agent, ok := s.(*a2a)
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
+		agent, ok := e.server.(*a2a)
 		if !ok {
 			return at.failure(contract.ClassConnection, "there is no agent behind a connection of kind "+c.Kind, "")
 		}

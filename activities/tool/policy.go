@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -78,10 +79,13 @@ func (r rule) checkName() *refused {
 		return &refused{host: r.host, reason: loopback + " name"}
 	}
 	ip, err := netip.ParseAddr(r.host)
-	if err != nil {
-		return nil
+	if err == nil {
+		return r.checkAddr(ip)
 	}
-	return r.checkAddr(ip)
+	if ip, ok := oldAddress(r.host); ok {
+		return r.checkAddr(ip)
+	}
+	return nil
 }
 
 func (r rule) checkAddr(ip netip.Addr) *refused {
@@ -126,7 +130,17 @@ var ranges = []struct {
 	{netip.MustParsePrefix("198.18.0.0/15"), "a private address"},
 	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
 	{netip.MustParsePrefix("fec0::/10"), "a private address"},
+	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("198.51.100.0/24"), "a reserved address"},
+	{netip.MustParsePrefix("203.0.113.0/24"), "a reserved address"},
 	{netip.MustParsePrefix("100::/64"), "a reserved address"},
+	// NAT64 of a network's own, in which the IPv4 address lies where that network wants it.
+	{netip.MustParsePrefix("64:ff9b:1::/48"), "a private address"},
+	{netip.MustParsePrefix("2001::/23"), "a reserved address"}, // Teredo and other protocols'
+	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address"},
+	{netip.MustParsePrefix("3fff::/20"), "a reserved address"},
+	{netip.MustParsePrefix("5f00::/16"), "a reserved address"},
 }
 
 // special says what an address is if it is not one of the public internet.
@@ -158,11 +172,15 @@ func special(ip netip.Addr) string {
 }
 
 var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	nat64Own  = netip.MustParsePrefix("64:ff9b:1::/48")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-	oldCompat = netip.MustParsePrefix("::/96")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+	oldCompat  = netip.MustParsePrefix("::/96")
 )
+
+// isatap ends an interface's identifier that holds an IPv4 address; of the first byte one bit says
+// whether that is of the public internet.
+var isatap = [3]byte{0x00, 0x5e, 0xfe}
 
 // embedded is the IPv4 address that an IPv6 address of a transition mechanism leads to.
 func embedded(ip netip.Addr) (netip.Addr, bool) {
@@ -171,12 +189,40 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	}
 	b := ip.As16()
 	switch {
-	case nat64.Contains(ip), nat64Own.Contains(ip), oldCompat.Contains(ip):
+	case nat64.Contains(ip), translated.Contains(ip), oldCompat.Contains(ip),
+		b[8]&^0x02 == 0 && [3]byte(b[9:12]) == isatap:
 		return netip.AddrFrom4([4]byte(b[12:16])), true
 	case sixToFour.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[2:6])), true
 	}
 	return netip.Addr{}, false
+}
+
+// oldAddress reads an IPv4 address as C libraries do: of one to four numbers, each decimal, octal
+// (017) or hexadecimal (0xf), of which the last one has all the bytes that are left. Where a
+// resolver reads it so, too, it would be dialled.
+func oldAddress(host string) (netip.Addr, bool) {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var all uint64
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 0, 32)
+		most := uint64(0xff)
+		if i == len(parts)-1 {
+			most = 1<<(8*(5-len(parts))) - 1
+		}
+		if err != nil || n > most || strings.ContainsAny(part, "_obOB+") {
+			return netip.Addr{}, false
+		}
+		if i == len(parts)-1 {
+			all |= n
+		} else {
+			all |= n << (8 * (3 - i))
+		}
+	}
+	return netip.AddrFrom4([4]byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}), true
 }
 
 // Control is a [net.Dialer]'s: it keeps a request to an address from private, loopback and

@@ -22,6 +22,7 @@ type pool struct {
 
 	mu      sync.Mutex
 	closed  bool
+	serials int
 	entries map[string]*entry // by target.key
 	all     map[*entry]bool   // those that still have to be closed, dropped ones included
 }
@@ -29,7 +30,9 @@ type pool struct {
 // entry is one session. ready is closed when server or err is set; the rest is guarded
 // by the pool's lock.
 type entry struct {
-	key    string
+	key string
+	// serial tells it from every other session of the pool.
+	serial int
 	ready  chan struct{}
 	server remote
 	err    error
@@ -75,7 +78,8 @@ func (p *pool) enter(at *target) (*entry, error) {
 		e = nil
 	}
 	if e == nil {
-		e = &entry{key: at.key, ready: make(chan struct{})}
+		p.serials++
+		e = &entry{key: at.key, serial: p.serials, ready: make(chan struct{})}
 		p.entries[at.key] = e
 		p.all[e] = true
 		p.work.Go(func() { p.open(e, at) })

@@ -152,7 +152,18 @@ func allowed(list []string, u *url.URL) bool {
 	}
 	return slices.ContainsFunc(list, func(raw string) bool {
 		a, err := url.Parse(raw)
-		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !strings.Contains(u.Path, "/../")
+		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !climbs(u.Path)
+	})
+}
+
+// climbs says whether a path goes up, as some server may read it: what begins like an address that
+// is allowed could end elsewhere.
+func climbs(path string) bool {
+	either := func(r rune) bool { return r == '/' || r == '\\' }
+	return slices.ContainsFunc(strings.FieldsFunc(path, either), func(part string) bool {
+		// Twice encoded, it is decoded once more by a server behind the first.
+		part = strings.ReplaceAll(strings.ToLower(part), "%2e", ".")
+		return part == ".." || strings.HasPrefix(part, "..;")
 	})
 }
 

@@ -1,13 +1,17 @@
 package tool
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -93,6 +97,51 @@ func TestRequestRules(t *testing.T) {
 		_, _, err := tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask"}, Meta{})
 		if err == nil || contract.FailureOf(err).Class != contract.ClassConnection {
 			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// What begins like an allowed address must not lead up again, however a server reads it.
+func TestAllowedPaths(t *testing.T) {
+	list := []string{"https://x.com/open/"}
+	for path, want := range map[string]bool{
+		"/open/a": true, "/open/a..b/..c": true, "/open/.hidden": true, "/closed": false, "/open/../closed": false, "/open/..": false,
+		"/open/%2e%2e/closed": false, "/open/%252e%252E/closed": false, `/open/..\closed`: false, "/open/a/..%2fclosed": false, "/open/..;/closed": false,
+	} {
+		u, err := url.Parse("https://x.com" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := allowed(list, u); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
+
+// A proxy that the environment names would dial for us what the policy does not look at.
+func TestNoProxyOfTheEnvironment(t *testing.T) {
+	var asked atomic.Int32
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(proxy.Close)
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
+		t.Setenv(name, proxy.URL)
+	}
+	tools, err := Open(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	for _, address := range []string{"http://innocent.invalid", "https://innocent.invalid"} {
+		for _, c := range []plan.Connection{
+			{ID: "x", Kind: plan.ConnectionHTTP, URL: address, Requests: []plan.Request{{Name: "ask", Method: "GET", Path: "/"}}},
+			{ID: "x", URL: address},
+		} {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			_, _, err := tools.Call(ctx, contract.ToolInput{Connection: c, Name: "ask"}, Meta{})
+			stop()
+			if err == nil || asked.Load() > 0 {
+				t.Errorf("%s over %q: %v; the proxy was asked %d times", address, c.Kind, err, asked.Load())
+			}
 		}
 	}
 }

@@ -239,7 +239,7 @@ func (t *target) name() string {
 
 // failure makes a failure of this target, without its secrets.
 func (t *target) failure(class, text, remedy string) *contract.Failure {
-	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.secrets.text(text)), Remedy: t.secrets.text(remedy)}
+	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.settings.Mask.Text(t.secrets.text(text))), Remedy: t.secrets.text(remedy)}
 }
 
 // kind is the kind that a connection's transport belongs to, a key of [Kinds].

@@ -2,10 +2,12 @@ package tool
 
 import (
 	"net/url"
-	"regexp"
+	"os"
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"weft/activities/mask"
 )
 
 // Texts that leave the package lose the values that a connection's settings bring.
@@ -16,9 +18,6 @@ const (
 	// longestText bounds what an error quotes of a server's words.
 	longestText = 600
 )
-
-// secretName tells a name that brings a credential from one that brings an option.
-var secretName = regexp.MustCompile(`(?i)auth|key|token|secret|passw|cookie|credential|session|signature|dsn`)
 
 // secrets replaces a connection's credentials in texts.
 type secrets struct {
@@ -34,7 +33,7 @@ func newSecrets(c Connection) secrets {
 				continue
 			}
 			all = append(all, v)
-			if secretName.MatchString(name) {
+			if mask.Telling(name) {
 				named = append(named, v)
 			}
 		}
@@ -62,6 +61,48 @@ func newSecrets(c Connection) secrets {
 		}
 	}
 	return secrets{all: replacer(all), named: replacer(named)}
+}
+
+// Known are the secrets of the settings, those of files included.
+func (s Settings) Known() []string {
+	var out []string
+	for _, c := range s.Connections {
+		for _, names := range []map[string]string{c.Headers, c.Env} {
+			for name, value := range names {
+				out = append(out, mask.Named(name, value))
+			}
+		}
+		if u, err := url.Parse(c.URL); err == nil {
+			for name, values := range u.Query() {
+				for _, v := range values {
+					out = append(out, mask.Named(name, v))
+				}
+			}
+		}
+		if u, err := url.Parse(c.Proxy); err == nil {
+			password, _ := u.User.Password()
+			out = append(out, password)
+		}
+		out = append(out, keyIn(c.KeyFile))
+	}
+	for _, secret := range s.Secrets {
+		if _, err := os.Stat(secret.Value); err == nil {
+			secret.Value = keyIn(secret.Value)
+		}
+		out = append(out, secret.Value)
+	}
+	for _, v := range s.Variables {
+		out = append(out, v.Value)
+	}
+	return out
+}
+
+// keyIn is what a file of PEM has, or such a text itself; "" where there is none.
+func keyIn(file string) string {
+	if raw, err := pemOf(file); err == nil && file != "" {
+		return string(raw)
+	}
+	return ""
 }
 
 // afterScheme is the credential in a value like "Bearer abc".

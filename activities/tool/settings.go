@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/mask"
 )
 
 // Names of settings in weft.yaml that refusals quote.
@@ -78,6 +79,8 @@ type Settings struct {
 	// BaseEnv is what every command gets of the worker's environment: PATH and HOME and
 	// nothing else. Without PATH it is /usr/local/bin:/usr/bin:/bin.
 	BaseEnv map[string]string
+	// Mask, if set, keeps secrets of other servers out of what errors quote.
+	Mask *mask.Mask
 }
 
 // ConfirmRule says of some tools that every call needs a person's yes, or none of them.

@@ -153,3 +153,37 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// A command that is started again has forgotten everything, too.
+func TestLossOfACommand(t *testing.T) {
+	tools := open(t, overStdio(t, "serve"))
+	m := Meta{Caller: "a"}
+	ask := func() bool {
+		t.Helper()
+		_, isError, err := tools.Call(soon(t, time.Minute), call("echo", `{}`), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return isError
+	}
+	if ask() {
+		t.Error("the first call is an error")
+	}
+	child, _ := spawn(t, tools)
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, child)
+	// The worker may need a moment to see it; a call in between fails as unavailable.
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if text, isError, err := tools.Call(soon(t, time.Minute), call("echo", `{}`), m); err == nil {
+			if !isError || text != lostText {
+				t.Errorf("got %q, %v", text, isError)
+			}
+			break
+		}
+	}
+	if ask() {
+		t.Error("it is told twice")
+	}
+}

@@ -30,6 +30,7 @@ import (
 type Tools struct {
 	settings Settings
 	sessions *pool
+	losses   losses
 }
 
 // Meta is what one call carries besides its input.
@@ -37,6 +38,9 @@ type Meta struct {
 	// IdempotencyKey is the same for all attempts of a call. It is sent as _meta field
 	// weft/idempotency-key and, over HTTP, as header Idempotency-Key. Empty: not sent.
 	IdempotencyKey string
+	// Caller, if set, is a model's conversation: it is told when the session that served it is
+	// lost, by an error in the place of a call's result, and the call is not made.
+	Caller string
 	// Progress, if set, receives the texts of the server's progress notifications while
 	// the call runs. Texts are dropped while it blocks; it is never called after Call
 	// has returned.
@@ -70,8 +74,8 @@ func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpe
 		return nil, err
 	}
 	var specs []contract.ToolSpec
-	err = t.within(ctx, at, func(ctx context.Context, s remote) (err error) {
-		specs, err = s.list(ctx)
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
+		specs, err = e.server.list(ctx)
 		return err
 	})
 	if err != nil {
@@ -97,8 +101,12 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text s
 		return "", false, err
 	}
 	var r reply
-	err = t.within(ctx, at, func(ctx context.Context, s remote) (err error) {
-		r, err = s.call(ctx, in, m)
+	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
+		if t.losses.moved(m.Caller, e) {
+			r = reply{text: lostText, isError: true}
+			return nil
+		}
+		r, err = e.server.call(ctx, in, m)
 		return err
 	})
 	if err != nil {
@@ -118,7 +126,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text s
 
 // within runs f on the session of a target. A session that the server had forgotten,
 // so that nothing was executed, is made anew once.
-func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, remote) error) error {
+func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
 	run := ctx
 	if at.conn.TimeoutSeconds > 0 {
 		var cancel context.CancelFunc
@@ -142,13 +150,13 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 	return classify(at, err)
 }
 
-func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, remote) error) error {
+func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
 	e, err := t.sessions.acquire(ctx, at)
 	if err != nil {
 		return err
 	}
 	defer t.sessions.release(e)
-	err = f(ctx, e.server)
+	err = f(ctx, e)
 	if errors.Is(err, errForgotten) {
 		t.sessions.drop(e)
 	}

@@ -27,6 +27,20 @@ func TestPolicy(t *testing.T) {
 		"loopback, IPv6":                {url: "http://[::1]:80/", refused: "loopback"},
 		"loopback, mapped":              {url: "http://[::ffff:127.0.0.1]/", refused: "loopback"},
 		"loopback, NAT64":               {url: "http://[64:ff9b::7f00:1]/", refused: "loopback"},
+		"loopback, as one number":       {url: "http://2130706433/", refused: "2130706433 is at 127.0.0.1, a loopback address"},
+		"loopback, hexadecimal":         {url: "http://0x7F.1/", refused: "0x7f.1 is at 127.0.0.1, a loopback address"},
+		"loopback, octal":               {url: "http://0177.0.0.01:80/", refused: "loopback"},
+		"metadata, as one number":       {url: "http://0xa9fea9fe/", refused: "metadata"},
+		"metadata, of three numbers":    {url: "http://169.254.43518./", refused: "metadata"},
+		"a public number":               {url: "http://134744072/"},
+		"a name that is nearly one":     {url: "http://0x7f.example/"},
+		"loopback, translated":          {url: "http://[::ffff:0:127.0.0.1]/", refused: "loopback"},
+		"metadata, ISATAP":              {url: "http://[2600::200:5efe:a9fe:a9fe]/", refused: "metadata"},
+		"NAT64 of a network's own":      {url: "http://[64:ff9b:1:a00:1::]/", refused: "private"},
+		"Teredo":                        {url: "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/", refused: "reserved"},
+		"public, IPv6":                  {url: "http://[2606:4700:4700::1111]/"},
+		"public, NAT64":                 {url: "http://[64:ff9b::808:808]/"},
+		"a user that looks like a host": {url: "http://example.com@10.0.0.1/", refused: "user or password"},
 		"private, 6to4":                 {url: "http://[2002:a00:1::]/", refused: "private"},
 		"localhost":                     {url: "http://localhost:8080/", refused: "localhost is a loopback name"},
 		"localhost with a dot":          {url: "http://LOCALHOST./", refused: "loopback name"},
@@ -243,7 +257,7 @@ func TestReply(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := &session{at: &target{id: "x"}}
+			s := &session{at: &target{id: "x", settings: &Settings{}}}
 			got, err := s.reply("t", []byte(tc.raw), false)
 			if err != nil || got.text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
@@ -257,7 +271,7 @@ func FuzzReply(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		s := &session{at: &target{id: "x"}}
+		s := &session{at: &target{id: "x", settings: &Settings{}}}
 		for _, whole := range []bool{false, true} {
 			if _, err := s.reply("t", raw, whole); err != nil {
 				fails(t, err, err.(*contract.Failure).Class)

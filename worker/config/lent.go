@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weft/activities/llm"
+	"weft/activities/mask"
 	"weft/activities/tool"
 	"weft/specadapter/source"
 )
@@ -27,6 +28,7 @@ type Lent struct {
 	mu      sync.RWMutex
 	secrets map[string]tool.Secret
 	models  map[string]llm.Lent
+	mask    *mask.Mask
 }
 
 // Secret gives a secret that a flow names.
@@ -50,6 +52,22 @@ func (l *Lent) Model(provider string) llm.Lent {
 	return l.models[provider]
 }
 
+// follow has a mask know what is lent, now and later.
+func (l *Lent) follow(m *mask.Mask) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mask = m
+	for _, s := range l.secrets {
+		m.Add(s.Value)
+	}
+	for _, p := range l.models {
+		m.Add(p.Key)
+	}
+}
+
 // take keeps secrets. What came before under the same name is forgotten.
 func (l *Lent) take(all []source.Lent) {
 	l.mu.Lock()
@@ -58,6 +76,9 @@ func (l *Lent) take(all []source.Lent) {
 		l.secrets, l.models = map[string]tool.Secret{}, map[string]llm.Lent{}
 	}
 	for _, s := range all {
+		if s.Setting != source.LentAuthFile {
+			l.mask.Add(s.Value)
+		}
 		if s.Provider == "" {
 			l.secrets[s.Ref] = tool.Secret{Value: s.Value, Hosts: s.Hosts}
 			continue

@@ -38,7 +38,7 @@ func (c *Config) ollamaAddress() (address, variable string) {
 // that need it. The error is of type [Problems].
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}, Lent: c.lent.Model}
+	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}, Lent: c.lent.Model, Mask: c.mask}
 	for _, row := range llm.Providers {
 		if row.KeyName == "" {
 			continue
@@ -150,7 +150,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(command string, args []string) bool { return own.Allowed(Command{command, args}) }
 	}
-	out.Secrets, out.Lent = map[string]tool.Secret{}, c.lent.Secret
+	out.Secrets, out.Lent, out.Mask = map[string]tool.Secret{}, c.lent.Secret, c.mask
 	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {
 		s := c.Secrets[ref]
 		value := c.expand("secrets."+ref, map[string]string{"value": s.Value}, &problems)["value"]

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"weft/activities/mask"
 )
 
 // secret reads a variable NAME, or the file that NAME_FILE names. Both unset is "" without
@@ -49,6 +51,9 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 				*problems = append(*problems, fmt.Sprintf("%s.%s: %v", at, key, err))
 			case value == "":
 				*problems = append(*problems, fmt.Sprintf("%s.%s: the environment variable %s is not set, nor is %s_FILE", at, key, name, name))
+			}
+			if mask.Telling(key) || mask.Telling(name) {
+				c.mask.Add(value)
 			}
 			return value
 		})

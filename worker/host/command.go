@@ -155,6 +155,7 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 	if err != nil {
 		return err
 	}
+	stderr = cfg.Mask().Writer(stderr)
 	w, err := openWatch(ctx, cfg, stderr)
 	if err != nil {
 		return err

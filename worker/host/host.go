@@ -83,7 +83,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
-		Begin: Begin, Webhooks: hooks,
+		Begin: Begin, Webhooks: hooks, Mask: cfg.Mask(),
 		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(),
 	}).Register(h.worker)
 	return h, nil

@@ -1,0 +1,137 @@
+package mask
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+)
+
+// parts are the secrets that a value holds.
+func parts(v string) []string {
+	v = strings.TrimSpace(v)
+	if strings.Contains(v, "-----BEGIN ") {
+		return keyLines(v)
+	}
+	var object map[string]any
+	if strings.HasPrefix(v, "{") && json.Unmarshal([]byte(v), &object) == nil {
+		var out []string
+		for _, member := range object {
+			if text, ok := member.(string); ok {
+				out = append(out, parts(text)...)
+			}
+		}
+		return append(out, v)
+	}
+	out := []string{v}
+	scheme, rest, ok := strings.Cut(v, " ")
+	if rest = strings.TrimSpace(rest); !ok || rest == "" {
+		return out
+	}
+	out = append(out, rest)
+	if plain, err := base64.StdEncoding.DecodeString(rest); strings.EqualFold(scheme, "basic") && err == nil {
+		_, password, _ := strings.Cut(string(plain), ":")
+		out = append(out, password)
+	}
+	return out
+}
+
+// keyLines are the lines of the private keys in a PEM text; certificates are public.
+func keyLines(v string) []string {
+	var out []string
+	key := false
+	for line := range strings.Lines(v) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "-----BEGIN "):
+			key = strings.Contains(line, "PRIVATE KEY")
+		case strings.HasPrefix(line, "-----END "):
+			key = false
+		case key:
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// forms are the ways in which texts have a secret.
+func forms(v string) []string {
+	if len(v) < Shortest {
+		return nil
+	}
+	out := []string{v, url.QueryEscape(v), url.PathEscape(v)}
+	for _, html := range []bool{true, false} {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(html)
+		if e.Encode(v) == nil {
+			quoted := strings.TrimSuffix(b.String(), "\n")
+			out = append(out, quoted[1:len(quoted)-1])
+		}
+	}
+	return out
+}
+
+// document masks a JSON text that hides letters behind escapes, in which a search for the value
+// itself finds nothing. It says whether the text is one.
+func (k *known) document(raw []byte) ([]byte, bool) {
+	if !bytes.Contains(raw, []byte(`\u`)) || !json.Valid(raw) {
+		return nil, false
+	}
+	if out := k.replacer.Replace(string(raw)); out != string(raw) {
+		return k.walked(raw, out), true
+	}
+	return k.walked(raw, string(raw)), true
+}
+
+// walked masks every text of a JSON value. It is otherwise, a text that means the same to whoever
+// reads it, where no text but the bytes between them are changed.
+func (k *known) walked(raw []byte, otherwise string) []byte {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return []byte(otherwise)
+	}
+	changed := false
+	v = k.each(v, &changed)
+	if !changed {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return []byte(otherwise)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// each masks the texts of a value, keys included.
+func (k *known) each(v any, changed *bool) any {
+	hide := func(s string) string {
+		out := k.replacer.Replace(s)
+		*changed = *changed || out != s
+		return out
+	}
+	switch v := v.(type) {
+	case string:
+		return hide(v)
+	case json.Number:
+		if out := hide(v.String()); out != v.String() {
+			return out
+		}
+	case []any:
+		for i := range v {
+			v[i] = k.each(v[i], changed)
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[hide(name)] = k.each(member, changed)
+		}
+		return out
+	}
+	return v
+}

@@ -1,0 +1,186 @@
+// Package mask keeps a worker's secrets out of the texts that leave it.
+//
+// Whoever is sent a secret can repeat it: a provider in an error, a tool in a good result, a model
+// that was told by either. A [Mask] knows the values and puts [Hidden] in their places before a
+// text reaches history, a heartbeat or a log. It finds a value as it is, in JSON whatever its
+// escapes, and as a URL has it; it does not find one that somebody encodes in another way or hands
+// out in pieces.
+//
+// Start at [New] and [Mask.Text].
+package mask
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Hidden stands in the place of a secret.
+const Hidden = "[secret]"
+
+// Shortest is the least a value must have, in bytes: shorter ones would mangle ordinary text.
+const Shortest = len(Hidden)
+
+// Mask knows secrets. A nil one knows none. It may be used by several goroutines.
+type Mask struct {
+	mu    sync.Mutex
+	known map[string]bool
+	now   atomic.Pointer[known]
+}
+
+// known is what a mask knows at one time.
+type known struct {
+	forms    []string // longest first
+	replacer *strings.Replacer
+}
+
+// New makes a mask of secrets; see [Mask.Add].
+func New(values ...string) *Mask {
+	m := &Mask{known: map[string]bool{}}
+	m.Add(values...)
+	return m
+}
+
+// Add adds secrets. Of one like "Bearer abc" the part behind the scheme is one, too; of a JSON
+// object each text; of PEM each line of a private key. What is shorter than [Shortest] is left out.
+func (m *Mask) Add(values ...string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.known)
+	for _, v := range values {
+		for _, part := range parts(v) {
+			for _, form := range forms(part) {
+				m.known[form] = true
+			}
+		}
+	}
+	if len(m.known) == before {
+		return
+	}
+	k := &known{}
+	for form := range m.known {
+		k.forms = append(k.forms, form)
+	}
+	// Longer values first, so that a part never spoils the whole.
+	slices.SortFunc(k.forms, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	var pairs []string
+	for _, form := range k.forms {
+		pairs = append(pairs, form, Hidden)
+	}
+	k.replacer = strings.NewReplacer(pairs...)
+	m.now.Store(k)
+}
+
+func (m *Mask) state() *known {
+	if m == nil {
+		return nil
+	}
+	return m.now.Load()
+}
+
+// Text is s without secrets.
+func (m *Mask) Text(s string) string {
+	k := m.state()
+	if k == nil {
+		return s
+	}
+	if out, ok := k.document([]byte(s)); ok {
+		return string(out)
+	}
+	return k.replacer.Replace(s)
+}
+
+// JSON is a JSON value without secrets. A value without any comes back in its own bytes.
+func (m *Mask) JSON(raw []byte) []byte {
+	k := m.state()
+	if k == nil || len(raw) == 0 {
+		return raw
+	}
+	if out, ok := k.document(raw); ok {
+		return out
+	}
+	out := k.replacer.Replace(string(raw))
+	if out == string(raw) {
+		return raw
+	}
+	return k.walked(raw, out)
+}
+
+// Tail is the end of a text that still grows, at most so many bytes, without secrets and without
+// the beginning or the end of one.
+func (m *Mask) Tail(s string, most int) string {
+	k := m.state()
+	if k == nil {
+		return end(s, most)
+	}
+	longest := len(k.forms[0])
+	window := end(s, most+longest)
+	cut := len(window) < len(s)
+	out := k.replacer.Replace(window[:len(window)-k.begun(window)])
+	if cut {
+		// What is left of a secret that was cut in two lies here.
+		out = end(out, max(0, len(out)-longest))
+	}
+	return end(out, most)
+}
+
+// begun is how many bytes at the end of a text may be the beginning of a secret.
+func (k *known) begun(s string) int {
+	most := 0
+	for _, form := range k.forms {
+		for n := min(len(form)-1, len(s)); n > most; n-- {
+			if strings.HasSuffix(s, form[:n]) {
+				most = n
+				break
+			}
+		}
+	}
+	// A letter or two are the beginning of anything.
+	if most < Shortest/2 {
+		return 0
+	}
+	return most
+}
+
+// end is the last n bytes of a text, never within a character.
+func end(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	for len(s) > 0 && s[0]&0xC0 == 0x80 {
+		s = s[1:]
+	}
+	return s
+}
+
+// Writer masks what is written to w. A secret must not be spread over two writes: a line of a log
+// is one.
+func (m *Mask) Writer(w io.Writer) io.Writer { return writer{m, w} }
+
+type writer struct {
+	mask *Mask
+	to   io.Writer
+}
+
+// Write writes p without secrets.
+func (w writer) Write(p []byte) (int, error) {
+	k := w.mask.state()
+	if k == nil {
+		return w.to.Write(p)
+	}
+	if _, err := w.to.Write([]byte(k.replacer.Replace(string(p)))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,102 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/activities/mask"
+	"weft/activities/tool"
+	"weft/workflows/plan"
+)
+
+// veiledSecret is what nothing that leaves an activity may show.
+const veiledSecret = "Vq4-canary-88c1"
+
+// TestVeil has everything that comes from outside repeat a secret of the worker's.
+func TestVeil(t *testing.T) {
+	type nothing struct{}
+	tools, err := tool.Open(tool.Settings{Functions: []tool.Function{
+		tool.Func("tells", "It knows "+veiledSecret+".", func(context.Context, nothing) (any, error) {
+			return map[string]any{"found": veiledSecret, "n": 1}, nil
+		}),
+		tool.Func("fails", "", func(context.Context, nothing) (any, error) { return nil, fmt.Errorf("no %s", veiledSecret) }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	r := newFakeRun()
+	r.say(t, "t", 1)
+	_, env := bench(t, Deps{Source: r, Tools: tools, Mask: mask.New(veiledSecret)})
+	ask := func(script string, output *plan.Output) *contract.ModelInput {
+		in := r.call("t", 0, 1)
+		in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n", Script: scripted(t, r, script), Output: output})
+		return in
+	}
+	schema := &plan.Output{Schema: json.RawMessage(`{"type":"object","properties":{"key":{"type":"integer"}}}`)}
+	local := plan.Connection{Kind: plan.ConnectionLocal}
+	said := map[string]func() (any, *contract.Failure){
+		"an answer": func() (any, *contract.Failure) {
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{say: "it is `+veiledSecret+`"}]`, nil))
+		},
+		"arguments": func() (any, *contract.Failure) {
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{call: {tool: send, arguments: {to: "`+veiledSecret+`"}}}]`, nil))
+		},
+		"data": func() (any, *contract.Failure) {
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`{"rules":[{"say":"{\"key\":\"`+veiledSecret+`\"}"}]}`, schema))
+		},
+		"a failure": func() (any, *contract.Failure) {
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{fail: {class: denied, text: "wrong key `+veiledSecret+`"}}]`, nil))
+		},
+		"a result": func() (any, *contract.Failure) {
+			return perform[contract.ToolResult](t, env, contract.ActivityTool, contract.ToolInput{Connection: local, Name: "tells", As: "tells", CallID: "1"})
+		},
+		"an error for the model": func() (any, *contract.Failure) {
+			return perform[contract.ToolResult](t, env, contract.ActivityTool, contract.ToolInput{Connection: local, Name: "fails", As: "fails", CallID: "1"})
+		},
+		"a catalogue": func() (any, *contract.Failure) {
+			return perform[contract.CatalogueResult](t, env, contract.ActivityListTool, contract.CatalogueInput{Connection: local, Names: []string{"tells"}})
+		},
+	}
+	for name, do := range said {
+		t.Run(name, func(t *testing.T) {
+			out, failure := do()
+			raw, err := json.Marshal([]any{out, failure})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(raw); strings.Contains(text, veiledSecret) || !strings.Contains(text, mask.Hidden) {
+				t.Errorf("it leaves as %s", text)
+			}
+		})
+	}
+}
+
+// TestVeilOfAStream lets an answer grow letter by letter under the eyes of a watcher.
+func TestVeilOfAStream(t *testing.T) {
+	text := "my key is " + veiledSecret + ", as you asked"
+	whole := func(b contract.Beat) bool { return b.Text == "my key is [secret], as you asked" }
+	seen := watchedFor(t, 500*time.Millisecond, func(tell, _ func(string), seen func() []contract.Beat) {
+		for n := range len(text) {
+			tell(text[:n+1])
+			time.Sleep(40 * time.Millisecond)
+		}
+		for end := time.Now().Add(time.Minute); !slices.ContainsFunc(seen(), whole) && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	for _, b := range seen {
+		if strings.Contains(b.Text, veiledSecret[:4]) {
+			t.Errorf("a heartbeat says %q", b.Text)
+		}
+	}
+	if !slices.ContainsFunc(seen, whole) {
+		t.Errorf("the whole text is in none of %q", seen)
+	}
+}

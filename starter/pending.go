@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// waitsFor is what a call under way waits for before it begins; "" where it has begun.
+func waitsFor(p *workflowpb.PendingActivityInfo) string {
+	var b contract.Beat
+	if p.GetHeartbeatDetails() == nil || !decode(p.GetHeartbeatDetails(), &b) || b.Attempt != p.GetAttempt() {
+		return ""
+	}
+	return b.Waiting
+}
+
+// heldCalls says, a line each, which calls of an open run and of its branches wait: for their turn,
+// or for another attempt.
+func heldCalls(ctx context.Context, t *config.Temporal, id string, about about) []string {
+	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := t.Client.DescribeWorkflowExecution(ctx, id, about.run)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	all := d.GetPendingActivities()
+	children := d.GetPendingChildren()
+	for _, c := range children[:min(len(children), mostBranches)] {
+		if of, err := t.Client.DescribeWorkflowExecution(ctx, c.GetWorkflowId(), c.GetRunId()); err == nil {
+			all = append(all, of.GetPendingActivities()...)
+		}
+	}
+	for _, p := range all {
+		if text := heldText(p, time.Now()); text != "" {
+			out = append(out, clean(p.GetActivityId()+": "+text, 600))
+		}
+	}
+	return out
+}
+
+// heldText is why a call is not under way; "" where it is.
+func heldText(p *workflowpb.PendingActivityInfo, now time.Time) string {
+	if waiting := waitsFor(p); waiting != "" {
+		return waiting
+	}
+	if p.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED || p.GetLastFailure() == nil {
+		return ""
+	}
+	next := "soon"
+	if wait := p.GetScheduledTime().AsTime().Sub(now); wait > 0 {
+		next = fmt.Sprintf("in %.0f s", wait.Seconds()+0.5)
+	}
+	return fmt.Sprintf("attempt %d %s, after %s", p.GetAttempt(), next, failureText(p.GetLastFailure()))
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+const turn = "waiting 3s for its turn (providers.p.requests_per_minute)"
+
+// A call that waits for its turn is told once, and again when it waits for something else.
+func TestWaitingIsTold(t *testing.T) {
+	var out bytes.Buffer
+	looks(t, &app{stdout: &out, flags: flags{output: outputLines}},
+		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
+		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
+		pending(t, 1, contract.Beat{Attempt: 1, Waiting: "waiting for one of the 2 calls to end\x1b[2J"}),
+		pending(t, 1, contract.Beat{Attempt: 1}))
+	if got := out.String(); strings.Count(got, "requests_per_minute") != 1 || strings.Count(got, "one of the 2 calls to end") != 1 || strings.Contains(got, "\x1b") || strings.Contains(got, "fail") {
+		t.Errorf("objects are %s", got)
+	}
+}
+
+func TestHeldCalls(t *testing.T) {
+	h := &history{t: t}
+	later := timestamppb.New(time.Now().Add(time.Hour))
+	root := &workflowservice.DescribeWorkflowExecutionResponse{
+		PendingActivities: []*workflowpb.PendingActivityInfo{
+			{ActivityId: "a#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Text: "Once"})},
+			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "d#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 1, ScheduledTime: later},
+		},
+		PendingChildren: []*workflowpb.PendingChildExecutionInfo{{WorkflowId: "root/e#2", RunId: "re"}, {WorkflowId: "root/f#2", RunId: "rf"}},
+	}
+	branch := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{
+		{ActivityId: "e#2/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 3, LastFailure: rateLimited, ScheduledTime: later},
+	}}
+	c := &mocks.Client{}
+	c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(root, nil)
+	c.On("DescribeWorkflowExecution", mock.Anything, "root/e#2", "re").Return(branch, nil)
+	c.On("DescribeWorkflowExecution", mock.Anything, "root/f#2", "rf").Return((*workflowservice.DescribeWorkflowExecutionResponse)(nil), context.DeadlineExceeded)
+	at := about{run: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
+	got := heldCalls(context.Background(), &config.Temporal{Client: c}, "root", at)
+	if len(got) == 2 {
+		got[1], _, _ = strings.Cut(got[1], " in 3") // some seconds
+	}
+	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, "e#2/model/1: attempt 3"}, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	at.status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	if got := heldCalls(context.Background(), &config.Temporal{}, "root", at); got != nil {
+		t.Errorf("of a run that has ended: %q", got)
+	}
+}
+
+// A transcript says which models could not answer before one did.
+func TestTranscriptOfASwitch(t *testing.T) {
+	h := &history{t: t}
+	first := answer(t, "fine")
+	first.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
+	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}}, first)
+	c := &mocks.Client{}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
+	a, err := readArchive(context.Background(), c, "root", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	(&app{stdout: &out}).show(a.transcripts())
+	if diff := cmp.Diff("== n#1\n(acme/first could not answer: rate_limited: slow down[2J)\nassistant\n  fine\n", out.String()); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+	out.Reset()
+	(&app{stdout: &out, flags: flags{output: outputJSON}}).show(a.transcripts())
+	if want := `"switched":[{"n":0,"model":"acme/first","class":"rate_limited"`; !strings.Contains(strings.Join(strings.Fields(out.String()), ""), want) {
+		t.Errorf("objects are %s, want %s", out.String(), want)
+	}
+}
