@@ -30,7 +30,7 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 		}
 		return nil
 	}
-	turns, open, err := s.Turns(ctx, run)
+	turns, _, err := s.Turns(ctx, run)
 	var none *noSession
 	switch {
 	case errors.As(err, &none) && turn == "":
@@ -44,10 +44,10 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 	run.Kept = true
 	t := turnNamed(turns, turn)
 	switch {
-	case t == nil && turn != "" && !open:
+	case t == nil && turn != "":
 		return unknown
 	case t == nil:
-		return nil // it waits in line
+		return nil // it is no longer kept
 	case t.Begun != nil:
 		run.Started = *t.Begun
 	}
