@@ -72,7 +72,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 		stage = client.WorkflowUpdateStageAccepted
 	}
 	for try := 1; ; try++ {
-		limited, cancel := context.WithTimeout(ctx, receiptTimeout)
+		limited, cancel := within(ctx, receiptTimeout)
 		h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
 			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, contract.SHA([]byte(in.Prompt)), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
@@ -86,7 +86,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 			}
 			// It was taken: the turn lasts.
 			cancel()
-			limited, cancel = context.WithTimeout(ctx, receiptTimeout)
+			limited, cancel = within(ctx, receiptTimeout)
 			err = nil
 		}
 		late := limited.Err() != nil
