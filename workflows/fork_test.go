@@ -44,7 +44,7 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 					asked = st.Requests
 				}
 				env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: "second"})
-			}, time.Second)
+			}, time.Hour)
 			env.ExecuteWorkflow(contract.WorkflowFlow, tc.in)
 			err := env.GetWorkflowError()
 			if tc.want != "" {
