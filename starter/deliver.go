@@ -73,7 +73,7 @@ func signalRun(ctx context.Context, t *config.Temporal, run, kind string, answer
 }
 
 func updateRun(ctx context.Context, t *config.Temporal, run, kind string, answer any) (*contract.Receipt, error) {
-	limited, cancel := context.WithTimeout(ctx, receiptTimeout)
+	limited, cancel := within(ctx, receiptTimeout)
 	defer cancel()
 	h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
 		WorkflowID: run, UpdateName: kind, Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
@@ -85,6 +85,14 @@ func updateRun(ctx context.Context, t *config.Temporal, run, kind string, answer
 		err = errNoReceipt
 	}
 	return &r, err
+}
+
+// within ends a context after a time, and tells nobody beforehand: a server that is told of a
+// deadline may answer first, with an error that looks like a fault of its own.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := time.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
 }
 
 // errNoReceipt is the error of an answer that no worker looked at in time.

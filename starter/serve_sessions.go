@@ -47,7 +47,7 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 	case t == nil && turn != "":
 		return unknown
 	case t == nil:
-		return nil // it has not begun, or is no longer kept
+		return nil // it is no longer kept
 	case t.Begun != nil:
 		run.Started = *t.Begun
 	}
@@ -86,24 +86,33 @@ func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no sessio
 
 // Turns asks an open session, or reads the result of one that has ended.
 func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := within(ctx, callTimeout)
 	defer cancel()
-	id := workflowOf(run)
-	turns, err := turnsOf(ctx, s.t, id)
+	id, patience := workflowOf(run), callTimeout
+	d, err := s.t.Client.DescribeWorkflowExecution(limited, id, "")
+	if err != nil {
+		return nil, false, problemOf(fmt.Errorf("look for the run %q: %w", id, err))
+	}
+	status := statusName(d.GetWorkflowExecutionInfo().GetStatus())
+	open := status == contract.StatusRunning
+	if !open {
+		var res contract.RunResult
+		if err := s.t.Client.GetWorkflow(limited, id, "").Get(limited, &res); err == nil && len(res.Turns) > 0 {
+			return res.Turns, false, nil
+		}
+		patience = closedTimeout
+	}
+	turns, err := turnsOf(ctx, s.t, id, patience)
 	var refused *serviceerror.QueryFailed
-	if errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
 		return nil, false, &noSession{id}
+	case errors.Is(err, errSilent) && !open:
+		return nil, false, nil // it ended without a turn's result
+	case errors.Is(err, errSilent):
+		err = &noAnswer{id, status, d.GetWorkflowExecutionInfo().GetTaskQueue(), s.t.Namespace, s.t.Address, errors.New("the question got no answer")}
 	}
-	d, described := s.t.Client.DescribeWorkflowExecution(ctx, id, "")
-	open := described == nil && statusName(d.GetWorkflowExecutionInfo().GetStatus()) == contract.StatusRunning
-	if err == nil || open {
-		return turns, open, problemOf(err)
-	}
-	var res contract.RunResult
-	if err := s.t.Client.GetWorkflow(ctx, id, "").Get(ctx, &res); err != nil {
-		return nil, false, nil //nolint:nilerr // it ended without a turn's result
-	}
-	return res.Turns, false, nil
+	return turns, open, problemOf(err)
 }
 
 // turn is the turn that a run is, where it has ended.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -72,7 +73,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 		stage = client.WorkflowUpdateStageAccepted
 	}
 	for try := 1; ; try++ {
-		limited, cancel := context.WithTimeout(ctx, receiptTimeout)
+		limited, cancel := within(ctx, receiptTimeout)
 		h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
 			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, contract.SHA([]byte(in.Prompt)), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
@@ -86,7 +87,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 			}
 			// It was taken: the turn lasts.
 			cancel()
-			limited, cancel = context.WithTimeout(ctx, receiptTimeout)
+			limited, cancel = within(ctx, receiptTimeout)
 			err = nil
 		}
 		late := limited.Err() != nil
@@ -126,13 +127,25 @@ func (a *app) stop(ctx context.Context, args []string) error {
 	return a.send(ctx, temporal, about, args[0], contract.UpdateStop, "", contract.StopInput{Reason: a.flags.reason, By: a.by()})
 }
 
-// turnsOf asks a session for its turns.
-func turnsOf(ctx context.Context, t *config.Temporal, id string) ([]contract.Turn, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+// errSilent is the error of a session for which no worker answers.
+var errSilent = errors.New("no worker answers")
+
+// turnsOf asks a session for its turns. The error is [errSilent] where nobody answers in time.
+func turnsOf(ctx context.Context, t *config.Temporal, id string, patience time.Duration) ([]contract.Turn, error) {
+	limited, cancel := within(ctx, patience)
 	defer cancel()
-	value, err := t.Client.QueryWorkflow(ctx, id, "", contract.QueryTurns)
-	if err != nil {
+	value, err := t.Client.QueryWorkflow(limited, id, "", contract.QueryTurns)
+	var refused *serviceerror.QueryFailed
+	var missing *serviceerror.NotFound
+	var gone *serviceerror.Unavailable
+	switch {
+	case err == nil:
+	case ctx.Err() != nil || errors.As(err, &refused) || errors.As(err, &missing) || errors.As(err, &gone):
 		return nil, err
+	default:
+		// The server may know that no worker is there, or have waited as long, and says so in
+		// various words.
+		return nil, errSilent
 	}
 	var out []contract.Turn
 	err = value.Get(&out)
@@ -141,7 +154,7 @@ func turnsOf(ctx context.Context, t *config.Temporal, id string) ([]contract.Tur
 
 // latestTurn is the last turn of an open session that has ended, or nil.
 func latestTurn(ctx context.Context, t *config.Temporal, id string) *contract.Turn {
-	turns, err := turnsOf(ctx, t, id)
+	turns, err := turnsOf(ctx, t, id, callTimeout)
 	if err != nil {
 		return nil
 	}
@@ -187,7 +200,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	var turn *contract.Turn
 	until := func(ctx context.Context) {
 		for ctx.Err() == nil {
-			turns, err := turnsOf(ctx, f.temporal, f.id)
+			turns, err := turnsOf(ctx, f.temporal, f.id, callTimeout)
 			for i := range turns {
 				if t := &turns[i]; err == nil && t.N == n && t.Done() {
 					pause(ctx, turnPause) // its last events are on their way

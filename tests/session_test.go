@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,32 @@ func TestSessionTurns(t *testing.T) {
 	}
 	if got := strings.Join(texts, " "); got != "user:one assistant:first user:two assistant:second user:three assistant:third" {
 		t.Errorf("the conversation is %s", got)
+	}
+}
+
+// Prompts that are queued when a session is stopped are turns that ended without having begun.
+func TestSessionStoppedWithPromptsQueued(t *testing.T) {
+	var queued []*reply
+	var last []contract.Turn
+	p := sessionRun(t, agentFlow("talker"), `rules: [{say: "said"}]`, nil, func(p played) {
+		resume(t, p, "u1", `{"id":"a","prompt":"two"}`)
+		queued = append(queued, resume(t, p, "u2", `{"id":"b","prompt":"three"}`), resume(t, p, "u3", `{"id":"c","prompt":"four"}`))
+		stop(t)(p)
+	})
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	query(t, p.env, contract.QueryTurns, &last)
+	for i, id := range []string{"b", "c"} {
+		for where, turns := range map[string][]contract.Turn{"the result": p.result.Turns, "the query": last, "the answer": {queued[i].out}} {
+			n := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id })
+			if n < 0 || turns[n].N != 0 || turns[n].Status != contract.TurnStopped || turns[n].Ended == nil || turns[n].Failure == nil || turns[n].Hash != "" {
+				t.Errorf("in %s the turns are %+v", where, turns)
+			}
+		}
+		if queued[i].err != nil {
+			t.Error(queued[i].err)
+		}
 	}
 }
 

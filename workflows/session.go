@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -43,6 +44,8 @@ type session struct {
 	// idle says that no turn is under way; leaving, that this run of the session ends; over,
 	// that the session does.
 	idle, leaving, over bool
+	// gone is when it did; prompts that are queued then have no turn.
+	gone *time.Time
 	// end cancels the turn under way. kids is the context of the sessions below.
 	end workflow.CancelFunc
 	// above is the context of the run itself.
@@ -386,16 +389,14 @@ func (s *session) leave(ctx workflow.Context, err error) (*contract.RunResult, e
 	s.leaving = true
 	out, err := s.f.handOver(ctx, err)
 	if err != nil && !workflow.IsContinueAsNewError(err) {
-		s.over = true
-		s.release(ctx)
+		s.finish(ctx)
 	}
 	return out, s.quiet(ctx, err)
 }
 
 // close ends the session with its result.
 func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
-	s.over = true
-	s.release(ctx)
+	s.finish(ctx)
 	if err := s.quiet(ctx, nil); err != nil {
 		return nil, err
 	}
@@ -411,6 +412,13 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 		out.Turns = nil
 	}
 	return out, nil
+}
+
+// finish notes that the session is over, and lets those below go.
+func (s *session) finish(ctx workflow.Context) {
+	now := workflow.Now(ctx).UTC()
+	s.over, s.gone = true, &now
+	s.release(ctx)
 }
 
 // quiet waits until Updates under way have their answers.
@@ -439,13 +447,26 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		workflow.SignalExternalWorkflow(ctx, s.parent, "", contract.SignalTurn, told))
 }
 
-// shown are the turns for people.
+// shown are the turns for people, and behind them the prompts that wait for theirs.
 func (s *session) shown() []contract.Turn {
 	out := append([]contract.Turn{}, s.turns...)
+	for i := range s.queue {
+		out = append(out, *s.queuedTurn(i))
+	}
 	for i := range out {
 		out[i].Hash = ""
 	}
 	return out
+}
+
+// queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
+func (s *session) queuedTurn(i int) *contract.Turn {
+	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
+	if s.over {
+		t.Status, t.Ended = contract.TurnStopped, s.gone
+		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
+	}
+	return t
 }
 
 // status is the session's part of the query's answer.

@@ -169,7 +169,7 @@ func (s *session) find(id string) *contract.Turn {
 		}
 	}
 	if i := slices.IndexFunc(s.queue, func(p contract.Prompt) bool { return p.ID == id }); i >= 0 {
-		return &contract.Turn{ID: id, Status: contract.TurnQueued, Hash: s.queue[i].Hash}
+		return s.queuedTurn(i)
 	}
 	return nil
 }
@@ -196,11 +196,8 @@ func (s *session) resume(ctx workflow.Context, raw json.RawMessage) (*contract.T
 		return nil, err
 	}
 	t := s.find(p.ID)
-	switch {
-	case t == nil:
+	if t == nil {
 		return nil, &contract.Failure{Class: contract.ClassUnknownRequest, Text: fmt.Sprintf("the turn %q is no longer kept", cut(p.ID, 200))}
-	case s.over && !t.Done():
-		return &contract.Turn{ID: p.ID, Status: contract.TurnStopped}, nil
 	}
 	out := *t
 	out.Hash = ""

@@ -47,7 +47,7 @@ const (
 
 // Turn is one prompt of a session and what became of it.
 type Turn struct {
-	// N counts turns from 1; 0 while the prompt is queued.
+	// N counts turns from 1; 0 while the prompt is queued, and where the session ended before its turn.
 	N int `json:"n,omitempty"`
 	// ID is that of the [ResumeInput]; empty for the first turn and for callbacks.
 	ID     string `json:"id,omitempty"`

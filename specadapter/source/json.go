@@ -187,6 +187,10 @@ func (p *parser) jsonSyntax(err error) {
 		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may have been cut off", "the text ends in the middle of a value")
 		return
 	}
+	if strings.HasSuffix(text, "exceeded max depth") {
+		p.tooDeep(p.pos(at), MaxDepth+1)
+		return
+	}
 	p.fail(p.pos(at), CodeSyntax, p.jsonHelp(at), "not JSON: %s", text)
 }
 

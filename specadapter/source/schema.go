@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -136,7 +137,7 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 		if errors.As(err, &wrapped) && wrapped.Err != nil {
 			err = wrapped.Err
 		}
-		text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL, "")
+		text := strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), schemaURL, ""), " in ")
 		return []SchemaProblem{{Pos: refPos(v, text), Text: text, Help: "correct the schema"}}
 	}
 	var out []SchemaProblem
@@ -149,11 +150,27 @@ func schemaProblems(v *Value, err error) []SchemaProblem {
 			return
 		}
 		at := v.pointer(e.InstanceLocation)
-		out = append(out, SchemaProblem{Pos: at.Pos, Help: "correct the schema",
-			Text: fmt.Sprintf("%s: %s", schemaPath(e.InstanceLocation), e.Message)})
+		text, help := unreadable(e.Message)
+		out = append(out, SchemaProblem{Pos: at.Pos, Help: help, Text: fmt.Sprintf("%s: %s", schemaPath(e.InstanceLocation), text)})
 	}
 	walk(invalid)
 	return uniqueProblems(out)
+}
+
+// unreadable says why a pattern cannot be read, where that is what a message is about.
+func unreadable(message string) (text, help string) {
+	quoted, ok := strings.CutSuffix(message, " is not valid 'regex'")
+	if !ok {
+		return message, "correct the schema"
+	}
+	why := "it cannot be read"
+	if pattern, err := strconv.Unquote(`"` + strings.NewReplacer(`"`, `\"`, `\'`, `'`).Replace(strings.TrimSuffix(strings.TrimPrefix(quoted, "'"), "'")) + `"`); err == nil {
+		if _, err = regexp.Compile(pattern); err != nil {
+			why = strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		}
+	}
+	return fmt.Sprintf("the pattern %s: %s", quoted, why),
+		`write it in the syntax of RE2, which has no lookaround, no backreferences, no \Z (write \z) and no counts above 1000`
 }
 
 // uniqueProblems sorts, because the library reports in map order.

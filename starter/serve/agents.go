@@ -137,13 +137,15 @@ type AgentView struct {
 	Type             string          `json:"type"`
 	ParametersSchema json.RawMessage `json:"parameters_schema"`
 	OutputSchema     json.RawMessage `json:"output_schema"`
-	SystemPrompt     *string         `json:"system_prompt"`
-	MCPServers       json.RawMessage `json:"mcp_servers"`
-	Skills           json.RawMessage `json:"skills"`
-	Tags             json.RawMessage `json:"tags"`
-	Capabilities     json.RawMessage `json:"capabilities"`
-	Demands          json.RawMessage `json:"demands"`
-	Hooks            json.RawMessage `json:"hooks"`
+	// InputMode is merged or authoritative where the document says so.
+	InputMode    string          `json:"input_mode,omitempty"`
+	SystemPrompt *string         `json:"system_prompt"`
+	MCPServers   json.RawMessage `json:"mcp_servers"`
+	Skills       json.RawMessage `json:"skills"`
+	Tags         json.RawMessage `json:"tags"`
+	Capabilities json.RawMessage `json:"capabilities"`
+	Demands      json.RawMessage `json:"demands"`
+	Hooks        json.RawMessage `json:"hooks"`
 	// Status is active, inactive where .disabled lies beside the agent, or invalid where no
 	// run of it can be started for another reason.
 	Status string `json:"status"`
@@ -170,7 +172,7 @@ func (a *agent) view() *AgentView {
 		}
 		return ""
 	}
-	v := &AgentView{Name: a.name, Description: text("description"), Type: text("type"),
+	v := &AgentView{Name: a.name, Description: text("description"), Type: text("type"), InputMode: text("input_mode"),
 		ParametersSchema: raw("parameters_schema", source.Object, null), OutputSchema: raw("output_schema", source.Object, null),
 		MCPServers: raw("mcp_servers", source.Object, null), Skills: raw("skills", source.Array, none), Tags: raw("tags", source.Array, none),
 		Capabilities: raw("capabilities", source.Array, none), Demands: raw("demands", source.Object, null), Hooks: raw("hooks", source.Object, null),

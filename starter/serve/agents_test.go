@@ -61,6 +61,11 @@ func TestAgentsAreSaved(t *testing.T) {
 		t.Errorf("the place is %q", got.Header().Get("Location"))
 	}
 	b.call("POST", "/agents", extractor).is(409, "agent-exists")
+	b.put("agents/bare/README.md", "No agent yet.")
+	b.call("POST", "/agents", `{"name": "bare", "description": "B"}`).is(409, "has no agent.json")
+	if err := os.RemoveAll(filepath.Join(b.dir, "agents/bare")); err != nil {
+		t.Fatal(err)
+	}
 	raw, err := os.ReadFile(filepath.Join(b.dir, "agents/data-extractor/agent.json"))
 	if err != nil || !strings.HasPrefix(string(raw), "{\n  \"name\": \"data-extractor\",\n  \"description\":") {
 		t.Errorf("the file is %s, %v", raw, err)
@@ -70,6 +75,7 @@ func TestAgentsAreSaved(t *testing.T) {
 		t.Errorf("the run's output is %+v", out)
 	}
 	b.call("PUT", "/agents/data-extractor", `{"description": "Other", "system_prompt": "You extract.", "tags": ["a"]}`).is(200, `"system_prompt":"You extract."`).is(200, `"output_schema":null`)
+	b.call("PUT", "/agents/data-extractor", `{"description": "Other", "input_mode": "authoritative", "parameters_schema": {"type": "object"}}`).is(200, `"input_mode":"authoritative"`)
 	b.put("agents/data-extractor/README.md", "keep me")
 	b.call("PUT", "/agents/data-extractor", `{"description": "Other"}`).is(200, `"system_prompt":null`)
 	var names []string

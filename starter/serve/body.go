@@ -34,6 +34,9 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	case err != nil:
 		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
 	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, NewProblem(BadRequest, "send one JSON object", "the body is empty")
+	}
 	doc, diags := source.Parse("body.json", data)
 	if doc == nil {
 		p := NewProblem(BadRequest, "send one JSON object", "the body cannot be read as JSON")

@@ -95,6 +95,15 @@ func (d *Door) sessionStart(ctx context.Context, o *object, s *Start) error {
 	return fits(in)
 }
 
+// parameters are what an agent is given; there must be some.
+func (o *object) parameters() *source.Value {
+	v := o.get("parameters", source.Object)
+	if given := o.Get("parameters"); given == nil || given.Kind == source.Null {
+		o.wrong(o.place("parameters"), `the body has no parameters; write "parameters": {"prompt": "..."}`)
+	}
+	return v
+}
+
 // session reads all of a start in the framework's words but the agent.
 func (o *object) session() (*contract.RunInput, error) {
 	o.only(sessionFields...)
@@ -103,10 +112,7 @@ func (o *object) session() (*contract.RunInput, error) {
 	}
 	o.mode()
 	o.noEffect(withoutEffect)
-	params := o.get("parameters", source.Object)
-	if params == nil && o.Get("parameters") == nil {
-		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
-	}
+	params := o.parameters()
 	in := &contract.RunInput{V: contract.Version}
 	o.modelAndScript(in)
 	o.text("agent_name")

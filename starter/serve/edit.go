@@ -203,7 +203,7 @@ func (a *draft) create(root *os.Root) error {
 		return err
 	}
 	if _, err := root.Lstat(path.Join(agentsDir, a.name)); err == nil {
-		return a.taken()
+		return a.taken(root)
 	}
 	making := path.Join(agentsDir, "."+newRunID())
 	if err := root.Mkdir(making, 0o755); err != nil {
@@ -216,13 +216,17 @@ func (a *draft) create(root *os.Root) error {
 	if err != nil {
 		err = errors.Join(err, root.RemoveAll(making))
 		if errors.Is(err, fs.ErrExist) {
-			return a.taken()
+			return a.taken(root)
 		}
 	}
 	return err
 }
 
-func (a *draft) taken() error {
+func (a *draft) taken(root *os.Root) error {
+	dir := path.Join(agentsDir, a.name)
+	if _, err := root.Stat(path.Join(dir, specadapter.FolderMain)); errors.Is(err, fs.ErrNotExist) {
+		return NewProblem(AgentExists, "remove it, or choose another name", "the folder %s is there, but has no %s, so that it is no agent", dir, specadapter.FolderMain)
+	}
 	return NewProblem(AgentExists, "change it with PUT, or choose another name", "there is an agent %s already", source.Quote(a.name))
 }
 

@@ -108,6 +108,9 @@ func (f *fakeRuns) List(_ context.Context, q ListQuery) ([]Run, string, error) {
 
 func (f *fakeRuns) Await(ctx context.Context, run *Run) error {
 	f.waiting.Add(1)
+	if _, told := ctx.Deadline(); told {
+		return errors.New("the deadline is over, says who was told of it")
+	}
 	for {
 		if now, _ := f.Find(ctx, run.ID); now.Closed != nil {
 			return nil

@@ -49,10 +49,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
 		return err
 	}
-	params := o.get("parameters", source.Object)
-	if params == nil && o.Get("parameters") == nil {
-		o.wrong(o.Pos, `the body has no parameters; write "parameters": {"prompt": "..."}`)
-	}
+	params := o.parameters()
 	if session == "" && len(o.problems) == 0 {
 		return NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
 	}
@@ -150,7 +147,7 @@ type sessionStatus struct {
 	LastResumedAt *time.Time `json:"last_resumed_at"`
 }
 
-// standing asks how a session stands.
+// standing asks how a session stands. The turns are those that have begun.
 func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus, error) {
 	if err := queryOf(r).err; err != nil {
 		return nil, nil, nil, err
@@ -164,6 +161,7 @@ func (d *Door) standing(r *http.Request) (*Run, []contract.Turn, *sessionStatus,
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	turns = slices.DeleteFunc(turns, func(t contract.Turn) bool { return t.N == 0 })
 	out := &sessionStatus{SessionID: id, Status: run.Status, Turns: len(turns)}
 	if run.Flow != "" {
 		out.AgentName = &run.Flow

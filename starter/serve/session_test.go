@@ -35,6 +35,11 @@ func TestSessions(t *testing.T) {
 	} {
 		b.call("POST", "/runs", resume+body+"}").is(400, "parameter_validation_failed").is(400, part)
 	}
+	b.call("POST", "/runs", `{"type": "resume_session", "session_id": "x", "parameters": null}`).is(422, "the body has no parameters")
+	b.call("POST", "/runs", `{"type": "start_session", "parameters": null}`).is(422, "body:1:41: the body has no parameters")
+	b.call("POST", "/runs", `{"type": "start_session", "session_id": "`+session+`", "parameters": {"prompt": "x"}}`).is(409, "go on with resume_session")
+	b.runs.add(TurnID(id, "later"))
+	b.call("GET", "/runs/"+TurnID(id, "later"), "").is(200, `"session_id":"`+session+`"`)
 	again := []string{resume + `{"prompt": "x"}}`, "Idempotency-Key: k"}
 	if one, two := b.call("POST", "/runs", again[0], again[1]), b.call("POST", "/runs", again[0], again[1]); one.field("run_id") != two.field("run_id") {
 		t.Error("the key makes two turns")
@@ -62,6 +67,9 @@ func TestSessions(t *testing.T) {
 	b.runs.turns = append(b.runs.turns, contract.Turn{N: 2, Status: contract.TurnRunning, Begun: &begun})
 	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"status":"running"`)
 	b.call("GET", "/sessions/"+session+"/result", "").is(400, "Session not finished or idle")
+	b.runs.turns = append(b.runs.turns[:1], contract.Turn{ID: "queued", Status: contract.TurnQueued})
+	b.call("GET", "/sessions/"+session+"/status", "").is(200, `"turns":1`)
+	b.call("GET", "/sessions/"+session+"/result", "").is(200, `"result_text":"first"`)
 	b.call("POST", "/sessions/"+session+"/stop", "").is(202, "stopping")
 	if strings.Join(b.runs.cancelled, " ") != id {
 		t.Errorf("stopped: %v", b.runs.cancelled)

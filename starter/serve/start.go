@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"weft/specadapter"
@@ -51,6 +52,9 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if err := d.unused(r.Context(), s); err != nil {
+		return err
+	}
 	readStart := d.flowStart
 	if o.Get("flow") == nil {
 		readStart = d.sessionStart
@@ -66,6 +70,22 @@ func (d *Door) start(w http.ResponseWriter, r *http.Request) error {
 		return again(w, s, run, repeats)
 	}
 	return created(w, run)
+}
+
+// unused refuses a session's id that another session has: one that its client did not name.
+func (d *Door) unused(ctx context.Context, s *Start) error {
+	if s.Session == "" {
+		return nil
+	}
+	run, err := d.session(ctx, s.Session)
+	var p *Problem
+	switch {
+	case err == nil:
+		return NewProblem(RunExists, "choose another session_id, or go on with resume_session", "the session %q is there already: the run %q", s.Session, run.ID)
+	case errors.As(err, &p) && p.Status == http.StatusNotFound:
+		return nil
+	}
+	return err
 }
 
 func created(w http.ResponseWriter, run *Run) error {
@@ -117,6 +137,9 @@ func (d *Door) name(r *http.Request, o *object) (s *Start, repeats string, err e
 // maxName bounds ids and keys of clients; children add to a run's id.
 const maxName = 200
 
+// inPaths are what addresses have of their own.
+var inPaths = []string{".", ".."}
+
 func checkNames(key string, s *Start, o *object) error {
 	for _, n := range []struct{ what, value string }{{"the header Idempotency-Key", key}, {"id", s.ID}, {"session_id", s.Session}} {
 		if len(n.value) > maxName || strings.ContainsFunc(n.value, func(c rune) bool { return c < ' ' || c > '~' }) {
@@ -124,6 +147,10 @@ func checkNames(key string, s *Start, o *object) error {
 		}
 	}
 	switch {
+	case strings.Contains(s.ID, ofTurn):
+		return NewProblem(BadRequest, "use another one", "id is %s, but with %s the id of a session's later turn is written", source.Quote(s.ID), ofTurn)
+	case slices.Contains(inPaths, s.ID), slices.Contains(inPaths, s.Session):
+		return NewProblem(BadRequest, "use another one", `an id or a session_id of "." or ".." cannot stand in an address`)
 	case s.ID != "" && key != "":
 		return NewProblem(BadRequest, "leave out one of them", "the request has an id and an Idempotency-Key, which both name the run")
 	case s.ID != "" && s.Session != "":
@@ -155,15 +182,17 @@ func newRunID() string {
 	return runPrefix + hex.EncodeToString(raw)
 }
 
-// sessionOf is the session of a run. Each run is a session of its own.
+// sessionOf is the session of a run, which may be a later turn of it. Each other run is a session
+// of its own.
 func sessionOf(run *Run) string {
 	if run.Session != "" {
 		return run.Session
 	}
-	if rest, ok := strings.CutPrefix(run.ID, runPrefix); ok {
+	workflow, _ := SplitTurn(run.ID)
+	if rest, ok := strings.CutPrefix(workflow, runPrefix); ok {
 		return sessionPrefix + rest
 	}
-	return run.ID
+	return workflow
 }
 
 // hashOf identifies what a client sent, whatever the order of members.
@@ -213,7 +242,7 @@ func held(ctx context.Context, s *Start, agent string) error {
 		invalid.AgentName = agent
 		return &parameters{invalid}
 	case err != nil:
-		return NewProblem(InvalidBody, "", "%v", err)
+		return NewProblem(InvalidBody, "", "%s", oneLine(err.Error()))
 	}
 	return nil
 }

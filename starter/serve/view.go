@@ -159,8 +159,11 @@ func (d *Door) getRun(w http.ResponseWriter, r *http.Request) error {
 // await waits until a run has ended or the time is over, and looks at it again.
 func (d *Door) await(w http.ResponseWriter, r *http.Request, run *Run, wait time.Duration) (*Run, error) {
 	extend(w, wait+d.times.send)
-	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	// No deadline: who is behind the door might hear of it, and say that it is over before it is
+	// over here.
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	defer time.AfterFunc(wait, cancel).Stop()
 	go d.untilClosing(ctx, cancel)
 	if err := d.Runs.Await(ctx, run); err != nil && ctx.Err() == nil {
 		return nil, err
