@@ -90,12 +90,17 @@ func (d *dev) build(ctx context.Context, root string) (string, error) {
 	}
 	path := filepath.Join(root, "bin", devServer)
 	d.app.say("dev: building %s; the first time this takes some minutes", path)
-	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", path, ".")
+	// Nobody may find half a program there.
+	unfinished := path + ".unfinished"
+	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", unfinished, ".")
 	cmd.Dir = filepath.Join(root, "worker", "devserver")
 	cmd.Env = d.app.env.Environ()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		text := string(bytes.TrimSpace(out))
 		return "", fmt.Errorf("build %s in %s: %w: %s", devServer, cmd.Dir, err, clean(text[max(0, len(text)-500):], 500))
+	}
+	if err := os.Rename(unfinished, path); err != nil {
+		return "", fmt.Errorf("build %s: %w", devServer, err)
 	}
 	return path, nil
 }
