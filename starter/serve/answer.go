@@ -76,6 +76,9 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		if a.Approve == nil && len(o.problems) == 0 {
 			o.wrong(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
 		}
+		if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
+			o.wrong(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+		}
 		given = a
 	case contract.RequestToolResult:
 		a := &contract.ToolResultAnswer{By: by}
