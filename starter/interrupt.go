@@ -14,8 +14,8 @@ type stage struct {
 	mu sync.Mutex
 	// text says what becomes of a run; "" where there is none.
 	text string
-	// listening says that the command ends by itself when it is asked to.
-	listening bool
+	// listens, if set, asks a command to end that does so by itself.
+	listens context.CancelFunc
 }
 
 // reached notes what an interrupt means from here on.
@@ -35,11 +35,14 @@ func (s *stage) change(how func(*stage)) {
 // listening gives a context that an interrupt ends: the command says itself then what that
 // means. stop ends that.
 func (a *app) listening(ctx context.Context) (listened context.Context, stop func()) {
-	ctx, quiet := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	a.stage.change(func(s *stage) { s.listening = true })
+	if a.stage == nil {
+		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	a.stage.change(func(s *stage) { s.listens = cancel })
 	return ctx, func() {
-		a.stage.change(func(s *stage) { s.listening = false })
-		quiet()
+		a.stage.change(func(s *stage) { s.listens = nil })
+		cancel()
 	}
 }
 
@@ -62,15 +65,22 @@ func (a *app) heedInterrupts() {
 }
 
 func (a *app) interrupted() {
-	var text string
-	var listening bool
-	a.stage.change(func(s *stage) { text, listening, s.listening = s.text, s.listening, false })
-	if listening {
+	var listens context.CancelFunc
+	a.stage.change(func(s *stage) { listens, s.listens = s.listens, nil })
+	if listens != nil {
+		listens()
 		return
 	}
+	a.sayInterrupted()
+	a.quit(exitDetached)
+}
+
+// sayInterrupted says what an interrupt means to a run.
+func (a *app) sayInterrupted() {
+	var text string
+	a.stage.change(func(s *stage) { text = s.text })
 	if text != "" {
 		text = "; " + text
 	}
 	a.say("starter: interrupted%s", text)
-	a.quit(exitDetached)
 }
