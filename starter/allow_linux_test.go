@@ -25,13 +25,13 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 		t.Run(strings.TrimSpace(typed), func(t *testing.T) {
 			master, slave := pseudoTerminal(t)
 			t.Cleanup(func() { slave.Close() })
-			if _, err := master.WriteString(typed); err != nil {
-				t.Fatal(err)
-			}
 			a := &app{stdin: slave, stderr: slave, env: mapEnv{"XDG_STATE_HOME": t.TempDir()}, flags: flags{dev: true}}
-			err := a.mayStart(cfg, commandFlow())
-			slave.WriteString("END\n")
-			out := readTerminal(t, master)
+			said := make(chan error, 1)
+			go func() { said <- a.mayStart(cfg, commandFlow()) }()
+			// What is typed before the question may be echoed in its midst.
+			out := readTerminal(t, master, "[y/N] ")
+			typeOn(t, master, typed)
+			err := <-said
 			if !strings.Contains(out, "the flow wants to start on this machine:\r\n\tnpx -y 'a b'\r\n\t\"x\\x1b[2J\"\r\ndev: may it? [y/N] ") {
 				t.Errorf("the terminal got %q", out)
 			}
@@ -47,12 +47,12 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 	}
 }
 
-// readTerminal gives all that a terminal got, up to END.
-func readTerminal(t *testing.T, master *os.File) string {
+// readTerminal gives all that a terminal got, up to a text.
+func readTerminal(t *testing.T, master *os.File, end string) string {
 	t.Helper()
 	var out strings.Builder
 	buf := make([]byte, 4096)
-	for !strings.Contains(out.String(), "END\r\n") {
+	for !strings.Contains(out.String(), end) {
 		n, err := master.Read(buf)
 		if err != nil {
 			t.Fatalf("read the terminal: %v after %q", err, out.String())

@@ -362,7 +362,7 @@ func (a *archive) message(sha string) *contract.Message {
 
 // status is as much of a closed run's status as its history tells.
 func (a *archive) status() *contract.Status {
-	st := &contract.Status{Model: a.model, Usage: a.usage}
+	st := &contract.Status{Flow: contract.LabelOf(a.flow), Model: a.model, Usage: a.usage}
 	if a.result != nil {
 		st.Model, st.Usage = a.result.Model, a.result.Usage
 	}

@@ -168,7 +168,7 @@ assistant
 
 func TestStatusFromHistory(t *testing.T) {
 	got := archiveOf(t, "fork-plain-join", "a#1", "b#1").status()
-	want := &contract.Status{Model: "script", Usage: contract.Usage{Calls: 3},
+	want := &contract.Status{Flow: &contract.FlowLabel{Name: "fork"}, Model: "script", Usage: contract.Usage{Calls: 3},
 		Executions: []contract.Execution{{Node: "a", Step: 1}, {Node: "b", Step: 1}, {Node: "j", Step: 2}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)

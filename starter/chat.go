@@ -31,6 +31,7 @@ func (f *follower) chat(ctx context.Context) {
 	f.once("chat", "type the answer here, in one line, or use the command")
 	lines := make(chan string)
 	go func() {
+		defer f.app.caught()
 		// Nothing ends a read of a terminal but a line, so this may outlive the run.
 		for in := bufio.NewScanner(f.app.stdin); in.Scan(); {
 			select {

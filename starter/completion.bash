@@ -18,7 +18,7 @@ _starter() {
     '') words='@START@'; [[ $COMP_CWORD = 1 ]] && words='@FIRST@' ;;
 @CASES@  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [[ $current != -* && ( $command = validate || $command = graph ) ]]; then
+  if [[ $current != -* && ' @FILEARGS@ ' = *" $command "* && -n $command ]]; then
     COMPREPLY=($(compgen -f -- "$current"))
   fi
 }

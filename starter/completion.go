@@ -81,6 +81,17 @@ func byCommand(format string) string {
 	return b.String()
 }
 
+// fileCommands are the commands whose arguments are files or folders.
+func fileCommands() []string {
+	var out []string
+	for _, c := range commands() {
+		if strings.HasPrefix(c.args, "FILE") || strings.HasPrefix(c.args, "FOLDER") {
+			out = append(out, c.name)
+		}
+	}
+	return out
+}
+
 func commandNames() string {
 	var out []string
 	for _, c := range commands()[1:] {
@@ -124,6 +135,7 @@ func fill(script, format string) string {
 		"@VALUES@", choices(names(all, func(c completable) bool {
 			return c.kind != "" && !c.isFile() && c.name != "output" && c.name != "on-error"
 		})),
+		"@FILEARGS@", strings.Join(fileCommands(), " "),
 		"@CASES@", byCommand(format),
 	).Replace(script)
 }
@@ -153,9 +165,10 @@ func fishCompletion() string {
 		} else {
 			fmt.Fprintf(&b, "complete -c starter -n '__fish_use_subcommand' -a %s -d %s\n", c.name, quote(c.does))
 		}
-		switch c.name {
-		case "validate", "graph":
+		if slices.Contains(fileCommands(), c.name) {
 			fmt.Fprintf(&b, "complete -c starter -n '%s' -F\n", when)
+		}
+		switch c.name {
 		case "completion":
 			fmt.Fprintf(&b, "complete -c starter -n '%s' -a 'bash zsh fish'\n", when)
 		case "schedule":

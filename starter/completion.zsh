@@ -23,6 +23,6 @@ _starter() {
     '') offers=(@START@); (( CURRENT == 2 )) && offers=(@FIRST@) ;;
 @CASES@  esac
   compadd -- $offers
-  if [[ $command = validate || $command = graph ]]; then _files; fi
+  if [[ -n $command && ' @FILEARGS@ ' = *" $command "* ]]; then _files; fi
 }
 compdef _starter starter

@@ -39,6 +39,7 @@ type receipt struct {
 
 // send gives an answer to a run: by Update, which has a receipt, or by signal.
 func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, kind, id string, answer any) error {
+	a.reached(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), quoted(run)))
 	out := receipt{Run: run, Request: id, Kind: kind, Status: "sent"}
 	var err error
 	if a.flags.signal {

@@ -73,6 +73,7 @@ func (a *app) joinDev(ctx context.Context) (leave func(), err error) {
 			f.Close()
 		}
 	}
+	a.reached("what -dev has started ends by itself")
 	if d.dir, err = a.stateDir(); err != nil {
 		return leave, err
 	}
@@ -91,7 +92,9 @@ func (a *app) joinDev(ctx context.Context) (leave func(), err error) {
 	}
 	defer t.Client.Close()
 	a.dev = d
-	return leave, d.ensureWorker(ctx, t, cfg.TaskQueue)
+	err = d.ensureWorker(ctx, t, cfg.TaskQueue)
+	a.reached("")
+	return leave, err
 }
 
 // dialPatience is how long a Temporal that runs already has to answer.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"weft/worker/config"
 )
@@ -82,6 +83,9 @@ func checkout(dir string) string {
 	return ""
 }
 
+// buildDelay is how long a compiler has to end when it is asked to.
+const buildDelay = 5 * time.Second
+
 // build makes weft-devserver from a checkout.
 func (d *dev) build(ctx context.Context, root string) (string, error) {
 	compiler := inPath(d.app.env, "go")
@@ -90,12 +94,28 @@ func (d *dev) build(ctx context.Context, root string) (string, error) {
 	}
 	path := filepath.Join(root, "bin", devServer)
 	d.app.say("dev: building %s; the first time this takes some minutes", path)
-	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", path, ".")
+	// Ctrl-C is for this program alone: a compiler that it reached too would fail the build.
+	ctx, stop := d.app.listening(ctx)
+	defer stop()
+	// Nobody may find half a program there.
+	unfinished := path + ".unfinished"
+	cmd := exec.CommandContext(ctx, compiler, "build", "-buildvcs=false", "-o", unfinished, ".")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = buildDelay
+	aside(cmd)
 	cmd.Dir = filepath.Join(root, "worker", "devserver")
 	cmd.Env = d.app.env.Environ()
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		d.app.sayInterrupted()
+		return "", coded(exitDetached)
+	}
+	if err != nil {
 		text := string(bytes.TrimSpace(out))
 		return "", fmt.Errorf("build %s in %s: %w: %s", devServer, cmd.Dir, err, clean(text[max(0, len(text)-500):], 500))
+	}
+	if err := os.Rename(unfinished, path); err != nil {
+		return "", fmt.Errorf("build %s: %w", devServer, err)
 	}
 	return path, nil
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -73,7 +70,7 @@ func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
 // toTheEnd follows until the run is closed and prints its outcome. An interrupt detaches:
 // the run goes on.
 func (f *follower) toTheEnd(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := f.app.listening(ctx)
 	defer stop()
 	root := newTrack(f.id, f.run, "")
 	err := f.all(ctx, root, f.watch, f.watchRequests, f.chat)

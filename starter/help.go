@@ -420,7 +420,7 @@ same request is refused, with exit code 1. Wrong input has exit code 2, and the 
 stays open.`
 
 const exitCodes = `exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
-            4 cancelled or terminated, 70 a defect of starter, 130 detached by Ctrl-C`
+            4 cancelled or terminated, 70 a defect of starter, 130 ended by Ctrl-C`
 
 // help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {

@@ -34,13 +34,14 @@ const (
 	exitCancelled = 4
 	// exitDefect: starter itself is wrong; what to report has been printed.
 	exitDefect = 70
-	// exitDetached: Ctrl-C; the run goes on.
+	// exitDetached: Ctrl-C; a run that was started goes on.
 	exitDetached = 130
 )
 
 func main() {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: config.OS, quit: os.Exit, stage: &stage{}}
 	defer a.caught()
+	a.heedInterrupts()
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }
 
@@ -58,7 +59,9 @@ type app struct {
 	dev *dev
 	// lent are the secrets that stand in the flow's document.
 	lent []source.Lent
-	quit func(code int)
+	// stage is what an interrupt means, or nil where nobody heeds them.
+	stage *stage
+	quit  func(code int)
 }
 
 // badInput is an error of what the caller gave.

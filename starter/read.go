@@ -23,6 +23,9 @@ const maxRead = source.MaxBytes + 1
 // readFile reads a file, or standard input for "-".
 func (a *app) readFile(flag, name string) ([]byte, error) {
 	if name == "-" {
+		if in, ok := a.stdin.(*os.File); ok && terminal(in) {
+			a.say("reading %s from the terminal; end it with Ctrl-D on a line of its own", flag)
+		}
 		data, err := io.ReadAll(io.LimitReader(a.stdin, maxRead))
 		if err != nil {
 			return nil, bad("read %s from standard input: %v", flag, err)

@@ -176,6 +176,7 @@ func (a *app) whileSilent(ctx context.Context, t *config.Temporal, about about) 
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
+		defer a.caught()
 		defer close(done)
 		select {
 		case <-ctx.Done():

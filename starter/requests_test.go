@@ -160,6 +160,40 @@ func TestInbox(t *testing.T) {
 	}
 }
 
+// TestQuietQueues gives up on a task queue at which nobody answers, and on no other.
+func TestQuietQueues(t *testing.T) {
+	quiet := errors.New("no answer within 5s")
+	tests := map[string]struct {
+		silent, broken, good int
+		given                bool
+	}{
+		"nobody is there":           {silent: askedAtOnce, given: true},
+		"too few to tell":           {silent: askedAtOnce - 1},
+		"runs that cannot go on":    {broken: 5 * askedAtOnce},
+		"one of them has an answer": {silent: 5 * askedAtOnce, good: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			q := &quietQueues{waited: map[string]int{}, spoke: map[string]bool{}}
+			for range tc.silent {
+				q.note("a", quiet, askTimeout)
+			}
+			for range tc.broken {
+				q.note("a", quiet, time.Millisecond)
+			}
+			for range tc.good {
+				q.note("a", nil, askTimeout)
+			}
+			if err := q.hopeless("a"); (err != nil) != tc.given {
+				t.Errorf("given up: %v, want %v", err, tc.given)
+			}
+			if err := q.hopeless("b"); err != nil {
+				t.Errorf("another queue: %v", err)
+			}
+		})
+	}
+}
+
 // TestFollowerTellsOfRequests gives the follower one status after another.
 func TestFollowerTellsOfRequests(t *testing.T) {
 	zone := time.Local

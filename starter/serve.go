@@ -7,11 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"weft/starter/serve"
 	"weft/worker/config"
@@ -40,7 +38,7 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.listening(ctx)
 	defer stop()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Serve.Listen)
 	if err != nil {

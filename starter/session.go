@@ -5,10 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -43,7 +40,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	if in.ID == "" {
 		in.ID = "turn-" + strings.ToLower(rand.Text()[:12])
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := a.listening(ctx)
 	defer stop()
 	done := a.whileSilent(ctx, temporal, about)
 	t, err := resumeRun(ctx, temporal, args[0], in, a.flags.detach)
@@ -193,7 +190,7 @@ func (a *app) concludeTurn(id string, t *contract.Turn) error {
 
 // toTurn follows a session until a turn of it has ended, and prints what that gave.
 func (f *follower) toTurn(ctx context.Context, n int) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := f.app.listening(ctx)
 	defer stop()
 	following, leave := context.WithCancel(ctx)
 	defer leave()

@@ -27,6 +27,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.flow == "" {
 		return bad("there is no flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
 	}
+	a.reached("no run was started")
 	if err := checkID(a.flags.id); err != nil {
 		return err
 	}
@@ -53,6 +54,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if id == "" {
 		id = newID(name)
 	}
+	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), quoted(id)))
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
 		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.shares(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -65,6 +67,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
+	a.reached(a.detachedText(id))
 	started := fmt.Sprintf("run: %s (task queue %s, namespace %s at %s)", id, cfg.TaskQueue, temporal.Namespace, temporal.Address)
 	if a.flags.detach {
 		a.say("%s", started)

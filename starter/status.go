@@ -125,6 +125,9 @@ func (a *app) print(id string, st *contract.Status) {
 	}
 	line("run", "%s", id)
 	line("status", "%s", st.Status)
+	if l := st.Flow; l != nil {
+		line("flow", "%s", flowLine(l))
+	}
 	if st.Model != "" {
 		line("model", "%s", modelLabel(st.Model))
 	}
@@ -161,6 +164,18 @@ func (a *app) print(id string, st *contract.Status) {
 	}
 	printSession(st.Session, line)
 	a.printDesk(id, st, line)
+}
+
+// flowLine is a flow's name with what its author says of it.
+func flowLine(l *contract.FlowLabel) string {
+	text := clean(l.Name, 200)
+	if l.Version != "" {
+		text += " " + clean(l.Version, 100)
+	}
+	if l.Description != "" {
+		text += ": " + clean(l.Description, 300)
+	}
+	return text
 }
 
 // printDesk shows what a run waits for, what it has not read, and what it could not take.

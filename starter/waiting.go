@@ -62,7 +62,11 @@ func (a *app) waiting(ctx context.Context, t *config.Temporal) error {
 	default:
 		a.waitingTable(box.Requests)
 	}
-	for _, s := range box.Silent {
+	for i, s := range box.Silent {
+		if i == askedAtOnce {
+			a.say("no answer: %d more runs; -output json names them", len(box.Silent)-i)
+			break
+		}
 		a.say("no answer: %s", clean(s.Error, 1000))
 	}
 	if more {
@@ -81,11 +85,17 @@ func (a *app) askAll(ctx context.Context, t *config.Temporal, runs []listed) *in
 	errs := make([]error, len(runs))
 	var group sync.WaitGroup
 	slots := make(chan struct{}, askedAtOnce)
+	queues := &quietQueues{waited: map[string]int{}, spoke: map[string]bool{}}
 	for i := range runs {
 		slots <- struct{}{}
 		group.Go(func() {
+			defer a.caught()
 			defer func() { <-slots }()
-			answers[i], errs[i] = requestsOf(ctx, t, &runs[i])
+			if errs[i] = queues.hopeless(runs[i].queue); errs[i] == nil {
+				began := time.Now()
+				answers[i], errs[i] = requestsOf(ctx, t, &runs[i])
+				queues.note(runs[i].queue, errs[i], time.Since(began))
+			}
 		})
 	}
 	group.Wait()
@@ -101,6 +111,38 @@ func (a *app) askAll(ctx context.Context, t *config.Temporal, runs []listed) *in
 		}
 	}
 	return box
+}
+
+// quietQueues is what is known of the task queues whose workers are asked. Thousands of runs may
+// wait at one whose workers are away: not each of them is given its time.
+type quietQueues struct {
+	mu sync.Mutex
+	// waited counts the runs of a queue for which nobody answered in time; spoke are the queues
+	// at which somebody did.
+	waited map[string]int
+	spoke  map[string]bool
+}
+
+// note takes down what became of a question that took a time.
+func (s *quietQueues) note(queue string, err error, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil:
+		s.spoke[queue] = true
+	case took > askTimeout/2: // what fails at once costs no time, and says nothing of others
+		s.waited[queue]++
+	}
+}
+
+// hopeless is why no run of a task queue is asked any more, or nil.
+func (s *quietQueues) hopeless(queue string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spoke[queue] || s.waited[queue] < askedAtOnce {
+		return nil
+	}
+	return fmt.Errorf("not asked, since for %d others on task queue %q nobody answered; start a worker with: bin/worker", askedAtOnce, queue)
 }
 
 // requestsOf asks one run.

@@ -333,14 +333,14 @@ func (f *family) any() string { return f.open(f.T, f.run.GetID(), 1)[0].ID }
 // there is none.
 func nobodyWorks(t *testing.T) {
 	h := &hand{client: dial(t, temporalAddress(t)), queue: fmt.Sprintf("nobody-%d", time.Now().UnixNano())}
-	worker := startWorkerOn(t, temporalAddress(t), h.queue)
+	worker := startWorker(t, temporalAddress(t), "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"))
 	f.idle(1)
 	gate := f.asked(1)
 	_ = worker.Process.Kill()
 	_ = worker.Wait()
 	f.signal(t, f.run.GetID(), contract.RequestMessage, contract.MessageAnswer{ID: gate, Text: "yes"})
-	startWorkerOn(t, temporalAddress(t), h.queue)
+	startWorker(t, temporalAddress(t), "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	f.idle(2)
 	f.told(completed(f.children(1)[0], "yes"))
 }
@@ -351,7 +351,7 @@ func serverAgain(t *testing.T) {
 	s := startTemporal(t, "-db", db, "-port=0")
 	address := s.address
 	h := &hand{client: dial(t, address), queue: "again"}
-	worker := startWorkerOn(t, address, h.queue)
+	worker := startWorker(t, address, "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack), launches("gate", waitedFor)), does("boss", 2, "done"), does("boss", 3, "heard"))
 	f.asked(2)
 	f.opens(1, "one")
@@ -361,7 +361,7 @@ func serverAgain(t *testing.T) {
 	s.kill()
 	_, port, _ := strings.Cut(address, ":")
 	startTemporal(t, "-db", db, "-port="+port)
-	startWorkerOn(t, address, h.queue)
+	startWorker(t, address, "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	f.opens(2, "go on")
 	f.idle(2)
 	f.told(completed(f.children(1)[0], "one"))

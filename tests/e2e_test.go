@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -207,7 +208,7 @@ func TestEndToEndKills(t *testing.T) {
 		t.Run(victim, func(t *testing.T) {
 			s := startTemporal(t, "-db", dir+"/"+victim+".db", "-port=0")
 			_, port, _ := strings.Cut(s.address, ":")
-			w := startWorker(t, s.address, model.url)
+			w := startWorker(t, s.address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			c := dial(t, s.address)
 			h := &hand{client: c, queue: contract.TaskQueue}
 			model.reset()
@@ -216,7 +217,7 @@ func TestEndToEndKills(t *testing.T) {
 			if victim == "worker" {
 				_ = w.Process.Signal(syscall.SIGKILL)
 				_ = w.Wait()
-				startWorker(t, s.address, model.url)
+				startWorker(t, s.address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.url)
 			} else {
 				s.kill()
 				time.Sleep(300 * time.Millisecond)
@@ -234,13 +235,12 @@ func TestEndToEndKills(t *testing.T) {
 	}
 }
 
-// startWorker runs the worker program against a server.
-func startWorker(t *testing.T, address, model string, env ...string) *exec.Cmd {
+// startWorker runs the worker program against a server, with settings of its own.
+func startWorker(t *testing.T, address string, settings ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program(t, "WEFT_WORKER"))
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model)
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = slices.Concat(clean(), []string{"TEMPORAL_ADDRESS=" + address}, settings)
 	cmd.Stderr = logFile(t, "worker")
 	cmd.Stdout = cmd.Stderr
 	if err := cmd.Start(); err != nil {

@@ -116,6 +116,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 				{"confirm", "yes", contract.ClassBadRequest},
 				{"confirm", map[string]any{"id": lookUp.ID, "approve": true}, contract.ClassBadRequest},
 				{"confirm", map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": 7}}, contract.ClassSchema},
+				{"confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}}, contract.ClassBadRequest},
 				{"tool_result", map[string]any{"id": lookUp.ID}, contract.ClassBadRequest},
 			}
 			for _, w := range wrong {
@@ -123,6 +124,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 					t.Errorf("%s %v gives %v, want %s", w.name, w.answer, err, w.class)
 				}
 			}
+			_ = h.client.SignalWorkflow(context.Background(), id, "", "confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}})
 			yes := map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": "bob"}, "by": "kim"}
 			for range 2 {
 				if out, err := h.update(t, id, "confirm", yes); err != nil || out.ID != confirm.ID {
@@ -162,7 +164,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 			}
 			var s contract.Status
 			v, err := h.client.QueryWorkflow(ctx, id, "", contract.QueryStatus)
-			if err != nil || v.Get(&s) != nil || s.Rejected != 3 || len(s.Requests) != 0 {
+			if err != nil || v.Get(&s) != nil || s.Rejected != 4 || len(s.Requests) != 0 {
 				t.Errorf("status: %+v, %v", s, err)
 			}
 			var page contract.TranscriptPage

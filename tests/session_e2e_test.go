@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -177,7 +176,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 // that started it has not been told in a turn yet.
 func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	h := &hand{client: dial(t, temporalAddress(t)), queue: fmt.Sprintf("killed-%d", time.Now().UnixNano())}
-	worker := startWorkerOn(t, temporalAddress(t), h.queue)
+	worker := startWorker(t, temporalAddress(t), "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: orchestrator()}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true, Script: script(t, `rules:
 - {node: helper, say: "help"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, mode: async_callback, parameters: {prompt: later}}}]}
@@ -194,7 +193,7 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	})
 	_ = worker.Process.Kill()
 	_ = worker.Wait()
-	startWorkerOn(t, temporalAddress(t), h.queue)
+	startWorker(t, temporalAddress(t), "WEFT_TASK_QUEUE="+h.queue, "WEFT_MODEL=script")
 	turns := h.turns(t, run.GetID(), 2)
 	if *turns[0].ResultText != "asked" || *turns[1].ResultText != "called back" {
 		t.Errorf("the turns are %+v", turns)
@@ -202,24 +201,6 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 	if out := h.halt(t, run); out.Usage.Calls != 4 {
 		t.Errorf("%d calls", out.Usage.Calls)
 	}
-}
-
-// startWorkerOn runs the worker program for one task queue; env are variables of its own.
-func startWorkerOn(t *testing.T, address, queue string, env ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(program(t, "WEFT_WORKER"), "-task-queue", queue)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script"), env...)
-	cmd.Stderr = logFile(t, "worker")
-	cmd.Stdout = cmd.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return cmd
 }
 
 // TestEndToEndRecordSession records a session with two turns and a callback.

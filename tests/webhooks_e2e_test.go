@@ -78,8 +78,8 @@ func TestEndToEndWebhooksOfSessions(t *testing.T) {
 	web := httptest.NewServer(box)
 	t.Cleanup(web.Close)
 	h := &hand{client: dial(t, temporalAddress(t)), queue: fmt.Sprintf("told-%d", time.Now().UnixNano())}
-	env := []string{"WEFT_WEBHOOKS_OPS_URL=" + web.URL, "WEFT_WEBHOOKS_OPS_SECRET_ENV=OPS_SECRET", "OPS_SECRET=" + someSecret[0], "WEFT_WEBHOOKS_OPS_ALLOW_PRIVATE=true"}
-	worker := startWorkerOn(t, temporalAddress(t), h.queue, env...)
+	env := []string{"WEFT_TASK_QUEUE=" + h.queue, "WEFT_MODEL=script", "WEFT_WEBHOOKS_OPS_URL=" + web.URL, "WEFT_WEBHOOKS_OPS_SECRET_ENV=OPS_SECRET", "OPS_SECRET=" + someSecret[0], "WEFT_WEBHOOKS_OPS_ALLOW_PRIVATE=true"}
+	worker := startWorker(t, temporalAddress(t), env...)
 	f := familyOn(t, h, familyFlow(), does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"),
 		"{node: boss, match: next, fail: {class: refused, text: no}}", "{node: boss, say: fine}")
 	f.idle(1)
@@ -99,7 +99,7 @@ func TestEndToEndWebhooksOfSessions(t *testing.T) {
 	}
 	box.takes = true
 	box.mu.Unlock()
-	startWorkerOn(t, temporalAddress(t), h.queue, env...)
+	startWorker(t, temporalAddress(t), env...)
 	f.halt(t, f.run)
 	waitFor(t, "six events that are taken", func() bool { return box.count(func(b *inbox) map[string]int { return b.taken }) == 6 })
 	box.mu.Lock()

@@ -79,6 +79,18 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// A wrong flag is said once, without the help of all that is right.
+func TestAWrongFlag(t *testing.T) {
+	alone(t, "127.0.0.1:1")
+	for _, command := range []string{"worker", "worker config", "worker store sweep", "worker codec", "worker health", "worker setup", "worker deployment"} {
+		var stderr bytes.Buffer
+		code := host.Command(context.Background(), append(strings.Fields(command)[1:], "-nope"), io.Discard, &stderr)
+		if want := "worker: flag provided but not defined: -nope; see " + command + " -help\n"; code != 2 || stderr.String() != want {
+			t.Errorf("%s -nope: exit code %d, stderr is %q, want %q", command, code, stderr.String(), want)
+		}
+	}
+}
+
 func TestStoreSweep(t *testing.T) {
 	alone(t, "127.0.0.1:1")
 	t.Setenv("WEFT_STORE_DIR", "payloads")

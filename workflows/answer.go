@@ -243,6 +243,8 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 			err = errors.New("approve is missing, want true or false")
 		case len(c.Arguments) > 0 && !bytes.HasPrefix(bytes.TrimSpace(c.Arguments), []byte("{")):
 			err = fmt.Errorf("arguments is no object: %s", cut(string(c.Arguments), 100))
+		case len(c.Arguments) > 0 && !*c.Approve:
+			err = fmt.Errorf("arguments %s are those of a call that is allowed, but approve is false; leave out one of them", cut(string(c.Arguments), 100))
 		}
 		return err
 	}

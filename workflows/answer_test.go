@@ -2,10 +2,28 @@ package workflows
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"weft/activities/contract"
 )
+
+// TestUselessArguments refuses arguments of a call that is not made.
+func TestUselessArguments(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"id": "a", "approve": false, "arguments": {"to": "bob"}}`: `arguments {"to": "bob"} are those of a call that is allowed, but approve is false; leave out one of them`,
+		`{"id": "a", "approve": false, "reason": "no"}`:             "",
+		`{"id": "a", "approve": true, "arguments": {"to": "bob"}}`:  "",
+	} {
+		got := ""
+		if _, err := readAnswer(contract.RequestConfirm, json.RawMessage(answer)); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s gives %q, want %q", answer, got, want)
+		}
+	}
+}
 
 // TestSameAnswers reads answers that say the same in other words, and some that do not: a
 // program that sends one again may write its fields in another order.

@@ -231,7 +231,9 @@ type Execution struct {
 type Status struct {
 	// Status is running, waiting, idle, completed, failed or cancelled.
 	Status string `json:"status"`
-	Model  string `json:"model,omitempty"`
+	// Flow says which flow that is, once it is known.
+	Flow  *FlowLabel `json:"flow,omitempty"`
+	Model string     `json:"model,omitempty"`
 	// Running are the executions under way, node#step; those of children come with the
 	// name of the chain's first.
 	Running []string `json:"running,omitempty"`
@@ -264,6 +266,23 @@ type Status struct {
 	// ten.
 	Rejected int      `json:"rejected,omitempty"`
 	Rejects  []string `json:"rejects,omitempty"`
+}
+
+// FlowLabel is what a flow's document says of itself, for readers.
+type FlowLabel struct {
+	Name string `json:"name"`
+	// Version and Description are the author's, empty where there are none; long ones are
+	// shortened.
+	Version     string `json:"version,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// LabelOf gives a flow's label; nil for none.
+func LabelOf(f *plan.Flow) *FlowLabel {
+	if f == nil {
+		return nil
+	}
+	return &FlowLabel{Name: shorter(f.Name), Version: shorter(f.Revision), Description: shorter(f.Description)}
 }
 
 // Wait is an execution that waits for others which could still arrive at its node.

@@ -100,7 +100,7 @@ func (g *graph) checkCycles(out [][]int) {
 			ids = []string{g.flow.Nodes[l.from].ID}
 		}
 		g.warnf(g.edgePlaces[l.edge], "V15", "put a condition_prompt on the edge that leads back, and one on the edge that leads on",
-			"the cycle of %s has no condition; it only ends at the step limit", listed(ids))
+			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(ids, listedNames))
 	}
 }
 

@@ -50,7 +50,7 @@ func newAgentIDs(bundle []graphFile) agentIDs {
 			known[g.id] = true
 		}
 	}
-	return agentIDs{known: known, names: source.NewSuggester(ids), help: "agents are: " + listed(ids)}
+	return agentIDs{known: known, names: source.NewSuggester(ids), help: "agents are: " + source.Listed(ids, listedNames)}
 }
 
 // connections reads data_connections.
@@ -83,7 +83,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		a.conns.list = append(a.conns.list, c)
 		ids = append(ids, c.ID)
 	}
-	a.conns.help = listed(ids)
+	a.conns.help = source.Listed(ids, listedNames)
 }
 
 // configure reads a connection's type and config.

@@ -95,20 +95,3 @@ func (g *graph) number(id string) int {
 
 // listedNames is how many names a message repeats.
 const listedNames = 8
-
-// listed renders names for a message.
-func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	more := ""
-	if len(names) > listedNames {
-		more = fmt.Sprintf(" and %d more", len(names)-listedNames)
-		names = names[:listedNames]
-	}
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = source.Quote(n)
-	}
-	return strings.Join(quoted, ", ") + more
-}

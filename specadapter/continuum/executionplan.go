@@ -42,10 +42,10 @@ func (g *graph) lintExecutionPlan() {
 		parts = []string{"no edge could be read from it"}
 	default:
 		if len(missing) > 0 {
-			parts = append(parts, "it lacks "+listed(missing))
+			parts = append(parts, "it lacks "+source.Listed(missing, listedNames))
 		}
 		if len(extra) > 0 {
-			parts = append(parts, "it also has "+listed(extra))
+			parts = append(parts, "it also has "+source.Listed(extra, listedNames))
 		}
 	}
 	if len(parts) > 0 {

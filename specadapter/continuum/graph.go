@@ -108,6 +108,6 @@ func (g *graph) suggester() *source.Suggester {
 	for i := range g.flow.Nodes {
 		names = append(names, g.flow.Nodes[i].ID)
 	}
-	g.nodeList = listed(names[2:])
+	g.nodeList = source.Listed(names[2:], listedNames)
 	return source.NewSuggester(names)
 }

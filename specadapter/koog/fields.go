@@ -237,23 +237,6 @@ func (a *adaptation) reportUnknown() {
 		"the dialect does not know: %s", strings.Join(parts, ", "))
 }
 
-// listed renders names for a message.
-func listed(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	more := ""
-	if len(names) > listedNames {
-		more = fmt.Sprintf(" and %d more", len(names)-listedNames)
-		names = names[:listedNames]
-	}
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = source.Quote(n)
-	}
-	return strings.Join(quoted, ", ") + more
-}
-
 // didYouMean is the remedy for a name that is none of those known. What is known under one
 // heading stays the same, so that it is prepared once.
 func (a *adaptation) didYouMean(wrong string, known []string, what string) string {
@@ -265,5 +248,5 @@ func (a *adaptation) didYouMean(wrong string, known []string, what string) strin
 	if near := s.Nearest(wrong); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return what + ": " + listed(known)
+	return what + ": " + source.Listed(known, listedNames)
 }

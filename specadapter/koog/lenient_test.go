@@ -197,3 +197,14 @@ func TestElementsThatAreNoTexts(t *testing.T) {
 		t.Errorf("%v", diags[1])
 	}
 }
+
+// An operation that there is not is said as the author wrote it.
+func TestUnknownOperationsAsWritten(t *testing.T) {
+	doc := flow(`{"variable": "input.data", "operation": "BIGGER", "value": 1}`)
+	for _, profile := range []string{"default", "koog"} {
+		_, diags := specadapter.Load("f.json", doc, specadapter.Options{Profile: profile})
+		if len(diags) != 1 || diags[0].Code != "unknown-operation" || !strings.Contains(diags[0].Text, `"BIGGER"`) {
+			t.Errorf("%s: %v", profile, diags)
+		}
+	}
+}

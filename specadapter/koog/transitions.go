@@ -66,13 +66,17 @@ func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
 	c := object{a: a, value: v, what: "condition of " + o.what, ok: true}
 	c.only("transitions[].condition.", "variable", "operation", "value")
 	variable, op := a.variableText(&c), a.operation(&c)
+	written := op
+	if given := c.value.Get("operation"); given != nil && given.Kind == source.String {
+		written = given.Text
+	}
 	if (op != "" || a.mode == seed && blank(c.value.Get("operation"))) && !value.Known(op) {
 		if a.mode == seed {
 			a.warnf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
-				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(op))
+				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(written))
 			return
 		}
-		a.errorf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.what, source.Quote(op))
+		a.errorf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.what, source.Quote(written))
 	}
 	t.valueAt, t.variableAt = c.pos("value"), c.pos("variable")
 	constant, ok := a.constant(&c)

@@ -132,6 +132,23 @@ func HasErrors(diags []Diagnostic) bool {
 	return false
 }
 
+// Listed renders names for a message: at most so many, and how many more there are.
+func Listed(names []string, most int) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = Quote(n)
+	}
+	return strings.Join(quoted, ", ") + more
+}
+
 // maxQuoted is how many bytes of an author's text a message repeats.
 const maxQuoted = 80
 

@@ -1,9 +1,9 @@
 package source
 
 import (
-	"fmt"
 	"strconv"
-	"unicode/utf8"
+
+	"weft/workflows/plan/value"
 )
 
 // JSON is the value as compact JSON: members in the author's order, numbers as they were
@@ -18,7 +18,7 @@ func (v *Value) appendJSON(b []byte) []byte {
 	case Number:
 		return append(b, v.Text...)
 	case String:
-		return appendString(b, v.Text)
+		return value.AppendString(b, v.Text)
 	case Array:
 		b = append(b, '[')
 		for i, item := range v.Items {
@@ -34,26 +34,10 @@ func (v *Value) appendJSON(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, m.Key), ':')
+			b = append(value.AppendString(b, m.Key), ':')
 			b = m.Value.appendJSON(b)
 		}
 		return append(b, '}')
 	}
 	return append(b, "null"...)
-}
-
-var shortEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
-
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		if esc, ok := shortEscapes[r]; ok {
-			b = append(b, esc...)
-		} else if r < 0x20 {
-			b = fmt.Appendf(b, `\u%04x`, r)
-		} else {
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
 }

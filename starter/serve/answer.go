@@ -71,12 +71,7 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		}
 		given = a
 	case contract.RequestConfirm:
-		a := &contract.ConfirmAnswer{By: by}
-		o.decode(a)
-		if a.Approve == nil && len(o.problems) == 0 {
-			o.wrong(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
-		}
-		given = a
+		given = readConfirm(o, by)
 	case contract.RequestToolResult:
 		a := &contract.ToolResultAnswer{By: by}
 		o.decode(a)
@@ -90,6 +85,19 @@ func readAnswer(kind string, o *object, r *http.Request) (any, error) {
 		given = a
 	}
 	return given, o.bad()
+}
+
+// readConfirm reads whether a tool may be called.
+func readConfirm(o *object, by string) *contract.ConfirmAnswer {
+	a := &contract.ConfirmAnswer{By: by}
+	o.decode(a)
+	if a.Approve == nil && len(o.problems) == 0 {
+		o.wrong(o.Pos, "the body does not say whether the call may be made; write \"approve\": true or false")
+	}
+	if v := o.Get("arguments"); v != nil && a.Approve != nil && !*a.Approve {
+		o.wrong(v.Pos, "arguments are those of a call that is allowed, but approve is false; leave out one of them")
+	}
+	return a
 }
 
 // cancel asks a run to end. What it has done stays.

@@ -92,11 +92,11 @@ type flags struct {
 
 func parse(args []string, stderr io.Writer) (flags, error) {
 	var o flags
+	name := "worker"
 	if o.show = len(args) > 0 && args[0] == "config"; o.show {
-		args = args[1:]
+		name, args = "worker config", args[1:]
 	}
-	fs := flag.NewFlagSet("worker", flag.ContinueOnError)
-	fs.SetOutput(stderr)
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	queue := fs.String("task-queue", "", "task queue to poll (default: weft)")
 	model := fs.String("model", "", "`provider/model` of flows that name none")
@@ -114,11 +114,8 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 			"deployment lists the versions of workers and makes this one current.\n\nFlags:")
 		fs.PrintDefaults()
 	}
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return o, err
-		}
-		return o, config.Problems{err.Error()}
+	if err := readFlags(fs, args, stderr); err != nil {
+		return o, err
 	}
 	if fs.NArg() > 0 {
 		return o, config.Problems{fmt.Sprintf("%q is no flag; worker takes no other argument than config, store, codec, health, setup, deployment or version, first", fs.Arg(0))}
@@ -130,6 +127,24 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 		}
 	}
 	return o, nil
+}
+
+// readFlags reads the flags of a command. The help is printed where it was asked for, and then
+// the error is [flag.ErrHelp]; what is wrong is the error alone, to be said once.
+func readFlags(fs *flag.FlagSet, args []string, stderr io.Writer) error {
+	help := fs.Usage
+	fs.Usage = func() {}
+	fs.SetOutput(io.Discard)
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fs.SetOutput(stderr)
+		help()
+		return err
+	case err != nil:
+		return config.Problems{fmt.Sprintf("%v; see %s -help", err, fs.Name())}
+	}
+	return nil
 }
 
 // show prints the settings in force.
@@ -193,12 +208,12 @@ func version(args []string, stdout io.Writer) error {
 type ownCommand struct {
 	*flag.FlagSet
 	config config.Options
+	stderr io.Writer
 }
 
 // newCommand makes a command. flags are those of its usage line, about is what it does.
 func newCommand(name, flags, about string, stderr io.Writer) *ownCommand {
-	c := &ownCommand{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError)}
-	c.SetOutput(stderr)
+	c := &ownCommand{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), stderr: stderr}
 	c.StringVar(&c.config.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	c.Usage = func() {
 		fmt.Fprintf(stderr, "usage: %s %s\n\n%s\n\nFlags:\n", name, flags, about)
@@ -209,11 +224,8 @@ func newCommand(name, flags, about string, stderr io.Writer) *ownCommand {
 
 // load reads the arguments and the settings. Its error is [flag.ErrHelp] where help was asked for.
 func (c *ownCommand) load(args []string) (*config.Config, error) {
-	if err := c.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		}
-		return nil, config.Problems{err.Error()}
+	if err := readFlags(c.FlagSet, args, c.stderr); err != nil {
+		return nil, err
 	}
 	if c.NArg() > 0 {
 		return nil, config.Problems{fmt.Sprintf("%q is no flag; %s takes no other argument", c.Arg(0), c.Name())}

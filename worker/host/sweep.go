@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return config.Problems{"worker store wants sweep; see worker store sweep -h"}
 	}
 	fs := flag.NewFlagSet("worker store sweep", flag.ContinueOnError)
-	fs.SetOutput(stderr)
 	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
 	age := fs.Duration("older-than", 0, "age from which a payload goes, such as 2160h; longer than the longest run takes and the\nnamespace then keeps it (temporal operator namespace describe)")
 	fs.Usage = func() {
@@ -30,11 +28,8 @@ func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			"workers, once a day. A run that still needs what is removed fails.\n\nFlags:")
 		fs.PrintDefaults()
 	}
-	if err := fs.Parse(args[1:]); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return config.Problems{err.Error()}
+	if err := readFlags(fs, args[1:], stderr); err != nil {
+		return err
 	}
 	switch {
 	case fs.NArg() > 0:

@@ -211,7 +211,7 @@ func (v Value) spaced(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ", "...)
 			}
-			b = append(appendText(b, m.Key), ": "...)
+			b = append(AppendString(b, m.Key), ": "...)
 			b = m.Value.spaced(b)
 		}
 		return append(b, '}')

@@ -215,7 +215,7 @@ func (v Value) append(b []byte) []byte {
 		}
 		return append(b, doubleText(v.Float)...)
 	case String:
-		return appendText(b, v.Text)
+		return AppendString(b, v.Text)
 	case Array:
 		b = append(b, '[')
 		for i, item := range v.Items {
@@ -231,7 +231,7 @@ func (v Value) append(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendText(b, m.Key), ':')
+			b = append(AppendString(b, m.Key), ':')
 			b = m.Value.append(b)
 		}
 		return append(b, '}')
@@ -239,26 +239,27 @@ func (v Value) append(b []byte) []byte {
 	return append(b, "null"...)
 }
 
-// appendText writes a string with the fewest escapes.
-func appendText(b []byte, s string) []byte {
+// AppendString appends a string as JSON with the fewest escapes, each as short as it can be.
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
 		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == '\n':
-			b = append(b, `\n`...)
-		case r == '\t':
-			b = append(b, `\t`...)
+		case r < 0x20 && shortEscapes[r] != 0:
+			b = append(b, '\\', shortEscapes[r])
 		case r < 0x20:
 			b = append(b, `\u00`...)
 			b = append(b, hexDigits[r>>4], hexDigits[r&15])
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
 		default:
 			b = utf8.AppendRune(b, r)
 		}
 	}
 	return append(b, '"')
 }
+
+// shortEscapes are the control characters that have a letter of their own.
+var shortEscapes = [0x20]byte{'\n': 'n', '\r': 'r', '\t': 't', '\b': 'b', '\f': 'f'}
 
 const hexDigits = "0123456789abcdef"
 

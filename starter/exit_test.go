@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// TestExitCodes gives each kind of error its code, wrapped or not; all but those whose reason
+// has been printed are said.
+func TestExitCodes(t *testing.T) {
+	tests := map[string]struct {
+		err  error
+		code int
+		mute bool
+	}{
+		"completed":             {nil, exitOK, true},
+		"the server's refusal":  {serviceerror.NewPermissionDenied("no", ""), exitFailed, false},
+		"no result yet":         {errors.New("the run has no result yet"), exitFailed, false},
+		"a wrong flag":          {bad("-output is wrong"), exitBadInput, false},
+		"wrong settings":        {config.Problems{"weft.yaml:1:1: there is no setting"}, exitBadInput, false},
+		"an id that there is":   {serviceerror.NewNotFound("no such run"), exitBadInput, false},
+		"a diagnostic":          {coded(exitBadInput), exitBadInput, true},
+		"no Temporal":           {&config.Unreachable{}, exitNoTemporal, false},
+		"no Temporal any more":  {&lostContact{"r", "here:7233", io.EOF}, exitNoTemporal, false},
+		"a run that was ended":  {coded(exitCancelled), exitCancelled, true},
+		"Ctrl-C":                {coded(exitDetached), exitDetached, true},
+		"a worker that is away": {&noAnswer{id: "r", status: "running", cause: io.EOF}, exitFailed, false},
+	}
+	for name, tc := range tests {
+		for _, err := range []error{tc.err, fmt.Errorf("while it was read: %w", tc.err)} {
+			if tc.err == nil {
+				err = nil
+			}
+			var stderr strings.Builder
+			if got := (&app{stderr: &stderr}).exit(err); got != tc.code {
+				t.Errorf("%s: exit code %d, want %d", name, got, tc.code)
+			}
+			if (stderr.Len() == 0) != tc.mute {
+				t.Errorf("%s: stderr is %q", name, &stderr)
+			}
+		}
+	}
+	for name, err := range map[string]error{"cancelled": temporal.NewCanceledError(), "terminated": &temporal.TerminatedError{}} {
+		if got := statusOf(err); got != name {
+			t.Errorf("%v is %s, want %s", err, got, name)
+		}
+	}
+	if got := statusOf((&contract.Failure{Class: contract.ClassSchema, Text: "x"}).Wire()); got != endFailed {
+		t.Errorf("a failure is %s", got)
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// stage is how far a command has come: what Ctrl-C means to a run depends on that. The zero
+// value is that of a command that leaves nothing behind.
+type stage struct {
+	mu sync.Mutex
+	// text says what becomes of a run; "" where there is none.
+	text string
+	// listens, if set, asks a command to end that does so by itself.
+	listens context.CancelFunc
+}
+
+// reached notes what an interrupt means from here on.
+func (a *app) reached(text string) {
+	a.stage.change(func(s *stage) { s.text = text })
+}
+
+// change changes a stage, if there is one.
+func (s *stage) change(how func(*stage)) {
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		how(s)
+	}
+}
+
+// listening gives a context that an interrupt ends: the command says itself then what that
+// means. stop ends that.
+func (a *app) listening(ctx context.Context) (listened context.Context, stop func()) {
+	if a.stage == nil {
+		return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	a.stage.change(func(s *stage) { s.listens = cancel })
+	return ctx, func() {
+		a.stage.change(func(s *stage) { s.listens = nil })
+		cancel()
+	}
+}
+
+// heedInterrupts ends the process at an interrupt, with what that means to a run; a command
+// that listens has until the second one to end by itself. What the starter of the process
+// wants ignored, as a shell does for what runs in the background, is ignored.
+func (a *app) heedInterrupts() {
+	signals := make(chan os.Signal, 2)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	go func() {
+		defer a.caught()
+		for range signals {
+			a.interrupted()
+		}
+	}()
+}
+
+func (a *app) interrupted() {
+	var listens context.CancelFunc
+	a.stage.change(func(s *stage) { listens, s.listens = s.listens, nil })
+	if listens != nil {
+		listens()
+		return
+	}
+	a.sayInterrupted()
+	a.quit(exitDetached)
+}
+
+// sayInterrupted says what an interrupt means to a run.
+func (a *app) sayInterrupted() {
+	var text string
+	a.stage.change(func(s *stage) { text = s.text })
+	if text != "" {
+		text = "; " + text
+	}
+	a.say("starter: interrupted%s", text)
+}
