@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -276,13 +277,16 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 		return value.Of(0), how == "sum", nil
 	}
 	out, whole := list[0], true
-	total, sum := 0.0, int64(0)
+	total, sum := 0.0, new(big.Int)
 	for _, item := range list {
 		if !item.IsNumber() {
 			return v, false, fmt.Errorf("%s is %s, want a number", item.Brief(), item.Kind)
 		}
-		whole = whole && item.Kind == value.Int
-		total, sum = total+item.Float, sum+item.Int
+		n, isWhole := new(big.Int).SetString(string(item.JSON()), 10)
+		if whole = whole && isWhole; whole {
+			sum.Add(sum, n)
+		}
+		total += item.Float
 		if how == "max" && item.Float > out.Float || how == "min" && item.Float < out.Float {
 			out = item
 		}
@@ -291,7 +295,8 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 	case how == "average":
 		return value.Of(total / float64(len(list))), true, nil
 	case how == "sum" && whole:
-		return value.Of(sum), true, nil
+		v, err = value.Parse(sum.Append(nil, 10))
+		return v, true, err
 	case how == "sum":
 		return value.Of(total), true, nil
 	}

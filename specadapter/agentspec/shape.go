@@ -35,6 +35,8 @@ type Shape struct {
 	More  *Shape
 	// Members are the types of a union, none of them a union itself.
 	Members []*Shape
+	// Enum are the values that there are, if they are listed.
+	Enum []*source.Value
 }
 
 // Prop is a member of an object.
@@ -194,12 +196,24 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	}
 	switch {
 	case len(parts) == 0:
-		return anyType
+		return listed(v, anyType)
 	case len(parts) > maxUnion:
 		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
 		return anyType
 	}
-	return union(parts...)
+	return listed(v, union(parts...))
+}
+
+// listed is a type of those values alone that a schema lists. What is wrong with the list is the
+// compiler's to say.
+func listed(v *source.Value, s *Shape) *Shape {
+	list := v.Get("enum")
+	if list == nil {
+		return s
+	}
+	out := *s
+	out.Enum = list.Items
+	return &out
 }
 
 // members reads the types of anyOf.
