@@ -13,11 +13,14 @@ type feed struct {
 
 // checkData reports inputs that nothing feeds, and those that only some paths feed.
 func (l *loader) checkData(c *Component, g *graph) {
+	unsure := false
 	for _, node := range g.Nodes {
 		if node.Type.unknown {
 			// It may make and take anything.
 			return
 		}
+		// One whose properties have errors may make what another wants by its title.
+		unsure = unsure || g.Public && node.broken
 	}
 	l.publish(c, g)
 	feeds := g.feeds(l, c)
@@ -35,7 +38,7 @@ func (l *loader) checkData(c *Component, g *graph) {
 				at = in.At
 			}
 			f := feeds[key{n, in.Title}]
-			if f != nil && len(f.sources) == 0 {
+			if f != nil && len(f.sources) == 0 || f == nil && unsure {
 				continue
 			}
 			if f == nil {

@@ -87,6 +87,9 @@ const maxNamed = 3
 func (s *Shape) String() string { return s.name(0) }
 
 func (s *Shape) name(depth int) string {
+	if s.Enum != nil {
+		return "one of " + strings.Join(some(len(s.Enum), func(i int) string { return s.Enum[i].Describe() }), ", ")
+	}
 	switch s.Kind {
 	case AnyShape:
 		return "any type"
