@@ -47,6 +47,10 @@ type shortSpec struct {
 func (s *shortSpec) component(name string, in map[string]any) map[string]any {
 	out := map[string]any{"name": name}
 	for k, v := range in {
+		if in["component_type"] != nil {
+			out[k] = s.value(v)
+			continue
+		}
 		switch k {
 		case "nodes":
 			list := []any{}

@@ -69,7 +69,7 @@ func writeKind(b *bytes.Buffer, s *Shape) {
 		b.WriteString("]}")
 	default:
 		b.WriteString(`{"type":`)
-		writeText(b, s.String())
+		writeText(b, s.Kind.name())
 		b.WriteByte('}')
 	}
 }

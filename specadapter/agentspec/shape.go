@@ -106,8 +106,13 @@ func (s *Shape) name(depth int) string {
 		}
 		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
 	}
+	return s.Kind.name()
+}
+
+// name is that of a type without parts.
+func (k ShapeKind) name() string {
 	for name, t := range simpleTypes {
-		if t.Kind == s.Kind {
+		if t.Kind == k {
 			return name
 		}
 	}
