@@ -24,7 +24,6 @@ type nodeCase struct {
 	results  map[string]string
 	refused  string
 	messages []string
-	input    string
 }
 
 // flowOf is a flow of nodes one behind the other, whose start is s and whose end is e.
@@ -148,7 +147,7 @@ func nodeTools() []tool.Function {
 		tool.Func("seven", "", func(context.Context, struct{}) (any, error) { return 7, nil }),
 		tool.Func("wrapped", "", func(context.Context, struct{}) (any, error) { return map[string]any{"n": 7}, nil }),
 		tool.Func("broken", "", func(context.Context, struct{}) (any, error) { return nil, errors.New("out of paper") }),
-		tool.Func("plus", "", func(_ context.Context, in struct {
+		tool.Func("plus", "", func(_ context.Context, _ struct {
 			X int `json:"x"`
 		}) (any, error) {
 			return 7, nil

@@ -14,11 +14,6 @@ type shortCase struct {
 	doc, params, script, want, fails string
 }
 
-// node3 is a flow of a start, a node n and an end.
-func node3(ins, node, outs string) string {
-	return `{nodes: {s: {component_type: StartNode, inputs: ` + ins + `}, n: ` + node + `, e: {component_type: EndNode, outputs: ` + outs + `}}, go: [s > n > e]}`
-}
-
 const (
 	sameInt = `{nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}]}, e1: {component_type: EndNode, outputs: [{title: x, type: integer}]}}, go: [s1 > e1]}`
 	sameNum = `{nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: number}]}, e1: {component_type: EndNode, outputs: [{title: x, type: number}]}}, go: [s1 > e1]}`

@@ -136,9 +136,15 @@ func (l *loader) accepts(at Place, v *source.Value, t *Shape) bool {
 	if !l.work(at, 1+len(t.Enum)) {
 		return true
 	}
-	if t.Enum != nil && !slices.ContainsFunc(t.Enum, func(one *source.Value) bool { return alike(one, v) }) {
-		return false
-	}
+	return t.lists(v) && l.acceptsKind(at, v, t)
+}
+
+// lists says whether a value is one of those that there are.
+func (s *Shape) lists(v *source.Value) bool {
+	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
+}
+
+func (l *loader) acceptsKind(at Place, v *source.Value, t *Shape) bool {
 	switch t.Kind {
 	case AnyShape:
 		return true
