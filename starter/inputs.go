@@ -45,6 +45,9 @@ func (a *app) refuse(e *inputs.Invalid) error {
 		a.object(e)
 	}
 	lines := []string{fmt.Sprintf("what the run is given does not match the parameters_schema of %q; -param KEY=TEXT gives one, -input the prompt", e.AgentName)}
+	if e.Named {
+		lines[0] = fmt.Sprintf("what the run is given does not match the inputs of %q; -param KEY=TEXT or KEY:=JSON gives one", e.AgentName)
+	}
 	for _, p := range e.Errors {
 		lines = append(lines, "  "+p.Path+": "+p.Message)
 	}

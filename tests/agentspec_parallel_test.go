@@ -2,6 +2,7 @@ package tests
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -64,5 +65,45 @@ func TestAgentSpecAsksInParallel(t *testing.T) {
 	}
 	if most < 3 {
 		t.Errorf("at most %d were asked at once", most)
+	}
+}
+
+// TestEndToEndMapGoesOn maps over more elements than one history holds, whose runs end while the
+// run asks them to yield: it goes on, and no task of its is refused because of what it did not hear.
+func TestEndToEndMapGoesOn(t *testing.T) {
+	const n = 60
+	doc := specDoc(t, `
+flow: {nodes: {s: {component_type: StartNode, inputs: [{title: xs, type: array, items: {type: integer}}]}, each: {component_type: ParallelMapNode, subflow: "@one", reducers: {x: sum}}, e: {component_type: EndNode, outputs: [{title: total, type: integer}]}},
+  go: [s > each > e], data: [s.xs > each.iterated_x, each.collected_x > e.total]}
+one: {nodes: {s1: {component_type: StartNode, inputs: [{title: x, type: integer}]}, e1: {component_type: EndNode, outputs: [{title: x, type: integer}]}}, go: [s1 > e1]}`)
+	var xs []int
+	for i := range n {
+		xs = append(xs, i)
+	}
+	params, err := json.Marshal(map[string]any{"xs": xs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, Params: params, MaxEvents: 100})
+	out, err := resultOf(t, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(`{"total":%d}`, n*(n-1)/2); string(out.ResultData) != want {
+		t.Errorf("outputs %s, want %s", out.ResultData, want)
+	}
+	runs, id := 0, run.GetRunID()
+	for ; id != ""; runs++ {
+		list := events(t, h.client, run.GetID(), id)
+		for _, e := range list {
+			if a := e.GetWorkflowTaskFailedEventAttributes(); a != nil {
+				t.Errorf("run %d from the end: a task failed with %s", runs, a.Cause)
+			}
+		}
+		id = list[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
+	}
+	if runs < 3 {
+		t.Errorf("there were %d runs", runs)
 	}
 }

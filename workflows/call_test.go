@@ -8,16 +8,18 @@ import (
 
 func TestReduce(t *testing.T) {
 	tests := map[string]struct{ how, in, want string }{
-		"all":                   {"append", `[1,"a"]`, `[1,"a"]`},
-		"all of nothing":        {"append", `[]`, `[]`},
-		"a sum of integers":     {"sum", `[1,2,9007199254740993]`, `9007199254740996`},
-		"a sum":                 {"sum", `[1,2.5]`, `3.5`},
-		"a sum of nothing":      {"sum", `[]`, `0`},
-		"an average":            {"average", `[1,2]`, `1.5`},
-		"an average of nothing": {"average", `[]`, `none`},
-		"the highest":           {"max", `[1,7,3.5]`, `7`},
-		"the lowest":            {"min", `[4,-2.5,3]`, `-2.5`},
-		"no number":             {"max", `[1,"7"]`, `"7" is a string, want a number`},
+		"all":                    {"append", `[1,"a"]`, `[1,"a"]`},
+		"all of nothing":         {"append", `[]`, `[]`},
+		"a sum of integers":      {"sum", `[1,2,9007199254740993]`, `9007199254740996`},
+		"a sum beyond 64 bits":   {"sum", `[9223372036854775807,9223372036854775807]`, `18446744073709551614`},
+		"a sum of long integers": {"sum", `[18446744073709551614,-18446744073709551613]`, `1`},
+		"a sum":                  {"sum", `[1,2.5]`, `3.5`},
+		"a sum of nothing":       {"sum", `[]`, `0`},
+		"an average":             {"average", `[1,2]`, `1.5`},
+		"an average of nothing":  {"average", `[]`, `none`},
+		"the highest":            {"max", `[1,7,3.5]`, `7`},
+		"the lowest":             {"min", `[4,-2.5,3]`, `-2.5`},
+		"no number":              {"max", `[1,"7"]`, `"7" is a string, want a number`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -31,6 +31,8 @@ type pace struct {
 	limit int
 	yield workflow.ReceiveChannel
 	asked bool
+	// asking are the requests to children to yield whose outcome the server has not told yet.
+	asking []workflow.Future
 	// moved says that the run has done something since it began, so that a run that
 	// continues as new always gets on.
 	moved bool
@@ -153,15 +155,26 @@ func (f *flowRun) askToYield(ctx workflow.Context, order []*execution) {
 	for _, x := range order {
 		if !x.asked {
 			x.asked = true
-			x.child.SignalChildWorkflow(ctx, contract.SignalYield, nil)
+			f.asking = append(f.asking, x.child.SignalChildWorkflow(ctx, contract.SignalYield, nil))
 		}
 	}
+}
+
+// heardBack waits until the server has told what became of the requests to yield. One to a child that
+// has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
+func (p *pace) heardBack(ctx workflow.Context) {
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	for _, asked := range p.asking {
+		_ = asked.Get(quiet, nil) // the child had ended
+	}
+	p.asking = nil
 }
 
 // continueAsNew ends this run and begins the next with what it carries. If that does not
 // fit, the run goes on for another while. A sub-agent that was asked to stop hands over
 // instead: the run above goes on with it.
 func (f *flowRun) continueAsNew(ctx workflow.Context) error {
+	f.heardBack(ctx)
 	if err := f.session.gather(ctx); err != nil {
 		return err
 	}

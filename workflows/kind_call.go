@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
@@ -25,6 +26,7 @@ func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
 	if x.resume != nil && len(x.resume.Called) == len(c.jobs) {
 		for i := range c.jobs {
 			c.jobs[i].Called = x.resume.Called[i]
+			c.holds += c.jobs[i].weight()
 		}
 	}
 	if err := c.all(ctx); err != nil {
@@ -44,6 +46,8 @@ type callRun struct {
 	jobs    []*calledFlow
 	next    int
 	yielded bool
+	// holds is how much the jobs hold that the node would carry.
+	holds int
 }
 
 // calledFlow is one run of a flow.
@@ -126,7 +130,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if j.Done {
 		return nil
 	}
-	if c.yielded || c.wants(ctx, c.weight()) {
+	if c.yielded || c.wants(ctx, c.holds) {
 		c.yielded = true
 		return errYield
 	}
@@ -142,12 +146,13 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	}
 	var out contract.RunResult
 	cctx := c.childOptions(ctx, fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), fmt.Sprintf("%s · %s", c.node.ID, j.flow))
-	err := c.awaitFlow(ctx, cctx, in, &out, c.weight)
+	err := c.awaitFlow(ctx, cctx, in, &out, func() int { return c.holds })
 	switch {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err)):
 		return err
 	case err != nil:
 		j.Done, j.Failure = true, contract.FailureOf(err).Text
+		c.holds += j.weight()
 		return nil
 	case out.Yielded != nil:
 		c.yielded, j.Rest = true, out.Yielded
@@ -162,6 +167,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if c.cfg.AtOnce == 1 {
 		c.heardOf(j)
 	}
+	c.holds += j.weight()
 	return nil
 }
 
@@ -198,15 +204,12 @@ func converses(f *plan.Flow) bool {
 	return slices.ContainsFunc(f.Agents, func(a plan.Flow) bool { return slices.ContainsFunc(a.Nodes, has) })
 }
 
-// weight is what the node would carry.
-func (c *callRun) weight() int {
-	n := 0
-	for _, j := range c.jobs {
-		n += len(j.Data) + len(j.Failure)
-		if j.Talk != nil {
-			for i := range j.Talk.Messages {
-				n += len(j.Talk.Messages[i].Raw)
-			}
+// weight is what of the job the node would carry.
+func (j *calledFlow) weight() int {
+	n := len(j.Data) + len(j.Failure)
+	if j.Talk != nil {
+		for i := range j.Talk.Messages {
+			n += len(j.Talk.Messages[i].Raw)
 		}
 	}
 	return n
@@ -274,13 +277,16 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 		return value.Of(0), how == "sum", nil
 	}
 	out, whole := list[0], true
-	total, sum := 0.0, int64(0)
+	total, sum := 0.0, new(big.Int)
 	for _, item := range list {
 		if !item.IsNumber() {
 			return v, false, fmt.Errorf("%s is %s, want a number", item.Brief(), item.Kind)
 		}
-		whole = whole && item.Kind == value.Int
-		total, sum = total+item.Float, sum+item.Int
+		n, isWhole := new(big.Int).SetString(string(item.JSON()), 10)
+		if whole = whole && isWhole; whole {
+			sum.Add(sum, n)
+		}
+		total += item.Float
 		if how == "max" && item.Float > out.Float || how == "min" && item.Float < out.Float {
 			out = item
 		}
@@ -289,7 +295,8 @@ func reduce(how string, list []value.Value) (v value.Value, ok bool, err error) 
 	case how == "average":
 		return value.Of(total / float64(len(list))), true, nil
 	case how == "sum" && whole:
-		return value.Of(sum), true, nil
+		v, err = value.Parse(sum.Append(nil, 10))
+		return v, true, err
 	case how == "sum":
 		return value.Of(total), true, nil
 	}

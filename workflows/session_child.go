@@ -238,13 +238,14 @@ func (s *session) gather(ctx workflow.Context) error {
 	s.leaving = true
 	for _, c := range s.children {
 		if c.future != nil {
-			c.future.SignalChildWorkflow(s.kids, contract.SignalYield, nil)
+			s.f.asking = append(s.f.asking, c.future.SignalChildWorkflow(s.kids, contract.SignalYield, nil))
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
 		return workflow.AllHandlersFinished(ctx) && !slices.ContainsFunc(s.children, func(c *childSession) bool { return c.future != nil })
 	})
+	s.f.heardBack(ctx)
 	s.hear()
 	return err
 }

@@ -102,7 +102,7 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 		}
 		if !future.IsReady() {
 			asked = true
-			future.SignalChildWorkflow(ctx, contract.SignalYield, nil)
+			r.asking = append(r.asking, future.SignalChildWorkflow(ctx, contract.SignalYield, nil))
 		}
 	}
 	err := future.Get(quiet, out)

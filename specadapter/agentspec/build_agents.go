@@ -18,12 +18,12 @@ const (
 	reminders    = 3
 )
 
-// prompt makes of an LlmNode one call of a model. Its one text is the answer; all else is asked
-// for as JSON.
+// prompt makes of an LlmNode one call of a model. Its one text is the answer, unless it must be one
+// of a list; all else is asked for as JSON.
 func (b *builder) prompt(c *Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != StringShape {
+	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != StringShape || c.Outputs[0].Type.Enum != nil {
 		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
 		if len(c.Outputs) == 1 {
 			a.Output.Lone = c.Outputs[0].Title

@@ -6,9 +6,9 @@ import (
 )
 
 // schemaOf is a type as a plan has it: a JSON Schema of type, items, properties,
-// additionalProperties and anyOf. Any type is none.
+// additionalProperties, anyOf and enum. Any type is none.
 func schemaOf(s *Shape) json.RawMessage {
-	if s == nil || s.Kind == AnyShape {
+	if s == nil || s.Kind == AnyShape && s.Enum == nil {
 		return nil
 	}
 	var b bytes.Buffer
@@ -17,6 +17,23 @@ func schemaOf(s *Shape) json.RawMessage {
 }
 
 func writeShape(b *bytes.Buffer, s *Shape) {
+	if s.Enum == nil {
+		writeKind(b, s)
+		return
+	}
+	b.WriteString(`{"anyOf":[`)
+	writeKind(b, s)
+	b.WriteString(`],"enum":[`)
+	for i, v := range s.Enum {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(v.JSON())
+	}
+	b.WriteString("]}")
+}
+
+func writeKind(b *bytes.Buffer, s *Shape) {
 	switch s.Kind {
 	case AnyShape:
 		b.WriteString("{}")
@@ -52,7 +69,7 @@ func writeShape(b *bytes.Buffer, s *Shape) {
 		b.WriteString("]}")
 	default:
 		b.WriteString(`{"type":`)
-		writeText(b, s.String())
+		writeText(b, s.Kind.name())
 		b.WriteByte('}')
 	}
 }

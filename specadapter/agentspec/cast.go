@@ -1,7 +1,10 @@
 package agentspec
 
 import (
+	"slices"
+
 	"weft/specadapter/source"
+	"weft/workflows/plan/value"
 )
 
 // numeric types are cast to each other freely.
@@ -130,9 +133,18 @@ func (l *loader) covers(at Place, a, b *Shape) bool {
 // accepts says whether a value is of a type. Numbers and booleans accept each other, as
 // they are cast.
 func (l *loader) accepts(at Place, v *source.Value, t *Shape) bool {
-	if !l.work(at, 1) {
+	if !l.work(at, 1+len(t.Enum)) {
 		return true
 	}
+	return t.lists(v) && l.acceptsKind(at, v, t)
+}
+
+// lists says whether a value is one of those that there are.
+func (s *Shape) lists(v *source.Value) bool {
+	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
+}
+
+func (l *loader) acceptsKind(at Place, v *source.Value, t *Shape) bool {
 	switch t.Kind {
 	case AnyShape:
 		return true
@@ -161,6 +173,16 @@ func (l *loader) accepts(at Place, v *source.Value, t *Shape) bool {
 		return true
 	}
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
+}
+
+// alike says whether two values are one, numbers by their value.
+func alike(a, b *source.Value) bool {
+	x, err := value.Parse(a.JSON())
+	if err != nil {
+		return false
+	}
+	y, err := value.Parse(b.JSON())
+	return err == nil && value.Equal(value.ByValue, x, y)
 }
 
 func (l *loader) acceptsObject(at Place, v *source.Value, t *Shape) bool {

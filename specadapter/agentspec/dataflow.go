@@ -13,12 +13,11 @@ type feed struct {
 
 // checkData reports inputs that nothing feeds, and those that only some paths feed.
 func (l *loader) checkData(c *Component, g *graph) {
-	for _, node := range g.Nodes {
-		if node.Type.unknown {
-			// It may make and take anything.
-			return
-		}
+	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.unknown }) {
+		return // it may make and take anything
 	}
+	// A node whose properties have errors may make what another wants by its title.
+	unsure := g.Public && slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.broken })
 	l.publish(c, g)
 	feeds := g.feeds(l, c)
 	for n, node := range g.Nodes {
@@ -27,25 +26,26 @@ func (l *loader) checkData(c *Component, g *graph) {
 		}
 		for i := range node.Inputs {
 			in := &node.Inputs[i]
-			if in.Default != nil || in.Unused || hasInnerDefault(node, in.Title) {
-				continue
+			if in.Default == nil && !in.Unused && !hasInnerDefault(node, in.Title) {
+				l.checkFed(c, g, n, in, feeds[key{n, in.Title}], unsure)
 			}
-			at := l.itemAt(c, "nodes", n)
-			if node.ins {
-				at = in.At
-			}
-			f := feeds[key{n, in.Title}]
-			if f != nil && len(f.sources) == 0 {
-				continue
-			}
-			if f == nil {
-				l.unfed(at, node, in)
-				continue
-			}
-			l.maybeUnfed(g, at, n, in, f)
 		}
 	}
 	l.checkMaps(c, g)
+}
+
+// checkFed judges what feeds one input of node n, where something must.
+func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, unsure bool) {
+	at := l.itemAt(c, "nodes", n)
+	if g.Nodes[n].ins {
+		at = in.At
+	}
+	switch {
+	case f == nil && !unsure:
+		l.unfed(at, g.Nodes[n], in)
+	case f != nil && len(f.sources) > 0:
+		l.maybeUnfed(g, at, n, in, f)
+	}
 }
 
 // unfed reports an input that never gets a value. A placeholder that is called like an

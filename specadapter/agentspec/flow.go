@@ -29,6 +29,8 @@ type Flow struct {
 	// to is not reported once more as having no edge.
 	loose     []ControlEdge
 	looseData []DataEdge
+	// vague says that a data edge has errors: what feeds its input is not known.
+	vague bool
 }
 
 // ControlEdge leads from a branch of a node to a node.
@@ -85,7 +87,7 @@ func (l *loader) flow(c *Component) *Flow {
 			To: e.Component("destination_node"), Input: e.Text("destination_input")}
 		switch {
 		case unknownIO(e) || !l.edgeNodes(c, f, e, "source_node", "destination_node"):
-			c.broken = c.broken || unknownIO(e)
+			f.vague = f.vague || unknownIO(e)
 		case !l.edgeProps(e, &edge):
 			f.looseData = append(f.looseData, edge)
 		default:
@@ -178,7 +180,7 @@ func checkFlow(l *loader, c *Component) {
 	l.checkOutputs(c, f)
 	g := newGraph(f)
 	l.checkBranches(c, g)
-	if l.checkReach(c, g) {
+	if l.checkReach(c, g) && !f.vague {
 		l.checkData(c, g)
 	}
 	l.checkLoops(g)

@@ -35,6 +35,8 @@ type Shape struct {
 	More  *Shape
 	// Members are the types of a union, none of them a union itself.
 	Members []*Shape
+	// Enum are the values that there are, if they are listed.
+	Enum []*source.Value
 }
 
 // Prop is a member of an object.
@@ -85,6 +87,9 @@ const maxNamed = 3
 func (s *Shape) String() string { return s.name(0) }
 
 func (s *Shape) name(depth int) string {
+	if s.Enum != nil {
+		return "one of " + strings.Join(some(len(s.Enum), func(i int) string { return s.Enum[i].Describe() }), ", ")
+	}
 	switch s.Kind {
 	case AnyShape:
 		return "any type"
@@ -101,8 +106,13 @@ func (s *Shape) name(depth int) string {
 		}
 		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
 	}
+	return s.Kind.name()
+}
+
+// name is that of a type without parts.
+func (k ShapeKind) name() string {
 	for name, t := range simpleTypes {
-		if t.Kind == s.Kind {
+		if t.Kind == k {
 			return name
 		}
 	}
@@ -194,12 +204,24 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 	}
 	switch {
 	case len(parts) == 0:
-		return anyType
+		return listed(v, anyType)
 	case len(parts) > maxUnion:
 		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
 		return anyType
 	}
-	return union(parts...)
+	return listed(v, union(parts...))
+}
+
+// listed is a type of those values alone that a schema lists. What is wrong with the list is the
+// compiler's to say.
+func listed(v *source.Value, s *Shape) *Shape {
+	list := v.Get("enum")
+	if list == nil {
+		return s
+	}
+	out := *s
+	out.Enum = list.Items
+	return &out
 }
 
 // members reads the types of anyOf.

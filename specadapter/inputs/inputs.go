@@ -141,6 +141,8 @@ type Invalid struct {
 	AgentName string          `json:"agent_name"`
 	Errors    []schema.Error  `json:"validation_errors"`
 	Schema    json.RawMessage `json:"parameters_schema"`
+	// Named says that they are inputs by their names, and no prompt is one.
+	Named bool `json:"-"`
 }
 
 // Error lists what is wrong on one line.
@@ -160,8 +162,12 @@ func Check(ctx context.Context, flow string, in *plan.Inputs, p *Params) error {
 	if err != nil || len(errs) == 0 {
 		return err
 	}
-	return &Invalid{Code: "parameter_validation_failed", Message: "Parameters do not match agent's parameters_schema",
-		AgentName: flow, Errors: errs, Schema: rules}
+	e := &Invalid{Code: "parameter_validation_failed", Message: "Parameters do not match agent's parameters_schema",
+		AgentName: flow, Errors: errs, Schema: rules, Named: in.Mode == plan.InputsNamed}
+	if e.Named {
+		e.Message = "the params do not match the inputs that the flow declares"
+	}
+	return e
 }
 
 // implicit is the schema of an agent that has none.

@@ -9,6 +9,7 @@ import (
 	"weft/specadapter/structured"
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
+	"weft/workflows/plan/value"
 )
 
 // Start makes of a flow that declares inputs what a run with these values begins with: the
@@ -19,7 +20,7 @@ import (
 // or is ctx's.
 func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
 	if !v.Unchecked {
-		if err := Check(ctx, f.Name, f.Inputs, v.Params); err != nil {
+		if err := Check(ctx, f.Name, f.Inputs, become(f, v.Params)); err != nil {
 			return nil, "", err
 		}
 	}
@@ -36,6 +37,44 @@ func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, err
 	}
 	out, err := v.flow(f)
 	return out, text, err
+}
+
+// become are the parameters as the nodes of the flow take them, where those are named values: a
+// value that can become one of the declared type is one.
+func become(f *plan.Flow, p *Params) *Params {
+	if f.Inputs.Mode != plan.InputsNamed {
+		return p
+	}
+	given, err := value.Parse(p.JSON())
+	if err != nil {
+		return p // the check says so
+	}
+	for i := range given.Members {
+		m := &given.Members[i]
+		for _, n := range f.Nodes {
+			m.Value = taken(n.Ports, plan.InKey(m.Key), m.Value)
+		}
+	}
+	object, err := pytext.Parse(given.JSON())
+	if err != nil {
+		return p
+	}
+	return &Params{object: object, said: p.said}
+}
+
+// taken is a value as the port with this key takes it, if there is one and the value can be that.
+func taken(ports *plan.Ports, key string, v value.Value) value.Value {
+	if ports == nil {
+		return v
+	}
+	for i := range ports.In {
+		if in := &ports.In[i]; in.Key == key {
+			if out, err := value.Cast(in.Type, v); err == nil {
+				v = out
+			}
+		}
+	}
+	return v
 }
 
 // flow replaces the placeholders of the flow's texts and schemas.

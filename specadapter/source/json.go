@@ -182,6 +182,10 @@ func (p *parser) jsonSyntax(err error) {
 	}
 	at := max(int(syntax.Offset)-1, 0)
 	text := strings.TrimPrefix(syntax.Error(), "json: ")
+	if strings.Contains(text, "exceeded max depth") {
+		p.tooDeep(p.pos(at), MaxDepth+1)
+		return
+	}
 	if strings.HasPrefix(text, "unexpected end") || at >= len(p.data) {
 		at = len(bytes.TrimRight(p.data, " \t\r\n"))
 		p.fail(p.pos(at), CodeSyntax, "close every { [ and \"; the text may have been cut off", "the text ends in the middle of a value")

@@ -35,6 +35,8 @@ func TestParseRefuses(t *testing.T) {
 		"deep JSON":                       {"f.json", deep, `f.json:1:201: error: arrays and objects nest deeper than 200 [too-large]`},
 		"JSON that never ends":            {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects nest deeper than 200 [too-large]`},
 		"deep YAML":                       {"f.yaml", deep, `f.yaml:1:201: error: arrays and objects nest deeper than 200 [too-large]`},
+		"JSON as deep as nobody reads":    {"f.json", strings.Repeat("[", 20_000), `f.json:1:10001: error: arrays and objects nest deeper than 200 [too-large]`},
+		"YAML as deep as nobody reads":    {"f.yaml", "a: " + strings.Repeat("[", 20_000), `f.yaml:1:1: error: arrays and objects nest deeper than 200 [too-large]`},
 		"an alias bomb":                   {"f.yaml", bomb, `f.yaml:7:8: error: the document has more than 2000000 values or, with aliases expanded, 33554432 bytes of text [too-large]`},
 		"an alias to itself":              {"f.yaml", "a: &a [*a]\n", `f.yaml:1:8: error: the alias *a contains itself or repeats a value with an error [unsupported-yaml]`},
 		"an unknown alias":                {"f.yaml", "a: 1\nb: *x\n", `f.yaml:1:1: error: not YAML: unknown anchor 'x' referenced [syntax]`},

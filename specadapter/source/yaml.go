@@ -98,6 +98,10 @@ func (y *yamlReader) yamlSyntax(err error) {
 			line = min(max(n, 1), len(y.cursor.starts))
 		}
 	}
+	if strings.Contains(text, "exceeded max depth") {
+		y.tooDeep(y.pos(y.cursor.starts[line-1]), MaxDepth+1)
+		return
+	}
 	help := "check indentation and colons; quote texts with special characters"
 	if strings.Contains(text, "tab") || strings.Contains(text, "cannot start any token") {
 		help = "YAML is indented with blanks, not tabs; quote texts that begin with a special character"

@@ -32,10 +32,11 @@ func Cast(schema json.RawMessage, v Value) (Value, error) {
 	if err := json.Unmarshal(schema, &k); err != nil {
 		return v, fmt.Errorf("the type %s: %w", schema, err)
 	}
+	become := k.cast
 	if len(k.AnyOf) > 0 {
-		return k.union(v)
+		become = k.union
 	}
-	out, err := k.cast(v)
+	out, err := become(v)
 	if err != nil {
 		return v, err
 	}

@@ -36,6 +36,8 @@ func TestCast(t *testing.T) {
 		"a union of nothing that fits":   {`{"anyOf":[{"type":"integer"},{"type":"null"}]}`, `[]`, `error: [] has none of the types`},
 		"a value that an enum lists":     {`{"type":"integer","enum":[1,2]}`, `"2"`, `2`},
 		"a value that an enum does not":  {`{"enum":["a"]}`, `"b"`, `error: "b" is none of the values`},
+		"a union that is listed":         {`{"anyOf":[{"type":"string"},{"type":"null"}],"enum":["a",null]}`, `"a"`, `"a"`},
+		"a union that is not listed":     {`{"anyOf":[{"type":"string"},{"type":"null"}],"enum":["a",null]}`, `"b"`, `error: "b" is none of the values`},
 		"a type that is none":            {`{"type":"thing"}`, `1`, `error: 1 is an integer, want thing`},
 		"a schema that is none":          {`[]`, `1`, `error: the type []`},
 		"null where something is wanted": {`{"type":"object","properties":{},"additionalProperties":{}}`, `null`, `error: null is null, want an object`},
