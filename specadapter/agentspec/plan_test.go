@@ -2,11 +2,16 @@ package agentspec_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weft/specadapter"
 	"weft/specadapter/agentspec"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // oneNodeFlow is a flow of one node between its start and its end; more are further components.
@@ -31,7 +36,8 @@ func TestNotYet(t *testing.T) {
 	tests := map[string]struct{ doc, want string }{
 		"a tool by itself":  {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent, which alone can be run [not-yet]`},
 		"a certificate":     {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" shows a certificate, and its url is not https [field-value]`},
-		"variables":         {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A":"b"}}`), ""), `error: env of StdioTransport "c" cannot be heeded yet [not-yet]`},
+		"no variable":       {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A=":"b"}}`), ""), `error: env of StdioTransport "c" has "A=", which is no variable of an environment [field-value]`},
+		"a folder nowhere":  {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","cwd":"data"}`), ""), `error: cwd of StdioTransport "c" is "data", which is in no folder that the worker knows [field-value]`},
 		"a host to choose":  {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `error: the host in url of ApiNode "n" is a placeholder, which cannot be heeded yet [not-yet]`},
 		"a wrong parameter": {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","default_generation_parameters":{"temperature":9}},"prompt_template":"x"}`, ""), `error: temperature of OpenAiConfig "m" is 9 [field-value]`},
 		"a status":          {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://x/","http_method":"GET","retry_policy":{"recoverable_statuses":{"200":[]}}}`, ""), `error: recoverable_statuses of ApiNode "n" has "200" [field-value]`},
@@ -69,6 +75,25 @@ func TestNotYet(t *testing.T) {
 				t.Errorf("plan %v, %v\nwant %s", res != nil, diags, tc.want)
 			}
 		})
+	}
+}
+
+// A program that a document has started is in the plan with all that it is started with.
+func TestStdio(t *testing.T) {
+	doc := oneNodeFlow(`{"component_type":"ToolNode","name":"n","tool":{"component_type":"MCPTool","name":"t","client_transport":{"component_type":"StdioTransport","name":"c","command":"x","args":["y z"],"env":{"B":"c d","A":""},"cwd":"/srv"}}}`, "")
+	res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	want := plan.Connection{ID: "c", Name: "c", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "x", Args: []string{"y z"},
+		Env: []plan.Header{{Name: "B", Value: "c d"}, {Name: "A", Value: ""}}, Dir: "/srv"}
+	if diff := cmp.Diff([]plan.Connection{want}, res.Flow.Connections); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.ContainsFunc(diags, func(d source.Diagnostic) bool {
+		return strings.Contains(d.Help, `allow_commands: ["x"] and allow_env: ["B"] and allow_env: ["A"] and allow_dirs: ["/srv"]`)
+	}) {
+		t.Errorf("nothing says how to allow it: %v", diags)
 	}
 }
 

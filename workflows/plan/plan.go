@@ -295,6 +295,10 @@ type Connection struct {
 	// allows it.
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	// Env are variables of the command's environment, Dir is its working directory, an absolute
+	// path. The operator allows them apart from the command.
+	Env []Header `json:"env,omitempty"`
+	Dir string   `json:"dir,omitempty"`
 	// WholeResults shows a model the JSON of what an MCP server's tools answer, without the
 	// result's type and _meta, instead of the text in it.
 	WholeResults bool `json:"whole_results,omitempty"`
