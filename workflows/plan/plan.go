@@ -193,8 +193,11 @@ type Agent struct {
 	Ask     *Contacts `json:"ask,omitempty"`
 	Hand    *Contacts `json:"hand,omitempty"`
 	// Context is what becomes of a conversation that grows too long, Long of single messages.
-	Context *Context `json:"context,omitempty"`
-	Long    *Long    `json:"long,omitempty"`
+	// What it leaves goes through those of MoreContexts, or MoreLong, in order.
+	Context      *Context  `json:"context,omitempty"`
+	Long         *Long     `json:"long,omitempty"`
+	MoreContexts []Context `json:"more_contexts,omitempty"`
+	MoreLong     []Long    `json:"more_long,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
