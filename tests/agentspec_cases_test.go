@@ -20,9 +20,9 @@ type specCase struct {
 }
 
 var specCases = map[string]specCase{
-	"loop":   {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
-	"names":  {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
-	"maps":   {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
+	"loop":  {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
+	"names": {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
+	"maps":  {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
 	"outer": {params: `{"go": "yes", "words": ["one", "two"], "who": "Ann", "tongue": "French"}`, script: `rules: [{contains: Greet Ann, say: Hello}, {contains: Say one in French, say: un}, {contains: Say two in French, say: deux}]`,
 		want: `{"line":"Hello","lines":["un","deux"]}`},
 	"caught": {params: `{"text": "a"}`, script: `rules: [{say: many}]`, want: `{"n":-1}`},

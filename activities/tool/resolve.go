@@ -45,6 +45,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 			return c, refusal(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
 		}
 	}
+	if chosen(c) {
+		return c, nil // by the arguments of each call
+	}
 	if c.Kind == plan.ConnectionHTTP {
 		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
 	}
