@@ -100,14 +100,20 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 	}
 	for _, t := range k.To {
 		if t.Flow != "" {
-			if !asked || t.Name == "" || t.Member != "" || t.Thread != "" || c.whole.SubFlow(t.Flow) == nil && c.f.SubFlow(t.Flow) == nil {
-				c.add("agent %q turns to the flow %q, which there is not to ask", s.ID, t.Flow)
-			}
+			c.askedFlow(s, &t, asked)
 			continue
 		}
 		// The node's own agent can take its conversation back.
 		if known := ids[t.Member] || !asked && t.Member == ""; !known || t.Name == "" || asked != (t.Thread != "") {
 			c.add("agent %q turns to %q, which is no member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
 		}
+	}
+}
+
+// askedFlow checks a flow that an agent asks: one that there is, and nothing else besides.
+func (c *checker) askedFlow(s Speaker, t *Contact, asked bool) {
+	there := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
+	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
+		c.add("agent %q turns to the flow %q, which there is not to ask", s.ID, t.Flow)
 	}
 }
