@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -61,12 +62,32 @@ func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 
 // allowLine is the line of weft.yaml that allows commands.
 func allowLine(commands []config.Command) string {
-	var names []string
+	var names, env, dirs []string
 	for _, c := range commands {
 		names = append(names, strconv.Quote(c.Command))
+		for name := range c.Env {
+			env = append(env, strconv.Quote(name))
+		}
+		if c.Dir != "" {
+			dirs = append(dirs, strconv.Quote(c.Dir))
+		}
 	}
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	return fmt.Sprintf("%s: [%s]", tool.SettingAllowCommand, strings.Join(names, ", "))
+	var lines []string
+	for _, l := range []struct {
+		setting string
+		items   []string
+	}{{tool.SettingAllowCommand, names}, {tool.SettingAllowEnv, env}, {tool.SettingAllowDirs, dirs}} {
+		if items := slices.Compact(slices.Sorted(slices.Values(l.items))); len(items) > 0 {
+			lines = append(lines, fmt.Sprintf("%s: [%s]", l.setting, strings.Join(items, ", ")))
+		}
+	}
+	return strings.Join(lines, " and ")
+}
+
+// refusedOf lists what the settings do not allow of a command, as [tool.CommandRule.Refused] does.
+func refusedOf(cfg *config.Config, c config.Command) (what, lines []string) {
+	rule := tool.CommandRule{Commands: cfg.AllowCommands, Env: cfg.AllowEnv, Dirs: cfg.AllowDirs}
+	return rule.Refused(tool.Connection{Command: c.Command, Args: c.Args, Env: c.Env, Dir: c.Dir})
 }
 
 // agreed asks on a terminal. Elsewhere nobody agrees.
@@ -87,9 +108,15 @@ func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 	var out []config.Command
 	for _, c := range flow.Connections {
 		_, replaced := cfg.Connections[c.ID]
-		cmd := config.Command{Command: c.Command, Args: c.Args}
-		allowed := slices.Contains(cfg.AllowCommands, c.Command) || slices.Contains(cfg.AllowCommands, "*")
-		if c.Command != "" && !replaced && !allowed && !slices.ContainsFunc(out, cmd.Equal) {
+		cmd := config.Command{Command: c.Command, Args: c.Args, Dir: c.Dir}
+		for _, v := range c.Env {
+			if cmd.Env == nil {
+				cmd.Env = map[string]string{}
+			}
+			cmd.Env[v.Name] = v.Value
+		}
+		refused, _ := refusedOf(cfg, cmd)
+		if c.Command != "" && !replaced && len(refused) > 0 && !slices.ContainsFunc(out, cmd.Equal) {
 			out = append(out, cmd)
 		}
 	}
@@ -106,12 +133,22 @@ func namedCommands(cfg *config.Config, flow *plan.Flow) []config.Command {
 // commandLine is a command for people: all of it, and nothing that a terminal would obey.
 func commandLine(c config.Command) string {
 	var words []string
+	if c.Dir != "" {
+		words = append(words, "cd", word(c.Dir), "&&")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		words = append(words, strings.Trim(strconv.QuoteToASCII(name), `"`)+"="+word(c.Env[name]))
+	}
 	for _, w := range append([]string{c.Command}, c.Args...) {
-		if ascii := strconv.QuoteToASCII(w); ascii != `"`+w+`"` {
-			words = append(words, ascii)
-		} else {
-			words = append(words, quoted(w))
-		}
+		words = append(words, word(w))
 	}
 	return strings.Join(words, " ")
+}
+
+// word is a word of a command for people.
+func word(w string) string {
+	if ascii := strconv.QuoteToASCII(w); ascii != `"`+w+`"` {
+		return ascii
+	}
+	return quoted(w)
 }

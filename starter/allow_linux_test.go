@@ -12,10 +12,11 @@ import (
 // commandFlow brings two commands, one of them twice and in a sub-agent.
 func commandFlow() *plan.Flow {
 	npx := plan.Connection{ID: "files", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "npx", Args: []string{"-y", "a b"}}
+	set := plan.Connection{ID: "set", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "fine", Dir: "/srv/a b", Env: []plan.Header{{Name: "A", Value: "b c"}}}
 	odd := plan.Connection{ID: "odd", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "x\x1b[2J"}
 	mine := plan.Connection{ID: "mine", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "replaced"}
 	fine := plan.Connection{ID: "fine", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "fine"}
-	return &plan.Flow{Connections: []plan.Connection{npx, mine, fine}, Agents: []plan.Flow{{Connections: []plan.Connection{npx, odd}}}}
+	return &plan.Flow{Connections: []plan.Connection{npx, mine, fine, set}, Agents: []plan.Flow{{Connections: []plan.Connection{npx, odd}}}}
 }
 
 // TestCommandsAreAllowedOnTheTerminal asks once, and takes nothing but a yes.
@@ -32,10 +33,10 @@ func TestCommandsAreAllowedOnTheTerminal(t *testing.T) {
 			out := readTerminal(t, master, "[y/N] ")
 			typeOn(t, master, typed)
 			err := <-said
-			if !strings.Contains(out, "the flow wants to start on this machine:\r\n\tnpx -y 'a b'\r\n\t\"x\\x1b[2J\"\r\ndev: may it? [y/N] ") {
+			if !strings.Contains(out, "the flow wants to start on this machine:\r\n\tnpx -y 'a b'\r\n\tcd '/srv/a b' && A='b c' fine\r\n\t\"x\\x1b[2J\"\r\ndev: may it? [y/N] ") {
 				t.Errorf("the terminal got %q", out)
 			}
-			if yes != (err == nil) || !yes && !strings.Contains(err.Error(), `allow_commands: ["npx", "x\x1b[2J"]`) {
+			if yes != (err == nil) || !yes && !strings.Contains(err.Error(), `allow_commands: ["fine", "npx", "x\x1b[2J"] and allow_env: ["A"] and allow_dirs: ["/srv/a b"]`) {
 				t.Errorf("after %q: %v", typed, err)
 			}
 			// A second time nobody is asked, and who said no is refused again.

@@ -20,9 +20,19 @@ type specCase struct {
 }
 
 var specCases = map[string]specCase{
-	"loop":   {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
-	"names":  {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
-	"maps":   {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
+	"loop":  {params: `{"n": 0, "unit": "laps"}`, script: `rules: [{match: "After 0 laps", say: "1"}, {match: "After 1 laps", say: "2"}, {match: "After 2 laps", say: "3"}]`, want: `{"reached":3}`},
+	"names": {params: `{"amount": 7.9, "list": [1, 2.5], "ok": true}`, script: `rules: [{match: "Tell 7.9 \\[1, 2.5\\] true", say: seven}, {match: Shout seven, say: SEVEN}]`, want: `{"amount":7,"list":["1","2.5"],"ok":1,"word":"SEVEN"}`},
+	"maps":  {params: `{"table": [[1, 2], [], [10, 1]]}`, want: `{"largest":11,"means":[1.5,0,5.5]}`},
+	"outer": {params: `{"go": "yes", "words": ["one", "two"], "who": "Ann", "tongue": "French"}`, script: `rules: [{contains: Greet Ann, say: Hello}, {contains: Say one in French, say: un}, {contains: Say two in French, say: deux}]`,
+		want: `{"line":"Hello","lines":["un","deux"]}`},
+	"asked": {params: `{"size": 3}`, want: `{"text":"done"}`, script: `rules:
+- {node: desk, turn: 1, call: [{tool: send_message, arguments: {recipient: count, message: once}}, {tool: send_message, arguments: {recipient: count, message: twice}}, {tool: send_message, arguments: {recipient: greet, message: hello}}, {tool: send_message, arguments: {recipient: help, message: count}}]}
+- {node: desk, turn: 2, contains: "the count is 7", call: [{tool: submit_result, arguments: {text: done}}]}
+- {node: desk/help/asked, turn: 1, call: [{tool: send_message, arguments: {recipient: count, message: for help}}]}
+- {node: desk/help/asked, contains: '{"n":7}', say: the count is 7}
+- {node: c2, contains: once, call: [{tool: submit_result, arguments: {n: 1}}]}
+- {node: c2, contains: twice, call: [{tool: submit_result, arguments: {n: 2}}]}
+- {node: c2, contains: for help, call: [{tool: submit_result, arguments: {n: 7}}]}`},
 	"caught": {params: `{"text": "a"}`, script: `rules: [{say: many}]`, want: `{"n":-1}`},
 	"apart": {params: `{"who": "Ann"}`, want: `{"thought":"own","heard":"all"}`, script: `rules:
 - {node: think, contains: "Hello, Ann", fail: {class: refused, text: it heard the other conversation}}

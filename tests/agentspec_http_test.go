@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
 )
 
 // suiteHTTP serves the suite's addresses.
@@ -92,4 +95,28 @@ func suiteHTTP(t *testing.T) string {
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	return srv.URL
+}
+
+// A run's input chooses the server of an ApiNode, in the bounds of its list.
+const agentspecServer = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"data_flow_connections":[{"component_type":"DataFlowEdge","name":"3","source_node":{"$component_ref":"n"},"source_output":"animal","destination_node":{"$component_ref":"e"},"destination_input":"animal"}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},
+"n":{"component_type":"ApiNode","name":"n","url":"{{BASE}}/animalFinder?country={{country}}","http_method":"GET","url_allow_list":["SERVER/animal"],"inputs":[{"title":"BASE","type":"string"},{"title":"country","type":"string","default":"China"}],"outputs":[{"title":"animal","type":"string"}]},
+"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"animal","type":"string"}]}}}`
+
+func TestAgentSpecServer(t *testing.T) {
+	server, other := suiteHTTP(t), suiteHTTP(t)
+	for base, want := range map[string]string{server: "", other: "is not in the list", server + "/x": "is not in the list"} {
+		p := rehearsal{doc: strings.ReplaceAll(agentspecServer, "SERVER", server), script: "rules: [{say: x}]", reach: tool.Settings{AllowPrivate: true},
+			set: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"BASE":"` + base + `"}`) }}.play(t)
+		if want == "" && (p.err != nil || string(p.result.ResultData) != `{"animal":"Panda"}`) {
+			t.Errorf("%v, %+v", p.err, p.result)
+		}
+		if want != "" && (p.err == nil || !strings.Contains(p.err.Text, want)) {
+			t.Errorf("with %s: %v, %+v", base, p.err, p.result)
+		}
+	}
 }

@@ -188,3 +188,23 @@ func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
 		}
 	}
 }
+
+// What flows of a team answer is what whoever asked is told, in the order of the questions.
+func TestAgentSpecAskedFlows(t *testing.T) {
+	p := rehearsal{set: func(in *contract.RunInput) { *in = specCases["asked"].input(t, "asked") }}.play(t)
+	if p.err != nil || string(p.result.ResultData) != `{"text":"done"}` {
+		t.Fatalf("%v, %+v", p.err, p.result)
+	}
+	got := threadOf(t, p, "conversation")
+	at := 0
+	for _, answer := range []string{`{"n":1}`, `{"n":2}`, "Good day", "the count is 7"} {
+		i := strings.Index(strings.ReplaceAll(got[at:], `\"`, `"`), answer)
+		if i < 0 {
+			t.Fatalf("%s is not told, behind the answers before it:\n%s", answer, got)
+		}
+		at += i
+	}
+	if strings.Contains(got, "for help") {
+		t.Errorf("it hears what another agent asked:\n%s", got)
+	}
+}

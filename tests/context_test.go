@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
@@ -149,5 +150,45 @@ func TestAgentSpecDigest(t *testing.T) {
 	}
 	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody is there") != 3 {
 		t.Errorf("the conversation holds\n%s", got)
+	}
+}
+
+// Two transforms of each kind: the second goes over what the first one leaves.
+const agentspecDigests = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"digests","llm_config":{"$component_ref":"m"},"system_prompt":"x","human_in_the_loop":false,"outputs":[{"title":"n","type":"integer"}],
+"transforms":[{"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{summary}}"},
+{"component_type":"ConversationSummarizationTransform","name":"c","llm":{"$component_ref":"m"},"max_num_messages":4,"min_num_messages":3,"summarization_instructions":"First."},
+{"component_type":"MessageSummarizationTransform","name":"k","llm":{"$component_ref":"m"},"max_message_size":15,"summarized_message_template":"Tiny: {{summary}}"},
+{"component_type":"ConversationSummarizationTransform","name":"d","llm":{"$component_ref":"m"},"max_num_characters":60,"min_num_messages":1,"summarization_instructions":"Second.","summarized_conversation_template":"So far: {{summary}}"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
+
+const agentspecDigestsScript = `rules:
+- {kind: condense, contains: "<earlier>\nIn short: reminded", say: r}
+- {kind: condense, contains: "Begin.", say: all that was said so far and a little more}
+- {kind: condense, contains: "<message", say: reminded}
+- {turn: 1, say: think}
+- {turn: 2, match: "^Tiny: r$", say: again}
+- {turn: 3, match: "^Tiny: r$", say: more}
+- {turn: 4, match: "^Tiny: r$", call: [{tool: submit_result, arguments: {n: 4}}]}`
+
+func TestAgentSpecDigests(t *testing.T) {
+	seen := &sentTo{}
+	p := rehearsal{doc: agentspecDigests, script: agentspecDigestsScript, wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+		seen.ActivityRegistry = r
+		return seen
+	}}.play(t)
+	if p.err != nil || string(p.result.ResultData) != `{"n":4}` {
+		t.Fatalf("%v, %+v", p.err, p.result)
+	}
+	var told []string
+	for _, s := range seen.summaries {
+		told = append(told, fmt.Sprintf("%s %d-%d %q", strings.Fields(s.Instructions)[0], s.From, s.To, s.Before))
+	}
+	want := []string{`Shorten. 2-3 ""`, `Please 2-2 "In short: reminded"`, `Shorten. 4-5 ""`, `Please 4-4 "In short: reminded"`, `First. 0-2 ""`,
+		`Second. 2-4 "Summarized conversation: all that was said so far and a little more"`, `Shorten. 6-7 ""`, `Please 6-6 "In short: reminded"`}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if last := seen.calls[len(seen.calls)-1].Sent; last == nil || last.Skip != 4 || last.Note != "So far: reminded" {
+		t.Errorf("the last call is sent %+v", last)
 	}
 }

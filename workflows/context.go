@@ -23,7 +23,11 @@ const bytesPerToken = 4
 
 // sentBy is what is sent of the thread by an agent's policy.
 func (t *thread) sentBy(a *plan.Agent) *contract.Sent {
-	raw, err := json.Marshal([]any{a.Context, a.Long})
+	policy := []any{a.Context, a.Long}
+	if len(a.MoreContexts)+len(a.MoreLong) > 0 {
+		policy = append(policy, a.MoreContexts, a.MoreLong)
+	}
+	raw, err := json.Marshal(policy)
 	if err != nil {
 		return &contract.Sent{}
 	}
@@ -40,7 +44,7 @@ func (t *thread) sentBy(a *plan.Agent) *contract.Sent {
 
 // shown is what the next model call is told of it; nil is everything.
 func (a *agentRun) shown() *contract.Sent {
-	if a.cfg.Context == nil && a.cfg.Long == nil {
+	if len(a.cfg.Contexts())+len(a.cfg.Longs()) == 0 {
 		return nil
 	}
 	s := *a.thread.sentBy(a.cfg)
@@ -72,17 +76,27 @@ func (a *agentRun) leftOut() int {
 
 // fit makes what is sent fit. refused says that a model found it too long.
 func (a *agentRun) fit(ctx workflow.Context, refused bool) (changed bool, err error) {
-	c := a.cfg.Context
-	if c == nil && a.cfg.Long == nil {
+	contexts, longs := a.cfg.Contexts(), a.cfg.Longs()
+	if len(contexts)+len(longs) == 0 {
 		return false, nil
 	}
 	s := a.thread.sentBy(a.cfg)
-	if a.cfg.Long != nil {
-		if err := a.shorten(ctx, s); err != nil {
+	if err := a.shorten(ctx, s, longs); err != nil {
+		return false, err
+	}
+	for _, c := range contexts {
+		cut, err := a.cut(ctx, c, s, refused)
+		if err != nil {
 			return false, err
 		}
+		changed, refused = changed || cut, refused && !cut
 	}
-	if c == nil || !refused && !a.over(c, s) {
+	return changed, nil
+}
+
+// cut leaves out what a policy leaves out. refused says that a model found what is sent too long.
+func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, refused bool) (changed bool, err error) {
+	if !refused && !a.over(c, s) {
 		return false, nil
 	}
 	if c.How == plan.ContextFail {
@@ -231,26 +245,50 @@ func (a *agentRun) roleAt(i int) string {
 	return m.Role
 }
 
-// shorten has summaries stand for long messages, each made once.
-func (a *agentRun) shorten(ctx workflow.Context, s *contract.Sent) error {
-	for i := s.Skip; i < len(a.thread.entries); i++ {
+// shorten has summaries stand for long messages, each made once. What one policy makes of a message
+// is what the next one finds.
+func (a *agentRun) shorten(ctx workflow.Context, s *contract.Sent, longs []*plan.Long) error {
+	for i := s.Skip; len(longs) > 0 && i < len(a.thread.entries); i++ {
 		if slices.ContainsFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }) {
 			continue
 		}
 		m, err := contract.DecodeMessage(a.thread.entries[i].raw)
-		if err != nil || a.textSize(m, utf8.RuneCountInString) <= a.cfg.Long.Characters {
+		if err != nil {
 			continue
 		}
-		text, err := a.summary(ctx, &a.cfg.Long.Summary, i, i+1, "")
+		short, err := a.shortened(ctx, longs, i, m)
 		if err != nil {
 			return err
+		}
+		if short != "" {
+			s.Texts = append(s.Texts, contract.SentText{Index: i, Text: short})
+		}
+	}
+	return nil
+}
+
+// shortened is what stands for a message; empty where it is short enough for all policies.
+func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m *contract.Message) (string, error) {
+	short, size := "", a.textSize(m, utf8.RuneCountInString)
+	for _, l := range longs {
+		if size <= l.Characters {
+			continue
+		}
+		to := i + 1
+		if short != "" {
+			to = i // the summary that there is stands for the message
+		}
+		text, err := a.summary(ctx, &l.Summary, i, to, short)
+		if err != nil {
+			return "", err
 		}
 		if text == "" {
 			text = "(this message was too long to be sent or summarized)"
 		}
-		s.Texts = append(s.Texts, contract.SentText{Index: i, Text: strings.ReplaceAll(a.cfg.Long.Summary.Template, "{{summary}}", text)})
+		short = strings.ReplaceAll(l.Summary.Template, "{{summary}}", text)
+		size = utf8.RuneCountInString(short)
 	}
-	return nil
+	return short, nil
 }
 
 // summary has a model summarise messages of the thread. It is "" where they are too long for that

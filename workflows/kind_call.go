@@ -61,7 +61,7 @@ type calledFlow struct {
 func (c *callRun) divide(in value.Value) error {
 	if !c.cfg.Map {
 		for _, id := range c.cfg.Flows {
-			c.jobs = append(c.jobs, &calledFlow{flow: id, params: c.wanted(id, in)})
+			c.jobs = append(c.jobs, &calledFlow{flow: id, params: wanted(c.flow.SubFlow(id), in)})
 		}
 		return nil
 	}
@@ -84,15 +84,14 @@ func (c *callRun) divide(in value.Value) error {
 			}
 			params.Members = append(params.Members, m)
 		}
-		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: c.wanted(c.cfg.Flows[0], params)})
+		c.jobs = append(c.jobs, &calledFlow{flow: c.cfg.Flows[0], params: wanted(c.flow.SubFlow(c.cfg.Flows[0]), params)})
 	}
 	return nil
 }
 
 // wanted are those of some values that a flow takes.
-func (c *callRun) wanted(id string, in value.Value) value.Value {
+func wanted(flow *plan.Flow, in value.Value) value.Value {
 	out := value.Value{Kind: value.Object}
-	flow := c.flow.SubFlow(id)
 	for _, m := range in.Members {
 		takes := slices.ContainsFunc(flow.Nodes, func(n plan.Node) bool {
 			return n.Ports != nil && slices.ContainsFunc(n.Ports.In, func(p plan.In) bool { return p.Key == plan.InKey(m.Key) })

@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -23,7 +24,7 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 		return toolReply{}, c.fail(c.step, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
 	src := c.source.Sub(agent)
-	return c.child(ctx, args.Question, contract.FlowRef{Plan: flow, Source: &src})
+	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
 }
 
 // inlineAgent runs a flow that the model itself wrote. It is compiled like any document; what
@@ -37,16 +38,16 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (toolRep
 	if json.Unmarshal(args.Agent, &quoted) == nil {
 		text = quoted
 	}
-	return c.child(ctx, args.Question, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.flow.Dialect})
+	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.flow.Dialect})
 }
 
 // child starts a run of type Flow below this one, or goes on with one that yielded.
-func (c *toolCall) child(ctx workflow.Context, question string, flow contract.FlowRef) (toolReply, error) {
+func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (toolReply, error) {
 	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
 		return toolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
 	in := contract.RunInput{
-		V: contract.Version, Flow: flow, Input: question, Model: c.shared.Model, OnError: c.shared.OnError,
+		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.shared.Model, OnError: c.shared.OnError,
 		Depth: c.shared.Depth + 1, ScriptRef: c.shared.Script, Owner: c.shared.Owner, MaxEvents: c.shared.MaxEvents,
 		MaxPayload: c.shared.MaxPayload,
 	}
@@ -85,7 +86,23 @@ func (c *toolCall) child(ctx workflow.Context, question string, flow contract.Fl
 	if out.ResultText != nil {
 		return toolReply{text: *out.ResultText}, nil
 	}
+	if text := lastSaid(out.Talk); text != "" && len(params) > 0 && string(out.ResultData) == "{}" {
+		return toolReply{text: text}, nil
+	}
 	return toolReply{text: string(out.ResultData)}, nil
+}
+
+// lastSaid is what an agent said last in a flow's conversation.
+func lastSaid(t *contract.Talk) string {
+	if t == nil {
+		return ""
+	}
+	for _, c := range slices.Backward(t.Messages) {
+		if m, err := contract.DecodeMessage(c.Raw); err == nil && m.Role == contract.RoleAssistant && m.Text != "" {
+			return m.Text
+		}
+	}
+	return ""
 }
 
 // awaitFlow runs a flow below this one and waits for it. Where this run should stop, the other is
@@ -189,6 +206,15 @@ func called(f *plan.Flow, nodes []plan.Node) []string {
 	for i := range nodes {
 		if nodes[i].Call != nil {
 			out = append(out, nodes[i].Call.Flows...)
+		}
+		for _, s := range nodes[i].Speakers() {
+			if s.Agent.Ask != nil {
+				for _, k := range s.Agent.Ask.To {
+					if k.Flow != "" {
+						out = append(out, k.Flow)
+					}
+				}
+			}
 		}
 		for _, t := range toolsOf(&nodes[i]) {
 			if a := agents[t.tool.Connection]; a != "" {

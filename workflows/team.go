@@ -107,6 +107,9 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 	if wrong != nil {
 		return *wrong, nil
 	}
+	if to.Flow != "" {
+		return c.askFlow(ctx, to, args.Message)
+	}
 	l := c.team.line(to)
 	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
 		return orEmpty(wrong), err
@@ -129,6 +132,17 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 	}
 	l.speaker = cmp.Or(sub.speaker, to.Member)
 	return sub.reply(&out)
+}
+
+// askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
+// without any with what was said in it last.
+func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (toolReply, error) {
+	flow := closure(c.flow, to.Flow)
+	if flow == nil {
+		return toolReply{}, c.fail(c.step, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+	}
+	src := c.source.Sub(to.Flow)
+	return c.child(ctx, question, wanted(flow, c.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
 }
 
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked

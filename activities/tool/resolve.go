@@ -45,6 +45,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 			return c, refusal(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
 		}
 	}
+	if chosen(c) {
+		return c, nil // by the arguments of each call
+	}
 	if c.Kind == plan.ConnectionHTTP {
 		return c, t.checkSupplied(plan.Connection{ID: c.ID, URL: c.URL, Secrets: c.Secrets, TLS: c.TLS})
 	}
@@ -100,7 +103,13 @@ func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 
 // supplied is a connection as a flow or a run writes it.
 func supplied(c plan.Connection) Connection {
-	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, TimeoutSeconds: c.TimeoutSeconds}
+	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, Dir: c.Dir, TimeoutSeconds: c.TimeoutSeconds}
+	if len(c.Env) > 0 {
+		out.Env = map[string]string{}
+	}
+	for _, v := range c.Env {
+		out.Env[v.Name] = v.Value
+	}
 	if len(c.Headers) > 0 {
 		out.Headers = map[string]string{}
 	}
@@ -123,9 +132,6 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		}
 	}
 	if c.Command != "" {
-		if slices.Contains(t.settings.AllowCommands, c.Command) || slices.Contains(t.settings.AllowCommands, "*") {
-			return nil
-		}
 		return t.checkOwn(c)
 	}
 	if problem := urlProblem(c.URL); problem != "" {
@@ -146,18 +152,6 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		return r.failure(c.ID)
 	}
 	return nil
-}
-
-// checkOwn asks whether the worker's user has allowed a flow's command.
-func (t *Tools) checkOwn(c plan.Connection) error {
-	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s: [%q], or configure %s.%s with the command", SettingAllowCommand, c.Command, SettingConnections, c.ID)
-	if own := t.settings.AllowCommand; own != nil {
-		if own(c.Command, c.Args) {
-			return nil
-		}
-		remedy += "; on your own machine start the run with: starter -dev -allow-commands"
-	}
-	return refusal(fmt.Sprintf("connection %q: the flow wants the command %q started, which the operator has not allowed", c.ID, c.Command), remedy)
 }
 
 // listed says whether a URL is that of one of the operator's connections.

@@ -20,6 +20,8 @@ const (
 	SettingAllowLoopback = "allow_loopback"
 	SettingAllowHosts    = "allow_hosts"
 	SettingAllowCommand  = "allow_commands"
+	SettingAllowEnv      = "allow_env"
+	SettingAllowDirs     = "allow_dirs"
 	SettingVariables     = "variables"
 	SettingTrusted       = "agents.trusted"
 )
@@ -62,13 +64,16 @@ type Settings struct {
 	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
 	// * is any. Arguments are not looked at.
 	AllowCommands []string
+	// AllowEnv are the names of variables that a flow may set for them; * is any. AllowDirs are
+	// folders, by absolute paths, in and below which it may start them.
+	AllowEnv, AllowDirs []string
 	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
 	Variables map[string]Variable
 	// Trusted are the folders, by absolute paths, whose programs may be run.
 	Trusted []string
-	// AllowCommand, if set, says of a command with its arguments whether the worker's user has
-	// allowed it besides. It is asked again for every call.
-	AllowCommand func(command string, args []string) bool
+	// AllowCommand, if set, says of a command with its arguments, variables and folder whether the
+	// worker's user has allowed just that besides. It is asked again for every call.
+	AllowCommand func(c Connection) bool
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
 	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times
@@ -220,6 +225,16 @@ func (s Settings) checkAllowed(p *problems) {
 	for _, c := range s.AllowCommands {
 		if strings.TrimSpace(c) == "" {
 			p.add("%s: a command is empty; write it as flows do, or * for any", SettingAllowCommand)
+		}
+	}
+	for _, name := range s.AllowEnv {
+		if strings.TrimSpace(name) == "" || strings.Contains(name, "=") {
+			p.add("%s: %q is not a name of a variable; write it without its value, or * for any", SettingAllowEnv, name)
+		}
+	}
+	for _, dir := range s.AllowDirs {
+		if !filepath.IsAbs(dir) {
+			p.add("%s: %q is not an absolute path", SettingAllowDirs, dir)
 		}
 	}
 	for _, dir := range s.Trusted {

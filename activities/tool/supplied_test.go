@@ -3,6 +3,8 @@ package tool
 import (
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,8 +34,8 @@ func TestCommandOfAFlow(t *testing.T) {
 		}
 	}
 	asked := open(t, Connection{URL: "http://x"}, func(s *Settings) {
-		s.AllowCommand = func(command string, args []string) bool {
-			return command == "/bin/sh" && len(args) == 2 && args[1] == c.Args[1]
+		s.AllowCommand = func(own Connection) bool {
+			return own.Command == "/bin/sh" && len(own.Args) == 2 && own.Args[1] == c.Args[1] && len(own.Env) == 0 && own.Dir == ""
 		}
 	})
 	if specs, err := asked.List(soon(t, time.Minute), c); err != nil || len(specs) == 0 {
@@ -50,6 +52,63 @@ func TestCommandOfAFlow(t *testing.T) {
 	if specs, err := tools.List(soon(t, time.Minute), mine); err != nil || len(specs) == 0 {
 		t.Errorf("the operator's: %d tools, %v", len(specs), err)
 	}
+}
+
+// Variables and the folder of a flow's command are allowed apart from it, and are the command's.
+func TestSurroundingsOfAFlowsCommand(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "inner")
+	if err := os.Mkdir(inner, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(inner, link); err != nil {
+		t.Fatal(err)
+	}
+	command := func(in string) plan.Connection {
+		return plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "/bin/sh", Dir: in,
+			Env:  []plan.Header{{Name: "GREETING", Value: "a b"}, {Name: "LD_PRELOAD", Value: ""}},
+			Args: []string{"-c", `test "$GREETING" = "a b" && echo "$PWD" >here && ` + helperMode + `=serve exec "` + self + `"`}}
+	}
+	list := func(c plan.Connection, env, dirs []string) ([]contract.ToolSpec, error) {
+		tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowCommands, s.AllowEnv, s.AllowDirs = []string{"/bin/sh"}, env, dirs })
+		return tools.List(soon(t, time.Minute), c)
+	}
+	both := []string{"GREETING", "LD_PRELOAD"}
+	for name, tc := range map[string]struct {
+		in        string
+		env, dirs []string
+		want      []string
+	}{
+		"nothing is allowed":       {inner, nil, nil, []string{`the variable GREETING set`, `started in "` + inner, `allow_env: ["GREETING"] and allow_env: ["LD_PRELOAD"] and allow_dirs: ["` + inner + `"]`, "connections.flow"}},
+		"a variable is missing":    {inner, []string{"GREETING"}, []string{dir}, []string{`the variable LD_PRELOAD set`, "has not allowed"}},
+		"a folder beside":          {inner, both, []string{inner + "x"}, []string{"started in", "has not allowed"}},
+		"a folder above":           {inner + "/../..", both, []string{dir}, []string{"started in", "has not allowed"}},
+		"a link out of the folder": {link, both, []string{filepath.Dir(link)}, []string{"started in", "has not allowed"}},
+		"a relative folder":        {"inner", both, []string{"/"}, []string{"write absolute paths"}},
+	} {
+		_, err := list(command(tc.in), tc.env, tc.dirs)
+		if fails(t, err, contract.ClassConnection, tc.want...); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	for _, allowed := range [][2][]string{{both, {inner}}, {{"*"}, {dir}}, {{"*"}, {"/"}}} {
+		if specs, err := list(command(inner), allowed[0], allowed[1]); err != nil || len(specs) == 0 {
+			t.Errorf("with %v: %d tools, %v", allowed, len(specs), err)
+		}
+	}
+	if said, err := os.ReadFile(filepath.Join(inner, "here")); err != nil || !strings.HasSuffix(strings.TrimSpace(string(said)), "/inner") {
+		t.Errorf("the command was started in %q, %v", said, err)
+	}
+	// A program that a folder of the flow's would choose.
+	c := command(inner)
+	c.Command = "./sh"
+	_, err = list(c, both, []string{"/"})
+	fails(t, err, contract.ClassConnection, "write absolute paths")
 }
 
 // Headers that a flow brings go with its requests, and are checked.

@@ -96,6 +96,11 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text s
 		return problem, true, nil
 	}
 	in.Arguments = args
+	if chosen(in.Connection) {
+		if in, problem = aimed(in); problem != "" {
+			return problem, true, nil
+		}
+	}
 	at, err := t.locate(in.Connection, in.Name)
 	if err != nil {
 		return "", false, err

@@ -97,7 +97,6 @@ func Runs(name string) bool { return runs[name] }
 // notYet are the fields that nothing heeds although they change what a run does.
 var notYet = map[string]string{
 	"auth": "put a token into sensitive_headers",
-	"env":  "configure the connection in the worker's settings", "cwd": "configure the connection in the worker's settings",
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.

@@ -170,6 +170,11 @@ type loader struct {
 	// skipPaths is set when looking at all paths would take too long.
 	skipPaths bool
 
+	// forgotten are inputs to which edges were forgotten; legacySeen says that some syntax was
+	// from before the first release.
+	forgotten  []forgotten
+	legacySeen bool
+
 	diags   []source.Diagnostic
 	told    map[source.Diagnostic]bool
 	failed  bool
@@ -207,6 +212,7 @@ func (l *loader) main(doc *source.Document) {
 		l.doc.Root = l.component(s, root, "Component", "the document")
 	}
 	l.rest()
+	l.tellForgotten()
 	l.doc.Root = l.runnable(l.doc.Root)
 }
 
@@ -248,6 +254,8 @@ func (l *loader) definitionsOnly(doc *source.Document) {
 	l.files[0].root = doc.Root
 	l.enter(&scope{file: doc.Name}, doc.Root)
 	l.rest()
+	l.tellForgotten()
+	l.sketch()
 }
 
 // options checks what does not depend on the document.

@@ -3,6 +3,7 @@ package agentspec
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/specadapter/source"
@@ -31,15 +32,18 @@ type builder struct {
 	full  bool
 
 	// flow is the one that is being made; taken are its nodes' ids, at is the prefix of its
-	// positions.
+	// positions, outer are the inputs of its nodes that only the run's can feed.
 	flow  *plan.Flow
 	taken map[string]bool
 	at    string
+	outer []Property
+	// outers are those of the flows that are made.
+	outers map[string][]Property
 }
 
 func newBuilder(file string, host source.Host) *builder {
 	return &builder{file: file, host: host, looked: map[*Component]bool{}, told: map[*Component]bool{}, agentIDs: map[*Component]string{},
-		connected: map[*Component]string{}, ids: map[string]bool{}}
+		connected: map[*Component]string{}, ids: map[string]bool{}, outers: map[string][]Property{}}
 }
 
 // root makes the plan of the main component.
@@ -48,6 +52,7 @@ func (b *builder) root(c *Component) *plan.Flow {
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
 	if c.Type.Name == "Flow" {
 		b.rootFlow(c)
+		b.flow.Inputs.Schema = objectOf(merge(c.Inputs, b.outer))
 	} else {
 		b.rootAgent(c)
 	}
@@ -72,12 +77,26 @@ func (b *builder) called(c *Component) string {
 	}
 	id := unique(b.ids, safeID(or(c.Name, c.ID)))
 	b.agentIDs[c] = id
-	outer, taken, at := b.flow, b.taken, b.at
+	flow, taken, at, outer := b.flow, b.taken, b.at, b.outer
 	b.begin(c, id, plan.AgentPath(id))
+	b.outer = nil
 	b.rootFlow(c)
 	b.agents = append(b.agents, *b.flow)
-	b.flow, b.taken, b.at = outer, taken, at
+	b.outers[id] = b.outer
+	b.flow, b.taken, b.at, b.outer = flow, taken, at, outer
 	return id
+}
+
+// through lets the flows that a node calls have those of the run's inputs that only a run can give.
+func (b *builder) through(n *plan.Node) {
+	for _, id := range n.Call.Flows {
+		for _, p := range b.outers[id] {
+			if !slices.ContainsFunc(n.Ports.In, func(in plan.In) bool { return in.Name == p.Title }) {
+				n.Ports.In = append(n.Ports.In, plan.In{Name: p.Title, Key: plan.InKey(p.Title), Type: schemaOf(p.Type)})
+				b.outer = append(b.outer, p)
+			}
+		}
+	}
 }
 
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.

@@ -12,35 +12,33 @@ const (
 	messageInstructions      = "Please make a summary of this message. Include relevant information and keep it short. Your response will replace the message, so just output the summary directly, no introduction needed."
 )
 
-// transforms settle what an agent's model is sent of its conversation: at most one transform of
-// each kind.
+// transforms settle what an agent's model is sent of its conversation. Several of one kind come
+// one behind the other.
 func (b *builder) transforms(c *Component, a *plan.Agent) {
 	for _, t := range c.Components("transforms") {
 		switch t.Type.Name {
 		case "MessageSummarizationTransform":
-			if a.Long != nil {
-				b.second(t, c)
-				continue
+			l := plan.Long{Characters: int(t.Number("max_message_size")), Summary: *b.summary(t, messageInstructions, "summarized_message_template")}
+			if a.Long == nil {
+				a.Long = &l
+			} else {
+				a.MoreLong = append(a.MoreLong, l)
 			}
-			a.Long = &plan.Long{Characters: int(t.Number("max_message_size")), Summary: *b.summary(t, messageInstructions, "summarized_message_template")}
 		case "ConversationSummarizationTransform":
-			if a.Context != nil {
-				b.second(t, c)
-				continue
-			}
-			a.Context = &plan.Context{How: plan.ContextSummarise, Keep: int(t.Number("min_num_messages")),
+			k := plan.Context{How: plan.ContextSummarise, Keep: int(t.Number("min_num_messages")),
 				Summary: b.summary(t, conversationInstructions, "summarized_conversation_template")}
 			if t.Field("max_num_characters") != nil {
-				a.Context.Characters = int(t.Number("max_num_characters"))
+				k.Characters = int(t.Number("max_num_characters"))
 			} else {
-				a.Context.Messages = int(t.Number("max_num_messages"))
+				k.Messages = int(t.Number("max_num_messages"))
+			}
+			if a.Context == nil {
+				a.Context = &k
+			} else {
+				a.MoreContexts = append(a.MoreContexts, k)
 			}
 		}
 	}
-}
-
-func (b *builder) second(t, c *Component) {
-	b.errorf(t.At, CodeNotYet, "keep one transform of each kind", "%s is the second of its kind in %s, which cannot be heeded yet", t, c)
 }
 
 // summary is how a transform makes its summaries.

@@ -7,8 +7,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// request is the connection of a component that is one HTTP request. Where it goes must be
-// written out: else whoever gives a value would choose it.
+// request is the connection of a component that is one HTTP request. Where values choose its server,
+// each call is under the worker's rules for addresses, and in the list of those that are allowed.
 func (b *builder) request(c *Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
@@ -16,9 +16,10 @@ func (b *builder) request(c *Component) string {
 	name := or(c.Name, c.ID)
 	address := c.Text("url")
 	server := hostOf(address)
-	if strings.Contains(server, "{{") || !strings.HasPrefix(server, "http") {
-		b.errorf(c.at("url"), CodeNotYet, "write the host out", "the host in url of %s is a placeholder, which cannot be heeded yet", c)
+	if strings.Contains(server, "{{") {
+		b.chosenHost(c, server)
 	}
+	server = strings.TrimPrefix(server, "://")
 	path := strings.TrimPrefix(address, server)
 	if path == "" || path[0] != '/' {
 		path = "/" + path
@@ -39,6 +40,18 @@ func (b *builder) request(c *Component) string {
 	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q},
 		Secrets: secretHeaders(c), Retry: b.retry(c, true)})
 	return id
+}
+
+// chosenHost looks at an address whose server is chosen by values. A placeholder that begins it is
+// given a whole address; else the scheme must be written, or be a placeholder itself.
+func (b *builder) chosenHost(c *Component, server string) {
+	scheme, host, _ := strings.Cut(server, "://")
+	begins := scheme == "" && strings.HasPrefix(host, "{{")
+	rest := placeholder.ReplaceAllString(scheme+host, "")
+	if !begins && scheme != "http" && scheme != "https" && placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
+		b.errorf(c.at("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
+			c, source.Quote(c.Text("url")))
+	}
 }
 
 // pairs are the members of a field, as texts. A list gives one for each item.

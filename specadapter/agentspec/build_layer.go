@@ -155,6 +155,10 @@ func (s *layer) ins(n *Component) []plan.In {
 		if in.Default == nil {
 			in.Default = innerDefault(n, p.Title)
 		}
+		if in.Key == "" && in.Default == nil && !n.Type.acts("EndNode") && !s.flow.Flow.gives(p.Title) {
+			in.Key = plan.InKey(p.Title)
+			s.b.outer = append(s.b.outer, *p)
+		}
 		out = append(out, in)
 	}
 	return out

@@ -48,6 +48,9 @@ func (s *layer) node(c *Component) *way {
 	default:
 		s.calling(c, &n, w)
 	}
+	if n.Call != nil {
+		s.b.through(&n)
+	}
 	s.b.add(n, c.At)
 	return w
 }

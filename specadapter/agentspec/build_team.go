@@ -122,8 +122,8 @@ func (t *crew) join(c *Component, p part) {
 		t.join(manager, p)
 	case "Swarm":
 		t.swarm(c, p)
-	default:
-		t.errorf(c.At, CodeNotYet, "a team is of Agents, SpecializedAgents, remote agents, ManagerWorkers and Swarms", "%s cannot work in a team yet", c)
+	case "Flow":
+		t.errorf(c.At, "field-value", "let an Agent begin, and ask the flow", "%s holds no conversation; it cannot be the first of a team", c)
 	}
 }
 
@@ -152,7 +152,10 @@ func (t *crew) swarm(c *Component, p part) {
 			if asks {
 				own.ask = append(own.ask, t.inSwarm(c, m, to))
 			}
-			if !hands {
+			if !hands || to.Type.Name == "Flow" {
+				if !asks {
+					t.errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s holds no conversation, and %s hands conversations over only", to, c)
+				}
 				continue
 			}
 			if ids[to] == "" {
@@ -167,6 +170,10 @@ func (t *crew) swarm(c *Component, p part) {
 
 // inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
 func (t *crew) inSwarm(c, from, to *Component) recipient {
+	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.told[to] {
+		t.told[to] = true
+		t.warnf(to.At, CodeNoEffect, "let an Agent turn to others", "%s has no model and turns to nobody; relationships from it in %s have no effect", to, c)
+	}
 	return t.recipient(c, from, to, func(id string) part {
 		p := part{id: id, outputs: to.Outputs}
 		for _, next := range neighbours(c, to) {
@@ -199,6 +206,9 @@ func (t *crew) handed(to *Component, id string) recipient {
 // recipient is whom another agent of a team asks, in a conversation that the two of them have. It
 // is made once, whoever asks.
 func (t *crew) recipient(team, from, to *Component, make func(id string) part) recipient {
+	if to.Type.Name == "Flow" {
+		return t.flow(to)
+	}
 	key := [2]*Component{team, to}
 	id := t.asked[key]
 	if id == "" {
@@ -212,6 +222,15 @@ func (t *crew) recipient(team, from, to *Component, make func(id string) part) r
 	}
 	name := or(to.Name, to.ID)
 	return recipient{Contact: plan.Contact{Name: name, Member: id, Thread: t.group(team) + or(from.Name, from.ID) + ">" + name}, about: to.Description}
+}
+
+// flow is a Flow that another agent asks. It is run anew for each question.
+func (t *crew) flow(c *Component) recipient {
+	id := t.called(c)
+	if !slices.Contains(t.inside, c) {
+		t.inside = append(t.inside, c, &Component{Inputs: t.outers[id]})
+	}
+	return recipient{Contact: plan.Contact{Name: or(c.Name, c.ID), Flow: id}, about: c.Description}
 }
 
 // group is the prefix of the conversations in a team.
@@ -265,8 +284,14 @@ func (t *crew) settle(c *Component, p part, a *plan.Agent) {
 // it can be asked, or handed the conversation, and turns to nobody itself.
 func (t *crew) elsewhere(c *Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
-		t.errorf(c.At, CodeNotYet, "let an Agent turn to others, and to this one", "%s runs elsewhere and cannot turn to other agents of the team", c)
-		return
+		if p.id == t.node.ID {
+			t.errorf(c.At, "field-value", "let an Agent begin, and turn to this one", "%s runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one", c)
+			return
+		}
+		if !t.told[c] {
+			t.told[c] = true
+			t.warnf(c.At, CodeNoEffect, "let an Agent turn to others", "%s runs elsewhere and cannot turn to other agents of the team", c)
+		}
 	}
 	if !t.room(c.At) {
 		return

@@ -3,8 +3,10 @@ package agentspec
 import (
 	"math"
 	"net/url"
+	"path"
 	"strings"
 
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -67,12 +69,7 @@ func (b *builder) server(c *Component) string {
 	conn := plan.Connection{ID: unique(b.ids, safeID(or(c.Name, or(c.ID, "mcp")))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
 	switch c.Type.Name {
 	case "StdioTransport":
-		conn.Transport, conn.Command = plan.TransportStdio, c.Text("command")
-		if f := c.Field("args"); f != nil {
-			for _, a := range f.JSON.Items {
-				conn.Args = append(conn.Args, a.Text)
-			}
-		}
+		b.stdio(c, &conn)
 	default:
 		conn.URL = c.Text("url")
 		if strings.HasPrefix(c.Type.Name, "SSE") {
@@ -90,6 +87,28 @@ func (b *builder) server(c *Component) string {
 	b.connected[c] = conn.ID
 	b.connections = append(b.connections, conn)
 	return conn.ID
+}
+
+// stdio configures a connection to a server that the worker starts.
+func (b *builder) stdio(c *Component, conn *plan.Connection) {
+	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
+	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
+		b.errorf(c.at("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
+	}
+	if f := c.Field("args"); f != nil {
+		for _, a := range f.JSON.Items {
+			conn.Args = append(conn.Args, a.Text)
+		}
+	}
+	if f := c.Field("env"); f != nil {
+		for _, m := range f.JSON.Members {
+			if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
+				b.errorf(Place{f.At.File, m.KeyPos}, "field-value", "write the name of a variable, without =", "env of %s has %s, which is no variable of an environment", c, source.Quote(m.Key))
+				continue
+			}
+			conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
+		}
+	}
 }
 
 // readTimeout is how long a call may take, in whole seconds, where the author says it.

@@ -1,6 +1,7 @@
 package agentspec
 
 import (
+	"fmt"
 	"slices"
 
 	"weft/specadapter/source"
@@ -42,26 +43,71 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, 
 	}
 	switch {
 	case f == nil && !unsure:
-		l.unfed(at, g.Nodes[n], in)
+		l.unfed(c, at, g.Nodes[n], in)
 	case f != nil && len(f.sources) > 0:
 		l.maybeUnfed(g, at, n, in, f)
 	}
 }
 
-// unfed reports an input that never gets a value. A placeholder that is called like an
-// environment variable is often put in before the document is loaded.
-func (l *loader) unfed(at Place, node *Component, in *Property) {
+// unfed reports an input that nothing in its flow feeds. One that no output is called like is an
+// input of the run. Else an edge was forgotten, which is an error where a run can come to it.
+func (l *loader) unfed(c *Component, at Place, node *Component, in *Property) {
 	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
-	if environment.MatchString(in.Title) && !l.strict {
-		for _, h := range l.holders(node) {
-			if h.name == in.Title {
-				node.Undeclared = append(node.Undeclared, in.Title)
-				l.warnf(at, "input-unfed", help+"; a variable of the environment is not read", text, source.Quote(in.Title), node)
-				return
+	if !node.Type.acts("EndNode") && !c.Flow.gives(in.Title) {
+		l.warnf(at, "input-unfed", help, text+", and no output is called so: whoever starts a run has to give it", source.Quote(in.Title), node)
+		return
+	}
+	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
+}
+
+// forgotten is an input that an edge was forgotten to.
+type forgotten struct {
+	flow       *Component
+	at         Place
+	text, help string
+}
+
+// tellForgotten reports the inputs that edges were forgotten to: in flows that no run comes to, as a
+// warning.
+func (l *loader) tellForgotten() {
+	var used map[*Component]bool
+	if l.doc.Root != nil && len(l.forgotten) > 0 {
+		used = map[*Component]bool{}
+		l.doc.Root.mark(used)
+	}
+	for _, f := range l.forgotten {
+		if used != nil && !used[f.flow] {
+			l.warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
+			continue
+		}
+		l.errorf(f.at, "input-unfed", f.help, "%s", f.text)
+	}
+}
+
+// mark notes a component and all that are in it.
+func (c *Component) mark(seen map[*Component]bool) {
+	if seen[c] {
+		return
+	}
+	seen[c] = true
+	for _, f := range c.fields {
+		for _, part := range f.Components {
+			part.mark(seen)
+		}
+	}
+}
+
+// gives says whether an output in the flow is called so.
+func (f *Flow) gives(title string) bool {
+	if f.titles == nil {
+		f.titles = map[string]bool{}
+		for _, n := range f.Nodes {
+			for i := range n.Outputs {
+				f.titles[n.Outputs[i].Title] = f.titles[n.Outputs[i].Title] || !n.Type.acts("EndNode")
 			}
 		}
 	}
-	l.errorf(at, "input-unfed", help, text, source.Quote(in.Title), node)
+	return f.titles[title]
 }
 
 // key is an input of a node.

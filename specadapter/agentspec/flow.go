@@ -25,6 +25,8 @@ type Flow struct {
 	// that are arrays; made when they are first needed.
 	into  map[*Component][]int
 	lists map[string][]*Shape
+	// titles are those of the outputs in the flow, once they are known.
+	titles map[string]bool
 	// loose and looseData are edges with an error, whose ends are known: what they lead
 	// to is not reported once more as having no edge.
 	loose     []ControlEdge
@@ -81,6 +83,7 @@ func (l *loader) flow(c *Component) *Flow {
 			f.Control = append(f.Control, edge)
 		}
 	}
+	f.Control = l.unlooped(f.Control)
 	f.Public = c.Field("data_flow_connections") == nil
 	for i, e := range c.Components("data_flow_connections") {
 		edge := DataEdge{At: l.itemAt(c, "data_flow_connections", i), From: e.Component("source_node"), Output: e.Text("source_output"),
@@ -145,9 +148,50 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 			return true
 		}
 	}
+	if to := l.mapped(e, edge); to != "" {
+		l.warnf(e.at("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and no branch; it is read as the branch of that value, %s",
+			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
+		edge.Branch = to
+		return true
+	}
 	l.errorf(e.at("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "from_branch of %s is %s, which %s does not have",
 		e, source.Quote(edge.Branch), edge.From)
 	return false
+}
+
+// mapped is the branch to which a BranchingNode leads a value that an edge names in the place of a
+// branch; empty where it does not.
+func (l *loader) mapped(e *Component, edge *ControlEdge) string {
+	mapping := edge.From.Field("mapping")
+	if !edge.From.Type.acts("BranchingNode") || mapping == nil || mapping.JSON == nil || !l.work(e.At, len(mapping.JSON.Members)) {
+		return ""
+	}
+	return text(mapping.JSON.Get(edge.Branch))
+}
+
+// unlooped leaves out the edges that lead a node to itself by a branch by which another edge leaves
+// it: a run that took one would take it for ever, so that the other one must be meant.
+func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
+	type way struct {
+		from   *Component
+		branch string
+	}
+	on := map[way]bool{}
+	for _, e := range edges {
+		if e.From != e.To {
+			on[way{e.From, e.Branch}] = true
+		}
+	}
+	var out []ControlEdge
+	for _, e := range edges {
+		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.acts("StartNode") && !e.From.Type.acts("EndNode") {
+			l.warnf(e.At, "branch-two-edges", "remove it, or loop by a branch of a BranchingNode",
+				"an edge leads %s to itself by the branch %s, by which another edge leaves it; it is left out", e.From, source.Quote(e.Branch))
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // edgeProps checks that a data edge leads from an output to an input that can take it.
@@ -166,6 +210,11 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 		ok = false
 	}
 	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
+		if to.Default != nil && !l.strict {
+			l.warnf(edge.At, "data-edge-castable", "let types agree, or remove the edge", "output %s of %s is %s, which cannot become input %s of %s, %s; the edge is left out, and the input has its default",
+				source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
+			return false
+		}
 		l.errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
 			"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}

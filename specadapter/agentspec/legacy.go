@@ -23,6 +23,7 @@ var legacyTypes = map[string]string{
 // legacy reports syntax from before the first release. It is read all the same, so that
 // the rest of the document gets its own diagnostics.
 func (l *loader) legacy(at Place, text, help string) {
+	l.legacySeen = true
 	l.strictf(at, "legacy-syntax", help, "%s, as before the first release of the language", text)
 }
 

@@ -2,11 +2,16 @@ package agentspec_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"weft/specadapter"
 	"weft/specadapter/agentspec"
+	"weft/specadapter/source"
+	"weft/workflows/plan"
 )
 
 // oneNodeFlow is a flow of one node between its start and its end; more are further components.
@@ -25,32 +30,41 @@ func TestNotYet(t *testing.T) {
 	agent := func(extra string) string {
 		return `{"component_type":"AgentNode","name":"n","agent":{"component_type":"Agent","name":"a","llm_config":{"$component_ref":"m"},"system_prompt":"x"` + extra + `}}`
 	}
+	team := func(fields string) string {
+		return `{"agentspec_version":"26.1.2","name":"t",` + fields + `,
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},
+"f":{"component_type":"Flow","name":"f","description":"d","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"e"}],"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"e"}}]},
+"r":{"component_type":"A2AAgent","name":"r","description":"d","agent_url":"https://x.example.com","connection_config":{"component_type":"A2AConnectionConfig","name":"c"}},
+"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"}}}`
+	}
 	tool := func(transport string) string {
 		return agent(`,"tools":[{"component_type":"MCPTool","name":"t","client_transport":` + transport + `}]`)
 	}
 	tests := map[string]struct{ doc, want string }{
-		"a tool by itself":  {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent, which alone can be run [not-yet]`},
-		"a certificate":     {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" shows a certificate, and its url is not https [field-value]`},
-		"variables":         {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A":"b"}}`), ""), `error: env of StdioTransport "c" cannot be heeded yet [not-yet]`},
-		"a host to choose":  {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `error: the host in url of ApiNode "n" is a placeholder, which cannot be heeded yet [not-yet]`},
-		"a wrong parameter": {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","default_generation_parameters":{"temperature":9}},"prompt_template":"x"}`, ""), `error: temperature of OpenAiConfig "m" is 9 [field-value]`},
-		"a status":          {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://x/","http_method":"GET","retry_policy":{"recoverable_statuses":{"200":[]}}}`, ""), `error: recoverable_statuses of ApiNode "n" has "200" [field-value]`},
-		"a retry policy":    {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","retry_policy":{"max_attempts":3,"jitter":"full"}},"prompt_template":"x"}`, ""), `warning: jitter in retry_policy of OpenAiConfig "m" has no effect: pauses are as long as the policy says [no-effect]`},
-		"a model's address": {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"VllmConfig","name":"v","model_id":"m","url":"http://x"},"prompt_template":"x"}`, ""), `warning: the url of VllmConfig "v" is not called: a worker asks the provider vllm where its settings say [model-url]`},
-		"a tool of nobody":  {oneNodeFlow(agent(`,"tools":[{"component_type":"ServerTool","name":"t"}]`), ""), `warning: ServerTool "t" is none of the tools that are known here; a run needs a worker that has it [unknown-tool]`},
-		"a flow in a team": {`{"component_type":"ManagerWorkers","agentspec_version":"26.1.2","name":"s","group_manager":{"$component_ref":"a"},"workers":[{"$component_ref":"f"}],
-"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},
-"f":{"component_type":"Flow","name":"f","description":"d","start_node":{"$component_ref":"s"},"nodes":[{"$component_ref":"s"},{"$component_ref":"e"}],"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"e"}}]},
-"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e"}}}`,
-			`error: Flow "f" cannot work in a team yet [not-yet]`},
-		"a remote agent that asks others": {`{"component_type":"Swarm","agentspec_version":"26.1.2","name":"s","first_agent":{"$component_ref":"f"},"relationships":[[{"$component_ref":"f"},{"$component_ref":"a"}]],
-"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},"a":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"},
-"f":{"component_type":"A2AAgent","name":"f","description":"d","agent_url":"https://x.example.com","connection_config":{"component_type":"A2AConnectionConfig","name":"c"}}}}`,
-			`error: A2AAgent "f" runs elsewhere and cannot turn to other agents of the team [not-yet]`},
+		"a tool by itself":    {`{"component_type":"ServerTool","agentspec_version":"25.4.1","name":"t"}`, `f.json:1:1: error: ServerTool "t" is neither a Flow nor an Agent, which alone can be run [not-yet]`},
+		"a certificate":       {oneNodeFlow(tool(`{"component_type":"SSEmTLSTransport","name":"c","url":"http://x/","key_file":{"$component_ref":"c.k"},"cert_file":{"$component_ref":"c.c"},"ca_file":{"$component_ref":"c.a"}}`), ""), `error: SSEmTLSTransport "c" shows a certificate, and its url is not https [field-value]`},
+		"no variable":         {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","env":{"A=":"b"}}`), ""), `error: env of StdioTransport "c" has "A=", which is no variable of an environment [field-value]`},
+		"a folder nowhere":    {oneNodeFlow(tool(`{"component_type":"StdioTransport","name":"c","command":"x","cwd":"data"}`), ""), `error: cwd of StdioTransport "c" is "data", which is in no folder that the worker knows [field-value]`},
+		"a host to choose":    {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `warning: the host in url of ApiNode "n" is a placeholder; whoever gives its value chooses where the request goes [templated-host-without-allow-list]`},
+		"no host to choose":   {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"ftp://{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `error: url of ApiNode "n" is "ftp://{{HOST}}/x", which no values make an address over HTTP [field-value]`},
+		"half a scheme":       {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"a.{{HOST}}/x","http_method":"GET","inputs":[{"title":"HOST","type":"string","default":"x"}]}`, ""), `error: url of ApiNode "n" is "a.{{HOST}}/x", which no values make an address over HTTP [field-value]`},
+		"a wrong parameter":   {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","default_generation_parameters":{"temperature":9}},"prompt_template":"x"}`, ""), `error: temperature of OpenAiConfig "m" is 9 [field-value]`},
+		"a status":            {oneNodeFlow(`{"component_type":"ApiNode","name":"n","url":"https://x/","http_method":"GET","retry_policy":{"recoverable_statuses":{"200":[]}}}`, ""), `error: recoverable_statuses of ApiNode "n" has "200" [field-value]`},
+		"a retry policy":      {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m","retry_policy":{"max_attempts":3,"jitter":"full"}},"prompt_template":"x"}`, ""), `warning: jitter in retry_policy of OpenAiConfig "m" has no effect: pauses are as long as the policy says [no-effect]`},
+		"a model's address":   {oneNodeFlow(`{"component_type":"LlmNode","name":"n","llm_config":{"component_type":"VllmConfig","name":"v","model_id":"m","url":"http://x"},"prompt_template":"x"}`, ""), `warning: the url of VllmConfig "v" is not called: a worker asks the provider vllm where its settings say [model-url]`},
+		"a tool of nobody":    {oneNodeFlow(agent(`,"tools":[{"component_type":"ServerTool","name":"t"}]`), ""), `warning: ServerTool "t" is none of the tools that are known here; a run needs a worker that has it [unknown-tool]`},
+		"a flow that manages": {team(`"component_type":"ManagerWorkers","group_manager":{"$component_ref":"f"},"workers":[{"$component_ref":"a"}]`), `error: Flow "f" holds no conversation; it cannot be the first of a team [field-value]`},
+		"a flow that is handed a conversation": {team(`"component_type":"Swarm","handoff":"always","first_agent":{"$component_ref":"a"},"relationships":[[{"$component_ref":"a"},{"$component_ref":"f"}]]`),
+			`error: Flow "f" holds no conversation, and Swarm "t" hands conversations over only [field-value]`},
+		"a flow that asks others": {team(`"component_type":"Swarm","first_agent":{"$component_ref":"a"},"relationships":[[{"$component_ref":"a"},{"$component_ref":"f"}],[{"$component_ref":"f"},{"$component_ref":"a"}]]`),
+			`warning: Flow "f" has no model and turns to nobody; relationships from it in Swarm "t" have no effect [no-effect]`},
+		"a remote agent that begins": {team(`"component_type":"Swarm","first_agent":{"$component_ref":"r"},"relationships":[[{"$component_ref":"r"},{"$component_ref":"a"}]]`),
+			`error: A2AAgent "r" runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one [field-value]`},
+		"a remote agent that asks others": {team(`"component_type":"Swarm","first_agent":{"$component_ref":"a"},"relationships":[[{"$component_ref":"a"},{"$component_ref":"r"}],[{"$component_ref":"r"},{"$component_ref":"a"}]]`),
+			`warning: A2AAgent "r" runs elsewhere and cannot turn to other agents of the team [no-effect]`},
 		"an agent without its input": {oneNodeFlow(`{"component_type":"AgentNode","name":"n","inputs":[],"agent":{"component_type":"ManagerWorkers","name":"t","inputs":[],"group_manager":{"component_type":"Agent","name":"a","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"{{who}}"},"workers":[{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}]}}`, ""),
 			`error: an agent in ManagerWorkers "t" wants the input "who", which nothing gives a value [input-unfed]`},
 		"a store of summaries": {oneNodeFlow(agent(`,"transforms":[{"component_type":"MessageSummarizationTransform","name":"t","llm":{"$component_ref":"m"},"datastore":{"component_type":"PostgresDatabaseDatastore","name":"p","datastore_schema":{},"connection_config":{"component_type":"TlsPostgresDatabaseConnectionConfig","name":"c","user":{"$component_ref":"c.user"},"password":{"$component_ref":"c.password"},"url":"x"}}}]`), ""), `error: MessageSummarizationTransform "t" keeps summaries in PostgresDatabaseDatastore "p", which cannot be used yet [not-yet]`},
-		"a second transform":   {oneNodeFlow(agent(`,"transforms":[{"component_type":"MessageSummarizationTransform","name":"t","llm":{"$component_ref":"m"}},{"component_type":"MessageSummarizationTransform","name":"u","llm":{"$component_ref":"m"}}]`), ""), `error: MessageSummarizationTransform "u" is the second of its kind in Agent "a", which cannot be heeded yet [not-yet]`},
 		"a summary nowhere":    {oneNodeFlow(agent(`,"transforms":[{"component_type":"ConversationSummarizationTransform","name":"t","llm":{"$component_ref":"m"},"summarized_conversation_template":"x"}]`), ""), `error: summarized_conversation_template of ConversationSummarizationTransform "t" has no place for the summary [field-value]`},
 		"a cache's size":       {oneNodeFlow(agent(`,"transforms":[{"component_type":"ConversationSummarizationTransform","name":"t","llm":{"$component_ref":"m"},"max_cache_size":5}]`), ""), `warning: max_cache_size of ConversationSummarizationTransform "t" has no effect: summaries are kept with the run, as long as it lasts [no-effect]`},
 	}
@@ -69,6 +83,25 @@ func TestNotYet(t *testing.T) {
 				t.Errorf("plan %v, %v\nwant %s", res != nil, diags, tc.want)
 			}
 		})
+	}
+}
+
+// A program that a document has started is in the plan with all that it is started with.
+func TestStdio(t *testing.T) {
+	doc := oneNodeFlow(`{"component_type":"ToolNode","name":"n","tool":{"component_type":"MCPTool","name":"t","client_transport":{"component_type":"StdioTransport","name":"c","command":"x","args":["y z"],"env":{"B":"c d","A":""},"cwd":"/srv"}}}`, "")
+	res, diags := specadapter.Load("f.json", []byte(doc), specadapter.Options{})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	want := plan.Connection{ID: "c", Name: "c", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "x", Args: []string{"y z"},
+		Env: []plan.Header{{Name: "B", Value: "c d"}, {Name: "A", Value: ""}}, Dir: "/srv"}
+	if diff := cmp.Diff([]plan.Connection{want}, res.Flow.Connections); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.ContainsFunc(diags, func(d source.Diagnostic) bool {
+		return strings.Contains(d.Help, `allow_commands: ["x"] and allow_env: ["B"] and allow_env: ["A"] and allow_dirs: ["/srv"]`)
+	}) {
+		t.Errorf("nothing says how to allow it: %v", diags)
 	}
 }
 

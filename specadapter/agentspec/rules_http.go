@@ -124,7 +124,16 @@ func checkTransport(l *loader, c *Component) {
 }
 
 func checkStdio(l *loader, c *Component) {
-	l.strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Text("command"), safeID(or(c.Name, or(c.ID, "mcp")))),
+	lines := fmt.Sprintf("allow_commands: [%q]", c.Text("command"))
+	if f := c.Field("env"); f != nil && f.JSON != nil {
+		for _, m := range f.JSON.Members {
+			lines += fmt.Sprintf(" and allow_env: [%q]", m.Key)
+		}
+	}
+	if dir := c.Text("cwd"); dir != "" {
+		lines += fmt.Sprintf(" and allow_dirs: [%q]", dir)
+	}
+	l.strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: %s, or configure connections.%s", lines, safeID(or(c.Name, or(c.ID, "mcp")))),
 		"%s runs a program on the worker, which a document may not do by itself", c)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,15 +28,18 @@ func StateDir(env Env) (string, error) {
 	return filepath.Join(base, "weft"), nil
 }
 
-// Command is a program with its arguments, as a flow writes them.
+// Command is a program with its arguments, the variables that are set for it and the folder in
+// which it is started, as a flow writes them.
 type Command struct {
-	Command string   `json:"command"`
-	Args    []string `json:"args,omitempty"`
+	Command string            `json:"command"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Dir     string            `json:"dir,omitempty"`
 }
 
-// Equal says whether two commands are the same, arguments included.
+// Equal says whether two commands are the same, with all that belongs to them.
 func (c Command) Equal(other Command) bool {
-	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
+	return c.Command == other.Command && slices.Equal(c.Args, other.Args) && maps.Equal(c.Env, other.Env) && c.Dir == other.Dir
 }
 
 // Commands is the folder with the commands that a user lets flows start on this machine: a

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"weft/activities/tool"
 )
 
 // A command is allowed with the arguments that it was allowed with, until its file is removed.
@@ -13,22 +15,23 @@ func TestCommandsAreRememberedExactly(t *testing.T) {
 	if want := filepath.Join(home, ".local", "state", "weft", "commands"); err != nil || string(own) != want {
 		t.Fatalf("the folder is %s, want %s: %v", own, want, err)
 	}
-	cmd := Command{"npx", []string{"-y", "server", "a b"}}
+	cmd := Command{Command: "npx", Args: []string{"-y", "server", "a b"}}
 	if own.Allowed(cmd) {
 		t.Error("nobody has allowed it yet")
 	}
 	if err := own.Allow(cmd); err != nil {
 		t.Fatal(err)
 	}
-	if !own.Allowed(Command{"npx", []string{"-y", "server", "a b"}}) {
+	if !own.Allowed(Command{Command: "npx", Args: []string{"-y", "server", "a b"}}) {
 		t.Error("it was allowed")
 	}
-	for _, other := range []Command{{"npx", nil}, {"npx", []string{"-y", "server", "a", "b"}}, {"npx -y", []string{"server", "a b"}}, {"", nil}} {
+	for _, other := range []Command{{Command: "npx"}, {Command: "npx", Args: []string{"-y", "server", "a", "b"}}, {Command: "npx -y", Args: []string{"server", "a b"}}, {},
+		{Command: "npx", Args: cmd.Args, Env: map[string]string{"A": "b"}}, {Command: "npx", Args: cmd.Args, Dir: "/"}} {
 		if own.Allowed(other) {
 			t.Errorf("%q was not allowed", other)
 		}
 	}
-	if err := own.Allow(Command{"ls", []string{}}); err != nil || !own.Allowed(Command{"ls", nil}) {
+	if err := own.Allow(Command{Command: "ls", Args: []string{}}); err != nil || !own.Allowed(Command{Command: "ls", Args: nil}) {
 		t.Errorf("no arguments are no arguments: %v", err)
 	}
 	files, err := os.ReadDir(string(own))
@@ -59,7 +62,7 @@ func TestOnlyTheAuthorsWorkerStartsWhatTheAuthorAllows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := own.Allow(Command{"server", []string{"x"}}); err != nil {
+	if err := own.Allow(Command{Command: "server", Args: []string{"x"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, author := range []bool{true, false} {
@@ -77,7 +80,8 @@ func TestOnlyTheAuthorsWorkerStartsWhatTheAuthorAllows(t *testing.T) {
 			}
 			continue
 		}
-		if !tools.AllowCommand("server", []string{"x"}) || tools.AllowCommand("server", nil) {
+		if !tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}}) || tools.AllowCommand(tool.Connection{Command: "server"}) ||
+			tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}, Env: map[string]string{"A": "b"}}) || tools.AllowCommand(tool.Connection{Command: "server", Args: []string{"x"}, Dir: "/"}) {
 			t.Error("the author's worker does not do as the author allowed")
 		}
 	}

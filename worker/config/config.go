@@ -104,6 +104,9 @@ type Config struct {
 	AllowHosts    []string
 	// AllowCommands are the commands that a flow may start as MCP servers; * is any.
 	AllowCommands []string
+	// AllowEnv are the names of variables that a flow may set for them; * is any. AllowDirs are
+	// folders in and below which it may start them.
+	AllowEnv, AllowDirs []string
 	// Providers are keyed by name, Connections by id; Tools maps names to ids.
 	Providers map[string]Provider
 	// Prices are keyed by provider/model, or by its beginning and *.

@@ -142,13 +142,13 @@ func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, Trusted: c.Trusted, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Trusted, BaseEnv: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
 	}
 	if own, err := OwnCommands(c.env); c.author && err == nil {
-		out.AllowCommand = func(command string, args []string) bool { return own.Allowed(Command{command, args}) }
+		out.AllowCommand = func(c tool.Connection) bool { return own.Allowed(Command{c.Command, c.Args, c.Env, c.Dir}) }
 	}
 	out.Secrets, out.Lent, out.Mask = map[string]tool.Secret{}, c.lent.Secret, c.mask
 	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {

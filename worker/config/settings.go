@@ -34,6 +34,8 @@ var settings = []setting{
 	{"allow_loopback", "lets them lead to this machine's own addresses alone; true for weft-devserver, which serves its author", boolean(func(c *Config) *bool { return &c.AllowLoopback })},
 	{"allow_hosts", "hosts that URLs of flows may lead to, whatever their addresses", list(func(c *Config) *[]string { return &c.AllowHosts })},
 	{"allow_commands", "commands that flows may start as MCP servers, as they write them; * is any", list(func(c *Config) *[]string { return &c.AllowCommands })},
+	{"allow_env", "names of variables that flows may set for such commands; * is any", list(func(c *Config) *[]string { return &c.AllowEnv })},
+	{"allow_dirs", "folders, by absolute paths, in and below which flows may start such commands", list(func(c *Config) *[]string { return &c.AllowDirs })},
 
 	{"agents.trusted", "folders, by absolute paths, with the scripts/ and agents/ whose programs runs may start; without it there are none", list(func(c *Config) *[]string { return &c.Trusted })},
 

@@ -96,7 +96,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		return nil, errors.New("-server=false leaves the worker alone; leave out -worker=false and -demo, or -server=false")
 	}
 	if *anyCommand {
-		o.config.Flags = map[string]string{"allow_commands": "*"}
+		o.config.Flags = map[string]string{"allow_commands": "*", "allow_env": "*", "allow_dirs": "/"}
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag; weft-devserver takes no other arguments", fs.Arg(0))

@@ -56,9 +56,33 @@ var DefaultSummary = Summary{
 	Template: "Summarized conversation: {{summary}}",
 }
 
+// Contexts are all policies for the agent's conversation, in order.
+func (a *Agent) Contexts() []*Context {
+	var out []*Context
+	if a.Context != nil {
+		out = append(out, a.Context)
+	}
+	for i := range a.MoreContexts {
+		out = append(out, &a.MoreContexts[i])
+	}
+	return out
+}
+
+// Longs are all that shorten the agent's messages, in order.
+func (a *Agent) Longs() []*Long {
+	var out []*Long
+	if a.Long != nil {
+		out = append(out, a.Long)
+	}
+	for i := range a.MoreLong {
+		out = append(out, &a.MoreLong[i])
+	}
+	return out
+}
+
 // context checks what becomes of an agent's conversation.
 func (c *checker) context(n *Node) {
-	if k := n.Agent.Context; k != nil {
+	for _, k := range n.Agent.Contexts() {
 		switch known := k.How == ContextFail || k.How == ContextTruncate || k.How == ContextSummarise; {
 		case !known:
 			c.add("node %q: context.how is %q, want one of %v", n.ID, k.How, Contexts)
@@ -70,7 +94,9 @@ func (c *checker) context(n *Node) {
 			c.add("node %q: context.messages is %d, want more than context.keep, %d", n.ID, k.Messages, k.Keep)
 		}
 	}
-	if l := n.Agent.Long; l != nil && l.Characters < 1 {
-		c.add("node %q: long.characters is %d, want 1 or more", n.ID, l.Characters)
+	for _, l := range n.Agent.Longs() {
+		if l.Characters < 1 {
+			c.add("node %q: long.characters is %d, want 1 or more", n.ID, l.Characters)
+		}
 	}
 }

@@ -40,7 +40,11 @@ func TestCheck(t *testing.T) {
 		"limits":              {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":              {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
 		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative", "procedural" or "named"`, `inputs.style is "loud", want "documented" or nothing`}},
-		"a choice":            {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
+		"a flow that is not there": {func(f *Flow) {
+			k := &Contacts{Name: "ask", Schema: json.RawMessage(`{}`), To: []Contact{{Name: "s", Flow: "sub"}, {Name: "t", Flow: "none"}, {Name: "u", Flow: "sub", Thread: "x"}}}
+			f.Nodes[0].Agent.Ask = k
+		}, []string{`agent "a" turns to the flow "none", which there is not to ask`, `agent "a" turns to the flow "sub", which there is not to ask`}},
+		"a choice": {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
 		"a value from nowhere": {func(f *Flow) {
 			f.Edges[1].Question, f.Edges[1].Compare = "", &Compare{Op: "equals", Value: json.RawMessage(`1`)}
 		},

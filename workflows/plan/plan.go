@@ -196,8 +196,11 @@ type Agent struct {
 	Ask     *Contacts `json:"ask,omitempty"`
 	Hand    *Contacts `json:"hand,omitempty"`
 	// Context is what becomes of a conversation that grows too long, Long of single messages.
-	Context *Context `json:"context,omitempty"`
-	Long    *Long    `json:"long,omitempty"`
+	// What it leaves goes through those of MoreContexts, or MoreLong, in order.
+	Context      *Context  `json:"context,omitempty"`
+	Long         *Long     `json:"long,omitempty"`
+	MoreContexts []Context `json:"more_contexts,omitempty"`
+	MoreLong     []Long    `json:"more_long,omitempty"`
 }
 
 // The tools that the interpreter offers. Their effects are on workflow state; only
@@ -298,6 +301,10 @@ type Connection struct {
 	// allows it.
 	Command string   `json:"command,omitempty"`
 	Args    []string `json:"args,omitempty"`
+	// Env are variables of the command's environment, Dir is its working directory, an absolute
+	// path. The operator allows them apart from the command.
+	Env []Header `json:"env,omitempty"`
+	Dir string   `json:"dir,omitempty"`
 	// WholeResults shows a model the JSON of what an MCP server's tools answer, without the
 	// result's type and _meta, instead of the text in it.
 	WholeResults bool `json:"whole_results,omitempty"`

@@ -34,6 +34,9 @@ type Contact struct {
 	// Thread is the conversation in which the member is asked; it goes on with every question.
 	// One at a time is asked in it. Empty: the conversation is handed over.
 	Thread string `json:"thread,omitempty"`
+	// Flow, if set, is the id of a flow in [Flow.Agents] that answers in the place of a member: a
+	// run of its own for each question, which it begins with.
+	Flow string `json:"flow,omitempty"`
 }
 
 // MemberNamed returns the member with an id, or nil.
@@ -96,9 +99,21 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 		c.add("agent %q turns to others by a tool without a name, a schema or anybody to turn to", s.ID)
 	}
 	for _, t := range k.To {
+		if t.Flow != "" {
+			c.askedFlow(s, &t, asked)
+			continue
+		}
 		// The node's own agent can take its conversation back.
 		if known := ids[t.Member] || !asked && t.Member == ""; !known || t.Name == "" || asked != (t.Thread != "") {
 			c.add("agent %q turns to %q, which is no member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
 		}
+	}
+}
+
+// askedFlow checks a flow that an agent asks: one that there is, and nothing else besides.
+func (c *checker) askedFlow(s Speaker, t *Contact, asked bool) {
+	there := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
+	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
+		c.add("agent %q turns to the flow %q, which there is not to ask", s.ID, t.Flow)
 	}
 }
