@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -267,13 +266,13 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	text = cmp.Or(text, "(no input was given)")
-	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+	m := contract.InputMessage(text, in.Images)
+	if f.shared.Input, err = f.store.write(f.store.open("input"), m); err != nil {
 		return nil, err
 	}
 	f.shared.MaxEvents = in.MaxEvents
-	if len(text) <= maxInline {
-		f.shared.Text = text
+	if len(m.Text) <= maxInline && len(m.Images) == 0 {
+		f.shared.Text = m.Text
 	}
 	if len(in.History) > 0 {
 		raw, err := json.Marshal(in.History)

@@ -47,7 +47,9 @@ type remote interface {
 
 // reply is the outcome of a call that the server answered.
 type reply struct {
-	text    string
+	text string
+	// images have a note each in the text.
+	images  []contract.Image
 	isError bool
 }
 

@@ -74,7 +74,7 @@ func TestShellThatLeavesItsServerBehind(t *testing.T) {
 func TestDeadCommandIsStartedAgain(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	child, grandchild := spawn(t, tools)
-	_, _, err := tools.Call(soon(t, 10*time.Second), call("die", `{}`), Meta{})
+	_, _, err := said(tools.Call(soon(t, 10*time.Second), call("die", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
 	gone(t, child, grandchild)
 	must(t, tools, "echo", `{}`)

@@ -193,6 +193,8 @@ type Provider struct {
 	Proxy   string
 	Unary   bool
 	NoCache bool
+	// NoImages says that its models know text alone.
+	NoImages bool
 	// Region and the four behind it are OCI's.
 	Region      string
 	Compartment string

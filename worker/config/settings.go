@@ -109,6 +109,7 @@ var records = []record{
 		{"tokens_per_minute", "bound of their tokens", count(func(p *Provider) *int { return &p.TokensPerMinute })},
 		{"concurrent", "bound of calls at the same time", count(func(p *Provider) *int { return &p.Concurrent })},
 		{"no_cache", "true: no marks for the provider's cache of prompts", yes(func(p *Provider) *bool { return &p.NoCache })},
+		{"no_images", "true: its models know text alone, and are told of images in words", yes(func(p *Provider) *bool { return &p.NoImages })},
 		{"first_seconds", "how long the first part of an answer may take", count(func(p *Provider) *int { return &p.FirstSeconds })},
 		{"idle_seconds", "how long each later part may take", count(func(p *Provider) *int { return &p.IdleSeconds })},
 		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
