@@ -85,6 +85,11 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
+		if out.Resolved.Kind == plan.ConnectionActivity {
+			how, spec, err := a.deps.Tools.Elsewhere(first)
+			out.Elsewhere = how
+			return []contract.ToolSpec{spec}, err
+		}
 		return a.deps.Tools.List(ctx, out.Resolved)
 	}
 	var specs []contract.ToolSpec

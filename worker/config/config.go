@@ -108,6 +108,8 @@ type Config struct {
 	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Activities are tools that are activities of other workers, by name.
+	Activities map[string]Activity
 	// Secrets are those that flows may name, by that name.
 	Secrets map[string]Secret
 	// Variables are those of the worker's environment that agents may send, by name.
@@ -242,6 +244,20 @@ type Webhook struct {
 	AllowPrivate bool
 }
 
+// Activity configures a tool that is an activity of another worker; see [tool.Activity].
+type Activity struct {
+	TaskQueue        string
+	Activity         string
+	Description      string
+	Schema           string
+	StartSeconds     int
+	TimeoutSeconds   int
+	HeartbeatSeconds int
+	Attempts         int
+	Retry            string
+	Key              bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -273,7 +289,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Activities: map[string]Activity{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

@@ -169,6 +169,10 @@ func (c *Config) Tool() (tool.Settings, error) {
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
 	}
+	out.Activities = map[string]tool.Activity{}
+	for name, a := range c.Activities {
+		out.Activities[name] = tool.Activity(a)
+	}
 	out.Variables = map[string]tool.Variable{}
 	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {
 		value, err := c.secret(name)

@@ -140,6 +140,18 @@ var records = []record{
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
 	}},
+	section[Activity]{"activities", func(c *Config) map[string]Activity { return c.Activities }, []field[Activity]{
+		{"task_queue", "where another worker polls that has the tool NAME as an activity", one(func(a *Activity) *string { return &a.TaskQueue })},
+		{"activity", "the activity's type there; default: NAME", one(func(a *Activity) *string { return &a.Activity })},
+		{"description", "what models are told of it", one(func(a *Activity) *string { return &a.Description })},
+		{"schema", "JSON Schema of its arguments object, as JSON; default: any object", one(func(a *Activity) *string { return &a.Schema })},
+		{"start_seconds", "how long a call waits for a worker that takes it; default: 60", count(func(a *Activity) *int { return &a.StartSeconds })},
+		{"timeout_seconds", "bound of one attempt", count(func(a *Activity) *int { return &a.TimeoutSeconds })},
+		{"heartbeat_seconds", "how long it may be silent; default: it sends no heartbeats", count(func(a *Activity) *int { return &a.HeartbeatSeconds })},
+		{"attempts", "how often a call that fails is made; default: 3", count(func(a *Activity) *int { return &a.Attempts })},
+		{"retry", "never: a call whose outcome is unknown is not repeated", one(func(a *Activity) *string { return &a.Retry })},
+		{"key", "true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}", yes(func(a *Activity) *bool { return &a.Key })},
+	}},
 	section[Secret]{"secrets", func(c *Config) map[string]Secret { return c.Secrets }, []field[Secret]{
 		{"value", "a value that flows name as NAME and never hold; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. For certificates and keys it is PEM, or the path of a file of it", hidden(func(s *Secret) *string { return &s.Value })},
 		{"hosts", "hosts, or host:port, that it may be used at", many(func(s *Secret) *[]string { return &s.Hosts })},
