@@ -170,6 +170,8 @@ type Worker struct {
 	StickyCache int
 	// Versioning is one of the constants; see [Config.Versioning].
 	Versioning string
+	// Heartbeats is the least time between two heartbeats of a call.
+	Heartbeats time.Duration
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
 	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.

@@ -84,12 +84,16 @@ var settings = []setting{
 	{"worker.workflow_tasks", "how many workflow tasks run at the same time", number(func(c *Config) *int { return &c.Worker.WorkflowTasks }, 100, 2, 100_000)},
 	{"worker.sticky_cache", "how many runs stay in memory between their tasks", number(func(c *Config) *int { return &c.Worker.StickyCache }, 2_000, 1, 1_000_000)},
 	{"worker.versioning", "what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them; auto is auto_upgrade where TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off", choice(func(c *Config) *string { return &c.Worker.Versioning }, VersioningAuto, VersioningOff, VersioningUpgrade, VersioningPinned)},
+	{"worker.heartbeats", "least time between two heartbeats of a call, which carry what a model has answered so far; where nobody watches 10s costs less, beside timeouts.heartbeat of 13s or more: the server hears at least each 0.8 of that", span(func(c *Config) *time.Duration { return &c.Worker.Heartbeats }, heartbeats, 100*time.Millisecond)},
 	{"worker.stop_timeout", "how long running calls may go on after a signal to stop", span(func(c *Config) *time.Duration { return &c.Worker.StopTimeout }, 30*time.Second, 0)},
 	{"worker.health_listen", "where HTTP tells of this worker's health, /livez and /readyz; such as :8086", address(func(c *Config) *string { return &c.Worker.HealthListen })},
 	{"worker.metrics_listen", "where HTTP gives Prometheus its metrics, /metrics; may be the same", address(func(c *Config) *string { return &c.Worker.MetricsListen })},
 	{"worker.log", "form of the log", choice(func(c *Config) *string { return &c.Worker.Log }, LogText, LogJSON)},
 	{"worker.log_level", "the least that is logged", choice(func(c *Config) *string { return &c.Worker.LogLevel }, "warn", "error", "info", "debug")},
 }
+
+// heartbeats lets a watcher that looks twice a second see a streamed answer within a second.
+const heartbeats = 300 * time.Millisecond
 
 // records is the table of sections keyed by an author's names.
 var records = []record{
