@@ -55,8 +55,8 @@ func stockPlan(t *testing.T, text string) contract.FlowRef {
 	return contract.FlowRef{Plan: res.Flow, Source: &res.Source}
 }
 
-// TestEndToEndActivitiesOfAnotherWorker has a flow's tools in a process that knows nothing of Weft.
-func TestEndToEndActivitiesOfAnotherWorker(t *testing.T) {
+// TestEndToEndRecordActivitiesOfAnotherWorker has a flow's tools in a process that knows nothing of Weft.
+func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
 	address := temporalAddress(t)
 	queue := fmt.Sprintf("elsewhere-%d", time.Now().UnixNano())
 	bin := filepath.Join(t.TempDir(), "elsewhere")
@@ -92,6 +92,8 @@ func TestEndToEndActivitiesOfAnotherWorker(t *testing.T) {
 		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
 	}
 
+	save(t, h.client, "elsewhere", run.GetID(), run.GetRunID())
+
 	run = h.start(t, contract.RunInput{Flow: stockPlan(t, oneNode(`,"tools":[{"name":"nobody"}]`)), Script: script(t, "rules: [{turn: 1, call: {tool: nobody}}, {say: nobody is there}]")})
 	if out, err = resultOf(t, run); err != nil || *out.ResultText != "nobody is there" {
 		t.Fatalf("the run gave %+v, %v", out, err)
@@ -100,6 +102,7 @@ func TestEndToEndActivitiesOfAnotherWorker(t *testing.T) {
 	if got := repliesOf(t, h.client, run, "a#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
 	}
+	save(t, h.client, "elsewhere-nobody", run.GetID(), run.GetRunID())
 }
 
 // What an activity of another worker returns, or fails with, is the model's to read; a failure of

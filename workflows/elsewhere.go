@@ -2,12 +2,9 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -37,11 +34,17 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	if err != nil || reply != nil {
 		return orEmpty(reply), err
 	}
-	text := string(unescape(out))
-	if said := ""; json.Unmarshal(out, &said) == nil {
-		text = said
+	return toolReply{text: note + Said(out)}, nil
+}
+
+// Said is what an activity of another worker returned, as the model reads it: a text as it is,
+// anything else as JSON.
+func Said(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
 	}
-	return toolReply{text: note + text}, nil
+	return string(unescape(raw))
 }
 
 func (c *toolCall) elsewhereOptions(ctx workflow.Context, id string, e *contract.Elsewhere) workflow.Context {
@@ -64,22 +67,8 @@ func (c *toolCall) elsewhereFailed(e *contract.Elsewhere, err error) (*toolReply
 	if contract.Cancelled(err) {
 		return nil, err
 	}
-	var late *temporal.TimeoutError
-	if errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
-		return &toolReply{failed: true, text: fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue)}, nil
-	}
-	var app *temporal.ApplicationError
-	if errors.As(err, &app) {
-		if classed(app) {
-			return c.toolFailed(e.Attempts == 1, err)
-		}
-		return &toolReply{text: app.Message(), failed: true}, nil
+	if text, ok := e.Told(err); ok {
+		return &toolReply{text: text, failed: true}, nil
 	}
 	return c.toolFailed(e.Attempts == 1, err)
-}
-
-// classed says whether an error is a failure of the contract's, with all that belongs to it.
-func classed(app *temporal.ApplicationError) bool {
-	var f contract.Failure
-	return app.HasDetails() && app.Details(&f) == nil && f.Class != "" && f.Class == app.Type()
 }

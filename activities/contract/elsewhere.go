@@ -1,5 +1,13 @@
 package contract
 
+import (
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+)
+
 // Elsewhere says how a run calls a tool that is an activity of another worker, in any language:
 // by itself, on that worker's task queue. The activity takes one argument, the object with the
 // call's arguments, and returns a text, or anything that is JSON.
@@ -23,4 +31,22 @@ type Elsewhere struct {
 type CallKey struct {
 	// IdempotencyKey is the same for all attempts of a call, and for no other call.
 	IdempotencyKey string `json:"idempotency_key"`
+}
+
+// Told is what a model reads of a call that failed: that nobody took it, or the activity's own
+// words. Not ok: it is a failure like that of any tool.
+func (e *Elsewhere) Told(err error) (text string, ok bool) {
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) && late.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START {
+		return fmt.Sprintf("nobody took the call within %d seconds: no worker polls the task queue %q, or all are busy", e.StartSeconds, e.TaskQueue), true
+	}
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return "", false
+	}
+	var f Failure
+	if app.HasDetails() && app.Details(&f) == nil && f.Class != "" && f.Class == app.Type() {
+		return "", false
+	}
+	return app.Message(), true
 }

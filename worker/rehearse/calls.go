@@ -175,6 +175,7 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTool)
 	if err == nil {
 		p.keep(out.Catalogue)
+		out.Elsewhere = nil // the recording has the calls as those of any tool
 	}
 	return out, err
 }
