@@ -69,12 +69,12 @@ func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Reque
 func TestMessageWhileTheRunEnds(t *testing.T) {
 	var late, message error
 	p := rehearsal{doc: oneNode(clientNode), script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
-		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 10) },
+		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 300) },
 		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
-			9500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
+			299500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
 				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
 			},
-			10800 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
+			300800 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) {
 				ask(env, "message", map[string]any{"text": "wait"}, &message)
 			},
 		})}.play(t)
@@ -93,11 +93,11 @@ func TestCancelWhileTheRunGivesWay(t *testing.T) {
 	p := rehearsal{doc: oneNode(clientNode), script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 0) },
 		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
-			5 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			300 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
 				ask(env, "tool_result", map[string]any{"id": openOf(t, env).ID, "result": 1}, &late)
 			},
-			5500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
-			6 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
+			300500 * time.Millisecond: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalYield, nil) },
+			301 * time.Second:         func(env *testsuite.TestWorkflowEnvironment) { env.CancelWorkflow() },
 		})}.play(t)
 	if err := p.env.GetWorkflowError(); workflow.IsContinueAsNewError(err) || !contract.Cancelled(err) {
 		t.Errorf("the run ends with %v", err)
@@ -112,7 +112,7 @@ func TestFarLimit(t *testing.T) {
 	var answered error
 	p := rehearsal{set: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
 		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
-			5 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			300 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
 				ask(env, "message", map[string]any{"id": openOf(t, env).ID, "text": "blue"}, &answered)
 			},
 		})}.play(t)
@@ -136,10 +136,10 @@ func TestStatusOfManyRequests(t *testing.T) {
 	var size int
 	rehearsal{script: `rules: [{turn: 1, node: join, say: done}, {turn: 1, call: [` + calls + `]}, {say: done}]`,
 		set: func(in *contract.RunInput) {
-			in.Flow, in.DataConnections = contract.FlowRef{Plan: f}, clientTool("look_up", 60)
+			in.Flow, in.DataConnections = contract.FlowRef{Plan: f}, clientTool("look_up", 3600)
 		},
 		wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){
-			30 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			3000 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
 				var s contract.Status
 				query(t, env, contract.QueryStatus, &s)
 				size = len(encoded(t, s))
