@@ -7,7 +7,6 @@ import (
 
 	"weft/activities/contract"
 	"weft/worker/rehearse"
-	"weft/workflows"
 )
 
 // elsewhereTool is a tool that is an activity of another worker. In a recording its calls are as
@@ -45,6 +44,6 @@ func (t *elsewhereTool) asks(at string, input *commonpb.Payloads) rehearse.Call 
 func (t *elsewhereTool) said(x *rehearse.Call, p *commonpb.Payloads) {
 	var raw json.RawMessage
 	decode(p, &raw)
-	text := workflows.Said(raw)
+	text := rehearse.Said(raw)
 	x.Result = &text
 }

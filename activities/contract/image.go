@@ -73,11 +73,11 @@ func (i *Image) check() error {
 		err = errors.New("it has line breaks")
 	}
 	if err != nil {
-		return fmt.Errorf("data is no base64 (standard alphabet, padded, in one line): %v", err)
+		return fmt.Errorf("data is no base64 (standard alphabet, padded, in one line): %w", err)
 	}
 	made, err := NewImage(file)
 	if err != nil {
-		return fmt.Errorf("data: %v", err)
+		return fmt.Errorf("data: %w", err)
 	}
 	if made.MediaType != i.MediaType {
 		return fmt.Errorf("media_type is %.100q, but data is %s", i.MediaType, made.MediaType)

@@ -290,11 +290,7 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 		}
 	}
 	if role == "tool" {
-		if images && len(results) > 0 {
-			last := &results[len(results)-1]
-			last.Content = append([]any{map[string]any{"type": "text", "text": last.Content}}, parts...)
-		}
-		return results, nil
+		return illustrated(results, images, parts), nil
 	}
 	m.Content = text.String()
 	if images {
@@ -303,6 +299,15 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 		m.Content = nil
 	}
 	return append(results, m), nil
+}
+
+// illustrated adds the images of a message to its last result.
+func illustrated(results []wireMessage, images bool, parts []any) []wireMessage {
+	if images && len(results) > 0 {
+		last := &results[len(results)-1]
+		last.Content = append([]any{map[string]any{"type": "text", "text": last.Content}}, parts...)
+	}
+	return results
 }
 
 // imagePart writes an image. langchaingo's own JSON of it has another shape.

@@ -58,15 +58,25 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
-	var (
-		parts  []string
-		images []contract.Image
-		said   bool // the structured content
-	)
+	parts, images, said, err := s.contents(name, &r)
+	if err != nil {
+		return reply{}, err
+	}
+	if len(r.Structured) > 0 && string(r.Structured) != "null" && !said {
+		if strings.Join(parts, "") == "" {
+			parts = nil
+		}
+		parts = append(parts, compact(r.Structured))
+	}
+	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
+}
+
+// contents renders a result's parts. said says that one of them is the structured content.
+func (s *session) contents(name string, r *toolResult) (parts []string, images []contract.Image, said bool, err error) {
 	for i, part := range r.Content {
 		var c content
 		if err := json.Unmarshal(part, &c); err != nil {
-			return reply{}, s.at.failure(contract.ClassBadRequest,
+			return nil, nil, false, s.at.failure(contract.ClassBadRequest,
 				fmt.Sprintf("result of tool %q, content %d: %v", name, i, err), "report it to the server's author")
 		}
 		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
@@ -77,13 +87,7 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		}
 		parts = append(parts, c.render(len(part)))
 	}
-	if len(r.Structured) > 0 && string(r.Structured) != "null" && !said {
-		if strings.Join(parts, "") == "" {
-			parts = nil
-		}
-		parts = append(parts, compact(r.Structured))
-	}
-	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
+	return parts, images, said, nil
 }
 
 // image is a part that a model can be shown: an image itself, or a resource that is one. Its

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/workflows"
 	"weft/workflows/plan"
 )
 
@@ -145,6 +146,9 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	p.keep(raw)
 	return &contract.ToolResult{Message: raw, Error: c.Error}, nil
 }
+
+// Said is what an activity of another worker returned, as the interpreter tells it to a model.
+func Said(raw json.RawMessage) string { return workflows.Said(raw) }
 
 // arguments are those of a call, wherever they stand; nil where they cannot be found.
 func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
