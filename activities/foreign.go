@@ -37,7 +37,7 @@ func retold(messages []contract.Message, offered map[string]bool) []contract.Mes
 		}
 		switch {
 		case m.Role == contract.RoleTool && !offered[m.Name]:
-			late = append(late, contract.Message{Role: contract.RoleUser, Text: retell("tool_name", m.Name, "tool_result", quoted(m.Text))})
+			late = append(late, contract.Message{Role: contract.RoleUser, Text: retell("tool_name", m.Name, "tool_result", quoted(m.Text)), Images: m.Images})
 		case m.Role == contract.RoleAssistant && len(m.Calls) > 0:
 			out = append(out, retoldCalls(m, offered)...)
 		default:

@@ -72,7 +72,7 @@ func shownOf(messages []contract.Message, s *contract.Sent) []contract.Message {
 	out := append([]contract.Message{}, messages...)
 	for _, t := range s.Texts {
 		if t.Index >= 0 && t.Index < len(out) {
-			out[t.Index].Text = t.Text
+			out[t.Index].Text, out[t.Index].Images = t.Text, nil
 		}
 	}
 	if s.Skip == 0 {

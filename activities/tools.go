@@ -86,6 +86,11 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	out.RetryNever = a.deps.Tools.RetryNever(out.Resolved)
 	if in.Connection.Kind != plan.ConnectionHTTP {
 		out.RetryNeverTools = a.deps.Tools.RetryNeverOf(out.Resolved, in.Names)
+		if out.Resolved.Kind == plan.ConnectionActivity {
+			how, spec, err := a.deps.Tools.Elsewhere(first)
+			out.Elsewhere = how
+			return []contract.ToolSpec{spec}, err
+		}
 		specs, err := a.deps.Tools.List(ctx, out.Resolved)
 		a.veilSpecs(specs)
 		return specs, err
@@ -184,10 +189,10 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		in.Arguments = args
 	}
 	calling, span := beginTool(ctx, in)
-	text, failed, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+	said, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
-	if failed {
+	if said.Failed {
 		span.SetAttributes(semconv.ErrorTypeOther)
 		span.SetStatus(codes.Error, "the tool reports an error")
 	}
@@ -195,16 +200,12 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(text), CallID: in.CallID, Name: in.As, Error: failed}
-	raw, err := m.Encode()
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(said.Text), CallID: in.CallID, Name: in.As, Error: said.Failed, Images: said.Images}
+	out, err := a.toolResult(&m, said.Failed)
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.ToolResult{Message: raw, Error: failed}
-	if err := a.bounded("the result of "+in.As, out); err != nil {
-		return nil, err
-	}
-	a.cache.keep(contract.SHA(raw), raw)
+	a.cache.keep(contract.SHA(out.Message), out.Message)
 	return out, nil
 }
 
@@ -213,6 +214,25 @@ func conversation(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
 	exec, _, _ := strings.Cut(info.ActivityID, "/tool/")
 	return info.WorkflowExecution.ID + "/" + exec
+}
+
+// toolResult is a tool's message as a result. Images that do not fit into it are left out, the last
+// ones first, and the model reads so.
+func (a *Activities) toolResult(m *contract.Message, failed bool) (*contract.ToolResult, error) {
+	text := m.Text
+	for left := 0; ; left++ {
+		raw, err := m.Encode()
+		if err != nil {
+			return nil, err
+		}
+		out := &contract.ToolResult{Message: raw, Error: failed}
+		err = a.bounded("the result of "+m.Name, out)
+		if err == nil || len(m.Images) == 0 {
+			return out, err
+		}
+		m.Images = m.Images[:len(m.Images)-1]
+		m.Text = fmt.Sprintf("%s\n(the last %d of its images are not shown: %s)", text, left+1, contract.FailureOf(err).Text)
+	}
 }
 
 // argumentsOf finds the arguments of a call in the message that asks for it.

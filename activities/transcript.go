@@ -181,19 +181,29 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, homes 
 			m.Text += p.Text
 			continue
 		}
-		text, err := a.text(ctx, *p.Ref, homes)
+		other, err := a.referred(ctx, *p.Ref, homes)
 		if err != nil {
 			return nil, err
 		}
-		m.Text += text
+		m.Text += other.Text
+		m.Images = append(slices.Clip(m.Images), other.Images...)
 	}
 	m.Parts = nil
 	return m, nil
 }
 
-// text is the text of the message that a reference names. One that names no run is looked
-// for at each of homes.
+// text is the text of the message that a reference names.
 func (a *Activities) text(ctx context.Context, ref contract.ContentRef, homes []contract.Run) (string, error) {
+	m, err := a.referred(ctx, ref, homes)
+	if err != nil {
+		return "", err
+	}
+	return m.Text, nil
+}
+
+// referred is the message that a reference names. One that names no run is looked for at each of
+// homes.
+func (a *Activities) referred(ctx context.Context, ref contract.ContentRef, homes []contract.Run) (*contract.Message, error) {
 	if ref.Run != "" {
 		homes = []contract.Run{{Workflow: ref.Workflow, Run: ref.Run}}
 	}
@@ -206,13 +216,9 @@ func (a *Activities) text(ctx context.Context, ref contract.ContentRef, homes []
 		}
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	m, err := decoded[contract.Message](a.cache, ref.SHA, raw)
-	if err != nil {
-		return "", err
-	}
-	return m.Text, nil
+	return decoded[contract.Message](a.cache, ref.SHA, raw)
 }
 
 // homesOf are the runs that may hold what a message refers to: the flow's, then the call's

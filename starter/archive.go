@@ -184,14 +184,10 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if in.Model != "" && c.root {
 		c.model = in.Model
 	}
-	text := in.Input
-	if text == "" {
-		text = "(no input was given)"
-	}
-	c.wrote("input", text)
+	c.wrote("input", contract.InputMessage(in.Input, in.Images))
 	if len(in.History) > 0 {
 		if chat, err := json.Marshal(in.History); err == nil {
-			c.wrote("chat", string(chat))
+			c.wrote("chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
 		}
 	}
 	return nil
@@ -206,8 +202,7 @@ func planOf(in *contract.RunInput) *plan.Flow {
 }
 
 // wrote is a thread that the workflow makes of its input: one message.
-func (c *chapter) wrote(thread, text string) {
-	m := contract.Message{Role: contract.RoleUser, Text: text}
+func (c *chapter) wrote(thread string, m *contract.Message) {
 	if raw, err := m.Encode(); err == nil {
 		c.thread(thread).put(0, c.keep(raw))
 	}

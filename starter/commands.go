@@ -32,7 +32,7 @@ var (
 	whyFlags    = outputFlags
 	forkFlags   = append(slices.Clone(readFlags), "priority", "tenant", "weight", "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands", "priority", "tenant", "weight")
+	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands", "priority", "tenant", "weight")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
 	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
 	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")

@@ -34,7 +34,8 @@ Ctrl-C detaches: the run goes on.
 
 -input is text. -input-json is JSON: a flow that declares inputs takes an object, one in
 which typed values flow any JSON, and any other flow the string as its text, or other
-JSON in its compact form. -param KEY=TEXT,
+JSON in its compact form; content parts, [{"text": ...}, {"image": {"media_type": ...,
+"data": BASE64}}], are a text with images, which -image FILE adds to any input. -param KEY=TEXT,
 -param KEY:=JSON and -params @FILE give single inputs that the flow declares. -state
 gives values that the nodes share from the start.
 

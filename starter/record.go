@@ -73,6 +73,10 @@ type recorder struct {
 	// content are stored messages by hash.
 	content map[string]json.RawMessage
 	begun   bool
+	// elsewhere are tools that are activities of other workers, by task queue and type; outside are
+	// the places of their calls.
+	elsewhere map[[2]string]*elsewhereTool
+	outside   map[string]*elsewhereTool
 	// heard are the texts that models were told by users, in the order of the calls.
 	heard    []toldText
 	warnings []string
@@ -105,7 +109,8 @@ type recordedFailure struct {
 }
 
 func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
-	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{}}
+	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
+		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }

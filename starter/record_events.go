@@ -126,6 +126,11 @@ func (c *recordedRun) scheduled(id int64, s *historypb.ActivityTaskScheduledEven
 		}
 	}
 	c.asked[id] = at
+	if t := c.elsewhere[[2]string{s.GetTaskQueue().GetName(), kind}]; t != nil {
+		c.outside[at] = t
+		c.put(t.asks(at, s.GetInput()))
+		return
+	}
 	c.put(c.asks(at, kind, s.GetInput()))
 }
 
@@ -169,7 +174,13 @@ func (c *recordedRun) completed(at string, p *commonpb.Payloads) {
 		return
 	}
 	x.Pending, x.Fail = false, nil
+	if t := c.outside[at]; t != nil {
+		t.said(x, p)
+		return
+	}
 	switch x.Kind {
+	case contract.ActivityListTool:
+		c.listed(x, p)
 	case contract.ActivityModel:
 		var out contract.ModelResult
 		if decode(p, &out) {
@@ -208,7 +219,7 @@ func (c *recordedRun) answered(x *rehearse.Call, out *contract.ToolResult) {
 	c.content[contract.SHA(out.Message)] = out.Message
 	x.Error = out.Error
 	m, err := contract.DecodeMessage(out.Message)
-	if err != nil || len(m.Parts) > 0 || m.Reasoning != "" || len(m.Provider) > 0 || m.Error != out.Error || m.From+m.To != "" {
+	if err != nil || len(m.Parts)+len(m.Images) > 0 || m.Reasoning != "" || len(m.Provider) > 0 || m.Error != out.Error || m.From+m.To != "" {
 		x.Data = out.Message
 		return
 	}
@@ -222,6 +233,12 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 		return
 	}
 	x.Pending = false
+	if t := c.outside[at]; t != nil {
+		if text, ok := t.how.Told(temporal.GetDefaultFailureConverter().FailureToError(p)); ok {
+			x.Result, x.Error, x.Fail = &text, true, nil
+			return
+		}
+	}
 	x.Fail = contract.FailureOf(temporal.GetDefaultFailureConverter().FailureToError(p))
 	kind := map[string]string{contract.ActivityModel: llm.KindAgent, contract.ActivityJudge: llm.KindJudge,
 		contract.ActivityCondense: llm.KindCondense, contract.ActivitySummarise: llm.KindCondense}[x.Kind]

@@ -30,7 +30,7 @@ type scheduleAction struct {
 
 // Flags of a schedule: what its runs are started with, and when.
 var (
-	scheduledFlags = []string{"flow", "input", "input-json", "param", "params", "scope", "state", "script", "model", "on-error", "task-queue", "max-steps", "budget", "allow-commands",
+	scheduledFlags = []string{"flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model", "on-error", "task-queue", "max-steps", "budget", "allow-commands",
 		"dialect", "profile", "components", "component", "priority", "tenant", "weight"}
 	whenFlags   = []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason"}
 	createFlags = slices.Concat(scheduledFlags, whenFlags)

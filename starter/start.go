@@ -120,7 +120,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 		return nil, "", err
 	}
 	in := &contract.RunInput{
-		V: contract.Version, Input: given.text, Params: given.params, Scope: given.scope, Value: given.value, State: given.state,
+		V: contract.Version, Input: given.text, Images: given.images, Params: given.params, Scope: given.scope, Value: given.value, State: given.state,
 		Model: model, Script: script, MaxSteps: a.flags.maxSteps, Budget: a.flags.budget.budget(), OnError: a.flags.onError, Session: a.flags.session,
 		Flow: contract.FlowRef{Plan: res.Flow, Source: &res.Source},
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/source"
 )
@@ -31,7 +32,9 @@ type given struct {
 	scope json.RawMessage
 	// value is the typed input of a flow in which typed values flow.
 	value json.RawMessage
-	state map[string]json.RawMessage
+	// images are shown with the text.
+	images []contract.Image
+	state  map[string]json.RawMessage
 }
 
 // readGiven reads all flags that say what a run is given. The dialect is "" where the flow
@@ -46,22 +49,39 @@ func (a *app) readGiven(dialect string) (*given, error) {
 	params, paramsErr := a.readParams()
 	stateErr := a.readState(g)
 	scope, scopeErr := readPairs("-scope", a.flags.scope)
-	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr); err != nil {
+	imagesErr := a.readImages(g)
+	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr, imagesErr); err != nil {
 		return nil, err
 	}
 	if len(scope) > 0 {
 		g.scope = objectOf(scope)
 	}
 	g.text = text
-	takes := specadapter.TraitsOf(dialect).Inputs
-	switch {
-	case typed != nil && a.flags.hasInput:
+	if typed != nil && a.flags.hasInput {
 		return nil, bad("-input and -input-json are both the run's input; leave out one of them")
-	case typed == nil:
+	}
+	return g, a.take(g, dialect, typed, params)
+}
+
+// take makes of typed input what the dialect takes, beside single inputs.
+func (a *app) take(g *given, dialect string, typed *source.Value, params []param) error {
+	takes := specadapter.TraitsOf(dialect).Inputs
+	parts := false
+	if typed != nil {
+		var err error
+		if parts, err = g.readParts(typed); err != nil {
+			return err
+		}
+		if parts && len(a.flags.images) > 0 {
+			return bad("-input-json has images already; leave out -image")
+		}
+	}
+	switch {
+	case typed == nil || parts:
 	case takes && typed.Kind == source.Object:
 		var err error
 		if params, err = merged(params, typed.Members, "-input-json"); err != nil {
-			return nil, err
+			return err
 		}
 	case specadapter.TraitsOf(dialect).Values:
 		g.value = typed.JSON()
@@ -69,14 +89,14 @@ func (a *app) readGiven(dialect string) (*given, error) {
 		g.text = textOf(typed)
 	}
 	if len(params) == 0 {
-		return g, nil
+		return nil
 	}
 	if dialect != "" && !takes {
-		return nil, bad("%s: a flow of the dialect %s declares no inputs; give the text with -input, JSON with -input-json, or values for the nodes with -state",
+		return bad("%s: a flow of the dialect %s declares no inputs; give the text with -input, JSON with -input-json, or values for the nodes with -state",
 			params[0].from, dialect)
 	}
 	g.params = objectOf(params)
-	return g, nil
+	return nil
 }
 
 // textOf is a value as the text that a flow without declared inputs gets: a string is that

@@ -31,8 +31,14 @@ func TestWhatARunIsGiven(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{\n \"z\": 1.0,\n \"a\": \"ü\"\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	picture := filepath.Join(filepath.Dir(file), "a.gif")
+	if err := os.WriteFile(picture, []byte("GIF89a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const gif = `{"image":{"media_type":"image/gif","data":"R0lGODlh"}}`
 	tests := map[string]struct {
 		dialect, args string
+		images        int
 		// text, params and state are what the run gets; err is in the error.
 		text, params, value, state, err string
 	}{
@@ -48,6 +54,16 @@ func TestWhatARunIsGiven(t *testing.T) {
 		"a file, then single inputs":       {dialect: "declaring", args: "-param b==x -params @" + file, params: `{"z":1.0,"a":"ü","b":"=x"}`},
 		"both ways to give an object":      {dialect: "declaring", args: `-param b=1 -input-json {"a":2}`, params: `{"b":"1","a":2}`},
 		"a string for declared inputs":     {dialect: "declaring", args: `-input-json "hi"`, text: "hi"},
+		"an image beside a text":           {args: "-input look -image " + picture + " -image " + picture, text: "look", images: 2},
+		"an image beside declared inputs":  {dialect: "declaring", args: "-param a=1 -image " + picture, params: `{"a":"1"}`, images: 1},
+		"content parts":                    {args: `-input-json [{"text":"look:"},` + gif + `,{"text":"and"}]`, text: "look:[image 1, image/gif, 6 bytes]and", images: 1},
+		"content parts where values flow":  {dialect: "koog", args: `-input-json [` + gif + `]`, text: "[image 1, image/gif, 6 bytes]", images: 1},
+		"texts alone are no content parts": {args: `-input-json [{"text":"a"}]`, text: `[{"text":"a"}]`},
+		"images in two places":             {args: `-input-json [` + gif + `] -image ` + picture, err: "-input-json has images already; leave out -image"},
+		"an image of another type":         {args: `-input-json [{"image":{"media_type":"image/png","data":"R0lGODlh"}}]`, err: `-input-json: images[0].media_type is "image/png", but data is image/gif`},
+		"an image that is no base64":       {args: `-input-json [{"image":{"media_type":"image/png","data":"?"}}]`, err: `-input-json: images[0].data is no base64`},
+		"an image by its address":          {args: `-input-json [{"image":{"url":"https://x.test/a.png"}}]`, err: `-input-json: a content part is wrong: json: unknown field "url"`},
+		"a file that is no image":          {args: "-image " + file, err: "-image " + file + ": it begins like no PNG, JPEG, GIF or WebP"},
 		"values for the state":             {args: `-state {"k":[1]}`, state: "[1]"},
 		"inputs that no flow declares":     {dialect: "continuum", args: "-param a=1", err: "-param a: a flow of the dialect continuum declares no inputs; give the text with -input"},
 		"the same, all at once":            {dialect: "continuum", args: `-params {"a":1}`, err: "-params: a flow of the dialect continuum declares no inputs"},
@@ -82,6 +98,9 @@ func TestWhatARunIsGiven(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if len(g.images) != tc.images {
+				t.Errorf("%d images, want %d", len(g.images), tc.images)
 			}
 			if string(g.value) != tc.value {
 				t.Errorf("value is %s, want %s", g.value, tc.value)

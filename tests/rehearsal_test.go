@@ -3,6 +3,7 @@ package tests
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +38,8 @@ type rehearsal struct {
 	// when denied.
 	tools  map[string]func(args string) (text string, failed bool)
 	denied bool
+	// pictures are files that tools of the connection web add to their texts.
+	pictures map[string][]byte
 	// settings are the worker's.
 	settings workflows.Settings
 	// hooks, if set, are told of the run.
@@ -155,6 +158,9 @@ func (r rehearsal) serve(t *testing.T) *tool.Tools {
 			text, failed := fn(string(args))
 			res := mcp.NewToolResultText(text)
 			res.IsError = failed
+			if file := r.pictures[name]; file != nil {
+				res.Content = append(res.Content, mcp.NewImageContent(base64.StdEncoding.EncodeToString(file), "image/png"))
+			}
 			return res, nil
 		})
 	}
@@ -210,8 +216,7 @@ func knownOf(t *testing.T, in *contract.RunInput) known {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{in.Input, string(chat)} {
-		m := contract.Message{Role: contract.RoleUser, Text: text}
+	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Images), {Role: contract.RoleUser, Text: string(chat)}} {
 		raw, err := m.Encode()
 		if err != nil {
 			t.Fatal(err)

@@ -140,7 +140,7 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		return nil, fail
 	}
 	w.bound.Connection, w.bound.Confirm = out.Resolved, out.Confirm
-	w.bound.RetryNever, w.bound.RetryNeverTools = out.RetryNever, out.RetryNeverTools
+	w.bound.RetryNever, w.bound.RetryNeverTools, w.bound.Elsewhere = out.RetryNever, out.RetryNeverTools, out.Elsewhere
 	if out.SHA != "" {
 		ref := f.store.keep(out.Catalogue)
 		w.bound.Catalogue = &ref

@@ -167,7 +167,7 @@ func (a *agentRun) size(s *contract.Sent, i int, measure func(string) int) int {
 	if k := slices.IndexFunc(s.Texts, func(t contract.SentText) bool { return t.Index == i }); k >= 0 {
 		n = measure(s.Texts[k].Text)
 	} else {
-		n = a.textSize(m, measure)
+		n = a.textSize(m, measure) + len(m.Images)*contract.ImageText
 	}
 	for _, c := range m.Calls {
 		n += measure(c.Name) + measure(c.Arguments)

@@ -170,9 +170,9 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 		f.hold(in.Talk.Messages)
 		f.talk.heard = len(in.Talk.Messages)
 	}
-	if in.Input == "" {
+	if in.Input == "" && len(in.Images) == 0 {
 		return nil
 	}
-	_, err := f.store.write(f.conversationThread(), &contract.Message{Role: contract.RoleUser, Text: in.Input})
+	_, err := f.store.write(f.conversationThread(), contract.InputMessage(in.Input, in.Images))
 	return err
 }

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -267,24 +266,16 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	text = cmp.Or(text, "(no input was given)")
-	if f.shared.Input, err = f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+	m := contract.InputMessage(text, in.Images)
+	if f.shared.Input, err = f.store.write(f.store.open("input"), m); err != nil {
 		return nil, err
 	}
 	f.shared.MaxEvents = in.MaxEvents
-	if len(text) <= maxInline {
-		f.shared.Text = text
+	if len(m.Text) <= maxInline && len(m.Images) == 0 {
+		f.shared.Text = m.Text
 	}
-	if len(in.History) > 0 {
-		raw, err := json.Marshal(in.History)
-		if err != nil {
-			return nil, err
-		}
-		chat, err := f.store.write(f.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
-		if err != nil {
-			return nil, err
-		}
-		f.shared.Chat = &chat
+	if err := f.remember(in.History); err != nil {
+		return nil, err
 	}
 	f.shared.Script = in.ScriptRef
 	if len(in.Script) > 0 {
@@ -309,4 +300,18 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
 	}
 	return first, nil
+}
+
+// remember stores the conversation before the run.
+func (f *flowRun) remember(history []contract.ChatMessage) error {
+	if len(history) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(history)
+	if err != nil {
+		return err
+	}
+	chat, err := f.store.write(f.store.open("chat"), &contract.Message{Role: contract.RoleUser, Text: string(raw)})
+	f.shared.Chat = &chat
+	return err
 }

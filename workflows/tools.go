@@ -441,6 +441,9 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	if b.Never(t.Name) {
 		attempts = 1
 	}
+	if b.Elsewhere != nil {
+		return c.elsewhere(ctx, b, args, note)
+	}
 	var out contract.ToolResult
 	var reply *toolReply
 	err := c.attempted(ctx, "tool", func(id string) error {

@@ -86,6 +86,8 @@ type Bound struct {
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are the tools for which alone the same holds.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+	// Elsewhere, if set, says how the run calls the connection's one tool itself.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 }
 
 // Never says whether a call of a tool whose outcome is unknown is not repeated.

@@ -217,6 +217,8 @@ type CatalogueResult struct {
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are those of Names whose calls must not be repeated.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
+	// Elsewhere, if set, says that the one of Names is an activity of another worker.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 }
 
 // Catalogue describes tools, sorted by name.

@@ -182,6 +182,9 @@ func (in *RunInput) checkGiven() error {
 	if s := bytes.TrimLeft(in.Scope, " \t\r\n"); len(s) > 0 && s[0] != '{' && string(s) != "null" {
 		return fmt.Errorf("scope is %.40s, want an object with values of placeholders", s)
 	}
+	if err := CheckImages(in.Images); err != nil {
+		return err
+	}
 	return in.checkHistory()
 }
 

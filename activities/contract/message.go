@@ -39,6 +39,8 @@ type Message struct {
 	// other.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
+	// Images are what a model sees behind the text, which has an [Image.Note] for each.
+	Images []Image `json:"images,omitempty"`
 }
 
 // Part is a piece of a message's text: Text, or the text of the message that Ref names.

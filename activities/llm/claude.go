@@ -62,7 +62,7 @@ type claudeBlock struct {
 	Name      string          `json:"name,omitempty"`
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
-	Content   string          `json:"content,omitempty"`
+	Content   any             `json:"content,omitempty"`
 	IsError   bool            `json:"is_error,omitempty"`
 	Cache     *cacheMark      `json:"cache_control,omitempty"`
 }
@@ -267,6 +267,7 @@ func (c claude) system(b *claudeBody, mc *llms.MessageContent) error {
 
 func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 	var out []any
+	var result *claudeBlock // the last one, to which images of a tool belong
 	for _, part := range mc.Parts {
 		switch p := part.(type) {
 		case llms.TextContent:
@@ -274,9 +275,14 @@ func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 				out = append(out, &claudeBlock{Type: "text", Text: p.Text})
 			}
 		case llms.BinaryContent:
-			out = append(out, &claudeBlock{Type: "image", Source: &claudeSource{
+			image := &claudeBlock{Type: "image", Source: &claudeSource{
 				Type: "base64", MediaType: p.MIMEType, Data: base64.StdEncoding.EncodeToString(p.Data),
-			}})
+			}}
+			if result != nil {
+				result.attach(image)
+			} else {
+				out = append(out, image)
+			}
 		case llms.ImageURLContent:
 			source := &claudeSource{Type: "url", URL: p.URL}
 			if media, data, ok := dataURL(p.URL); ok {
@@ -284,9 +290,11 @@ func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 			}
 			out = append(out, &claudeBlock{Type: "image", Source: source})
 		case llms.ToolCallResponse:
-			out = append(out, c.result(&p, false))
+			result = c.result(&p, false)
+			out = append(out, result)
 		case FailedResult:
-			out = append(out, c.result(&p.ToolCallResponse, true))
+			result = c.result(&p.ToolCallResponse, true)
+			out = append(out, result)
 		default:
 			return nil, errf("content of type %T is not supported", part)
 		}
@@ -294,12 +302,31 @@ func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 	return out, nil
 }
 
+// attach adds an image to a result.
+func (b *claudeBlock) attach(image *claudeBlock) {
+	switch held := b.Content.(type) {
+	case []*claudeBlock:
+		b.Content = append(held, image)
+	case string:
+		b.Content = []*claudeBlock{image}
+		if strings.TrimSpace(held) != "" {
+			b.Content = []*claudeBlock{{Type: "text", Text: held}, image}
+		}
+	default:
+		b.Content = []*claudeBlock{image}
+	}
+}
+
 func (c claude) result(p *llms.ToolCallResponse, failed bool) *claudeBlock {
 	text := p.Content
 	if failed && strings.TrimSpace(text) == "" {
 		text = emptyText // an error needs a text
 	}
-	return &claudeBlock{Type: "tool_result", ToolUseID: c.callID(p.ToolCallID), Content: text, IsError: failed}
+	b := &claudeBlock{Type: "tool_result", ToolUseID: c.callID(p.ToolCallID), IsError: failed}
+	if text != "" {
+		b.Content = text
+	}
+	return b
 }
 
 func (c claude) assistantContent(mc *llms.MessageContent) ([]any, error) {

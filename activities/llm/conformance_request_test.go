@@ -107,6 +107,58 @@ func conformImages(t *testing.T, b bench) string {
 	return "yes"
 }
 
+// conformResultImages has tools answer with images: two results of one turn, one with an image
+// and one with two.
+func conformResultImages(t *testing.T, b bench) string {
+	images := []contract.Image{{MediaType: "image/png", Data: "cG5n"}, {MediaType: "image/gif", Data: "Z2lm"}, {MediaType: "image/webp", Data: "d2Vi"}}
+	calls := []contract.ToolCall{{ID: "call_1", Name: "get", Arguments: "{}"}, {ID: "call_2", Name: "put", Arguments: "{}"}}
+	conversation := func(t *testing.T, signed *contract.Message) []llms.MessageContent {
+		return transcriptOf(t, "", user("go"), *signed,
+			contract.Message{Role: "tool", CallID: "call_1", Name: "get", Text: "a cat", Images: images[:1]},
+			contract.Message{Role: "tool", CallID: "call_2", Name: "put", Text: "two dogs", Error: true, Images: images[1:]}, user("and now?"))
+	}
+	e, m := b.at(t, said{calls: calls, stop: "tool_calls"}, nil)
+	a := e.one(t, m, &Call{}, transcriptOf(t, "", user("go")), llms.WithTools(tools()))
+	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
+	results, shown, text := seenResults(e.got(t))
+	if len(results) != 2 || results[0].text != "a cat" || results[1].text != "two dogs" || !strings.HasSuffix(text, "and now?") {
+		t.Fatalf("results %+v, then %q", results, text)
+	}
+	want := []string{"image/png cG5n", "image/gif Z2lm", "image/webp d2Vi"}
+	in := "behind them"
+	if b.row.ResultImages {
+		in, shown = "yes", append(append(shown, results[0].images...), results[1].images...)
+	} else if !strings.Contains(text, "The images of the result of get") || !strings.Contains(text, "The images of the result of put") {
+		t.Errorf("whose images these are is not said: %q", text)
+	}
+	same(t, "images", shown, want)
+
+	// A provider whose models know text alone is told so, and sent none.
+	m.noImages = true
+	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
+	results, shown, _ = seenResults(e.got(t))
+	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, unseen) {
+		t.Errorf("without images: %+v, %v", results, shown)
+	}
+	e.one(t, m, &Call{}, transcriptOf(t, "", contract.Message{Role: "user", Text: "look", Images: images}))
+	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+unseen {
+		t.Errorf("without images: %+v", turn)
+	}
+	return in
+}
+
+// seenResults are all results of a request, the images that users show and what they say behind
+// the first message.
+func seenResults(got *seen) (results []seenResult, images []string, text string) {
+	for _, turn := range got.turns[1:] {
+		results, images = append(results, turn.results...), append(images, turn.images...)
+		if turn.role == "user" {
+			text += turn.text
+		}
+	}
+	return results, images, text
+}
+
 func conformParameters(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
 	m.model = samplingModel(b.row)

@@ -78,6 +78,7 @@ type seenTurn struct {
 type seenResult struct {
 	id, name, text string
 	failed         bool
+	images         []string
 }
 
 type seenTool struct {
@@ -217,7 +218,7 @@ type feature struct {
 
 var features = []feature{
 	{"text", conformText}, {"streams", conformStreams}, {"parallel calls", conformCalls}, {"tool schemas", conformToolSchemas},
-	{"tool choice", conformChoice}, {"JSON schema", conformSchema}, {"images", conformImages}, {"parameters", conformParameters}, {"seed", conformSeed},
+	{"tool choice", conformChoice}, {"JSON schema", conformSchema}, {"images", conformImages}, {"images of tools", conformResultImages}, {"parameters", conformParameters}, {"seed", conformSeed},
 	{"reasoning goes back", conformReasoning}, {"usage", conformUsage}, {"cached tokens", conformCached}, {"stop reasons", conformStops},
 	{"broken streams", conformBrokenStreams}, {"errors", conformErrors}, {"time and size", conformBounds},
 }
@@ -372,7 +373,9 @@ func conformCalls(t *testing.T, b bench) string {
 	last := ""
 	for _, turn := range got.turns[2:] {
 		results = append(results, turn.results...)
-		last += turn.text
+		if turn.role == "user" {
+			last += turn.text
+		}
 	}
 	if len(results) != 3 || results[0].text != "1" || results[1].text != "no such key" || last != "and now?" {
 		t.Fatalf("results %+v, then %q", results, last)

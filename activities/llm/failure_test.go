@@ -125,7 +125,7 @@ func TestStreamsFail(t *testing.T) {
 		"it ends without a finish_reason":         {sse(text("Hel")), contract.ClassUnavailable, []string{"finish_reason"}},
 		"DONE comes without a finish_reason":      {sse(text("Hel"), done), contract.ClassUnavailable, []string{"finish_reason"}},
 		"the connection breaks":                   {cutOff, contract.ClassUnavailable, nil},
-		"it stalls":                               {slow("data: " + text("Hel") + "\n\n"), contract.ClassUnavailable, []string{"no byte for 300ms"}},
+		"it stalls":                               {slow("data: " + text("Hel") + "\n\n"), contract.ClassUnavailable, []string{"no byte for "}},
 		"it stalls in mid-line":                   {slow("data: {\"choices\""), contract.ClassUnavailable, []string{"no byte"}},
 		"an error object comes in mid-stream":     {sse(text("Hel"), `{"error":{"code":502,"message":"upstream died"}}`), contract.ClassUnavailable, []string{"upstream died"}},
 		"an error of its own status":              {sse(text("Hel"), `{"error":{"type":"rate_limit_error","message":"slow"}}`), contract.ClassRateLimited, nil},
@@ -159,7 +159,7 @@ func TestUnaryAnswersStall(t *testing.T) {
 		says  string
 	}{
 		"before the first byte": {"", "no byte within 400ms"},
-		"in mid-answer":         {`{"choices":[`, "no byte for 300ms"},
+		"in mid-answer":         {`{"choices":[`, "no byte for "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

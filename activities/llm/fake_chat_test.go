@@ -194,9 +194,15 @@ func (f fakeChat) message(out *seen, m *chatMessage) error {
 		if f.kind == "mistral" && m.Name == "" {
 			return fmt.Errorf("a result without the tool's name")
 		}
-		out.turns = append(out.turns, seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, name: m.Name, text: turn.text}}})
+		if f.kind != "mistral" && len(turn.images) > 0 {
+			return fmt.Errorf("messages with role 'tool' have text content alone")
+		}
+		out.turns = append(out.turns, seenTurn{role: "user", results: []seenResult{{id: m.ToolCallID, name: m.Name, text: turn.text, images: turn.images}}})
 		return f.checkID(m.ToolCallID)
 	case "user", "assistant":
+		if n := len(out.turns); f.kind == "mistral" && m.Role == "user" && n > 0 && len(out.turns[n-1].results) > 0 {
+			return fmt.Errorf("unexpected role 'user' after role 'tool'")
+		}
 	default:
 		return fmt.Errorf("role %q", m.Role)
 	}

@@ -59,7 +59,7 @@ type anthropicBlock struct {
 	Name      string          `json:"name"`
 	Input     json.RawMessage `json:"input"`
 	ToolUseID string          `json:"tool_use_id"`
-	Content   string          `json:"content"`
+	Content   json.RawMessage `json:"content"`
 	IsError   bool            `json:"is_error"`
 	Thinking  string          `json:"thinking"`
 	Signature string          `json:"signature"`
@@ -176,7 +176,24 @@ func (fakeClaude) turn(role string, content []json.RawMessage) (*seenTurn, error
 			if turn.text != "" {
 				return nil, fmt.Errorf("tool_result blocks must come first")
 			}
-			turn.results = append(turn.results, seenResult{id: b.ToolUseID, text: b.Content, failed: b.IsError})
+			result := seenResult{id: b.ToolUseID, failed: b.IsError}
+			if len(b.Content) > 0 && json.Unmarshal(b.Content, &result.text) != nil {
+				var blocks []anthropicBlock
+				if err := strict(b.Content, &blocks); err != nil {
+					return nil, fmt.Errorf("tool_result: %w", err)
+				}
+				for _, inner := range blocks {
+					switch {
+					case inner.Type == "text" && strings.TrimSpace(inner.Text) != "":
+						result.text += inner.Text
+					case inner.Type == "image":
+						result.images = append(result.images, strings.TrimSpace(inner.Source.URL+inner.Source.MediaType+" "+inner.Source.Data))
+					default:
+						return nil, fmt.Errorf("tool_result: content of type %q", inner.Type)
+					}
+				}
+			}
+			turn.results = append(turn.results, result)
 		default:
 			return nil, fmt.Errorf("content.%d: type %q", i, b.Type)
 		}

@@ -160,7 +160,7 @@ func (fakeGemini) turn(content *googleContent) (*seenTurn, error) {
 			if !failed {
 				said = p.Result.Response["output"]
 			}
-			turn.results = append(turn.results, seenResult{p.Result.ID, p.Result.Name, said.(string), failed})
+			turn.results = append(turn.results, seenResult{id: p.Result.ID, name: p.Result.Name, text: said.(string), failed: failed})
 		case p.Inline != nil:
 			turn.images = append(turn.images, p.Inline.MIME+" "+p.Inline.Data)
 		case p.File != nil:

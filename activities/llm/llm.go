@@ -83,6 +83,8 @@ type ProviderSettings struct {
 	Unary bool
 	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
 	NoCache bool
+	// NoImages says that the provider's models know text alone: they are told of images in words.
+	NoImages bool
 	// Region, Compartment and the rest are for OCI: its region and the OCID that is
 	// charged; Auth is one of the constants, AuthFile and AuthProfile (default
 	// DEFAULT) say where keys and tokens are.
@@ -134,6 +136,7 @@ type provider struct {
 	client      *http.Client
 	unary       bool
 	noCache     bool
+	noImages    bool
 	first, idle time.Duration
 	maxBody     int64
 	// compartment and signer are for OCI.

@@ -53,9 +53,13 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 	if err != nil {
 		return llms.MessageContent{}, err
 	}
+	shown, err := shownImages(m)
+	if err != nil {
+		return llms.MessageContent{}, err
+	}
 	switch m.Role {
 	case contract.RoleUser:
-		return llms.TextParts(llms.ChatMessageTypeHuman, text), nil
+		return llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: append([]llms.ContentPart{llms.TextContent{Text: text}}, shown...)}, nil
 	case contract.RoleTool:
 		if m.CallID == "" {
 			return llms.MessageContent{}, fmt.Errorf("result of tool %q names no call", m.Name)
@@ -65,11 +69,24 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 		if m.Error {
 			part = FailedResult{result}
 		}
-		return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{part}}, nil
+		return llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: append([]llms.ContentPart{part}, shown...)}, nil
 	case contract.RoleAssistant:
 		return assistant(m, text), nil
 	}
 	return llms.MessageContent{}, fmt.Errorf("role %q: want user, assistant or tool", cut(m.Role, 60))
+}
+
+// shownImages are a message's images as parts.
+func shownImages(m *contract.Message) ([]llms.ContentPart, error) {
+	var out []llms.ContentPart
+	for i := range m.Images {
+		file, err := m.Images[i].File()
+		if err != nil {
+			return nil, fmt.Errorf("image %d: %w", i+1, err)
+		}
+		out = append(out, llms.BinaryPart(m.Images[i].MediaType, file))
+	}
+	return out, nil
 }
 
 func assistant(m *contract.Message, text string) llms.MessageContent {

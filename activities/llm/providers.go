@@ -45,6 +45,11 @@ type Provider struct {
 	// RawArguments says that tool calls go back with arguments that are no JSON object.
 	// Elsewhere these are wrapped into one, because the server parses them.
 	RawArguments bool
+	// ResultImages says that results of tools can have images. Elsewhere a user's message behind
+	// the results shows them.
+	ResultImages bool
+	// BridgeResults says that no user's message may follow on results: the assistant speaks first.
+	BridgeResults bool
 	// CallIDs says which ids of tool calls the server accepts.
 	CallIDs idRule
 	// ToolName says that tool results carry the tool's name.
@@ -92,7 +97,7 @@ var Providers = []Provider{
 	{
 		Name: "anthropic", Protocol: ProtocolClaude, BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true,
 		Schema: true, FormatWithTools: true, ToolChoice: true, Params: []string{paramTopK, paramParallel, paramEffort},
-		CallIDs: idsWord, FirstSeconds: 300, IdleSeconds: 120,
+		ResultImages: true, CallIDs: idsWord, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "google", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
@@ -116,7 +121,7 @@ var Providers = []Provider{
 		Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, MaxTokens: "max_tokens", Seed: "random_seed",
 		Params:  []string{paramSeed, paramFrequency, paramPresence, paramParallel},
-		CallIDs: idsNine, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
+		CallIDs: idsNine, ResultImages: true, BridgeResults: true, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY",

@@ -92,6 +92,7 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err := c.supported(x.call, o); err != nil {
 		return nil, err
 	}
+	in = c.picture(in)
 	speak := c.speak()
 	if s, ok := speak.(interface {
 		begin(ctx context.Context, x *exchange, in []llms.MessageContent) error

@@ -102,7 +102,7 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 		if err != nil {
 			return nil, c.unsendable("message %d: %v", i+1, err)
 		}
-		b.Messages = append(b.Messages, msgs...)
+		b.Messages = append(b.Messages, c.bridged(b.Messages, msgs)...)
 	}
 	if err := c.setTools(&b, o.Tools); err != nil {
 		return nil, err
@@ -118,6 +118,16 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	}
 	raw, err := c.marshal(&b, call.Extra)
 	return &outgoing{path: "/chat/completions", body: raw, stream: b.Stream}, err
+}
+
+// bridged has the assistant say something between results and a user's message, where the server
+// wants that.
+func (c compatible) bridged(before, next []wireMessage) []wireMessage {
+	n := len(before)
+	if !c.row.BridgeResults || n == 0 || len(next) == 0 || before[n-1].Role != "tool" || next[0].Role != "user" {
+		return next
+	}
+	return append([]wireMessage{{Role: "assistant", Content: "I have the results."}}, next...)
 }
 
 // setEffort says how much to think, and whether several tools may be called at once.
@@ -280,7 +290,7 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 		}
 	}
 	if role == "tool" {
-		return results, nil
+		return illustrated(results, images, parts), nil
 	}
 	m.Content = text.String()
 	if images {
@@ -289,6 +299,15 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 		m.Content = nil
 	}
 	return append(results, m), nil
+}
+
+// illustrated adds the images of a message to its last result.
+func illustrated(results []wireMessage, images bool, parts []any) []wireMessage {
+	if images && len(results) > 0 {
+		last := &results[len(results)-1]
+		last.Content = append([]any{map[string]any{"type": "text", "text": last.Content}}, parts...)
+	}
+	return results
 }
 
 // imagePart writes an image. langchaingo's own JSON of it has another shape.

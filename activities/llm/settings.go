@@ -41,7 +41,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	p := &provider{
 		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
-		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, maxBody: s.MaxBodyBytes,
+		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: s.MaxBodyBytes,
 		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
 	}
 	if p.maxBody == 0 {

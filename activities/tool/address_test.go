@@ -70,7 +70,7 @@ func TestChosenServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, wrong, err := tc.tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask", Arguments: json.RawMessage(tc.args)}, Meta{})
+			got, wrong, err := said(tc.tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask", Arguments: json.RawMessage(tc.args)}, Meta{}))
 			if tc.class != "" {
 				if err == nil || contract.FailureOf(err).Class != tc.class || !strings.Contains(contract.FailureOf(err).Text, tc.want) {
 					t.Errorf("%q, %v, want %s: %s", got, err, tc.class, tc.want)

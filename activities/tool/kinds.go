@@ -20,10 +20,11 @@ type Kind struct {
 
 // Kinds are the kinds of connection by [plan.Connection.Kind]. An empty kind is mcp.
 var Kinds = map[string]Kind{
-	plan.ConnectionMCP:   {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
-	plan.ConnectionLocal: {Says: "Go functions of the worker itself", dial: dialLocal},
-	plan.ConnectionHTTP:  {Says: "HTTP requests that a flow describes", dial: dialRequests},
-	plan.ConnectionA2A:   {Says: "an agent that speaks the Agent2Agent protocol; it has no tools", dial: dialA2A},
+	plan.ConnectionMCP:      {Says: "an MCP server over " + strings.Join(transportNames, ", "), dial: dialMCP},
+	plan.ConnectionLocal:    {Says: "Go functions of the worker itself", dial: dialLocal},
+	plan.ConnectionActivity: {Says: "an activity on another task queue, which the run calls itself", dial: dialElsewhere},
+	plan.ConnectionHTTP:     {Says: "HTTP requests that a flow describes", dial: dialRequests},
+	plan.ConnectionA2A:      {Says: "an agent that speaks the Agent2Agent protocol; it has no tools", dial: dialA2A},
 }
 
 func kindNames() string {
@@ -47,7 +48,9 @@ type remote interface {
 
 // reply is the outcome of a call that the server answered.
 type reply struct {
-	text    string
+	text string
+	// images have a note each in the text.
+	images  []contract.Image
 	isError bool
 }
 

@@ -11,7 +11,7 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	tools := open(t, Connection{URL: start(t, l).URL})
 	ask := func(caller string) (string, bool) {
 		t.Helper()
-		text, isError, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: caller})
+		text, isError, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: caller}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -205,7 +205,7 @@ func call(name, args string) contract.ToolInput {
 // must makes a call that has to succeed.
 func must(t *testing.T, tools *Tools, name, args string) string {
 	t.Helper()
-	text, isError, err := tools.Call(soon(t, time.Minute), call(name, args), Meta{})
+	text, isError, err := said(tools.Call(soon(t, time.Minute), call(name, args), Meta{}))
 	if err != nil || isError {
 		t.Fatalf("call %s: %q, isError %v, err %v", name, text, isError, err)
 	}
@@ -229,3 +229,6 @@ func fails(t *testing.T, err error, class string, parts ...string) *contract.Fai
 	}
 	return f
 }
+
+// said is a result without its images.
+func said(r Result, err error) (text string, failed bool, _ error) { return r.Text, r.Failed, err }

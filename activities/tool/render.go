@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -57,18 +58,9 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
-	var (
-		parts []string
-		said  bool // the structured content
-	)
-	for i, part := range r.Content {
-		var c content
-		if err := json.Unmarshal(part, &c); err != nil {
-			return reply{}, s.at.failure(contract.ClassBadRequest,
-				fmt.Sprintf("result of tool %q, content %d: %v", name, i, err), "report it to the server's author")
-		}
-		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
-		parts = append(parts, c.render(len(part)))
+	parts, images, said, err := s.contents(name, &r)
+	if err != nil {
+		return reply{}, err
 	}
 	if len(r.Structured) > 0 && string(r.Structured) != "null" && !said {
 		if strings.Join(parts, "") == "" {
@@ -76,7 +68,47 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 		}
 		parts = append(parts, compact(r.Structured))
 	}
-	return reply{text: strings.Join(parts, "\n"), isError: r.IsError}, nil
+	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
+}
+
+// contents renders a result's parts. said says that one of them is the structured content.
+func (s *session) contents(name string, r *toolResult) (parts []string, images []contract.Image, said bool, err error) {
+	for i, part := range r.Content {
+		var c content
+		if err := json.Unmarshal(part, &c); err != nil {
+			return nil, nil, false, s.at.failure(contract.ClassBadRequest,
+				fmt.Sprintf("result of tool %q, content %d: %v", name, i, err), "report it to the server's author")
+		}
+		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
+		if image, ok := c.image(); ok && len(images) < contract.MaxImages {
+			images = append(images, image)
+			parts = append(parts, image.Note(len(images)))
+			continue
+		}
+		parts = append(parts, c.render(len(part)))
+	}
+	return parts, images, said, nil
+}
+
+// image is a part that a model can be shown: an image itself, or a resource that is one. Its
+// type is the file's own, whatever the server says.
+func (c content) image() (contract.Image, bool) {
+	data := ""
+	switch {
+	case c.Type == "image":
+		data = c.Data
+	case c.Type == "resource" && c.Resource != nil && c.Resource.Text == nil:
+		data = c.Resource.Blob
+	}
+	if data == "" || decodedSize(data) > contract.MaxImageBytes {
+		return contract.Image{}, false
+	}
+	file, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return contract.Image{}, false
+	}
+	image, err := contract.NewImage(file)
+	return image, err == nil
 }
 
 // render is a part as text; size is what its JSON has.

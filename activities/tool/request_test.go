@@ -71,7 +71,7 @@ func TestRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.q.Name = "ask"
 			c := plan.Connection{ID: "x", Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{tc.q}}
-			got, wrong, err := tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask", Arguments: json.RawMessage(tc.args)}, Meta{IdempotencyKey: "key"})
+			got, wrong, err := said(tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask", Arguments: json.RawMessage(tc.args)}, Meta{IdempotencyKey: "key"}))
 			if tc.class != "" {
 				if err == nil || contract.FailureOf(err).Class != tc.class {
 					t.Errorf("error is %v, want one of class %s", err, tc.class)
@@ -94,7 +94,7 @@ func TestRequestRules(t *testing.T) {
 	t.Cleanup(tools.Close)
 	for _, url := range []string{"http://127.0.0.1:1", "http://169.254.169.254", "file:///etc"} {
 		c := plan.Connection{ID: "x", Kind: plan.ConnectionHTTP, URL: url, Requests: []plan.Request{{Name: "ask", Method: "GET", Path: "/"}}}
-		_, _, err := tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask"}, Meta{})
+		_, _, err := said(tools.Call(t.Context(), contract.ToolInput{Connection: c, Name: "ask"}, Meta{}))
 		if err == nil || contract.FailureOf(err).Class != contract.ClassConnection {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -137,7 +137,7 @@ func TestNoProxyOfTheEnvironment(t *testing.T) {
 			{ID: "x", URL: address},
 		} {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-			_, _, err := tools.Call(ctx, contract.ToolInput{Connection: c, Name: "ask"}, Meta{})
+			_, _, err := said(tools.Call(ctx, contract.ToolInput{Connection: c, Name: "ask"}, Meta{}))
 			stop()
 			if err == nil || asked.Load() > 0 {
 				t.Errorf("%s over %q: %v; the proxy was asked %d times", address, c.Kind, err, asked.Load())

@@ -68,7 +68,7 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return c, refusal(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
 			allowedBy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
 	}
-	if c.Kind == plan.ConnectionLocal {
+	if c.Kind == plan.ConnectionLocal || c.Kind == plan.ConnectionActivity {
 		return c, nil // resolved before, perhaps by another worker
 	}
 	return t.resolveName(c, toolName)
@@ -78,6 +78,9 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection, error) {
 	if id, ok := t.settings.Tools[toolName]; ok && toolName != "" {
 		return plan.Connection{ID: id, Kind: t.settings.Connections[id].kind()}, nil
+	}
+	if _, ok := t.settings.Activities[toolName]; ok {
+		return plan.Connection{Kind: plan.ConnectionActivity}, nil
 	}
 	if t.settings.function(toolName) != nil {
 		return plan.Connection{Kind: plan.ConnectionLocal}, nil
@@ -174,6 +177,8 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	switch {
 	case c.Kind == plan.ConnectionLocal && c.ID == "":
 		at.conn = Connection{Transport: TransportLocal}.withDefaults()
+	case c.Kind == plan.ConnectionActivity:
+		at.id, at.conn = toolName, Connection{Transport: transportActivity}.withDefaults()
 	case c.Kind == plan.ConnectionA2A && t.settings.Connections[c.ID].URL == c.URL:
 		at.conn = t.settings.Connections[c.ID]
 		at.conn.Transport = TransportA2A
@@ -246,6 +251,8 @@ func (c Connection) kind() string {
 		return plan.ConnectionHTTP
 	case TransportA2A:
 		return plan.ConnectionA2A
+	case transportActivity:
+		return plan.ConnectionActivity
 	}
 	return plan.ConnectionMCP
 }

@@ -45,6 +45,8 @@ type Settings struct {
 	// Tools maps the name of a tool that a flow binds to no connection to the id of the
 	// connection that has it.
 	Tools map[string]string
+	// Activities are tools that are activities of other workers, by the tool's name.
+	Activities map[string]Activity
 	// Secrets are those that flows may name, by the name that a flow uses.
 	Secrets map[string]Secret
 	// Lent, if set, gives secrets that go before these, and that can come while the worker runs.
@@ -191,6 +193,12 @@ func (s Settings) check() error {
 	for name, id := range s.Tools {
 		if _, ok := s.Connections[id]; !ok {
 			p.add("%s.%s: no connection %q; known: %s", SettingTools, name, id, s.known())
+		}
+	}
+	for name, a := range s.Activities {
+		a.check(&p, SettingActivities+"."+name)
+		if id, ok := s.Tools[name]; ok {
+			p.add("%s.%s: %s.%s says that the connection %q has the tool; leave one of them out", SettingActivities, name, SettingTools, name, id)
 		}
 	}
 	for name, r := range s.Confirm {

@@ -74,7 +74,7 @@ func TestShellThatLeavesItsServerBehind(t *testing.T) {
 func TestDeadCommandIsStartedAgain(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	child, grandchild := spawn(t, tools)
-	_, _, err := tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{})
+	_, _, err := said(tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
 	gone(t, child, grandchild)
 	must(t, tools, "echo", `{}`)
@@ -160,7 +160,7 @@ func TestLossOfACommand(t *testing.T) {
 	m := Meta{Caller: "a"}
 	ask := func() bool {
 		t.Helper()
-		_, isError, err := tools.Call(soon(t, time.Minute), call("echo", `{}`), m)
+		_, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestLossOfACommand(t *testing.T) {
 	gone(t, child)
 	// The worker may need a moment to see it; a call in between fails as unavailable.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if text, isError, err := tools.Call(soon(t, time.Minute), call("echo", `{}`), m); err == nil {
+		if text, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m)); err == nil {
 			if !isError || text != lostText {
 				t.Errorf("got %q, %v", text, isError)
 			}

@@ -84,26 +84,34 @@ func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpe
 	return specs, nil
 }
 
-// Call runs one call of one tool and returns its result as text. With isError set the
-// text is an error that the tool itself reports, an unknown tool and wrong arguments
-// included: it belongs to the model.
+// Result is what a tool says.
+type Result struct {
+	// Text is the whole result; it has a note for each of Images, which are what a model sees.
+	Text   string
+	Images []contract.Image
+	// Failed says that Text is an error that the tool itself reports, an unknown tool and wrong
+	// arguments included: it belongs to the model.
+	Failed bool
+}
+
+// Call runs one call of one tool.
 //
 // Errors are a *[contract.Failure], or ctx's own error when ctx is done. A call that
 // failed as unavailable or timeout may have been executed.
-func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text string, isError bool, err error) {
+func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	args, problem := arguments(in.Arguments)
 	if problem != "" {
-		return problem, true, nil
+		return Result{Text: problem, Failed: true}, nil
 	}
 	in.Arguments = args
 	if chosen(in.Connection) {
 		if in, problem = aimed(in); problem != "" {
-			return problem, true, nil
+			return Result{Text: problem, Failed: true}, nil
 		}
 	}
 	at, err := t.locate(in.Connection, in.Name)
 	if err != nil {
-		return "", false, err
+		return Result{}, err
 	}
 	var r reply
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
@@ -115,18 +123,18 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (text s
 		return err
 	})
 	if err != nil {
-		return "", false, err
+		return Result{}, err
 	}
-	text = at.secrets.result(r.text)
+	text := at.secrets.result(r.text)
 	if len(text) > t.settings.MaxResultBytes {
-		return "", false, &contract.Failure{
+		return Result{}, &contract.Failure{
 			Class: contract.ClassTooLarge,
 			Text: fmt.Sprintf("result of tool %q of %s has %d bytes, the limit is %d",
 				in.Name, at.name(), len(text), t.settings.MaxResultBytes),
 			Remedy: "have the tool return less, or page its result",
 		}
 	}
-	return text, r.isError, nil
+	return Result{text, r.images, r.isError}, nil
 }
 
 // within runs f on the session of a target. A session that the server had forgotten,
@@ -182,6 +190,9 @@ func (t *Tools) RetryNever(c plan.Connection) bool {
 func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
 	var never []string
 	for _, name := range names {
+		if t.elsewhere(c, name) && t.settings.Activities[name].Retry == retryNever {
+			never = append(never, name)
+		}
 		if f := t.settings.function(name); c.Kind == plan.ConnectionLocal && f != nil && f.never {
 			never = append(never, name)
 		}

@@ -71,7 +71,7 @@ func TestCall(t *testing.T) {
 		tools := open(t, way(t, nil))
 		for what, tc := range tests {
 			t.Run(name+"/"+what, func(t *testing.T) {
-				text, isError, err := tools.Call(soon(t, time.Minute), call(tc.tool, tc.args), Meta{})
+				text, isError, err := said(tools.Call(soon(t, time.Minute), call(tc.tool, tc.args), Meta{}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestIdempotencyKeyTravels(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			tools := open(t, way(t, nil))
-			text, _, err := tools.Call(soon(t, time.Minute), call("meta", `{}`), Meta{IdempotencyKey: "run/1"})
+			text, _, err := said(tools.Call(soon(t, time.Minute), call("meta", `{}`), Meta{IdempotencyKey: "run/1"}))
 			if err != nil || !strings.HasPrefix(text, want[name]) {
 				t.Errorf("got %q, %v, want %q", text, err, want[name])
 			}
@@ -102,11 +102,12 @@ func TestProgress(t *testing.T) {
 			tools := open(t, way(t, nil))
 			var mu sync.Mutex
 			var got []string
-			text, _, err := tools.Call(soon(t, time.Minute), call("progress", `{}`), Meta{Progress: func(s string) {
+			text, _, err := said(tools.Call(soon(t, time.Minute), call("progress", `{}`), Meta{Progress: func(s string) {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, s)
-			}})
+			}}))
+
 			if err != nil || text != "done" {
 				t.Fatal(text, err)
 			}
@@ -134,7 +135,7 @@ func TestSharedSession(t *testing.T) {
 			for i := range 50 {
 				all.Go(func() {
 					args := fmt.Sprintf(`{"i":%d}`, i)
-					text, isError, err := tools.Call(soon(t, 30*time.Second), call("echo", args), Meta{})
+					text, isError, err := said(tools.Call(soon(t, 30*time.Second), call("echo", args), Meta{}))
 					if err != nil || isError || text != args {
 						t.Errorf("call %d: %q %v %v", i, text, isError, err)
 					}
@@ -158,7 +159,7 @@ func TestCancelReachesTheServer(t *testing.T) {
 				<-entered
 				cancel()
 			}()
-			_, _, err := tools.Call(ctx, call("slow", `{}`), Meta{})
+			_, _, err := said(tools.Call(ctx, call("slow", `{}`), Meta{}))
 			if err != context.Canceled {
 				t.Errorf("error is %v, want the context's own", err)
 			}
@@ -177,7 +178,7 @@ func TestDeadline(t *testing.T) {
 			tools := open(t, way(t, nil))
 			must(t, tools, "echo", `{}`)
 			began := time.Now()
-			_, _, err := tools.Call(soon(t, 200*time.Millisecond), call("slow", `{}`), Meta{})
+			_, _, err := said(tools.Call(soon(t, 200*time.Millisecond), call("slow", `{}`), Meta{}))
 			if err != context.DeadlineExceeded {
 				t.Errorf("error is %v, want the context's own", err)
 			}
@@ -192,7 +193,7 @@ func TestDeadline(t *testing.T) {
 func TestTimeoutOfTheConnection(t *testing.T) {
 	c := overHTTP(t, nil)
 	c.TimeoutSeconds = 1
-	_, _, err := open(t, c).Call(soon(t, time.Minute), call("slow", `{}`), Meta{})
+	_, _, err := said(open(t, c).Call(soon(t, time.Minute), call("slow", `{}`), Meta{}))
 	fails(t, err, contract.ClassTimeout, "within 1 s", "connections.c.timeout_seconds")
 }
 
@@ -210,7 +211,7 @@ func TestStalledServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.ConnectSeconds = 1
 			tools := open(t, c)
-			if _, _, err := tools.Call(soon(t, 100*time.Millisecond), call("echo", `{}`), Meta{}); err != context.DeadlineExceeded {
+			if _, _, err := said(tools.Call(soon(t, 100*time.Millisecond), call("echo", `{}`), Meta{})); err != context.DeadlineExceeded {
 				t.Errorf("error is %v, want the context's own", err)
 			}
 			_, err := tools.List(soon(t, time.Minute), plan.Connection{ID: connection})
@@ -223,9 +224,9 @@ func TestResultTooLarge(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			tools := open(t, way(t, nil), func(s *Settings) { s.MaxResultBytes, s.MaxMessageBytes = 1000, 10_000 })
-			_, _, err := tools.Call(soon(t, time.Minute), call("huge", `{"n":1001}`), Meta{})
+			_, _, err := said(tools.Call(soon(t, time.Minute), call("huge", `{"n":1001}`), Meta{}))
 			fails(t, err, contract.ClassTooLarge, "1001 bytes, the limit is 1000")
-			_, _, err = tools.Call(soon(t, time.Minute), call("huge", `{"n":20000}`), Meta{})
+			_, _, err = said(tools.Call(soon(t, time.Minute), call("huge", `{"n":20000}`), Meta{}))
 			fails(t, err, contract.ClassTooLarge, "more than 10000 bytes")
 			if text := must(t, tools, "huge", `{"n":1000}`); len(text) != 1000 {
 				t.Errorf("%d bytes, want 1000", len(text))
@@ -241,7 +242,7 @@ func TestServerRestarts(t *testing.T) {
 	address := s.Listener.Addr().String()
 	s.CloseClientConnections()
 	s.Close()
-	_, _, err := tools.Call(soon(t, time.Minute), call("echo", `{}`), Meta{})
+	_, _, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, `connection "c"`)
 	again(t, address, server.NewStreamableHTTPServer(newServer(nil)))
 	must(t, tools, "echo", `{}`)
@@ -270,7 +271,7 @@ func TestServerDiesInACall(t *testing.T) {
 				s.CloseClientConnections()
 			}()
 			began := time.Now()
-			_, _, err := tools.Call(soon(t, 15*time.Second), call("slow", `{}`), Meta{})
+			_, _, err := said(tools.Call(soon(t, 15*time.Second), call("slow", `{}`), Meta{}))
 			fails(t, err, contract.ClassUnavailable)
 			if d := time.Since(began); d > time.Minute {
 				t.Errorf("noticed after %s", d)
@@ -287,7 +288,7 @@ func TestNothingLeavesAClosedPool(t *testing.T) {
 	tools := open(t, overHTTP(t, entered))
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := tools.Call(context.Background(), call("slow", `{}`), Meta{})
+		_, _, err := said(tools.Call(context.Background(), call("slow", `{}`), Meta{}))
 		done <- err
 	}()
 	<-entered
@@ -298,7 +299,7 @@ func TestNothingLeavesAClosedPool(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the call did not end")
 	}
-	_, _, err := tools.Call(context.Background(), call("echo", `{}`), Meta{})
+	_, _, err := said(tools.Call(context.Background(), call("echo", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "stopping")
 }
 

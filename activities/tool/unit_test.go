@@ -1,10 +1,13 @@
 package tool
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,17 +115,17 @@ func TestSuppliedURL(t *testing.T) {
 	url := start(t, l).URL
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
-	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, time.Minute), in, Meta{})
+	_, _, err := said(open(t, Connection{URL: "http://x"}).Call(soon(t, time.Minute), in, Meta{}))
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
 	if len(l.requests()) != 0 {
 		t.Errorf("requests %q", l.requests())
 	}
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowHosts = []string{"127.0.0.1"} })
-	if text, _, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || text != "ok" {
+	if text, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
 		t.Errorf("%q, %v", text, err)
 	}
 	own := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	if text, _, err := own.Call(soon(t, time.Minute), in, Meta{}); err != nil || text != "ok" {
+	if text, _, err := said(own.Call(soon(t, time.Minute), in, Meta{})); err != nil || text != "ok" {
 		t.Errorf("with allow_loopback: %q, %v", text, err)
 	}
 	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
@@ -261,6 +264,49 @@ func TestReply(t *testing.T) {
 			got, err := s.reply("t", []byte(tc.raw), false)
 			if err != nil || got.text != tc.want {
 				t.Errorf("got %q, %v; want %q", got.text, err, tc.want)
+			}
+		})
+	}
+}
+
+// What begins like an image is shown, whatever type the server tells; all else is told in words.
+func TestImagesOfAReply(t *testing.T) {
+	png, gif := base64.StdEncoding.EncodeToString([]byte("\x89PNG\r\n\x1a\nrest")), base64.StdEncoding.EncodeToString([]byte("GIF89a"))
+	part := func(kind, data string) string {
+		return `{"type":"image","mimeType":"` + kind + `","data":"` + data + `"}`
+	}
+	tests := map[string]struct {
+		raw, text string
+		images    []contract.Image
+	}{
+		"in order": {
+			raw:  `{"content":[{"type":"text","text":"a"},` + part("image/png", png) + `,{"type":"text","text":"b"},` + part("image/png", gif) + `]}`,
+			text: "a\n[image 1, image/png, 12 bytes]\nb\n[image 2, image/gif, 6 bytes]", images: []contract.Image{{MediaType: "image/png", Data: png}, {MediaType: "image/gif", Data: gif}},
+		},
+		"a resource": {
+			raw:  `{"content":[{"type":"resource","resource":{"uri":"f:/a","mimeType":"image/png","blob":"` + png + `"}}]}`,
+			text: "[image 1, image/png, 12 bytes]", images: []contract.Image{{MediaType: "image/png", Data: png}},
+		},
+		"no base64":      {raw: `{"content":[` + part("image/png", "!!!") + `]}`, text: "[image, image/png, 2 bytes]"},
+		"another format": {raw: `{"content":[` + part("image/tiff", "SUkqAA==") + `]}`, text: "[image, image/tiff, 4 bytes]"},
+		"a huge one": {
+			raw:  `{"content":[` + part("image/png", png+strings.Repeat("AAAA", contract.MaxImageBytes/3)) + `]}`,
+			text: fmt.Sprintf("[image, image/png, %d bytes]", 12+contract.MaxImageBytes),
+		},
+		"many": {
+			raw:    `{"content":[` + strings.Repeat(part("image/gif", gif)+",", contract.MaxImages) + part("image/gif", gif) + `]}`,
+			images: slices.Repeat([]contract.Image{{MediaType: "image/gif", Data: gif}}, contract.MaxImages),
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := &session{at: &target{id: "x"}}
+			got, err := s.reply("t", []byte(tc.raw), false)
+			if err != nil || !slices.Equal(got.images, tc.images) {
+				t.Errorf("%d images, %v", len(got.images), err)
+			}
+			if tc.text != "" && got.text != tc.text {
+				t.Errorf("text %q, want %q", got.text, tc.text)
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func (o *object) session() (*contract.RunInput, error) {
 
 // flowFields are those of a start of a flow: of the contract's input what clients set, and
 // id.
-var flowFields = []string{"flow", "input", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
+var flowFields = []string{"flow", "input", "images", "params", "scope", "value", "components", "component_ids", "state", "history", "model", "script",
 	"data_connections", "max_steps", "budget", "max_events", "on_error", "session", "v", "id"}
 
 // flowStart reads a start of a flow in any dialect: of a document, or by a name.

@@ -117,7 +117,7 @@ type scale struct {
 	loops, toolLoops     []int
 	coldLoops, byValue   []int
 	open                 int
-	replay               time.Duration
+	replay, stream       time.Duration
 	heartbeats           []int
 	loads                int
 	loopsToReplay        int
@@ -129,12 +129,13 @@ type scale struct {
 func scaleOf(quick bool) scale {
 	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
-		open: 150, replay: time.Second, heartbeats: []int{5, 2}, loads: 20,
+		open: 150, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
 		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 30 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches = 2, 2, 8, 50, 50
 		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}
 		s.budget = 10 * time.Second
+		s.stream = 5 * time.Second
 		s.open, s.replay, s.heartbeats, s.loads = 50, 300*time.Millisecond, []int{2}, 10
 	}
 	return s
@@ -155,6 +156,7 @@ var sections = []section{
 	{"w2", agentLoops},
 	{"replay", replays},
 	{"memory", memory},
+	{"streams", watching},
 	{"w4", kills},
 }
 

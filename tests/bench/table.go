@@ -53,8 +53,13 @@ const rowFormat = "  %-38s %12s %12s   %-22s %s\n"
 
 // head begins a section.
 func (t *table) head(format string, args ...any) {
+	t.columns("ours", "twin", format, args...)
+}
+
+// columns begins a section with two sides that are not ours and the twin's.
+func (t *table) columns(one, other, format string, args ...any) {
 	fmt.Fprintf(t.out, "\n%s\n", fmt.Sprintf(format, args...))
-	fmt.Fprintf(t.out, rowFormat, "", "ours", "twin", "ours/twin", "target")
+	fmt.Fprintf(t.out, rowFormat, "", one, other, one+"/"+other, "target")
 }
 
 // plainHead begins a section without a twin.

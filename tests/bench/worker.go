@@ -94,8 +94,8 @@ func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source a
 		ActivityTaskPollerBehavior:             pollers,
 		StickyScheduleToStartTimeout:           2 * time.Second,
 		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       time.Second,
-		MaxHeartbeatThrottleInterval:           time.Second,
+		DefaultHeartbeatThrottleInterval:       300 * time.Millisecond,
+		MaxHeartbeatThrottleInterval:           300 * time.Millisecond,
 	})
 	workflows.Register(w)
 	registerTwins(w)

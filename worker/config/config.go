@@ -113,6 +113,8 @@ type Config struct {
 	Prices      map[string]llm.Price
 	Connections map[string]Connection
 	Tools       map[string]string
+	// Activities are tools that are activities of other workers, by name.
+	Activities map[string]Activity
 	// Secrets are those that flows may name, by that name.
 	Secrets map[string]Secret
 	// Variables are those of the worker's environment that agents may send, by name.
@@ -175,6 +177,8 @@ type Worker struct {
 	StickyCache int
 	// Versioning is one of the constants; see [Config.Versioning].
 	Versioning string
+	// Heartbeats is the least time between two heartbeats of a call.
+	Heartbeats time.Duration
 	// StopTimeout is how long running activities may go on after a signal to stop.
 	StopTimeout time.Duration
 	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
@@ -200,6 +204,8 @@ type Provider struct {
 	Proxy   string
 	Unary   bool
 	NoCache bool
+	// NoImages says that its models know text alone.
+	NoImages bool
 	// Region and the four behind it are OCI's.
 	Region      string
 	Compartment string
@@ -247,6 +253,20 @@ type Webhook struct {
 	AllowPrivate bool
 }
 
+// Activity configures a tool that is an activity of another worker; see [tool.Activity].
+type Activity struct {
+	TaskQueue        string
+	Activity         string
+	Description      string
+	Schema           string
+	StartSeconds     int
+	TimeoutSeconds   int
+	HeartbeatSeconds int
+	Attempts         int
+	Retry            string
+	Key              bool
+}
+
 // Connection configures one tool server.
 type Connection struct {
 	Transport string
@@ -278,7 +298,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Activities: map[string]Activity{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
 		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
 	}
 	l.cfg.origin = l.origin

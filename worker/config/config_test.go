@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, Versioning: VersioningAuto, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
+	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, Versioning: VersioningAuto, Heartbeats: 300 * time.Millisecond, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
 		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
 	}
 }
@@ -220,7 +220,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
 				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
 				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, secrets, variables, webhooks, confirm, contexts, tools`,
+				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, tools`,
 			},
 		},
 		"values of the wrong kind": {

@@ -15,6 +15,9 @@ func (c *Config) Reading(dialect, profile string) specadapter.Options {
 	for name := range c.Tools {
 		o.UnboundTools[name] = true
 	}
+	for name := range c.Activities {
+		o.UnboundTools[name] = true
+	}
 	for id := range c.Connections {
 		o.Connections[id] = true
 	}

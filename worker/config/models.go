@@ -71,7 +71,7 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		keyName = other
 	}
 	out := llm.ProviderSettings{
-		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache,
+		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache, NoImages: p.NoImages,
 		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
 		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
@@ -168,6 +168,10 @@ func (c *Config) Tool() (tool.Settings, error) {
 			TimeoutSeconds: s.TimeoutSeconds, ConnectSeconds: s.ConnectSeconds, Retry: s.Retry,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
+	}
+	out.Activities = map[string]tool.Activity{}
+	for name, a := range c.Activities {
+		out.Activities[name] = tool.Activity(a)
 	}
 	out.Variables = map[string]tool.Variable{}
 	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {

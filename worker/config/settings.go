@@ -86,12 +86,16 @@ var settings = []setting{
 	{"worker.workflow_tasks", "how many workflow tasks run at the same time", number(func(c *Config) *int { return &c.Worker.WorkflowTasks }, 100, 2, 100_000)},
 	{"worker.sticky_cache", "how many runs stay in memory between their tasks", number(func(c *Config) *int { return &c.Worker.StickyCache }, 2_000, 1, 1_000_000)},
 	{"worker.versioning", "what open runs do when a new build is deployed: auto_upgrade moves them to it, pinned keeps them; auto is auto_upgrade where TEMPORAL_DEPLOYMENT_NAME or TEMPORAL_WORKER_BUILD_ID is set, else off", choice(func(c *Config) *string { return &c.Worker.Versioning }, VersioningAuto, VersioningOff, VersioningUpgrade, VersioningPinned)},
+	{"worker.heartbeats", "least time between two heartbeats of a call, which carry what a model has answered so far; where nobody watches 10s costs less, beside timeouts.heartbeat of 13s or more: the server hears at least each 0.8 of that", span(func(c *Config) *time.Duration { return &c.Worker.Heartbeats }, heartbeats, 100*time.Millisecond)},
 	{"worker.stop_timeout", "how long running calls may go on after a signal to stop", span(func(c *Config) *time.Duration { return &c.Worker.StopTimeout }, 30*time.Second, 0)},
 	{"worker.health_listen", "where HTTP tells of this worker's health, /livez and /readyz; such as :8086", address(func(c *Config) *string { return &c.Worker.HealthListen })},
 	{"worker.metrics_listen", "where HTTP gives Prometheus its metrics, /metrics; may be the same", address(func(c *Config) *string { return &c.Worker.MetricsListen })},
 	{"worker.log", "form of the log", choice(func(c *Config) *string { return &c.Worker.Log }, LogText, LogJSON)},
 	{"worker.log_level", "the least that is logged", choice(func(c *Config) *string { return &c.Worker.LogLevel }, "warn", "error", "info", "debug")},
 }
+
+// heartbeats lets a watcher that looks twice a second see a streamed answer within a second.
+const heartbeats = 300 * time.Millisecond
 
 // records is the table of sections keyed by an author's names.
 var records = []record{
@@ -111,6 +115,7 @@ var records = []record{
 		{"tokens_per_minute", "bound of their tokens", count(func(p *Provider) *int { return &p.TokensPerMinute })},
 		{"concurrent", "bound of calls at the same time", count(func(p *Provider) *int { return &p.Concurrent })},
 		{"no_cache", "true: no marks for the provider's cache of prompts", yes(func(p *Provider) *bool { return &p.NoCache })},
+		{"no_images", "true: its models know text alone, and are told of images in words", yes(func(p *Provider) *bool { return &p.NoImages })},
 		{"first_seconds", "how long the first part of an answer may take", count(func(p *Provider) *int { return &p.FirstSeconds })},
 		{"idle_seconds", "how long each later part may take", count(func(p *Provider) *int { return &p.IdleSeconds })},
 		{"max_body_bytes", "bound of one answer", count(func(p *Provider) *int { return &p.MaxBodyBytes })},
@@ -140,6 +145,18 @@ var records = []record{
 		{"cert_file", "certificate of this client", one(func(c *Connection) *string { return &c.CertFile })},
 		{"key_file", "its key", one(func(c *Connection) *string { return &c.KeyFile })},
 		{"proxy", "URL of a proxy", link(func(c *Connection) *string { return &c.Proxy })},
+	}},
+	section[Activity]{"activities", func(c *Config) map[string]Activity { return c.Activities }, []field[Activity]{
+		{"task_queue", "where another worker polls that has the tool NAME as an activity", one(func(a *Activity) *string { return &a.TaskQueue })},
+		{"activity", "the activity's type there; default: NAME", one(func(a *Activity) *string { return &a.Activity })},
+		{"description", "what models are told of it", one(func(a *Activity) *string { return &a.Description })},
+		{"schema", "JSON Schema of its arguments object, as JSON; default: any object", one(func(a *Activity) *string { return &a.Schema })},
+		{"start_seconds", "how long a call waits for a worker that takes it; default: 60", count(func(a *Activity) *int { return &a.StartSeconds })},
+		{"timeout_seconds", "bound of one attempt", count(func(a *Activity) *int { return &a.TimeoutSeconds })},
+		{"heartbeat_seconds", "how long it may be silent; default: it sends no heartbeats", count(func(a *Activity) *int { return &a.HeartbeatSeconds })},
+		{"attempts", "how often a call that fails is made; default: 3", count(func(a *Activity) *int { return &a.Attempts })},
+		{"retry", "never: a call whose outcome is unknown is not repeated", one(func(a *Activity) *string { return &a.Retry })},
+		{"key", "true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}", yes(func(a *Activity) *bool { return &a.Key })},
 	}},
 	section[Secret]{"secrets", func(c *Config) map[string]Secret { return c.Secrets }, []field[Secret]{
 		{"value", "a value that flows name as NAME and never hold; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. For certificates and keys it is PEM, or the path of a file of it", hidden(func(s *Secret) *string { return &s.Value })},

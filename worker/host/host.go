@@ -152,10 +152,6 @@ func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	return models, nil
 }
 
-// heartbeats is the least time between two heartbeats of a call at the server: a watcher that
-// looks twice a second sees a streamed answer within a second.
-const heartbeats = 300 * time.Millisecond
-
 // options are measured, not guessed: the pollers of the SDK's default are the bottleneck
 // with many runs, its five seconds of sticky timeout are how long a run stands still after
 // a crash, its second of deadlock detection is too short for a large plan on a busy
@@ -171,8 +167,8 @@ func options(cfg *config.Config) worker.Options {
 		ActivityTaskPollerBehavior:             pollers,
 		StickyScheduleToStartTimeout:           2 * time.Second,
 		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       heartbeats,
-		MaxHeartbeatThrottleInterval:           heartbeats,
+		DefaultHeartbeatThrottleInterval:       cfg.Worker.Heartbeats,
+		MaxHeartbeatThrottleInterval:           cfg.Worker.Heartbeats,
 		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
 	}
 	if d := deploymentOf(cfg); d != nil {

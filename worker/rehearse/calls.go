@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"weft/activities/contract"
+	"weft/workflows"
 	"weft/workflows/plan"
 )
 
@@ -146,6 +147,9 @@ func (p *player) tool(ctx context.Context, in contract.ToolInput) (*contract.Too
 	return &contract.ToolResult{Message: raw, Error: c.Error}, nil
 }
 
+// Said is what an activity of another worker returned, as the interpreter tells it to a model.
+func Said(raw json.RawMessage) string { return workflows.Said(raw) }
+
 // arguments are those of a call, wherever they stand; nil where they cannot be found.
 func (p *player) arguments(in *contract.ToolInput) json.RawMessage {
 	if len(in.Arguments) > 0 || in.Call == nil {
@@ -175,6 +179,7 @@ func (p *player) listTools(ctx context.Context, _ contract.CatalogueInput) (*con
 	out, err := repeated[contract.CatalogueResult](ctx, p, contract.ActivityListTool)
 	if err == nil {
 		p.keep(out.Catalogue)
+		out.Elsewhere = nil // the recording has the calls as those of any tool
 	}
 	return out, err
 }

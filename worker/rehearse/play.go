@@ -121,8 +121,8 @@ func (p *player) input() (*contract.RunInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range []string{in.Input, string(chat)} {
-		if err := p.know(contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+	for _, m := range []*contract.Message{contract.InputMessage(in.Input, in.Images), {Role: contract.RoleUser, Text: string(chat)}} {
+		if err := p.know(m); err != nil {
 			return nil, err
 		}
 	}

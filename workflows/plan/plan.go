@@ -272,6 +272,9 @@ const (
 	// ConnectionLocal is what a worker resolves a connection to where its own functions are
 	// the tools; no document declares one.
 	ConnectionLocal = "local"
+	// ConnectionActivity is what a worker resolves a tool to that is an activity on another task
+	// queue; no document declares one.
+	ConnectionActivity = "activity"
 )
 
 // Connection is where tools come from.

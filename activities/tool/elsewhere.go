@@ -1,0 +1,112 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// SettingActivities is the section of activities of other workers.
+const SettingActivities = "activities"
+
+// transportActivity is that of activities of other workers; no setting names it.
+const transportActivity = "activity"
+
+// Activity is a tool that is an activity of another worker. A run calls it itself: what is here
+// says how, and describes the tool to models.
+type Activity struct {
+	// TaskQueue is where the other worker polls; Activity is the activity's type there, and the
+	// tool's name where it is empty.
+	TaskQueue string
+	Activity  string
+	// Description and Schema, the JSON Schema of the arguments object, are for models.
+	Description string
+	Schema      string
+	// StartSeconds is how long a call waits for a worker that takes it; 0 means 60.
+	StartSeconds int
+	// TimeoutSeconds bounds one attempt; 0 leaves it to the flow's policy. HeartbeatSeconds is how
+	// long the activity may be silent; 0 means that it sends no heartbeats.
+	TimeoutSeconds   int
+	HeartbeatSeconds int
+	// Attempts is how often a call that fails is made; 0 means 3.
+	Attempts int
+	// Retry is empty or "never": a call whose outcome is unknown is not made again.
+	Retry string
+	// Key passes the call's idempotency key as a second argument.
+	Key bool
+}
+
+// Elsewhere gives how a run calls a tool that [Tools.Resolve] found to be an activity of another
+// worker, and its description.
+func (t *Tools) Elsewhere(name string) (*contract.Elsewhere, contract.ToolSpec, error) {
+	a, ok := t.settings.Activities[name]
+	if !ok {
+		return nil, contract.ToolSpec{}, refusal(fmt.Sprintf("tool %q is no activity of another worker here", name), t.boundBy(name))
+	}
+	how := &contract.Elsewhere{
+		Activity: a.Activity, TaskQueue: a.TaskQueue, StartSeconds: a.StartSeconds, TimeoutSeconds: a.TimeoutSeconds,
+		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(a.Attempts), Key: a.Key,
+	}
+	if how.Activity == "" {
+		how.Activity = name
+	}
+	if how.StartSeconds == 0 {
+		how.StartSeconds = 60
+	}
+	if how.Attempts == 0 {
+		how.Attempts = 3
+	}
+	if a.Retry == retryNever {
+		how.Attempts = 1
+	}
+	schema := a.Schema
+	if schema == "" {
+		schema = `{"type":"object"}`
+	}
+	return how, contract.ToolSpec{Name: name, Description: a.Description, Schema: json.RawMessage(schema)}, nil
+}
+
+func (a Activity) check(p *problems, at string) {
+	if strings.TrimSpace(a.TaskQueue) == "" {
+		p.add("%s.task_queue: is empty; name the task queue that the other worker polls", at)
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"start_seconds", a.StartSeconds}, {"timeout_seconds", a.TimeoutSeconds}, {"heartbeat_seconds", a.HeartbeatSeconds}, {"attempts", a.Attempts},
+	} {
+		if n.value < 0 || n.value > 1_000_000 {
+			p.add("%s.%s: is %d, want 0 to 1000000", at, n.name, n.value)
+		}
+	}
+	if a.Retry != "" && a.Retry != retryNever {
+		p.add("%s.retry: is %q, want \"never\" or nothing", at, a.Retry)
+	}
+	if a.Retry == retryNever && a.Attempts > 1 {
+		p.add("%s.attempts: is %d, but retry is never; leave one of them out", at, a.Attempts)
+	}
+	if a.Schema == "" {
+		return
+	}
+	f := Function{spec: contract.ToolSpec{Schema: json.RawMessage(a.Schema)}}
+	if err := f.settle(nil); err != nil {
+		p.add("%s.schema: %v", at, strings.TrimPrefix(err.Error(), "its schema "))
+	}
+}
+
+// dialElsewhere: no worker of Weft's own calls such a tool.
+func dialElsewhere(_ context.Context, at *target) (remote, error) {
+	return nil, at.failure(contract.ClassConnection, "the tool is an activity of another worker, which the run itself calls",
+		"start the run again with workers of one build")
+}
+
+// elsewhere says whether a tool of a connection is an activity of another worker.
+func (t *Tools) elsewhere(c plan.Connection, name string) bool {
+	_, ok := t.settings.Activities[name]
+	return ok && c.Kind == plan.ConnectionActivity
+}

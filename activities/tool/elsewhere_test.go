@@ -1,0 +1,41 @@
+package tool
+
+import (
+	"testing"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+func TestActivitiesOfOtherWorkers(t *testing.T) {
+	_, err := Open(Settings{
+		Connections: map[string]Connection{"web": {URL: "https://x.test/mcp"}}, Tools: map[string]string{"both": "web"},
+		Activities: map[string]Activity{
+			"none": {}, "schema": {TaskQueue: "q", Schema: `{"type":"strin"}`}, "json": {TaskQueue: "q", Schema: `{`}, "list": {TaskQueue: "q", Schema: `{"type":"array"}`},
+			"retry": {TaskQueue: "q", Retry: "always"}, "never": {TaskQueue: "q", Retry: "never", Attempts: 2}, "past": {TaskQueue: "q", StartSeconds: -1}, "both": {TaskQueue: "q"},
+		},
+	})
+	f := fails(t, err, contract.ClassConnection,
+		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is no JSON", "activities.list.schema: is ",
+		`activities.retry.retry: is "always", want "never" or nothing`, "activities.never.attempts: is 2, but retry is never", "activities.past.start_seconds: is -1",
+		`activities.both: tools.both says that the connection "web" has the tool`)
+	if len(f.Diagnostics) != 8 {
+		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)
+	}
+	tools, err := Open(Settings{Activities: map[string]Activity{"pack": {TaskQueue: "q", Retry: "never", Key: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	at, err := tools.Resolve(plan.Connection{}, "pack")
+	if err != nil || at.Kind != plan.ConnectionActivity || len(tools.RetryNeverOf(at, []string{"pack"})) != 1 {
+		t.Errorf("%+v, %v", at, err)
+	}
+	how, spec, err := tools.Elsewhere("pack")
+	if err != nil || *how != (contract.Elsewhere{Activity: "pack", TaskQueue: "q", StartSeconds: 60, Attempts: 1, Key: true}) || string(spec.Schema) != `{"type":"object"}` {
+		t.Errorf("%+v, %+v, %v", how, spec, err)
+	}
+	// No worker calls such a tool itself.
+	_, err = tools.Call(t.Context(), contract.ToolInput{Connection: at, Name: "pack"}, Meta{})
+	fails(t, err, contract.ClassConnection, "which the run itself calls")
+}

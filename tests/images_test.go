@@ -1,0 +1,153 @@
+package tests
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/gif"
+	"image/png"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+)
+
+// picture is a real image of a kind.
+func picture(t *testing.T, encode func(io.Writer, image.Image) error) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := encode(&b, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// seer is a server of OpenAI's protocol that notes what it is shown and calls the tool search once.
+type seer struct {
+	*httptest.Server
+	mu   sync.Mutex
+	asks []seerAsk
+}
+
+type seerAsk struct {
+	Messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	} `json:"messages"`
+}
+
+func newSeer(t *testing.T) *seer {
+	t.Helper()
+	s := &seer{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		var ask seerAsk
+		_ = json.Unmarshal(raw, &ask)
+		s.mu.Lock()
+		s.asks = append(s.asks, ask)
+		s.mu.Unlock()
+		if len(ask.Messages) > 0 && !strings.Contains(string(raw), `"role":"tool"`) && strings.Contains(string(raw), `"search"`) {
+			fmt.Fprint(w, `{"model":"m","choices":[{"finish_reason":"tool_calls","message":{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"search","arguments":"{}"}}]}}]}`)
+			return
+		}
+		fmt.Fprint(w, `{"model":"m","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"A cat."}}]}`)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// last is the text and the images of the last message that a user wrote in the n-th request.
+func (s *seer) last(t *testing.T, n int) (text string, images []string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n >= len(s.asks) {
+		t.Fatalf("%d requests, want %d", len(s.asks), n+1)
+	}
+	messages := s.asks[n].Messages
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role != "user" {
+			continue
+		}
+		var parts []struct {
+			Text  string
+			Image struct{ URL string } `json:"image_url"`
+		}
+		if json.Unmarshal(messages[i].Content, &text) == nil {
+			return text, nil
+		}
+		mustJSON(t, messages[i].Content, &parts)
+		for _, p := range parts {
+			text += p.Text
+			if p.Image.URL != "" {
+				images = append(images, p.Image.URL)
+			}
+		}
+		return text, images
+	}
+	t.Fatalf("no user speaks: %s", messages)
+	return "", nil
+}
+
+func dataURL(kind string, file []byte) string {
+	return "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(file)
+}
+
+// What a run is given as an image, and what a tool returns as one, is seen by the model; a
+// provider whose models know text alone is told of it.
+func TestModelsSeeImages(t *testing.T) {
+	given, found := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
+	for _, blind := range []bool{false, true} {
+		t.Run(fmt.Sprintf("blind %v", blind), func(t *testing.T) {
+			server := newSeer(t)
+			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{
+				"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true, NoImages: blind},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := rehearsal{
+				doc: oneNode(searchTool), input: "What is this?", models: models, pictures: map[string][]byte{"search": found},
+				tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { return "here:", false }},
+				set: func(in *contract.RunInput) {
+					shown, err := contract.NewImage(given)
+					if err != nil {
+						t.Fatal(err)
+					}
+					in.Model, in.Images = "eyes/m", []contract.Image{shown}
+				},
+			}.play(t)
+			if p.err != nil {
+				t.Fatal(p.err)
+			}
+			note := fmt.Sprintf("[image 1, image/png, %d bytes]", len(found))
+			if replies := p.replies(t, "a#1"); len(replies) != 1 || replies[0] != "here:\n"+note {
+				t.Errorf("replies %q", replies)
+			}
+			first, firstImages := server.last(t, 0)
+			second, secondImages := server.last(t, 1)
+			if !strings.Contains(first, fmt.Sprintf("What is this?\n[image 1, image/gif, %d bytes]", len(given))) {
+				t.Errorf("the model reads %q", first)
+			}
+			if blind {
+				if len(firstImages)+len(secondImages) > 0 || !strings.Contains(first, "no images") {
+					t.Errorf("it is sent %v and %v, and reads %q", firstImages, secondImages, first)
+				}
+				return
+			}
+			if len(firstImages) != 1 || firstImages[0] != dataURL("image/gif", given) {
+				t.Errorf("it sees %v", firstImages)
+			}
+			if len(secondImages) != 1 || secondImages[0] != dataURL("image/png", found) || !strings.Contains(second, "result of search") {
+				t.Errorf("of the result it sees %v and reads %q", secondImages, second)
+			}
+		})
+	}
+}
