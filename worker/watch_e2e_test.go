@@ -100,6 +100,7 @@ func TestEndToEndWatched(t *testing.T) {
 	page := freePort(t)
 	t.Setenv("WEFT_WORKER_HEALTH_LISTEN", page)
 	t.Setenv("WEFT_WORKER_METRICS_LISTEN", page)
+	t.Setenv("WEFT_WORKER_SLOTS", "resources")
 	t.Setenv("WEFT_WORKER_LOG", "json")
 	t.Setenv("WEFT_WORKER_LOG_LEVEL", "info")
 	spans := newReceiver(t)
