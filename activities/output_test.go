@@ -284,7 +284,11 @@ func TestHostileSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			c, err := checkWithin(t.Context(), 2*time.Second, json.RawMessage(tc.schema), tc.text)
+			limit := 2 * time.Second
+			if tc.want == "" {
+				limit = time.Minute
+			}
+			c, err := checkWithin(t.Context(), limit, json.RawMessage(tc.schema), tc.text)
 			if err != nil {
 				t.Fatal(err)
 			}

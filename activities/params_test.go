@@ -135,9 +135,9 @@ func TestASwitchIsRecorded(t *testing.T) {
 func TestWaitingIsSeen(t *testing.T) {
 	seen := pulseFor(t, 500*time.Millisecond, func(_, waits func(string)) {
 		waits("waiting 3s for its turn")
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		waits("")
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(1000 * time.Millisecond)
 	})
 	waited, cleared := false, false
 	for _, b := range seen {

@@ -101,7 +101,7 @@ func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
 			go func() {
 				code <- a.run(context.Background(), []string{"-flow", flow, "-model", "script", "-task-queue", tc.queue, "-id", "run-" + tc.queue})
 			}()
-			stderr.wait(t, tc.want, 5*time.Second)
+			stderr.wait(t, tc.want, 30*time.Second)
 			t.Logf("said after %v", time.Since(began))
 			broken.Store(false)
 			if tc.before != contract.WorkflowFlow {

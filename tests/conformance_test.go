@@ -205,7 +205,7 @@ func TestSlowBranchHoldsBackNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := env.Now().Sub(began); took < 700*time.Millisecond || took > 1200*time.Millisecond { // a busy machine lets the virtual clock run on
+	if took := env.Now().Sub(began); took < 700*time.Millisecond || took >= 1500*time.Millisecond { // a busy machine lets the virtual clock run on
 		t.Errorf("took %s of virtual time, want 700ms", took)
 	}
 	if len(status.Executions) != 10 {

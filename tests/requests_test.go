@@ -62,7 +62,7 @@ func (h *hand) open(t *testing.T, id string, n int) []contract.Request {
 // update answers, as any client does: by name and JSON.
 func (h *hand) update(t *testing.T, id, name string, answer any) (contract.Receipt, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var out contract.Receipt
 	u, err := h.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{

@@ -221,7 +221,7 @@ func TestEndToEndSetup(t *testing.T) {
 			t.Errorf("exit code %d, it said %q %s, want %q", code, stdout.String(), stderr.String(), want)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
 	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 || strings.Contains(stderr.String(), "search attributes missing") {
@@ -233,7 +233,7 @@ func TestEndToEndSetup(t *testing.T) {
 func TestEndToEndStartAndStop(t *testing.T) {
 	ready := startServer(t)
 	alone(t, ready.address)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 	defer cancel()
 	var stderr bytes.Buffer
 	if code := host.Command(ctx, nil, io.Discard, &stderr); code != 0 {

@@ -38,7 +38,9 @@ func (f *flowRun) details() string {
 	rows := 0
 	row := func(x *execution, state string) {
 		if rows++; rows <= maxRows {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", cell(f.sched.id(x)), cell(f.flow.Nodes[x.node].Name), state)
+			for _, part := range [...]string{"| `", cell(f.sched.id(x)), "` | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
+				b.WriteString(part)
+			}
 		}
 	}
 	for _, x := range f.sched.running {
@@ -100,7 +102,12 @@ func plural(n int, word string) string {
 }
 
 // cell keeps text from breaking a Markdown table.
-func cell(s string) string { return inCell.Replace(cut(s, 80)) }
+func cell(s string) string {
+	if s = cut(s, 80); strings.ContainsAny(s, "|\n`") {
+		return inCell.Replace(s)
+	}
+	return s
+}
 
 // Made once: making it costs more than the whole table.
 var inCell = strings.NewReplacer("|", "\\|", "\n", " ", "`", "'")

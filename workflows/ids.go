@@ -14,9 +14,12 @@ const maxIDBytes = 200
 // / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
 // other characters would never be answered.
 func escapeID(id string) string {
+	if !strings.ContainsFunc(id, escaped) {
+		return boundID(id)
+	}
 	var b strings.Builder
 	for i := 0; i < len(id); i++ {
-		if c := id[i]; c < ' ' || c >= 0x7f || strings.IndexByte("/#~:[]%", c) >= 0 {
+		if c := id[i]; escaped(rune(c)) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -24,6 +27,9 @@ func escapeID(id string) string {
 	}
 	return boundID(b.String())
 }
+
+// escaped says whether a byte, or a rune that has several, does not stand in an id as it is.
+func escaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
 
 // boundID keeps an id under its length: a prefix and a hash of the whole.
 func boundID(id string) string {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -173,7 +174,7 @@ func (a *agentRun) begin() error {
 
 // outputs are the latest outputs of earlier nodes, but that of one execution.
 func (a *agentRun) outputs(but string) []contract.Part {
-	var parts []contract.Part
+	parts := make([]contract.Part, 0, 3*len(a.view.Outputs))
 	outputs := slices.Clone(a.view.Outputs)
 	slices.SortStableFunc(outputs, func(p, q contract.NodeOutput) int {
 		return cmp.Or(cmp.Compare(p.By.Step, q.By.Step), cmp.Compare(p.Order, q.Order))
@@ -183,7 +184,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 			continue
 		}
 		parts = append(parts,
-			contract.Part{Text: fmt.Sprintf("\n\n<output node=%q>\n", cmp.Or(o.Name, o.Node))},
+			contract.Part{Text: "\n\n<output node=" + strconv.Quote(cmp.Or(o.Name, o.Node)) + ">\n"},
 			a.said(o.SHA),
 			contract.Part{Text: "\n</output>"})
 	}
@@ -343,7 +344,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	}
 	defer release()
 	var res contract.ModelResult
-	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/model/%d%s", a.id, a.turn, suffix), &a.parked, a.bulk(), func(id string) error {
+	err = a.attempt(ctx, a.step, a.id+"/model/"+strconv.Itoa(a.turn)+suffix, &a.parked, a.bulk(), func(id string) error {
 		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
 			return err
 		}

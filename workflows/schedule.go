@@ -2,8 +2,8 @@ package workflows
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strconv"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -281,9 +281,9 @@ func (s *scheduler) id(x *execution) string {
 }
 
 func executionID(node string, step, nth int) string {
-	id := fmt.Sprintf("%s#%d", escapeID(node), step)
+	id := escapeID(node) + "#" + strconv.Itoa(step)
 	if nth > 1 {
-		id = fmt.Sprintf("%s~%d", id, nth)
+		id += "~" + strconv.Itoa(nth)
 	}
 	return id
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"path"
 	"strings"
 
@@ -71,24 +70,25 @@ func (d *DataConnection) Connection() (plan.Connection, error) {
 // Workflow code calls it, so that a stricter check in a later build needs
 // workflow.GetVersion.
 func ReadInput(raw json.RawMessage) (*RunInput, error) {
-	var in RunInput
 	bad := func(err error) error {
 		return &Failure{Class: ClassBadRequest, Text: "the run's input: " + err.Error(),
 			Remedy: "send one JSON object as activities/contract/README.md describes it"}
 	}
-	if err := laterInput(raw); err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return nil, bad(err)
+	in, unknown := exactInput(raw)
+	if unknown != nil || in.V != Version || in.planVersion() > plan.Version {
+		if err := laterInput(raw); err != nil {
+			return nil, err
+		}
+		in = &RunInput{}
+		if err := json.Unmarshal(raw, in); err != nil {
+			return nil, bad(err)
+		}
 	}
 	if in.Carry != nil || in.Depth > 0 {
-		return &in, nil
+		return in, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&RunInput{}); err != nil && err != io.EOF {
-		return nil, bad(err)
+	if unknown != nil {
+		return nil, bad(unknown)
 	}
 	if err := in.check(); err != nil {
 		return nil, bad(err)
@@ -97,7 +97,34 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 		in.Flow.Components, in.Flow.ComponentIDs = in.Components, in.ComponentIDs
 		in.Components, in.ComponentIDs = nil, nil
 	}
+	return in, nil
+}
+
+// exactInput decodes an input that has known fields alone, which is that of nearly every run:
+// it is read once.
+func exactInput(raw json.RawMessage) (*RunInput, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	var in RunInput
+	if err := d.Decode(&in); err != nil {
+		return &in, err
+	}
+	if rest := bytes.TrimSpace(raw[d.InputOffset():]); len(rest) > 0 {
+		return &in, fmt.Errorf("text after the value: %.20q", rest)
+	}
 	return &in, nil
+}
+
+// planVersion is the highest version among the plans of an input.
+func (in *RunInput) planVersion() int {
+	n := 0
+	if in.Flow.Plan != nil {
+		n = in.Flow.Plan.Version
+	}
+	if in.Carry != nil && in.Carry.Plan != nil {
+		n = max(n, in.Carry.Plan.Version)
+	}
+	return n
 }
 
 // check refuses values that would otherwise be silently replaced.

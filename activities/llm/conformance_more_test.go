@@ -135,7 +135,7 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 		t.Run(name, func(t *testing.T) {
 			e, m := b.at(t, said{}, tc.handle)
 			if strings.HasPrefix(name, "stalled") {
-				m.first, m.idle = 400*time.Millisecond, 300*time.Millisecond
+				m.first, m.idle = 2*time.Second, 500*time.Millisecond
 			}
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)

@@ -174,7 +174,7 @@ func (e *endpoint) got(t *testing.T) *seen {
 // one makes one call that must succeed.
 func (e *endpoint) one(t *testing.T, m *remote, call *Call, in []llms.MessageContent, opts ...llms.CallOption) *Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	a, err := Generate(WithCall(ctx, call), m, in, nil, opts...)
 	if err != nil {

@@ -81,7 +81,7 @@ func modelOf(t *testing.T, kind, url string, change ...func(*ProviderSettings)) 
 		t.Fatal(err)
 	}
 	c := m.(*remote)
-	c.first, c.idle = 2*time.Second, 300*time.Millisecond
+	c.first, c.idle = 20*time.Second, time.Second
 	return c
 }
 
@@ -147,7 +147,7 @@ func tools() []llms.Tool {
 // ask is Generate with a time limit that no test should reach.
 func ask(t *testing.T, m llms.Model, call *Call, opts ...llms.CallOption) (*Answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	return Generate(WithCall(ctx, call), m, hello(), nil, opts...)
 }

@@ -19,7 +19,7 @@ func TestConverse(t *testing.T) {
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
 	ask := func(address string) (*Said, error) {
-		return tools.Converse(soon(t, 10*time.Second), plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: address}, Turn{Text: "hi", Key: "k"})
+		return tools.Converse(soon(t, time.Minute), plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: address}, Turn{Text: "hi", Key: "k"})
 	}
 	task := func(state, more string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"kind":"task","id":"t","contextId":"c","status":{"state":%q,"message":{"role":"agent","parts":[{"kind":"text","text":"because"}]}}%s}}`, state, more)
@@ -70,7 +70,7 @@ func TestConverseGivesUp(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(context.Background())
 		if !cancelled {
-			ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
+			ctx, cancel = context.WithTimeout(context.Background(), 2*time.Second)
 		}
 		began := make(chan string, 1000)
 		done := make(chan error, 1)

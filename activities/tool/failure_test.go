@@ -48,7 +48,7 @@ func TestStatuses(t *testing.T) {
 				if when == "at the start" {
 					l.onInit = func(w http.ResponseWriter) bool { deny(w); return true }
 				}
-				_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+				_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 				f := fails(t, err, tc.class, tc.text)
 				wait := time.Duration(0)
 				if tc.class == contract.ClassRateLimited || tc.class == contract.ClassUnavailable {
@@ -76,7 +76,7 @@ func TestStatusOfTheEventStream(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(tc.status) }))
-			_, err := open(t, Connection{URL: s.URL, Transport: TransportSSE}).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+			_, err := open(t, Connection{URL: s.URL, Transport: TransportSSE}).List(soon(t, time.Minute), plan.Connection{ID: connection})
 			fails(t, err, tc.class, name)
 		})
 	}
@@ -108,7 +108,7 @@ func TestLostSession(t *testing.T) {
 
 func TestSessionLostForEver(t *testing.T) {
 	l := &legacy{onCall: func(w http.ResponseWriter, _ json.RawMessage, _ int) { w.WriteHeader(404) }}
-	_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	_, _, err := open(t, Connection{URL: start(t, l).URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 	f := err.(*contract.Failure)
 	if _, calls := l.counts(); calls != 2 || f.Class != contract.ClassConnection && f.Class != contract.ClassUnavailable {
 		t.Errorf("%d calls, failure %v", calls, f)
@@ -128,7 +128,7 @@ func TestNoHiddenRetry(t *testing.T) {
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
 	must(t, tools, "x", `{}`)
-	_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{IdempotencyKey: "k"})
+	_, _, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{IdempotencyKey: "k"})
 	fails(t, err, contract.ClassUnavailable)
 	if _, calls := l.counts(); calls != 2 {
 		t.Errorf("%d calls, want 2", calls)
@@ -148,7 +148,7 @@ func TestCredentials(t *testing.T) {
 	if text := must(t, tools, "x", `{}`); text != "your key is [secret]" {
 		t.Errorf("the result is %q", text)
 	}
-	_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	_, _, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 	f := fails(t, err, contract.ClassDenied, "bad key [secret]")
 	if strings.Contains(f.Error(), key) || strings.Contains(f.Error(), "another-secret") || len(f.Text) > 1000 {
 		t.Errorf("the failure is %q", f.Error())
@@ -171,7 +171,7 @@ func TestRedirectIsRefused(t *testing.T) {
 			other := start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got++ }))
 			s := start(t, http.RedirectHandler(other.URL+"/stolen?x=1", http.StatusTemporaryRedirect))
 			tools := open(t, Connection{Transport: transport, URL: s.URL, Headers: map[string]string{"X-Api-Key": "sk-0123456789"}})
-			_, _, err := tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+			_, _, err := tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 			fails(t, err, contract.ClassConnection, "redirects to "+other.URL+"/stolen", "not followed")
 			if got != 0 {
 				t.Errorf("the other server got %d requests", got)
@@ -184,7 +184,7 @@ func TestUnreachable(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
-		_, _, err := open(t, Connection{Transport: transport, URL: s.URL + "/?key=sk-0123456789"}).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+		_, _, err := open(t, Connection{Transport: transport, URL: s.URL + "/?key=sk-0123456789"}).Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 		f := fails(t, err, contract.ClassUnavailable, "connection refused")
 		if strings.Contains(f.Error(), "sk-0123456789") {
 			t.Errorf("the failure is %q", f.Error())
@@ -195,7 +195,7 @@ func TestUnreachable(t *testing.T) {
 func TestWrongTransport(t *testing.T) {
 	sse := overSSE(t, nil)
 	sse.Transport = TransportHTTP
-	_, _, err := open(t, sse).Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+	_, _, err := open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 	fails(t, err, contract.ClassConnection, "no MCP server over http", "connections.c.transport: sse")
 }
 
@@ -222,9 +222,9 @@ func TestUntrustedAnswers(t *testing.T) {
 			tools := open(t, Connection{URL: start(t, l).URL})
 			var err error
 			if tc.list != "" {
-				_, err = tools.List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+				_, err = tools.List(soon(t, time.Minute), plan.Connection{ID: connection})
 			} else {
-				_, _, err = tools.Call(soon(t, 10*time.Second), call("x", `{}`), Meta{})
+				_, _, err = tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{})
 			}
 			fails(t, err, tc.class, tc.text)
 		})
@@ -233,7 +233,7 @@ func TestUntrustedAnswers(t *testing.T) {
 
 func TestOddSchemasSurvive(t *testing.T) {
 	l := &legacy{list: `{"tools":[{"name":"b","title":"B","inputSchema":{"type":"object", "properties":[]}},{"name":"a"},{"name":"b"}]}`}
-	specs, err := open(t, Connection{URL: start(t, l).URL}).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+	specs, err := open(t, Connection{URL: start(t, l).URL}).List(soon(t, time.Minute), plan.Connection{ID: connection})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func TestFunctionsAreListed(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(at, plan.Connection{Kind: plan.ConnectionLocal}) {
 		t.Fatalf("resolved to %+v, %v", at, err)
 	}
-	specs, err := tools.List(soon(t, 5*time.Second), at)
+	specs, err := tools.List(soon(t, time.Minute), at)
 	if err != nil || len(specs) != 2 || specs[0].Name != "now" || specs[1].Description != "Tells the weather." {
 		t.Fatalf("listed %+v, %v", specs, err)
 	}
@@ -99,11 +99,11 @@ func TestSchemasOfOddTypes(t *testing.T) {
 		return fmt.Sprintf("%d %s %s %s %s %s %v", in.When.Year(), in.Addr, *in.Raw, in.Bytes, in.Exact, in.Word[0].s, in.More["x"]), nil
 	}))
 	args := `{"when":"2024-05-06T07:08:09Z","addr":"10.0.0.1","raw":[1,{"a":2}],"bytes":"aGV5","exact":12345678901234567890.5,"word":[true],"more":{"x":"y"}}`
-	text, failed, err := tools.Call(soon(t, 5*time.Second), byName("f", args), Meta{})
+	text, failed, err := tools.Call(soon(t, time.Minute), byName("f", args), Meta{})
 	if want := `2024 10.0.0.1 [1,{"a":2}] hey 12345678901234567890.5 true y`; err != nil || failed || text != want {
 		t.Errorf("got %q, %v, %v; want %q", text, failed, err, want)
 	}
-	text, failed, err = tools.Call(soon(t, 5*time.Second), byName("f", strings.Replace(args, "2024-05-06T07", "tomorrow", 1)), Meta{})
+	text, failed, err = tools.Call(soon(t, time.Minute), byName("f", strings.Replace(args, "2024-05-06T07", "tomorrow", 1)), Meta{})
 	if err != nil || !failed || !strings.Contains(text, "$.when: ") || strings.Contains(text, "$.addr") {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
@@ -147,7 +147,7 @@ func TestArgumentsAreStrict(t *testing.T) {
 			if tc.tool == "" {
 				tc.tool = "f"
 			}
-			text, failed, err := tools.Call(soon(t, 5*time.Second), byName(tc.tool, tc.args), Meta{})
+			text, failed, err := tools.Call(soon(t, time.Minute), byName(tc.tool, tc.args), Meta{})
 			if err != nil || failed != tc.failed || called == failed || !strings.Contains(text, tc.text) || !failed && text != tc.text {
 				t.Errorf("got %q, failed %v, %v, called %v", text, failed, err, called)
 			}
@@ -177,7 +177,7 @@ func TestResultsOfFunctions(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			text, failed, err := functions(t, tc.f).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+			text, failed, err := functions(t, tc.f).Call(soon(t, time.Minute), byName("f", `{}`), Meta{})
 			if err != nil || text != tc.text || failed != tc.failed {
 				t.Errorf("got %q, failed %v, %v", text, failed, err)
 			}
@@ -192,17 +192,17 @@ func fails1(err error) Function {
 
 func TestFailuresOfFunctions(t *testing.T) {
 	classified := &contract.Failure{Class: contract.ClassRateLimited, Text: "busy", After: time.Second}
-	_, _, err := functions(t, fails1(fmt.Errorf("ask: %w", classified))).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+	_, _, err := functions(t, fails1(fmt.Errorf("ask: %w", classified))).Call(soon(t, time.Minute), byName("f", `{}`), Meta{})
 	if f := fails(t, err, contract.ClassRateLimited, "busy"); f.After != time.Second {
 		t.Errorf("the wish to wait is lost: %+v", f)
 	}
-	_, _, err = functions(t, returns(strings.Repeat("x", 10_001))).Call(soon(t, 5*time.Second), byName("f", `{}`), Meta{})
+	_, _, err = functions(t, returns(strings.Repeat("x", 10_001))).Call(soon(t, time.Minute), byName("f", `{}`), Meta{})
 	fails(t, err, contract.ClassTooLarge, `"f" of functions of the worker has 10001 bytes`)
 
 	// A worker that was not rolled out yet: another one may have it.
-	_, _, err = functions(t, returns(1)).Call(soon(t, 5*time.Second), byName("weather", `{}`), Meta{})
+	_, _, err = functions(t, returns(1)).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{})
 	fails(t, err, contract.ClassUnavailable, `this worker has no function "weather"; it has: f`, "roll the same build out")
-	_, _, err = functions(t).Call(soon(t, 5*time.Second), byName("weather", `{}`), Meta{})
+	_, _, err = functions(t).Call(soon(t, time.Minute), byName("weather", `{}`), Meta{})
 	fails(t, err, contract.ClassUnavailable, "it has: none")
 }
 
@@ -217,14 +217,14 @@ func TestPanicIsAnError(t *testing.T) {
 		none[in.City] = 1
 		return "", nil
 	}))
-	text, failed, err := tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"x"}`), note)
+	text, failed, err := tools.Call(soon(t, time.Minute), byName("f", `{"city":"x"}`), note)
 	if err != nil || !failed || text != "the tool panicked: assignment to entry in nil map" {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
 	if !strings.Contains(stack, "nil map") || !strings.Contains(stack, "local_test.go") {
 		t.Errorf("the log has no stack: %s", stack)
 	}
-	text, failed, err = tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"exit"}`), note)
+	text, failed, err = tools.Call(soon(t, time.Minute), byName("f", `{"city":"exit"}`), note)
 	if err != nil || !failed || text != "the tool ended without a result" {
 		t.Errorf("got %q, %v, %v", text, failed, err)
 	}
@@ -235,7 +235,7 @@ func TestContextOfFunctions(t *testing.T) {
 		_, has := ctx.Deadline()
 		return fmt.Sprint(IdempotencyKey(ctx), " ", has), nil
 	}))
-	text, _, err := tools.Call(soon(t, 5*time.Second), byName("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"})
+	text, _, err := tools.Call(soon(t, time.Minute), byName("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"})
 	if err != nil || text != "run/1 true" {
 		t.Errorf("got %q, %v", text, err)
 	}
@@ -257,7 +257,7 @@ func TestCallsOfFunctionsEnd(t *testing.T) {
 	for name, f := range map[string]func(context.Context, place) (string, error){"stubborn": stubborn, "polite": polite} {
 		t.Run(name, func(t *testing.T) {
 			in := byName("f", `{"city":"x"}`)
-			_, _, err := functions(t, fallible(f, Timeout(30*time.Millisecond))).Call(soon(t, 5*time.Second), in, Meta{})
+			_, _, err := functions(t, fallible(f, Timeout(30*time.Millisecond))).Call(soon(t, time.Minute), in, Meta{})
 			fails(t, err, contract.ClassTimeout, `function "f": no result within 30ms`, "tool.Timeout")
 
 			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
@@ -272,7 +272,7 @@ func TestCallsOfFunctionsEnd(t *testing.T) {
 			}
 			closing := functions(t, fallible(f))
 			time.AfterFunc(30*time.Millisecond, closing.Close)
-			_, _, err = closing.Call(soon(t, 5*time.Second), in, Meta{})
+			_, _, err = closing.Call(soon(t, time.Minute), in, Meta{})
 			fails(t, err, contract.ClassUnavailable, "the worker is stopping")
 		})
 	}
@@ -301,14 +301,14 @@ func TestFunctionsThroughAConnection(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(at, plan.Connection{ID: "here", Kind: plan.ConnectionLocal}) {
 		t.Fatalf("resolved to %+v, %v", at, err)
 	}
-	if specs, err := tools.List(soon(t, 5*time.Second), at); err != nil || len(specs) != 2 {
+	if specs, err := tools.List(soon(t, time.Minute), at); err != nil || len(specs) != 2 {
 		t.Errorf("listed %+v, %v", specs, err)
 	}
-	text, _, err := tools.Call(soon(t, 5*time.Second), contract.ToolInput{Connection: at, Name: "f"}, Meta{})
+	text, _, err := tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "f"}, Meta{})
 	if err != nil || text != "by name" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	_, _, err = tools.Call(soon(t, 5*time.Second), contract.ToolInput{Connection: at, Name: "charge"}, Meta{})
+	_, _, err = tools.Call(soon(t, time.Minute), contract.ToolInput{Connection: at, Name: "charge"}, Meta{})
 	fails(t, err, contract.ClassTimeout, `connection "here": no answer within 1 s`)
 	if never := tools.RetryNeverOf(at, []string{"f", "charge", "nope"}); len(never) != 1 || never[0] != "charge" || tools.RetryNever(at) {
 		t.Errorf("never repeated: %v, all: %v", never, tools.RetryNever(at))

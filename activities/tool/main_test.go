@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	for deadline := time.Now().Add(3 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before+2 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); code == 0 && n > before+2 {
@@ -88,7 +88,7 @@ func newServer(entered chan<- string) *server.MCPServer {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 		}
 		if entered != nil {
 			entered <- "ends"
@@ -205,7 +205,7 @@ func call(name, args string) contract.ToolInput {
 // must makes a call that has to succeed.
 func must(t *testing.T, tools *Tools, name, args string) string {
 	t.Helper()
-	text, isError, err := tools.Call(soon(t, 20*time.Second), call(name, args), Meta{})
+	text, isError, err := tools.Call(soon(t, time.Minute), call(name, args), Meta{})
 	if err != nil || isError {
 		t.Fatalf("call %s: %q, isError %v, err %v", name, text, isError, err)
 	}

@@ -110,7 +110,7 @@ func TestMutualTLSOfAFlow(t *testing.T) {
 			TLS: &plan.TLS{CA: "c.ca_file", Cert: "c.cert_file", Key: "c.key_file"}}
 		list := func(secrets map[string]Secret, c plan.Connection) error {
 			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback, s.Secrets = true, secrets })
-			specs, err := tools.List(soon(t, 20*time.Second), c)
+			specs, err := tools.List(soon(t, time.Minute), c)
 			if err == nil && len(specs) == 0 {
 				t.Error("no tools")
 			}
@@ -147,7 +147,7 @@ func TestSecretHeaders(t *testing.T) {
 	ask := func(secrets ...plan.Header) (string, error) {
 		in := call("get", "{}")
 		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Secrets: secrets, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
-		text, _, err := tools.Call(soon(t, 10*time.Second), in, Meta{})
+		text, _, err := tools.Call(soon(t, time.Minute), in, Meta{})
 		return text, err
 	}
 	text, err := ask(plan.Header{Name: "Authorization", Value: "a.one"}, plan.Header{Value: "a.all"})
@@ -180,7 +180,7 @@ func TestRetryStatuses(t *testing.T) {
 		status = tc.status
 		in := call("get", "{}")
 		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL, Retry: tc.retry, Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/"}}}
-		text, isError, err := tools.Call(soon(t, 10*time.Second), in, Meta{})
+		text, isError, err := tools.Call(soon(t, time.Minute), in, Meta{})
 		if tc.class != "" {
 			fails(t, err, tc.class)
 		} else if err != nil || !isError {

@@ -74,7 +74,7 @@ func TestShellThatLeavesItsServerBehind(t *testing.T) {
 func TestDeadCommandIsStartedAgain(t *testing.T) {
 	tools := open(t, overStdio(t, "serve"))
 	child, grandchild := spawn(t, tools)
-	_, _, err := tools.Call(soon(t, 10*time.Second), call("die", `{}`), Meta{})
+	_, _, err := tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{})
 	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
 	gone(t, child, grandchild)
 	must(t, tools, "echo", `{}`)
@@ -123,7 +123,7 @@ func TestCommandThatFails(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := open(t, tc.conn).List(soon(t, 10*time.Second), plan.Connection{ID: connection})
+			_, err := open(t, tc.conn).List(soon(t, time.Minute), plan.Connection{ID: connection})
 			fails(t, err, tc.class, tc.text)
 		})
 	}

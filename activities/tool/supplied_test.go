@@ -20,7 +20,7 @@ func TestCommandOfAFlow(t *testing.T) {
 		Args: []string{"-c", helperMode + `=serve exec "` + self + `"`}}
 	list := func(c plan.Connection, allowed ...string) ([]contract.ToolSpec, error) {
 		tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowCommands = allowed })
-		return tools.List(soon(t, 10*time.Second), c)
+		return tools.List(soon(t, time.Minute), c)
 	}
 	_, err = list(c)
 	fails(t, err, contract.ClassConnection, `wants the command "/bin/sh" started`, `allow_commands: ["/bin/sh"]`, "connections.flow")
@@ -36,10 +36,10 @@ func TestCommandOfAFlow(t *testing.T) {
 			return command == "/bin/sh" && len(args) == 2 && args[1] == c.Args[1]
 		}
 	})
-	if specs, err := asked.List(soon(t, 10*time.Second), c); err != nil || len(specs) == 0 {
+	if specs, err := asked.List(soon(t, time.Minute), c); err != nil || len(specs) == 0 {
 		t.Errorf("allowed by the worker's user: %d tools, %v", len(specs), err)
 	}
-	_, err = asked.List(soon(t, 10*time.Second), plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "/bin/sh", Args: []string{"-c", "true"}})
+	_, err = asked.List(soon(t, time.Minute), plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "/bin/sh", Args: []string{"-c", "true"}})
 	fails(t, err, contract.ClassConnection, "has not allowed", "starter -dev -allow-commands")
 	c.Headers = []plan.Header{{Name: "A", Value: "b"}}
 	_, err = list(c, "*")
@@ -47,7 +47,7 @@ func TestCommandOfAFlow(t *testing.T) {
 	// The operator's own connection of that id counts instead, whatever the flow writes.
 	mine := plan.Connection{ID: connection, Kind: plan.ConnectionMCP, Transport: plan.TransportStdio, Command: "evil"}
 	tools := open(t, overStdio(t, "serve"))
-	if specs, err := tools.List(soon(t, 10*time.Second), mine); err != nil || len(specs) == 0 {
+	if specs, err := tools.List(soon(t, time.Minute), mine); err != nil || len(specs) == 0 {
 		t.Errorf("the operator's: %d tools, %v", len(specs), err)
 	}
 }
@@ -61,13 +61,13 @@ func TestHeadersOfAFlow(t *testing.T) {
 	}))
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowPrivate = true })
 	c := plan.Connection{ID: "flow", Kind: plan.ConnectionMCP, URL: web.URL, Headers: []plan.Header{{Name: "X-Tenant", Value: "blue"}}}
-	if _, err := tools.List(soon(t, 10*time.Second), c); err == nil {
+	if _, err := tools.List(soon(t, time.Minute), c); err == nil {
 		t.Error("a server that is gone lists tools")
 	}
 	if got := <-seen; got != "blue" {
 		t.Errorf("the header is %q", got)
 	}
 	c.Headers = []plan.Header{{Name: "Bad name", Value: "x"}}
-	_, err := tools.List(soon(t, 10*time.Second), c)
+	_, err := tools.List(soon(t, time.Minute), c)
 	fails(t, err, contract.ClassConnection, `connection "flow".headers`)
 }

@@ -98,21 +98,21 @@ func TestSuppliedURL(t *testing.T) {
 	url := start(t, l).URL
 	in := call("x", `{}`)
 	in.Connection = plan.Connection{ID: "flow", URL: url}
-	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, 5*time.Second), in, Meta{})
+	_, _, err := open(t, Connection{URL: "http://x"}).Call(soon(t, time.Minute), in, Meta{})
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address", `to allow it set in the worker's weft.yaml: allow_hosts: ["127.0.0.1"], or allow_loopback: true (the worker's own machine), or allow_private: true (all such addresses)`)
 	if len(l.requests()) != 0 {
 		t.Errorf("requests %q", l.requests())
 	}
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowHosts = []string{"127.0.0.1"} })
-	if text, _, err := tools.Call(soon(t, 5*time.Second), in, Meta{}); err != nil || text != "ok" {
+	if text, _, err := tools.Call(soon(t, time.Minute), in, Meta{}); err != nil || text != "ok" {
 		t.Errorf("%q, %v", text, err)
 	}
 	own := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	if text, _, err := own.Call(soon(t, 5*time.Second), in, Meta{}); err != nil || text != "ok" {
+	if text, _, err := own.Call(soon(t, time.Minute), in, Meta{}); err != nil || text != "ok" {
 		t.Errorf("with allow_loopback: %q, %v", text, err)
 	}
 	at := &target{id: "flow", conn: Connection{Transport: TransportHTTP, URL: url}.withDefaults(), restricted: true, settings: &Settings{MaxMessageBytes: 1000}}
-	_, err = dial(soon(t, 5*time.Second), at)
+	_, err = dial(soon(t, time.Minute), at)
 	fails(t, err, contract.ClassConnection, "127.0.0.1 is a loopback address")
 }
 

@@ -32,8 +32,9 @@ const (
 	MaxBytes = 256 << 10
 	// MaxErrors bounds what is reported: one mends the first ones first.
 	MaxErrors = 100
-	// Time is how long a check may take.
-	Time = 3 * time.Second
+	// Time is how long a check may take. It is far more than an honest schema needs, for a
+	// right value must not be refused because the machine has much else to do.
+	Time = 10 * time.Second
 	// maxFrames bounds how deep the validator can recurse: one frame of some 6 KiB for
 	// each schema and level of the value. A goroutine whose stack goes beyond 512 MiB
 	// ends the whole process, and nothing can recover it.

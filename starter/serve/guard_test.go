@@ -137,7 +137,7 @@ func TestClosing(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	began := time.Now()
-	if err := end(); err != nil || time.Since(began) > 5*time.Second {
+	if err := end(); err != nil || time.Since(began) > time.Minute {
 		t.Errorf("the door closed after %v with %v", time.Since(began), err)
 	}
 	for range 2 {
@@ -165,7 +165,7 @@ func TestSlowClients(t *testing.T) {
 			if _, err := io.WriteString(c, tc.sent); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			got, err := io.ReadAll(c)
@@ -200,7 +200,7 @@ func TestClientsThatDoNotRead(t *testing.T) {
 	if _, err := io.WriteString(c, "GET /runs/r/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); b.runs.left.Load() == 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); b.runs.left.Load() == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the client is still waited for")
 		}

@@ -23,7 +23,7 @@ func TestRun(t *testing.T) {
 	b.call("GET", "/runs/run_1/result", "").is(409, "has not ended")
 	began := time.Now()
 	b.call("GET", "/runs/run_1?wait=50ms", "").is(200, `"running"`)
-	if took := time.Since(began); took < 50*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(began); took < 50*time.Millisecond || took > time.Minute {
 		t.Errorf("it waited %v", took)
 	}
 	go func() {

@@ -22,7 +22,7 @@ import (
 var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
 
 // patience is how long a page may take to show what it should.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // site is an embedded server with its Web UI and a worker, and a browser.
 type site struct {

