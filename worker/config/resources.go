@@ -34,9 +34,9 @@ func (c *Config) Memory() int {
 		machine = 0
 	}
 	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 && (machine == 0 || limit < machine) {
-		return int(limit) //nolint:gosec // no machine has 8 EiB
+		return int(limit)
 	}
-	return int(machine) //nolint:gosec // as above
+	return int(machine)
 }
 
 // StickyCache is how many runs stay in memory between their tasks: worker.sticky_cache, else
