@@ -85,7 +85,7 @@ func (u *usage) MemoryUsage(*worker.SysInfoContext) (float64, error) {
 }
 
 // CpuUsage is the part of the processors' time that it uses.
-func (u *usage) CpuUsage(*worker.SysInfoContext) (float64, error) {
+func (u *usage) CpuUsage(*worker.SysInfoContext) (float64, error) { //nolint:revive // the SDK names it so
 	cpu, _ := u.sample()
 	return cpu, nil
 }
