@@ -2,7 +2,6 @@ package activities
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -20,10 +19,16 @@ const (
 	// metricTokens counts tokens by model and kind: input, output, and cached and reasoning,
 	// which are parts of these.
 	metricTokens = "weft_model_tokens"
-	// metricFailures counts attempts that failed, by class and by whether Temporal retries.
+	// metricCost is what answers cost by the worker's table of prices, in millionths of its
+	// currency, by model. Whoever shows it makes whole ones of them.
+	metricCost = "weft_model_cost"
+	// metricFailures counts attempts that failed, by class; metricRetries those of them that are
+	// made again.
 	metricFailures = "weft_attempt_failures"
-	// metricRetries counts attempts that are not the first.
-	metricRetries = "weft_retries"
+	metricRetries  = "weft_retries"
+	// metricRepeated counts attempts that are not the first, whatever ended the one before: also
+	// the death of a worker, of which no failure tells.
+	metricRepeated = "weft_repeated_attempts"
 	// metricCache counts what was looked for in the worker's cache, a transcript or other
 	// content, by whether all of it was there.
 	metricCache = "weft_transcript_cache"
@@ -50,6 +55,9 @@ func measureAnswer(ctx context.Context, model string, took time.Duration, u cont
 			meter(ctx, map[string]string{"model": model, "kind": t.kind}).Counter(metricTokens).Inc(int64(t.n))
 		}
 	}
+	if u.Cost > 0 {
+		meter(ctx, map[string]string{"model": model}).Counter(metricCost).Inc(u.Cost)
+	}
 	if activity.IsActivity(ctx) {
 		activity.GetLogger(ctx).Info("A model has answered.", "Model", model,
 			"Seconds", took.Seconds(), "InputTokens", u.Input, "OutputTokens", u.Output)
@@ -59,17 +67,30 @@ func measureAnswer(ctx context.Context, model string, took time.Duration, u cont
 // measureAttempt counts an attempt that begins.
 func measureAttempt(ctx context.Context) {
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).Attempt > 1 {
-		meter(ctx, nil).Counter(metricRetries).Inc(1)
+		meter(ctx, nil).Counter(metricRepeated).Inc(1)
 	}
 }
 
 // measureFailure counts and logs an attempt that failed.
 func measureFailure(ctx context.Context, f *contract.Failure) {
-	retried := contract.Retryable(f.Class)
-	meter(ctx, map[string]string{"class": f.Class, "retried": strconv.FormatBool(retried)}).Counter(metricFailures).Inc(1)
+	retried := contract.Retryable(f.Class) && !lastAttempt(ctx)
+	of := meter(ctx, map[string]string{"class": f.Class})
+	of.Counter(metricFailures).Inc(1)
+	if retried {
+		of.Counter(metricRetries).Inc(1)
+	}
 	if activity.IsActivity(ctx) {
 		activity.GetLogger(ctx).Warn("An attempt has failed.", "Class", f.Class, "Error", f.Text, "Retried", retried)
 	}
+}
+
+// lastAttempt says whether the call's policy allows no more.
+func lastAttempt(ctx context.Context) bool {
+	if !activity.IsActivity(ctx) {
+		return false
+	}
+	info := activity.GetInfo(ctx)
+	return info.RetryPolicy != nil && info.RetryPolicy.MaximumAttempts > 0 && info.Attempt >= info.RetryPolicy.MaximumAttempts
 }
 
 // measureLookup counts a look into the cache for a transcript or for content.

@@ -86,14 +86,14 @@ func TestMeasures(t *testing.T) {
 		t.Fatalf("the model's failure is %v", f)
 	}
 	want := map[string]int64{
-		"weft_model_latency model=script":                  1,
-		"weft_model_tokens kind=input model=script":        30,
-		"weft_model_tokens kind=output model=script":       4,
-		"weft_attempt_failures class=denied retried=false": 1,
-		"weft_transcript_cache of=content result=miss":     1, // the script
-		"weft_transcript_cache of=content result=hit":      2, // the script again, and the profile, which the input has
-		"weft_transcript_cache of=transcript result=hit":   1,
-		"weft_run_queries query=" + contract.QueryContent:  1,
+		"weft_model_latency model=script":                 1,
+		"weft_model_tokens kind=input model=script":       30,
+		"weft_model_tokens kind=output model=script":      4,
+		"weft_attempt_failures class=denied":              1,
+		"weft_transcript_cache of=content result=miss":    1, // the script
+		"weft_transcript_cache of=content result=hit":     2, // the script again, and the profile, which the input has
+		"weft_transcript_cache of=transcript result=hit":  1,
+		"weft_run_queries query=" + contract.QueryContent: 1,
 	}
 	if diff := cmp.Diff(want, m.sums); diff != "" {
 		t.Errorf("measures (-want +got):\n%s", diff)

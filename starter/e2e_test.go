@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -58,7 +59,7 @@ func endToEnd(t *testing.T, dir string) {
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "shares": shares, "eventually": eventually},
 	})
 }
 
@@ -74,6 +75,22 @@ func freed(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s is still locked: %v", args[0], err)
 	}
 	f.Close()
+}
+
+// shares checks a run's priority, tenant and weight at Temporal: shares ID "PRIORITY TENANT WEIGHT".
+func shares(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: shares ID TEXT")
+	}
+	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	ts.Check(err)
+	defer c.Close()
+	d, err := c.DescribeWorkflowExecution(context.Background(), args[0], "")
+	ts.Check(err)
+	p := d.GetWorkflowExecutionInfo().GetPriority()
+	if got := fmt.Sprint(p.GetPriorityKey(), " ", p.GetFairnessKey(), " ", p.GetFairnessWeight()); got != args[1] {
+		ts.Fatalf("%s has the shares %q, want %q", args[0], got, args[1])
+	}
 }
 
 // begin starts a run as another client would, with the contract's JSON: begin ID FILE [QUEUE].

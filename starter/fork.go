@@ -48,7 +48,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	id, queue := cmp.Or(a.flags.id, newID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, about.queue)
-	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.shares(), WorkflowExecutionErrorWhenAlreadyStarted: true,
+	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.sharesAfter(about.shares), WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -176,6 +177,8 @@ func (a *app) compare(ctx context.Context, args []string) error {
 func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*versus, error) {
 	out := &versus{}
 	rows := map[string]int{}
+	// sources are the runs from which the two were forked.
+	var sources [2]string
 	for side, id := range ids {
 		about, err := a.describe(ctx, t, id)
 		if err != nil {
@@ -198,6 +201,7 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 		}
 		for _, v := range read.visits {
 			if v.input != nil && v.input.Fork != nil {
+				sources[side] = cmp.Or(sources[side], v.input.Fork.From.Workflow)
 				for _, p := range v.input.Fork.Past {
 					put(v.place+labelOf(p.Execution), &versusSide{Recorded: true})
 				}
@@ -211,7 +215,21 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 			}
 		}
 	}
+	out.complete(sources)
 	return out, nil
+}
+
+// complete adds what a run did without asking a model or a tool: its history has nothing of that,
+// but what a fork took from it, it has done.
+func (v *versus) complete(sources [2]string) {
+	for i := range v.Nodes {
+		for side := range v.Runs {
+			s := v.Nodes[i].Sides[side]
+			if other := &v.Nodes[i].Sides[1-side]; s != nil && s.Recorded && *other == nil && sources[side] == v.Runs[1-side] {
+				*other = &versusSide{}
+			}
+		}
+	}
 }
 
 // spentBy sums up a run and all below it.

@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 	"weft/worker/config"
@@ -64,6 +65,8 @@ type about struct {
 	status     enumspb.WorkflowExecutionStatus
 	// patience, if set, is how long a question may take.
 	patience time.Duration
+	// shares are the run's priority and tenant.
+	shares temporal.Priority
 }
 
 func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (about, error) {
@@ -78,7 +81,9 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 		return about{}, fmt.Errorf("look for the run %q: %w", id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
-	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus()}, nil
+	p := info.GetPriority()
+	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(),
+		shares: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
 }
 
 // result prints the result of a run that has ended.

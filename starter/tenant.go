@@ -18,7 +18,8 @@ const (
 )
 
 // tenantFlags say whose a run is among those that share a task queue, and how it stands to the
-// others. Temporal hands them on to all that the run starts: calls, branches and sub-agents.
+// others. Temporal hands them on to all that the run starts: calls, branches, sub-agents and the runs that
+// continue it; a fork has those of its run.
 type tenantFlags struct {
 	priority int
 	tenant   string
@@ -56,6 +57,19 @@ func (f *tenantFlags) whole() error {
 // shares is the flags in Temporal's words.
 func (f *tenantFlags) shares() temporal.Priority {
 	return temporal.Priority{PriorityKey: f.priority, FairnessKey: f.tenant, FairnessWeight: float32(f.weight)}
+}
+
+// sharesAfter is what a run gets that goes on from another: what the flags do not say is as it was
+// there. Another tenant has a weight of its own.
+func (f *tenantFlags) sharesAfter(old temporal.Priority) temporal.Priority {
+	out := old
+	if f.priority != 0 {
+		out.PriorityKey = f.priority
+	}
+	if f.tenant != "" {
+		out.FairnessKey, out.FairnessWeight = f.tenant, float32(f.weight)
+	}
+	return out
 }
 
 // tenantOf is the tenant that a client of the door is: the name of its token, which nobody else

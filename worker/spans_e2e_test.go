@@ -73,16 +73,29 @@ func told(v *common.AnyValue) string {
 	return fmt.Sprint(v.GetIntValue())
 }
 
-// tree renders spans as a tree, children in the order of their begin, with the attributes
-// that the test's run determines.
-func (r *receiver) tree() string {
+// of gives the spans of the trace that a workflow's spans are in.
+func (r *receiver) of(workflow string) []*trace.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	slices.SortFunc(r.spans, func(a, b *trace.Span) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
+	var id []byte
+	for _, s := range r.spans {
+		for _, a := range s.GetAttributes() {
+			if a.GetKey() == "temporalWorkflowID" && told(a.GetValue()) == workflow {
+				id = s.GetTraceId()
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(r.spans), func(s *trace.Span) bool { return !slices.Equal(s.GetTraceId(), id) })
+}
+
+// tree renders spans as a tree, children in the order of their begin, with the attributes
+// that the test's run determines.
+func tree(spans []*trace.Span) string {
+	slices.SortFunc(spans, func(a, b *trace.Span) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 	var b strings.Builder
 	var walk func(parent, indent string)
 	walk = func(parent, indent string) {
-		for _, s := range r.spans {
+		for _, s := range spans {
 			if hex.EncodeToString(s.GetParentSpanId()) != parent {
 				continue
 			}
@@ -105,23 +118,32 @@ func (r *receiver) tree() string {
 // twice.
 func (r *receiver) check(t *testing.T) {
 	t.Helper()
+	spans := r.of("pair-1")
 	const chat = "gen_ai.operation.name=chat gen_ai.provider.name=script gen_ai.request.model=script "
 	const answered = "gen_ai.response.finish_reasons=stop gen_ai.response.model=script gen_ai.usage.input_tokens=%d gen_ai.usage.output_tokens=%d weft.kind=agent]\n"
 	const run = " temporalWorkflowID=pair-1"
+	node := func(id, kind string, step int) string {
+		return fmt.Sprintf("  node %s [weft.execution=%s#%d weft.node.kind=%s weft.node=%s]\n", id, id, step, kind, id)
+	}
 	want := "invoke_workflow [gen_ai.operation.name=invoke_workflow" + run + "]\n" +
 		"  Prepare [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
-		"  Model [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
-		"    chat script [error.type=rate_limited gen_ai.agent.name=first " + chat + "weft.kind=agent]\n" +
-		"  Model [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
-		"    chat script [gen_ai.agent.name=first " + chat + fmt.Sprintf(answered, 120, 15) +
-		"  Model [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
-		"    chat script [gen_ai.agent.name=second " + chat + fmt.Sprintf(answered, 200, 30)
-	if diff := cmp.Diff(want, r.tree()); diff != "" {
+		node("first", "agent", 1) +
+		"    Model [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
+		"      chat script [error.type=rate_limited gen_ai.agent.name=first " + chat + "weft.kind=agent]\n" +
+		"    Model [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
+		"      chat script [gen_ai.agent.name=first " + chat + fmt.Sprintf(answered, 120, 15) +
+		node("second", "agent", 2) +
+		"    Model [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
+		"      chat script [gen_ai.agent.name=second " + chat + fmt.Sprintf(answered, 200, 30)
+	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
-	for _, s := range r.spans {
-		if !slices.Equal(s.GetTraceId(), r.spans[0].GetTraceId()) || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() {
-			t.Errorf("span %s is of another trace, or ends before it begins", s.GetName())
+	seen := map[string]bool{}
+	for _, s := range spans {
+		id := string(s.GetSpanId())
+		if seen[id] || s.GetEndTimeUnixNano() < s.GetStartTimeUnixNano() {
+			t.Errorf("span %s is there twice, or ends before it begins", s.GetName())
 		}
+		seen[id] = true
 	}
 }

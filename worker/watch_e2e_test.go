@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
@@ -83,7 +86,7 @@ func eventually(t *testing.T, address string, ok func(*health.Report) bool) *hea
 	t.Helper()
 	var last *health.Report
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if last, err = health.Query(t.Context(), address, health.PathReady); err == nil && ok(last) {
 			return last
 		}
@@ -98,8 +101,16 @@ func TestEndToEndWatched(t *testing.T) {
 	srv := startServer(t)
 	alone(t, srv.address)
 	page := freePort(t)
+	t.Setenv("PRICED_KEY", "sk-priced")
+	if err := os.WriteFile("weft.yaml", fmt.Appendf(nil, `
+providers: {priced: {kind: openai, base_url: %q, key_env: PRICED_KEY, unary: true}}
+prices: {"priced/*": {input: 10, output: 20}}
+`, pricedModel(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("WEFT_WORKER_HEALTH_LISTEN", page)
 	t.Setenv("WEFT_WORKER_METRICS_LISTEN", page)
+	t.Setenv("WEFT_WORKER_SLOTS", "resources")
 	t.Setenv("WEFT_WORKER_LOG", "json")
 	t.Setenv("WEFT_WORKER_LOG_LEVEL", "info")
 	spans := newReceiver(t)
@@ -109,6 +120,11 @@ func TestEndToEndWatched(t *testing.T) {
 	log := &lines{}
 	ended := make(chan int, 1)
 	go func() { ended <- host.Command(ctx, nil, io.Discard, log) }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the worker's log is\n%s", log)
+		}
+	})
 	eventually(t, page, func(r *health.Report) bool { return r.OK })
 	var report bytes.Buffer
 	if code := host.Command(ctx, []string{"health"}, &report, io.Discard); code != 0 || !strings.Contains(report.String(), `{"name":"activity tasks","ok":true}`) {
@@ -116,8 +132,10 @@ func TestEndToEndWatched(t *testing.T) {
 	}
 
 	id := runPair(t, srv.address)
-	checkMetrics(t, page)
+	checkMetrics(t, page, known, measuredHistory(t, srv.address))
 	checkLog(t, log.String(), id)
+	runParked(t, srv.address, page)
+	runPriced(t, srv.address, page)
 
 	srv.kill()
 	eventually(t, page, func(r *health.Report) bool { return !r.OK && !r.Checks[1].OK })
@@ -143,27 +161,98 @@ func TestEndToEndWatched(t *testing.T) {
 // runPair runs the flow of two agents to its end and gives the run's id.
 func runPair(t *testing.T, address string) string {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	script, err := llm.ParseScript("pair.script", []byte(pairScript))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "pair-1", TaskQueue: contract.TaskQueue}, contract.WorkflowFlow,
-		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: pair, Name: "pair.json"}, Model: "script", Script: script, Input: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	run, ctx := startPair(t, address, "pair-1", "script", pairScript)
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil || out.ResultText == nil || *out.ResultText != "two" {
 		t.Fatalf("result %+v, %v", out, err)
 	}
 	return run.GetRunID()
+}
+
+// startPair starts the flow of two agents.
+func startPair(t *testing.T, address, id, model, rules string) (client.WorkflowRun, context.Context) {
+	t.Helper()
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: pair, Name: "pair.json"}, Model: model, Input: "hello"}
+	if rules != "" {
+		var err error
+		if in.Script, err = llm.ParseScript("pair.script", []byte(rules)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	run, err := dialed(t, address).ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run, ctx
+}
+
+func dialed(t *testing.T, address string) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// measuredHistory is what the server says of the run's history when its last task began.
+func measuredHistory(t *testing.T, address string) map[string]string {
+	t.Helper()
+	it := dialed(t, address).GetWorkflowHistory(t.Context(), "pair-1", "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	bytes, events := int64(0), int64(0)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := e.GetWorkflowTaskStartedEventAttributes(); a != nil {
+			bytes, events = a.GetHistorySizeBytes(), e.GetEventId()
+		}
+	}
+	if bytes == 0 {
+		t.Fatal("the history has no size")
+	}
+	return map[string]string{
+		`weft_run_history_bytes_sum{workflow_type="Flow"`:  fmt.Sprint(bytes),
+		`weft_run_history_events_sum{workflow_type="Flow"`: fmt.Sprint(events),
+	}
+}
+
+// runParked runs the flow with a model whose key is refused: the run waits for an operator, which
+// is to be seen until he gives up.
+func runParked(t *testing.T, address, page string) {
+	t.Helper()
+	run, ctx := startPair(t, address, "pair-2", "script", "rules:\n  - {node: first, fail: {class: denied, text: no key}}\n")
+	checkMetrics(t, page, map[string]string{
+		`weft_requests_waiting{kind="retry",older_than="0"`:     "1",
+		`weft_requests_waiting{kind="retry",older_than="86400"`: "0",
+		`weft_attempt_failures_total{.*class="denied"`:          "1",
+		`weft_nodes_total{kind="agent",outcome="completed"`:     "2",
+		`weft_run_history_bytes_count{workflow_type="Flow"`:     "1",
+	})
+	c := dialed(t, address)
+	value, err := c.QueryWorkflow(ctx, "pair-2", "", contract.QueryStatus)
+	var status contract.Status
+	if err != nil || value.Get(&status) != nil || len(status.Requests) != 1 {
+		t.Fatalf("the run's status is %+v, %v", status, err)
+	}
+	if err := c.SignalWorkflow(ctx, "pair-2", "", contract.RequestRetry, map[string]any{"id": status.Requests[0].ID, "give_up": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Get(ctx, nil); err == nil || ctx.Err() != nil {
+		t.Fatalf("the run ends with %v", err)
+	}
+	checkMetrics(t, page, map[string]string{
+		`weft_requests_waiting{kind="retry",older_than="0"`:            "0",
+		`weft_request_wait_seconds_count{answered="true",kind="retry"`: "1",
+		`weft_nodes_total{kind="agent",outcome="completed"`:            "2",
+		`weft_nodes_total{kind="agent",outcome="failed"`:               "1",
+		`weft_run_history_bytes_count{workflow_type="Flow"`:            "2",
+		`weft_retries_total{.*class="rate_limited"`:                    "1",
+	})
 }
 
 // known are the metrics that the run determines, as the beginning of their line, a regular
@@ -174,8 +263,13 @@ var known = map[string]string{
 	`weft_model_latency_seconds_bucket{.*model="script".*le="10"`:             "2",
 	`weft_model_tokens_total{.*kind="input",model="script"`:                   "320",
 	`weft_model_tokens_total{.*kind="output",model="script"`:                  "45",
-	`weft_attempt_failures_total{.*class="rate_limited".*retried="true"`:      "1",
-	`weft_retries_total{activity_type="Model"`:                                "1",
+	`weft_attempt_failures_total{.*class="rate_limited"`:                      "1",
+	`weft_retries_total{.*class="rate_limited"`:                               "1",
+	`weft_repeated_attempts_total{activity_type="Model"`:                      "1",
+	`weft_nodes_total{kind="agent",outcome="completed"`:                       "2",
+	`weft_node_duration_seconds_count{kind="agent"`:                           "2",
+	`weft_run_history_bytes_count{workflow_type="Flow"`:                       "1",
+	`weft_requests_waiting{kind="message",older_than="0"`:                     "0",
 	`weft_transcript_cache_total{.*of="transcript",result="hit"`:              "3",
 	`weft_transcript_cache_total{.*of="content",result="miss"`:                "1",
 	`weft_run_queries_total{.*query="content"`:                                "1",
@@ -184,13 +278,42 @@ var known = map[string]string{
 	`weft_build_info{revision="[^"]*",version="[^"]+"`:                        "1",
 }
 
-// checkMetrics compares the page of metrics with what the run did. The SDK counts a run's
-// end a moment after its client knows of it.
-func checkMetrics(t *testing.T, address string) {
+// pricedModel is a provider of one model, whose answers have 100 tokens of input and 10 of output.
+func pricedModel(t *testing.T) string {
 	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id": "1", "object": "chat.completion", "model": "m", "choices": [{"index": 0, "finish_reason": "stop",
+			"message": {"role": "assistant", "content": "yes"}}], "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}}`)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// runPriced runs the flow with a model that costs something.
+func runPriced(t *testing.T, address, page string) {
+	t.Helper()
+	run, ctx := startPair(t, address, "pair-3", "priced/m", "")
+	if err := run.Get(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	checkMetrics(t, page, map[string]string{
+		`weft_model_tokens_total{.*kind="input",model="priced/m"`: "200",
+		`weft_model_cost_total{.*model="priced/m"`:                "0.0024",
+	})
+}
+
+// checkMetrics compares the page of metrics with what runs did. The SDK counts a run's end a
+// moment after its client knows of it.
+func checkMetrics(t *testing.T, address string, all ...map[string]string) {
+	t.Helper()
+	known := map[string]string{}
+	for _, m := range all {
+		maps.Copy(known, m)
+	}
 	var wrong []string
 	var page []byte
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		resp, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			t.Fatal(err)

@@ -228,6 +228,7 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 	}
 	d.requests = append(d.requests, own)
 	d.opened(ctx, &own)
+	d.r.watch.open(ctx, &own)
 	d.watch(ctx, &own)
 	switch {
 	case own.Kind == contract.RequestConfirm:
@@ -298,7 +299,7 @@ func (d *desk) close(ctx workflow.Context, id string) {
 		a.Reply = nil
 	}
 	if i := d.index(id); i >= 0 {
-		d.remove(i)
+		d.remove(ctx, i, false)
 		d.changed(ctx)
 	}
 }
@@ -309,7 +310,7 @@ func (d *desk) disown(ctx workflow.Context, child string) {
 	for i := n - 1; i >= 0; i-- {
 		wf := d.requests[i].Run.Workflow
 		if wf != d.r.store.workflow && (wf == child || strings.HasPrefix(wf, child+"/")) {
-			d.remove(i)
+			d.remove(ctx, i, false)
 		}
 	}
 	if len(d.requests) < n {
@@ -318,7 +319,8 @@ func (d *desk) disown(ctx workflow.Context, child string) {
 }
 
 // remove takes the i-th request off the desk.
-func (d *desk) remove(i int) {
+func (d *desk) remove(ctx workflow.Context, i int, answered bool) {
+	d.r.watch.close(ctx, &d.requests[i], answered)
 	id := d.requests[i].ID
 	d.requests = slices.Delete(d.requests, i, i+1)
 	if stop := d.limits[id]; stop != nil {
@@ -343,7 +345,7 @@ func (d *desk) find(id string) *contract.Answered {
 // settle gives the i-th open request its answer.
 func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
 	req := d.requests[i]
-	d.remove(i)
+	d.remove(ctx, i, !reply.Expired)
 	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.changed(ctx)
@@ -414,6 +416,7 @@ func (d *desk) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	d.inbox, d.seq = append(c.Inbox, d.inbox...), c.Seq+d.seq
 	d.rejected, d.rejects = c.Rejected+d.rejected, append(c.Rejects, d.rejects...)
 	for i := range c.Open {
+		d.r.watch.open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])
 	}
 }

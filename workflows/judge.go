@@ -163,6 +163,14 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
+	ctx, leave := r.watch.enter(ctx, x)
+	done, err := r.perform(ctx, x, edges)
+	leave(err == nil && done.resume != nil, err)
+	return done, err
+}
+
+// perform is [run.execute], unwatched.
+func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
 	before := r.talkMark()
 	routing := &contract.RoutingCarry{}

@@ -32,12 +32,13 @@ type run struct {
 	ledger ledger
 	// sessions are those that the run's agent has started; nil in a branch.
 	sessions *session
+	watch    watchers
 	pace
 	requests
 }
 
 func newRun(ctx workflow.Context) *run {
-	r := &run{store: newStore(ctx), calls: map[string]int{}, pace: newPace(ctx), requests: newRequests(ctx)}
+	r := &run{store: newStore(ctx), calls: map[string]int{}, watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
 	r.listen(ctx)
 	return r
 }

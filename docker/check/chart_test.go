@@ -14,7 +14,9 @@ import (
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
 
@@ -34,7 +36,9 @@ type object struct {
 // release is what one set of values renders to.
 type release struct {
 	deployment appsv1.Deployment
-	configMap  corev1.ConfigMap
+	// door is the Deployment of the HTTP door.
+	door      appsv1.Deployment
+	configMap corev1.ConfigMap
 	// others are by kind.
 	others map[string]string
 }
@@ -82,6 +86,15 @@ func released(t *testing.T, values string) *release {
 			switch o.Kind {
 			case "Deployment":
 				into = &r.deployment
+				if name == "weft/templates/door.yaml" {
+					into = &r.door
+				}
+			case "Service":
+				into = &corev1.Service{}
+			case "HorizontalPodAutoscaler":
+				into = &autoscalingv2.HorizontalPodAutoscaler{}
+			case "Ingress":
+				into = &networkingv1.Ingress{}
 			case "ConfigMap":
 				into = &r.configMap
 			case "ServiceAccount":
@@ -93,6 +106,9 @@ func released(t *testing.T, values string) *release {
 			}
 			if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
 				t.Errorf("%s: %v in\n%s", name, err, doc)
+			}
+			if name == "weft/templates/door.yaml" {
+				o.Kind = "Door" + o.Kind
 			}
 			r.others[o.Kind] = doc
 		}
@@ -116,7 +132,13 @@ func (e env) Environ() []string {
 // settings reads what the worker of a release would read.
 func (r *release) settings(t *testing.T) (*config.Config, env) {
 	t.Helper()
-	c := r.deployment.Spec.Template.Spec.Containers[0]
+	return r.settingsOf(t, &r.deployment)
+}
+
+// settingsOf reads what the program of a Deployment would read.
+func (r *release) settingsOf(t *testing.T, d *appsv1.Deployment) (*config.Config, env) {
+	t.Helper()
+	c := d.Spec.Template.Spec.Containers[0]
 	e := env{"TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
 	for _, v := range c.Env {
 		e[v.Name] = v.Value
@@ -152,7 +174,7 @@ func TestChartLint(t *testing.T) {
 func TestChartRunsOnACluster(t *testing.T) {
 	r := released(t, plain+"config: {limits: {max_steps: 50}, worker: {log: text}}\nsecrets: [models]\nstopSeconds: 90\n")
 	cfg, e := r.settings(t)
-	if cfg.TaskQueue != "weft" || cfg.Limits.MaxSteps != 50 || cfg.Worker.Log != config.LogText || cfg.Worker.HealthListen != ":8086" || e["TEMPORAL_TLS"] != "" {
+	if cfg.Worker.Slots != config.SlotsResources || cfg.TaskQueue != "weft" || cfg.Limits.MaxSteps != 50 || cfg.Worker.Log != config.LogText || cfg.Worker.HealthListen != ":8086" || e["TEMPORAL_TLS"] != "" {
 		t.Errorf("the worker's settings are %+v", cfg)
 	}
 	pod := r.deployment.Spec.Template.Spec
@@ -231,6 +253,65 @@ func TestChartRunsOnTemporalCloud(t *testing.T) {
 	}
 }
 
+func TestChartHasADoor(t *testing.T) {
+	r := released(t, plain+`
+taskQueue: agents
+secrets: [keys]
+store: {claim: payloads}
+flows: {configMap: flows}
+door:
+  enabled: true
+  tokens: {secret: clients}
+  autoscaling: {enabled: true, maxReplicas: 5}
+  ingress: {host: weft.example.com, tlsSecret: weft-tls}
+`)
+	if r.deployment.Name != "prod-weft" || r.door.Name != "prod-weft-door" {
+		t.Fatalf("the Deployments are %q and %q", r.deployment.Name, r.door.Name)
+	}
+	cfg, e := r.settingsOf(t, &r.door)
+	if cfg.TaskQueue != "agents" || e["TEMPORAL_ADDRESS"] == "" || e["WEFT_SERVE_TOKENS"] != "secret" || cfg.Store.Dir == "" || cfg.Flows.Dir == "" {
+		t.Errorf("the door's settings are %+v, its environment %v", cfg, e)
+	}
+	pod := r.door.Spec.Template.Spec
+	mounted(t, &pod)
+	c := pod.Containers[0]
+	if !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "weft/starter:devel" || c.Ports[0].ContainerPort != 8765 ||
+		c.ReadinessProbe.HTTPGet.Path != "/health" || c.LivenessProbe.TCPSocket == nil || c.EnvFrom[0].SecretRef.Name != "keys" {
+		t.Errorf("the container is %+v", c)
+	}
+	if want := []string{"serve", "-listen", "0.0.0.0:8765"}; !slices.Equal(c.Args, want) || e["WEFT_CONFIG"] != c.VolumeMounts[0].MountPath {
+		t.Errorf("the arguments are %v, the settings %s in %s", c.Args, e["WEFT_CONFIG"], c.VolumeMounts[0].MountPath)
+	}
+	// Requests under way get ten seconds when it closes.
+	if wait := c.Lifecycle.PreStop.Sleep.Seconds + 10; *pod.TerminationGracePeriodSeconds <= wait || r.door.Spec.Replicas != nil {
+		t.Errorf("the pod gets %d s to end, it needs %d", *pod.TerminationGracePeriodSeconds, wait)
+	}
+	var service corev1.Service
+	var pdb policyv1.PodDisruptionBudget
+	var hpa autoscalingv2.HorizontalPodAutoscaler
+	var ingress networkingv1.Ingress
+	for kind, into := range map[string]any{"Service": &service, "PodDisruptionBudget": &pdb, "HorizontalPodAutoscaler": &hpa, "Ingress": &ingress} {
+		if err := yaml.UnmarshalStrict([]byte(r.others["Door"+kind]), into); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	own := r.door.Spec.Selector.MatchLabels
+	if !maps.Equal(service.Spec.Selector, own) || !maps.Equal(pdb.Spec.Selector.MatchLabels, own) || maps.Equal(own, r.deployment.Spec.Selector.MatchLabels) {
+		t.Errorf("the door's pods are %v, the Service is for %v, the budget for %v", own, service.Spec.Selector, pdb.Spec.Selector)
+	}
+	for k, v := range own {
+		if r.door.Spec.Template.Labels[k] != v {
+			t.Errorf("the pods do not have the label %s=%s", k, v)
+		}
+	}
+	if hpa.Spec.ScaleTargetRef.Name != r.door.Name || *hpa.Spec.MinReplicas != 2 || hpa.Spec.MaxReplicas != 5 {
+		t.Errorf("the autoscaler is %+v", hpa.Spec)
+	}
+	if at := ingress.Spec.Rules[0]; at.Host != "weft.example.com" || at.HTTP.Paths[0].Backend.Service.Name != service.Name || ingress.Spec.TLS[0].SecretName != "weft-tls" {
+		t.Errorf("the ingress is %+v", ingress.Spec)
+	}
+}
+
 // mounted checks that each volume is used and each mount has its volume.
 func mounted(t *testing.T, pod *corev1.PodSpec) {
 	t.Helper()
@@ -252,6 +333,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"an address that is a URL":      {"temporal: {address: 'https://t:7233'}", "/temporal/address"},
 		"a misspelt value":              {plain + "replica: 3", "replica"},
 		"a setting that the chart sets": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
+		"a door for everybody":          {plain + "door: {enabled: true}", "set door.tokens.secret to the Secret with the tokens"},
 		"a number that is none":         {plain + "replicas: many", "replicas"},
 	}
 	for name, tc := range tests {

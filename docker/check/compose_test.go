@@ -34,7 +34,7 @@ func project(t *testing.T) *types.Project {
 func TestComposeServices(t *testing.T) {
 	p := project(t)
 	names := slices.Sorted(maps.Keys(p.Services))
-	want := []string{"postgres", "prometheus", "schema", "setup", "starter", "temporal", "ui", "worker-1", "worker-2"}
+	want := []string{"codec", "door-1", "door-2", "gate", "postgres", "prometheus", "schema", "setup", "starter", "temporal", "ui", "worker-1", "worker-2"}
 	if !slices.Equal(names, want) {
 		t.Errorf("services are %v, want %v", names, want)
 	}
@@ -61,21 +61,71 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
+// settings reads what a service's program would read.
+func settings(t *testing.T, s types.ServiceConfig) (*config.Config, env) {
+	t.Helper()
+	e := env{"TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
+	for k, v := range s.Environment {
+		if v != nil {
+			e[k] = *v
+		}
+	}
+	cfg, err := config.Load(config.Options{Env: e})
+	if err != nil {
+		t.Fatalf("%s refuses its settings: %v", s.Name, err)
+	}
+	if _, err := cfg.OpenCodec(); err != nil {
+		t.Errorf("%s refuses its keys: %v", s.Name, err)
+	}
+	return cfg, e
+}
+
+// TestComposeDoors follows the way from this machine's ports to doors and codec.
+func TestComposeDoors(t *testing.T) {
+	p := project(t)
+	token := *p.Services["gate"].Environment["CODEC_TOKEN"]
+	for _, name := range []string{"door-1", "door-2"} {
+		s := p.Services[name]
+		cfg, e := settings(t, s)
+		tokens, err := cfg.Tokens()
+		if err != nil || len(tokens) != 1 || len(cfg.Warnings) > 0 || e["TEMPORAL_ADDRESS"] != "temporal:7233" {
+			t.Errorf("%s: tokens %d, %v, warnings %v", name, len(tokens), err, cfg.Warnings)
+		}
+		if want := []string{"serve", "-listen", "0.0.0.0:8765"}; !slices.Equal(s.Command, want) || len(s.Ports) > 0 {
+			t.Errorf("%s: command %v and ports %v, want %v and none", name, s.Command, s.Ports, want)
+		}
+	}
+	cfg, e := settings(t, p.Services["codec"])
+	if _, err := cfg.CodecTokens(); err != nil || e["WEFT_CODEC_TOKENS"] != "gate:"+token || !slices.Equal(cfg.Codec.Origins, []string{"http://127.0.0.1:8233"}) {
+		t.Errorf("the codec takes %q from %v, %v; the gate has %q", e["WEFT_CODEC_TOKENS"], cfg.Codec.Origins, err, token)
+	}
+	if at := p.Services["ui"].Environment["TEMPORAL_CODEC_ENDPOINT"]; at == nil || *at != "http://127.0.0.1:8766" {
+		t.Errorf("the Web UI asks %v", at)
+	}
+	gate, err := os.ReadFile("../Caddyfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"{$DOOR_PORT:8765}", "{$DOORS:door-1:8765 door-2:8765}", "{$CODEC_PORT:8766}", "{$CODEC:codec:8766}", "health_uri /health"} {
+		if !strings.Contains(string(gate), want) {
+			t.Errorf("the gate's file has no %s", want)
+		}
+	}
+	ports := []string{}
+	for _, port := range p.Services["gate"].Ports {
+		ports = append(ports, port.Published)
+	}
+	if want := []string{"8765", "8766"}; !slices.Equal(ports, want) {
+		t.Errorf("the gate's ports are %v, want %v", ports, want)
+	}
+}
+
 func TestComposeWorkers(t *testing.T) {
 	p := project(t)
 	for _, name := range []string{"worker-1", "worker-2"} {
 		s := p.Services[name]
-		e := env{"TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
-		for k, v := range s.Environment {
-			if v != nil {
-				e[k] = *v
-			}
-		}
-		cfg, err := config.Load(config.Options{Env: e})
-		if err != nil {
-			t.Fatalf("%s refuses its settings: %v", name, err)
-		}
-		if len(cfg.Warnings) > 0 || cfg.Worker.Log != config.LogJSON || e["TEMPORAL_ADDRESS"] != "temporal:7233" {
+		cfg, e := settings(t, s)
+		if cfg.Worker.Slots != config.SlotsResources || len(cfg.Warnings) > 0 || cfg.Worker.Log != config.LogJSON || e["TEMPORAL_ADDRESS"] != "temporal:7233" {
 			t.Errorf("%s: settings %+v, warnings %v", name, cfg.Worker, cfg.Warnings)
 		}
 		if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= cfg.Worker.StopTimeout {

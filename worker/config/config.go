@@ -170,11 +170,18 @@ type Flows struct {
 
 // Worker holds the settings of one worker process.
 type Worker struct {
-	// Activities and WorkflowTasks are how many run at the same time.
+	// Slots is [SlotsFixed] or [SlotsResources].
+	Slots string
+	// Activities and WorkflowTasks are how many run at the same time, at most.
 	Activities    int
 	WorkflowTasks int
-	// StickyCache is how many runs stay in memory between their tasks.
-	StickyCache int
+	// TargetCPU and TargetMemory are percentages, for [SlotsResources].
+	TargetCPU, TargetMemory int
+	// Memory is in bytes, StickyCache how many runs stay in memory between their tasks; 0: as
+	// [Config.Memory] and [Config.StickyCache] say.
+	Memory, StickyCache int
+	// PollersMin and PollersMax bound the requests for tasks that wait at Temporal, of each kind.
+	PollersMin, PollersMax int
 	// Versioning is one of the constants; see [Config.Versioning].
 	Versioning string
 	// Heartbeats is the least time between two heartbeats of a call.
@@ -315,6 +322,7 @@ func Load(o Options) (*Config, error) {
 	}
 	l.checkContexts()
 	l.checkVersioning()
+	l.checkWorker()
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}

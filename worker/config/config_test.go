@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
-	if want := (Worker{Activities: 200, WorkflowTasks: 100, StickyCache: 2000, Versioning: VersioningAuto, Heartbeats: 300 * time.Millisecond, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
+	if want := (Worker{Slots: SlotsFixed, Activities: 200, WorkflowTasks: 100, TargetCPU: 90, TargetMemory: 80, PollersMin: 4, PollersMax: 32, Versioning: VersioningAuto, Heartbeats: 300 * time.Millisecond, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
 		t.Errorf("worker is %+v, want %+v", cfg.Worker, want)
 	}
 }

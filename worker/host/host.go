@@ -71,6 +71,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	}
 	hooks, err := cfg.Hooks()
 	note(err)
+	how, err := options(cfg)
+	note(err)
 	if len(problems) > 0 {
 		if h.tools != nil {
 			h.tools.Close()
@@ -78,8 +80,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		return nil, problems
 	}
 	NameBuild()
-	worker.SetStickyWorkflowCacheSize(cfg.Worker.StickyCache)
-	h.worker = worker.New(c, cfg.TaskQueue, options(cfg))
+	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
+	h.worker = worker.New(c, cfg.TaskQueue, how)
 	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
@@ -152,29 +154,38 @@ func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	return models, nil
 }
 
+// firstPollers is how many requests for tasks wait at Temporal at first, if the settings allow.
+const firstPollers = 8
+
 // options are measured, not guessed: the pollers of the SDK's default are the bottleneck
 // with many runs, its five seconds of sticky timeout are how long a run stands still after
 // a crash, its second of deadlock detection is too short for a large plan on a busy
 // machine, and its heartbeat throttle of a minute hides a cancellation.
-func options(cfg *config.Config) worker.Options {
+func options(cfg *config.Config) (worker.Options, error) {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
-		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
+		InitialNumberOfPollers: min(max(firstPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),
+		MinimumNumberOfPollers: cfg.Worker.PollersMin, MaximumNumberOfPollers: cfg.Worker.PollersMax,
 	})
 	o := worker.Options{
-		MaxConcurrentActivityExecutionSize:     cfg.Worker.Activities,
-		MaxConcurrentWorkflowTaskExecutionSize: cfg.Worker.WorkflowTasks,
-		WorkflowTaskPollerBehavior:             pollers,
-		ActivityTaskPollerBehavior:             pollers,
-		StickyScheduleToStartTimeout:           2 * time.Second,
-		DeadlockDetectionTimeout:               10 * time.Second,
-		DefaultHeartbeatThrottleInterval:       cfg.Worker.Heartbeats,
-		MaxHeartbeatThrottleInterval:           cfg.Worker.Heartbeats,
-		WorkerStopTimeout:                      cfg.Worker.StopTimeout,
+		WorkflowTaskPollerBehavior:       pollers,
+		ActivityTaskPollerBehavior:       pollers,
+		StickyScheduleToStartTimeout:     2 * time.Second,
+		DeadlockDetectionTimeout:         10 * time.Second,
+		DefaultHeartbeatThrottleInterval: cfg.Worker.Heartbeats,
+		MaxHeartbeatThrottleInterval:     cfg.Worker.Heartbeats,
+		WorkerStopTimeout:                cfg.Worker.StopTimeout,
 	}
 	if d := deploymentOf(cfg); d != nil {
 		o.DeploymentOptions = *d
 	}
-	return o
+	if cfg.Worker.Slots == config.SlotsFixed {
+		o.MaxConcurrentActivityExecutionSize = cfg.Worker.Activities
+		o.MaxConcurrentWorkflowTaskExecutionSize = cfg.Worker.WorkflowTasks
+		return o, nil
+	}
+	var err error
+	o.Tuner, err = tuner(cfg, newUsage(cfg.Memory()))
+	return o, err
 }
 
 // Run works until ctx is done. Then it takes no new tasks, gives running activities the

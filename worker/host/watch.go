@@ -104,6 +104,7 @@ func (w *watch) serve(ctx context.Context, key, address string, mux *http.ServeM
 func (w *watch) client(o *client.Options) {
 	if w.metrics != nil {
 		o.MetricsHandler = w.metrics.Handler()
+		o.Interceptors = append(slices.Clone(o.Interceptors), w.metrics.Interceptor())
 	}
 	if w.traces != nil {
 		o.Interceptors = append(slices.Clone(o.Interceptors), w.traces.Interceptor())

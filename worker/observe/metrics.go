@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/opentelemetry"
+	"go.temporal.io/sdk/interceptor"
 
 	"weft/worker/build"
 )
@@ -29,6 +30,7 @@ const maxSeries = 2000
 type Metrics struct {
 	registry *prometheus.Registry
 	handler  client.MetricsHandler
+	runs     *runs
 }
 
 // NewMetrics makes a worker's metrics.
@@ -42,11 +44,13 @@ func NewMetrics() (*Metrics, error) {
 		metric.Instrument{Kind: metric.InstrumentKindHistogram},
 		metric.Stream{Aggregation: metric.AggregationExplicitBucketHistogram{Boundaries: buckets}},
 	)))
-	m.handler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
-		Meter: provider.Meter("weft"), UseMonotonicCounters: true,
+	meter := provider.Meter("weft")
+	m.handler = units{opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter: meter, UseMonotonicCounters: true,
 		// A metric that cannot be made is missing; that is no reason to end the worker.
 		OnError: func(error) {},
-	})
+	}), meter, nil}
+	m.runs = newRuns(m.registry)
 	version, revision := build.Info()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_build_info", Help: "The build of this worker.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision}})
@@ -57,6 +61,9 @@ func NewMetrics() (*Metrics, error) {
 
 // Handler is what the SDK and activities report to.
 func (m *Metrics) Handler() client.MetricsHandler { return m.handler }
+
+// Interceptor measures runs; it belongs into the options of the worker's client.
+func (m *Metrics) Interceptor() interceptor.ClientInterceptor { return m.runs }
 
 // Handle adds the page that Prometheus reads to a server.
 func (m *Metrics) Handle(mux *http.ServeMux) {

@@ -17,13 +17,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows"
 )
 
 // header is where Temporal's SDKs carry a span from caller to callee. A client that traces
 // its start of a run is therefore the parent of the run's span.
 const header = "_tracer-data"
 
-// tracing makes a span of each run and of each attempt of an activity. Temporal's own
+// tracing makes a span of each run, of each execution of a node and of each attempt of an activity. Temporal's own
 // interceptor is not used: the ids of its spans are drawn anew each time a run is replayed,
 // and the spans of one run then have several parents.
 type tracing struct {
@@ -47,6 +48,8 @@ type runSpan struct {
 	traces *Traces
 	// caller is the span that the run was started in; invalid if none is known.
 	caller trace.SpanContext
+	// visits counts how often an execution has begun here: one that gave way may go on.
+	visits map[string]int
 }
 
 // Init puts the span of a run into what the run starts.
@@ -57,7 +60,7 @@ func (r *runSpan) Init(out interceptor.WorkflowOutboundInterceptor) error {
 // ExecuteWorkflow is the run. Its span is reported once, by the worker that ends it.
 func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	r.caller = read(interceptor.WorkflowHeader(ctx))
-	result, err := r.Next.ExecuteWorkflow(ctx, in)
+	result, err := r.Next.ExecuteWorkflow(workflows.Watch(ctx, r), in)
 	if workflow.IsReplaying(ctx) {
 		return result, err
 	}
@@ -89,7 +92,53 @@ func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// carrySpan gives what a run starts its span as the parent.
+// nodeKey is where a context of workflow code has the span of its node.
+type nodeKey struct{}
+
+// Enter makes the span of a node when its execution ends; what it starts has it as the parent
+// from now on.
+func (r *runSpan) Enter(ctx workflow.Context, at workflows.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
+	own, began := r.own(ctx), workflow.Now(ctx)
+	if r.visits == nil {
+		r.visits = map[string]int{}
+	}
+	visit := strconv.Itoa(r.visits[at.Execution])
+	r.visits[at.Execution]++
+	run := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	seeded := func() *seed { return newSeed(own.TraceID(), "node", run, at.Execution, visit) }
+	inside := own.WithSpanID(seeded().next())
+	return workflow.WithValue(ctx, nodeKey{}, inside), func(ctx workflow.Context, yielded bool, err error) {
+		if workflow.IsReplaying(ctx) {
+			return
+		}
+		gctx := withSeed(trace.ContextWithRemoteSpanContext(context.Background(), own), seeded())
+		_, span := r.traces.tracer.Start(gctx, "node "+at.Node, trace.WithTimestamp(began), trace.WithAttributes(
+			attribute.String("weft.node", at.Node), attribute.String("weft.node.kind", string(at.Kind)), attribute.String("weft.execution", at.Execution)))
+		if yielded {
+			span.SetAttributes(attribute.Bool("weft.yielded", true))
+		}
+		if err != nil {
+			failed(span, err)
+		}
+		span.End(trace.WithTimestamp(workflow.Now(ctx)))
+	}
+}
+
+// Open does nothing, as Close: requests are no spans, for whoever is asked may take weeks.
+func (r *runSpan) Open(workflow.Context, *contract.Request) {}
+
+// Close does nothing.
+func (r *runSpan) Close(workflow.Context, *contract.Request, bool) {}
+
+// at is the span that a context of the run works in: a node's, else the run's.
+func (r *runSpan) at(ctx workflow.Context) trace.SpanContext {
+	if span, ok := ctx.Value(nodeKey{}).(trace.SpanContext); ok {
+		return span
+	}
+	return r.own(ctx)
+}
+
+// carrySpan gives what a run starts its span, or its node's, as the parent.
 type carrySpan struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	run *runSpan
@@ -97,13 +146,13 @@ type carrySpan struct {
 
 // ExecuteActivity starts an activity.
 func (c *carrySpan) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	write(ctx, c.run.own(ctx))
+	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteActivity(ctx, name, args...)
 }
 
 // ExecuteChildWorkflow starts a child.
 func (c *carrySpan) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
-	write(ctx, c.run.own(ctx))
+	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteChildWorkflow(ctx, name, args...)
 }
 

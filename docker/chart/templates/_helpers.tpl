@@ -21,3 +21,88 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "weft.tls" -}}
 {{- if or .Values.temporal.tls.enabled .Values.temporal.tls.secret .Values.temporal.apiKey.secret }}true{{ end }}
 {{- end }}
+
+{{- define "weft.door.selector" -}}
+app.kubernetes.io/name: weft
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: door
+{{- end }}
+
+{{- define "weft.door.labels" -}}
+{{ include "weft.door.selector" . }}
+app.kubernetes.io/version: {{ .Values.door.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- /* Where Temporal is, as variables. */ -}}
+{{- define "weft.temporal" -}}
+{{- $v := .Values -}}
+- { name: TEMPORAL_ADDRESS, value: {{ required "set temporal.address to host:port of Temporal's frontend" $v.temporal.address | quote }} }
+- { name: TEMPORAL_NAMESPACE, value: {{ $v.temporal.namespace | quote }} }
+{{- if include "weft.tls" . }}
+- { name: TEMPORAL_TLS, value: "true" }
+{{- end }}
+{{- with $v.temporal.apiKey }}{{ if .secret }}
+- name: TEMPORAL_API_KEY
+  valueFrom: { secretKeyRef: { name: {{ .secret | quote }}, key: {{ .key | quote }} } }
+{{- end }}{{ end }}
+{{- with $v.temporal.tls }}
+{{- if .secret }}
+- { name: TEMPORAL_TLS_CLIENT_CERT_PATH, value: /etc/weft/tls/tls.crt }
+- { name: TEMPORAL_TLS_CLIENT_KEY_PATH, value: /etc/weft/tls/tls.key }
+{{- if .ca }}
+- { name: TEMPORAL_TLS_SERVER_CA_CERT_PATH, value: /etc/weft/tls/ca.crt }
+{{- end }}
+{{- end }}
+{{- if .serverName }}
+- { name: TEMPORAL_TLS_SERVER_NAME, value: {{ .serverName | quote }} }
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* What workers and doors read besides: weft.yaml, certificates, flows, payloads. */ -}}
+{{- define "weft.volumes" -}}
+{{- $v := .Values -}}
+- name: settings
+  configMap: { name: {{ include "weft.name" . }} }
+{{- if $v.temporal.tls.secret }}
+- name: tls
+  secret: { secretName: {{ $v.temporal.tls.secret | quote }}, defaultMode: 0440 }
+{{- end }}
+{{- if $v.flows.configMap }}
+- name: flows
+  configMap: { name: {{ $v.flows.configMap | quote }} }
+{{- end }}
+{{- if $v.store.claim }}
+- name: store
+  persistentVolumeClaim: { claimName: {{ $v.store.claim | quote }} }
+{{- end }}
+{{- end }}
+
+{{- define "weft.mounts" -}}
+{{- $v := .Values -}}
+- { name: settings, mountPath: /etc/weft/weft.yaml, subPath: weft.yaml, readOnly: true }
+{{- if $v.temporal.tls.secret }}
+- { name: tls, mountPath: /etc/weft/tls, readOnly: true }
+{{- end }}
+{{- if $v.flows.configMap }}
+- { name: flows, mountPath: /etc/weft/flows, readOnly: true }
+{{- end }}
+{{- if $v.store.claim }}
+- { name: store, mountPath: /var/lib/weft/store }
+{{- end }}
+{{- end }}
+
+{{- define "weft.placement" -}}
+{{- $v := .Values -}}
+{{- with $v.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 8 }}
+{{- end }}
+{{- with $v.tolerations }}
+tolerations: {{- toYaml . | nindent 8 }}
+{{- end }}
+{{- with $v.affinity }}
+affinity: {{- toYaml . | nindent 8 }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package host
+
+import "time"
+
+// processorTime is not known here: memory alone decides.
+func processorTime() time.Duration { return 0 }

@@ -1,0 +1,17 @@
+//go:build unix
+
+package host
+
+import (
+	"syscall"
+	"time"
+)
+
+// processorTime is how much this process has had; 0 if the system does not say.
+func processorTime() time.Duration {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
