@@ -118,6 +118,19 @@ func costOf(u contract.Usage) string {
 	return text
 }
 
+// usageText is what was used, and how much of the input a provider's cache held.
+func usageText(u contract.Usage) string {
+	cached := ""
+	if u.Cached > 0 && u.Input > 0 {
+		cached = fmt.Sprintf(" (%d %% of it from a provider's cache)", u.Cached*100/u.Input)
+	}
+	text := fmt.Sprintf("%d model calls, %d input%s and %d output tokens%s", u.Calls, u.Input, cached, u.Output, costOf(u))
+	if u.Stopped > 0 {
+		text += fmt.Sprintf("; %d more were stopped under way", u.Stopped)
+	}
+	return text
+}
+
 // print shows a status as text.
 func (a *app) print(id string, st *contract.Status) {
 	line := func(label, format string, args ...any) {
@@ -131,7 +144,7 @@ func (a *app) print(id string, st *contract.Status) {
 	if st.Model != "" {
 		line("model", "%s", modelLabel(st.Model))
 	}
-	line("usage", "%d model calls, %d input and %d output tokens%s", st.Usage.Calls, st.Usage.Input, st.Usage.Output, costOf(st.Usage))
+	line("usage", "%s", usageText(st.Usage))
 	if st.Budget != nil {
 		line("budget", "%s", budgetText(st.Budget))
 	}

@@ -1,7 +1,11 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -45,7 +49,7 @@ func (r *run) reckon(bytes int) spent {
 func (r *run) left() spent {
 	b := r.shared.Budget
 	return spent{
-		Calls:  b.Calls - r.usage.Calls - r.held.Calls,
+		Calls:  b.Calls - r.usage.Made() - r.held.Calls,
 		Tokens: b.Tokens - r.usage.Input - r.usage.Output - r.held.Tokens,
 		Cost:   b.Cost - r.usage.Cost - r.held.Cost,
 	}
@@ -61,8 +65,8 @@ func (r *run) reserve(x *step, bytes int) (release func(), err error) {
 	need, left := r.reckon(bytes), r.left()
 	over := func(format string, args ...any) error {
 		return r.refused(x, "give the run a larger budget, or its nodes less to do",
-			"the budget allows no other model call: %s; spent are %d calls, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
-			fmt.Sprintf(format, args...), r.usage.Calls, r.usage.Input+r.usage.Output, money(r.usage.Cost), r.held.Calls, r.held.Tokens)
+			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
+			fmt.Sprintf(format, args...), r.usage.Made(), r.stopped(), r.usage.Input+r.usage.Output, money(r.usage.Cost), r.held.Calls, r.held.Tokens)
 	}
 	switch {
 	case b.Calls != 0 && left.Calls < need.Calls:
@@ -77,6 +81,38 @@ func (r *run) reserve(x *step, bytes int) (release func(), err error) {
 	}
 	r.earmark(need, 1)
 	return func() { r.earmark(need, -1) }, nil
+}
+
+// stopped says how many of the calls that are spent were cancelled under way.
+func (r *run) stopped() string {
+	if r.usage.Stopped == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of them stopped)", r.usage.Stopped)
+}
+
+// asks has an activity call a model. A call that is cancelled under way is counted as stopped.
+func (r *run) asks(ctx workflow.Context, name string, in, out any) error {
+	begun := ctx.Err() == nil
+	err := workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
+	if begun && contract.Cancelled(err) {
+		r.usage.Stopped++
+	}
+	return err
+}
+
+// spentBy is what a run or a branch below this one had done when it was cancelled; nil where it
+// does not say.
+func spentBy(err error) *contract.Failure {
+	var stopped *temporal.CanceledError
+	if !errors.As(err, &stopped) || !stopped.HasDetails() {
+		return nil
+	}
+	var f contract.Failure
+	if stopped.Details(&f) != nil {
+		return nil
+	}
+	return &f
 }
 
 // refused is the failure of a call that the budget does not allow; x is nil at the run's entry.

@@ -165,7 +165,7 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 			return err
 		}
 		actx := c.options(ctx, id, fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), c.flow.Policy.ModelSeconds, 0)
-		return workflow.ExecuteActivity(actx, contract.ActivityCondense, in).Get(ctx, &out)
+		return c.asks(actx, contract.ActivityCondense, in, &out)
 	})
 	if err != nil {
 		return toolReply{}, err

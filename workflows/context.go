@@ -314,7 +314,7 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 			return err
 		}
 		actx := a.options(ctx, id, fmt.Sprintf("%s · summary · %s", a.who(), in.Model), a.flow.Policy.ModelSeconds, 0)
-		return workflow.ExecuteActivity(actx, contract.ActivitySummarise, in).Get(ctx, &out)
+		return a.asks(actx, contract.ActivitySummarise, in, &out)
 	})
 	if err != nil {
 		if !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {

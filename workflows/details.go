@@ -18,6 +18,16 @@ func (f *flowRun) show(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, f.details())
 }
 
+// usageText is what was used: calls, tokens in and out, and of the former those from a provider's
+// cache.
+func usageText(u contract.Usage) string {
+	text := fmt.Sprintf("%d model calls, %d + %d tokens", u.Calls, u.Input, u.Output)
+	if u.Cached > 0 && u.Input > 0 {
+		text += fmt.Sprintf(", %d %% of the input cached", u.Cached*100/u.Input)
+	}
+	return text
+}
+
 // details is a Markdown table of the nodes that have run, run or wait.
 func (f *flowRun) details() string {
 	if f.flow == nil || f.sched == nil {
@@ -28,12 +38,12 @@ func (f *flowRun) details() string {
 	if f.flow.Revision != "" {
 		name += " " + f.flow.Revision
 	}
-	fmt.Fprintf(&b, "**%s** · model `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+	fmt.Fprintf(&b, "**%s** · model `%s` · %s\n\n| execution | node | state |\n|---|---|---|\n",
+		cell(name), f.shared.Model, usageText(f.usage))
 	if f.flow.Revision != "" && f.flow.Description != "" {
 		b.Reset()
-		fmt.Fprintf(&b, "**%s**: %s\n\nmodel `%s` · %d model calls, %d + %d tokens\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(cut(f.flow.Description, 300)), f.shared.Model, f.usage.Calls, f.usage.Input, f.usage.Output)
+		fmt.Fprintf(&b, "**%s**: %s\n\nmodel `%s` · %s\n\n| execution | node | state |\n|---|---|---|\n",
+			cell(name), inCell.Replace(cut(f.flow.Description, 300)), f.shared.Model, usageText(f.usage))
 	}
 	rows := 0
 	row := func(x *execution, state string) {

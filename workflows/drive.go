@@ -282,14 +282,8 @@ func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) err
 		f.sched.again(x)
 		return workflow.Sleep(ctx, time.Second)
 	}
-	var part *contract.Failure
-	var stopped *temporal.CanceledError
-	if errors.As(err, &stopped) && stopped.HasDetails() {
-		var f contract.Failure
-		if stopped.Details(&f) == nil {
-			part = &f
-		}
-	} else if !contract.Cancelled(err) {
+	part := spentBy(err)
+	if !contract.Cancelled(err) {
 		part = contract.FailureOf(err)
 	}
 	if part != nil {

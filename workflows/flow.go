@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -100,8 +101,11 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 // charged is the error of a run below another with what it has spent, which the run above
 // counts.
 func (f *flowRun) charged(in *contract.RunInput, err error) error {
-	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) || contract.Cancelled(err) {
+	if err == nil || in.Depth == 0 || workflow.IsContinueAsNewError(err) {
 		return err
+	}
+	if contract.Cancelled(err) {
+		return temporal.NewCanceledError(contract.Failure{Class: contract.ClassCancelled, Usage: &f.usage})
 	}
 	out := *contract.FailureOf(err)
 	out.Usage = &f.usage

@@ -131,6 +131,9 @@ func (f *flowRun) hookInput(h *plan.Hook, params json.RawMessage) contract.RunIn
 
 // consult runs the hook before the run. The problem is why it has no result.
 func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan.Hook, id string) (*contract.RunResult, string, error) {
+	var release func()
+	input.Budget, release = f.share(1)
+	defer release()
 	if err := f.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
 	}
@@ -146,17 +149,35 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	if !ended {
 		cancel()
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		_ = future.Get(quiet, nil) // it was too late, whatever it says now
+		err := future.Get(quiet, &out) // it was too late, whatever it says now
+		f.hookSpent(&out, err)
 		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
 	}
 	switch err := future.Get(ctx, &out); {
 	case err != nil && ctx.Err() != nil:
+		f.hookSpent(&out, err)
 		return nil, "", ctx.Err()
 	case err != nil:
+		f.hookSpent(&out, err)
 		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 	}
-	f.usage.Add(out.Usage)
+	f.hookSpent(&out, nil)
 	return &out, "", nil
+}
+
+// hookSpent counts what the hook before the run spent, however it ended.
+func (f *flowRun) hookSpent(out *contract.RunResult, err error) {
+	part := spentBy(err)
+	switch {
+	case err == nil:
+		f.usage.Add(out.Usage)
+		return
+	case !contract.Cancelled(err):
+		part = contract.FailureOf(err)
+	}
+	if part != nil && part.Usage != nil {
+		f.usage.Add(*part.Usage)
+	}
 }
 
 // replace gives the run other parameters. They are not checked, and placeholders, which have been
@@ -191,6 +212,8 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	}
 	h := f.flow.Hooks.After
 	input := f.hookInput(h, resultParams(out))
+	// Nobody waits for what it spends, so it has what is left now.
+	input.Budget, _ = f.share(1)
 	err := f.guard.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
 		hctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

@@ -119,7 +119,7 @@ func (r *run) judge(judges *group, from source, i int, edge string, in contract.
 		var out contract.JudgeResult
 		err = r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
 			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, edge), r.flow.Policy.ModelSeconds, 0)
-			return workflow.ExecuteActivity(actx, contract.ActivityJudge, in).Get(ctx, &out)
+			return r.asks(actx, contract.ActivityJudge, in, &out)
 		})
 		switch {
 		case errors.Is(err, errYield):

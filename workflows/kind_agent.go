@@ -349,7 +349,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 			return err
 		}
 		actx := retrying(a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0), a.cfg.Retry, 0)
-		return workflow.ExecuteActivity(actx, contract.ActivityModel, in).Get(ctx, &res)
+		return a.asks(actx, contract.ActivityModel, in, &res)
 	})
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (s *session) lend(c *childSession) *contract.Budget {
 		part = *c.Rest.Shared.Budget
 	}
 	c.held = spent{
-		Calls:  max(0, part.Calls-c.Usage.Calls),
+		Calls:  max(0, part.Calls-c.Usage.Made()),
 		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
 		Cost:   max(0, part.Cost-c.Usage.Cost),
 	}
@@ -77,7 +77,7 @@ func (s *session) charge(c *childSession, all contract.Usage) {
 	more := all.Less(c.Usage)
 	s.f.usage.Add(more)
 	c.Usage = all
-	off := spent{Calls: min(c.held.Calls, more.Calls), Tokens: min(c.held.Tokens, more.Input+more.Output), Cost: min(c.held.Cost, more.Cost)}
+	off := spent{Calls: min(c.held.Calls, more.Made()), Tokens: min(c.held.Tokens, more.Input+more.Output), Cost: min(c.held.Cost, more.Cost)}
 	s.f.earmark(off, -1)
 	c.held = spent{Calls: c.held.Calls - off.Calls, Tokens: c.held.Tokens - off.Tokens, Cost: c.held.Cost - off.Cost}
 }
@@ -93,6 +93,9 @@ func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) 
 			s.charge(c, out.Yielded.Usage)
 		}
 	case contract.Cancelled(err):
+		if f := spentBy(err); f != nil && f.Usage != nil {
+			s.charge(c, *f.Usage)
+		}
 	default:
 		if f := contract.FailureOf(err); f.Usage != nil {
 			s.charge(c, *f.Usage)

@@ -124,7 +124,13 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 	}
 	err := future.Get(quiet, out)
 	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	if err == nil || contract.Cancelled(err) {
+	if err == nil {
+		return nil
+	}
+	if contract.Cancelled(err) {
+		if f := spentBy(err); f != nil && f.Usage != nil {
+			r.usage.Add(*f.Usage)
+		}
 		return err
 	}
 	f := contract.FailureOf(err)

@@ -234,7 +234,13 @@ type Usage struct {
 	// calls that a table has no price for.
 	Cost     int64 `json:"cost_micros,omitempty"`
 	Unpriced int   `json:"unpriced_calls,omitempty"`
+	// Stopped are calls that were cancelled under way, beside Calls: their provider may charge
+	// them, but nobody was told of how many tokens.
+	Stopped int `json:"stopped_calls,omitempty"`
 }
+
+// Made are all calls that a provider may have been asked for.
+func (u Usage) Made() int { return u.Calls + u.Stopped }
 
 // Add counts another's tokens and calls too.
 func (u *Usage) Add(o Usage) {
@@ -246,12 +252,14 @@ func (u *Usage) Add(o Usage) {
 	u.CacheWrite += o.CacheWrite
 	u.Cost += o.Cost
 	u.Unpriced += o.Unpriced
+	u.Stopped += o.Stopped
 }
 
 // Less is what is left without another's tokens and calls.
 func (u Usage) Less(o Usage) Usage {
 	return Usage{Calls: u.Calls - o.Calls, Input: u.Input - o.Input, Output: u.Output - o.Output, Cached: u.Cached - o.Cached,
-		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced}
+		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced,
+		Stopped: u.Stopped - o.Stopped}
 }
 
 // PrepareInput asks for what a run must know before its first node: the plan of a
