@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -88,6 +89,9 @@ func classifyOwn(at *target, err error) error {
 // wrong transport shows.
 func classifyDial(at *target, err error) error {
 	var se *statusError
+	if text := otherVersion(err); text != "" {
+		return at.failure(contract.ClassConnection, text, "use a server that speaks one of the versions "+strings.Join(mcp.ValidProtocolVersions, ", "))
+	}
 	wrong := errors.Is(err, transport.ErrLegacySSEServer) || errors.Is(err, transport.ErrSessionTerminated)
 	if errors.As(err, &se) && se.status != http.StatusNotFound {
 		wrong = se.status == 400 || se.status == 405 || se.status == 406 || se.status == 410 || se.status == 415
@@ -109,11 +113,28 @@ func classifyDial(at *target, err error) error {
 		// A command that does not get to its first answer is not configured well.
 		return refusal(f.Text, fmt.Sprintf("correct command, args and env of %s.%s in weft.yaml", SettingConnections, at.id))
 	}
+	return classify(at, err)
+}
+
+// otherVersion says that a server speaks no version of the protocol that this client speaks, empty
+// if that is not what is wrong. The library reads a server's own words of it only where it has
+// asked for a version, so they are read here again.
+func otherVersion(err error) string {
 	var version mcp.UnsupportedProtocolVersionError
 	if errors.As(err, &version) {
-		return at.failure(contract.ClassConnection, version.Error(), "upgrade the server")
+		return version.Error()
 	}
-	return classify(at, err)
+	var se *statusError
+	var said struct {
+		Error struct {
+			Code int
+			Data struct{ Supported []string }
+		}
+	}
+	if !errors.As(err, &se) || json.Unmarshal([]byte(se.body), &said) != nil || said.Error.Code != mcp.UNSUPPORTED_PROTOCOL_VERSION {
+		return ""
+	}
+	return "unsupported protocol version: the server speaks " + short(strings.Join(said.Error.Data.Supported, ", "))
 }
 
 func classifyStatus(at *target, se *statusError) error {
