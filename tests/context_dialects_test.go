@@ -42,7 +42,9 @@ func TestContextPoliciesOfDialects(t *testing.T) {
 			t.Run(dialect+"/"+policy, func(t *testing.T) {
 				s := &sentTo{refuse: tc.refuse}
 				script := strings.ReplaceAll(strings.TrimSuffix(talkerScript, "say: done}")+d.end+"}", "WORD", strings.Repeat("word ", 30))
-				p := rehearsal{script: script, input: "Go.", set: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: longTalk(t, d.name, d.doc, dialect, &tc.context)} },
+				p := rehearsal{script: script, input: "Go.", set: func(in *contract.RunInput) {
+					in.Flow = contract.FlowRef{Plan: longTalk(t, d.name, d.doc, dialect, &tc.context)}
+				},
 					wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
 						s.ActivityRegistry = r
 						return s
