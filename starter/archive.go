@@ -186,6 +186,12 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if in.Model != "" && c.root {
 		c.model = in.Model
 	}
+	c.wasGiven(&in)
+	return nil
+}
+
+// wasGiven writes what a run was given. What its parameters make is told later.
+func (c *chapter) wasGiven(in *contract.RunInput) {
 	c.images = in.Images
 	if in.Input != "" || len(in.Images) > 0 || !brings(in.Params) && !brings(in.Value) {
 		c.wrote("input", contract.InputMessage(in.Input, in.Images))
@@ -195,7 +201,6 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 			c.wrote("chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
 		}
 	}
-	return nil
 }
 
 // brings says that a run was given a value. What it makes of that is told later, or by the threads
