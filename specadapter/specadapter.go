@@ -84,6 +84,9 @@ type Options struct {
 	ComponentIDs []source.ComponentID
 	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
 	Files []source.File
+	// Starting says that the plan is to be run: then a file whose content a start pins, and that
+	// is not among Files, is an error and not a warning.
+	Starting bool
 	// Lend, if set, takes the secrets that stand in the document, once it is read without an
 	// error: its caller has a worker of its own, and hands them to it alone. Without it such a
 	// secret is an error.
@@ -131,7 +134,7 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 		return nil, append(diags, *d)
 	}
 	var lent []source.Lent
-	host := source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files}
+	host := source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files, Starting: o.Starting}
 	if o.Lend != nil {
 		host.Lend = func(l source.Lent) { lent = append(lent, l) }
 	}

@@ -24,23 +24,34 @@ func (a *app) agents(_ context.Context, args []string) error {
 		return err
 	}
 	dir := args[0]
-	if info, err := os.Stat(filepath.Join(dir, "agents")); err == nil && info.IsDir() {
-		dir = filepath.Join(dir, "agents")
+	if below := filepath.Join(dir, "agents"); isFolder(below) {
+		dir = below
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return bad("read the folder %s: %v", args[0], cause(err))
 	}
-	views := []*serve.AgentView{}
+	views, without := []*serve.AgentView{}, []string{}
 	for _, e := range entries {
 		main := filepath.Join(dir, e.Name(), specadapter.FolderMain)
-		if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(e.Name(), ".") || err != nil && !e.IsDir() {
+		switch _, err := os.Stat(main); {
+		case strings.HasPrefix(e.Name(), "."):
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			if isFolder(filepath.Join(dir, e.Name())) {
+				without = append(without, e.Name())
+			}
+			continue
+		case err != nil && !e.IsDir():
 			continue
 		}
 		views = append(views, a.agentView(cfg, e.Name(), main))
 	}
 	if len(views) == 0 {
 		return bad("there is no agent in %s; an agent is a folder with %s, in the folder agents or in the one that is named", args[0], specadapter.FolderMain)
+	}
+	if len(without) > 0 {
+		a.say("left out, because no %s is in them: %s", specadapter.FolderMain, clean(strings.Join(without, ", "), 2000))
 	}
 	if a.flags.asJSON() {
 		a.object(map[string]any{"agents": views})
@@ -50,6 +61,12 @@ func (a *app) agents(_ context.Context, args []string) error {
 		a.tellAgent(v)
 	}
 	return nil
+}
+
+// isFolder says that a path is a folder, or leads to one.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // agentView reads one agent. One that cannot be read is shown, too.

@@ -57,7 +57,9 @@ type chapter struct {
 	// children are those that have started, by the event that asked for them: that order is
 	// the flow's, the other is chance.
 	children map[int64]*historypb.ChildWorkflowExecutionStartedEventAttributes
-	root     bool
+	// images are those that the run was given.
+	images []contract.Image
+	root   bool
 }
 
 type archivedCall struct {
@@ -184,14 +186,26 @@ func (c *chapter) begun(ctx context.Context, s *historypb.WorkflowExecutionStart
 	if in.Model != "" && c.root {
 		c.model = in.Model
 	}
-	c.wrote("input", contract.InputMessage(in.Input, in.Images))
+	c.wasGiven(&in)
+	return nil
+}
+
+// wasGiven writes what a run was given. What its parameters make is told later.
+func (c *chapter) wasGiven(in *contract.RunInput) {
+	c.images = in.Images
+	if in.Input != "" || len(in.Images) > 0 || !brings(in.Params) && !brings(in.Value) {
+		c.wrote("input", contract.InputMessage(in.Input, in.Images))
+	}
 	if len(in.History) > 0 {
 		if chat, err := json.Marshal(in.History); err == nil {
 			c.wrote("chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
 		}
 	}
-	return nil
 }
+
+// brings says that a run was given a value. What it makes of that is told later, or by the threads
+// of its nodes.
+func brings(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // planOf is the plan that a run was started with or went on with, or nil.
 func planOf(in *contract.RunInput) *plan.Flow {
@@ -256,11 +270,8 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 	switch call.kind {
 	case contract.ActivityPrepare:
 		var out contract.PrepareResult
-		if decode(s.GetResult(), &out) && c.root {
-			c.model = out.Model
-			if out.Plan != nil {
-				c.flow = out.Plan
-			}
+		if decode(s.GetResult(), &out) {
+			c.prepared(&out)
 		}
 	case contract.ActivityModel:
 		var out contract.ModelResult
@@ -284,6 +295,22 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		if decode(s.GetResult(), &out) {
 			c.usage.Add(out.Usage)
 		}
+	}
+}
+
+// prepared takes what a run goes on with: the text that its parameters make is its input.
+func (c *chapter) prepared(out *contract.PrepareResult) {
+	if out.Input != nil {
+		c.wrote("input", contract.InputMessage(*out.Input, c.images))
+	}
+	if !c.root {
+		return
+	}
+	if out.Model != "" {
+		c.model = out.Model
+	}
+	if out.Plan != nil {
+		c.flow = out.Plan
 	}
 }
 

@@ -162,7 +162,7 @@ func (a *app) changed(root *visit) (*contract.RunInput, error) {
 		if err != nil {
 			return nil, err
 		}
-		res, err := a.compile(cfg, a.flags.flow)
+		res, err := a.compile(cfg, a.flags.flow, true)
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func (a *app) graph(ctx context.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	res, err := a.compile(cfg, files[0])
+	res, err := a.compile(cfg, files[0], false)
 	if err != nil {
 		return err
 	}

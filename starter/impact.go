@@ -52,7 +52,7 @@ func (a *app) impact(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	res, err := a.compile(cfg, a.flags.flow)
+	res, err := a.compile(cfg, a.flags.flow, true)
 	if err != nil {
 		return err
 	}

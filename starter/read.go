@@ -64,14 +64,14 @@ type examined struct {
 	diags []source.Diagnostic
 }
 
-// examine reads a flow. It prints nothing.
-func (a *app) examine(cfg *config.Config, file string) (*examined, error) {
+// examine reads a flow, to run it or just to look at it. It prints nothing.
+func (a *app) examine(cfg *config.Config, file string, starting bool) (*examined, error) {
 	folder, err := a.readFlow(file)
 	if err != nil {
 		return nil, err
 	}
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
-	o.Files = folder.Files
+	o.Files, o.Starting = folder.Files, starting
 	if a.flags.dev {
 		o.Lend = func(l source.Lent) { a.lent = append(a.lent, l) }
 	}
@@ -85,8 +85,8 @@ func (a *app) examine(cfg *config.Config, file string) (*examined, error) {
 
 // compile reads a flow and prints all its diagnostics. It fails with exit code 2, printed,
 // where one is an error.
-func (a *app) compile(cfg *config.Config, file string) (*specadapter.Result, error) {
-	e, err := a.examine(cfg, file)
+func (a *app) compile(cfg *config.Config, file string, starting bool) (*specadapter.Result, error) {
+	e, err := a.examine(cfg, file, starting)
 	if err != nil {
 		return nil, err
 	}

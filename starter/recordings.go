@@ -49,7 +49,7 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 		if err != nil {
 			return nil, err
 		}
-		res, err := a.compile(cfg, a.flags.flow)
+		res, err := a.compile(cfg, a.flags.flow, true)
 		if err != nil {
 			return nil, err
 		}

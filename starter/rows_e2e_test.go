@@ -27,6 +27,7 @@ var rowAgents = map[string]string{
 	"agents/strict/agent.json":  `{"name":"strict","description":"d","input_mode":"authoritative","parameters_schema":{"type":"object","properties":{"topic":{"type":"string"}},"required":["topic"]}}`,
 	"agents/judge/agent.json": `{"name":"judge","description":"d","system_prompt":"Decide.","output_schema":{"type":"object","required":["verdict"],` +
 		`"properties":{"verdict":{"type":"string"},"marks":{"type":"array","items":{"type":"number"}},"final":{"type":"boolean"}}}}`,
+	"agents/open/agent.json":     openAgent,
 	"agents/plain/agent.json":    `{"name":"plain","description":"d"}`,
 	"agents/boss/agent.json":     `{"name":"boss","description":"d","system_prompt":"Lead."}`,
 	"agents/boss/agent.mcp.json": `{"mcpServers":{"orchestrator":{"ref":"orchestrator"}}}`,
@@ -221,6 +222,7 @@ var inputRows = []tableRow{
 		d.same("the error", body["error"], "parameter_validation_failed")
 		d.same("the agent", body["agent_name"], "parametric-agent")
 	}},
+	{"the same inputs by every way in", wireStarts},
 	{"U1 a start without an agent", func(d *doors) {
 		for n, tc := range [][2]string{
 			{`{}`, "$ 'prompt' is a required property required"},

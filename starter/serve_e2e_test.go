@@ -435,6 +435,15 @@ func failuresOverHTTP(d *doors) {
 	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "deaf", TaskQueue: "nobody"}, contract.WorkflowFlow, contract.RunInput{V: contract.Version}); err != nil {
 		d.Fatal(err)
 	}
+	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "deaf-session", TaskQueue: "nobody", Memo: map[string]any{memoKept: true}}, contract.WorkflowFlow, contract.RunInput{V: contract.Version, Session: true}); err != nil {
+		d.Fatal(err)
+	}
+	for _, q := range [][]string{{"GET", "/sessions/deaf-session/status", ""}, {"GET", "/sessions/deaf-session/result", ""}, {"POST", "/sessions/deaf-session/stop", ""},
+		{"POST", "/runs", `{"type": "resume_session", "session_id": "deaf-session", "parameters": {"prompt": "Hello?"}}`}} {
+		if p := d.call(0, 503, q[0], q[1], q[2]); p["type"] != "urn:weft:problem:no-worker" || p["remedy"] == nil {
+			d.Errorf("%s %s of a session without a worker gives %v", q[0], q[1], p)
+		}
+	}
 	if p := d.call(0, 503, "GET", "/runs/deaf/state", ""); p["type"] != "urn:weft:problem:no-worker" {
 		d.Errorf("a run without a worker gives %v", p)
 	}

@@ -30,6 +30,7 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 		}
 		return nil
 	}
+	began := time.Now()
 	turns, _, err := s.Turns(ctx, run)
 	var none *noSession
 	switch {
@@ -37,6 +38,9 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 		return nil // a run below another that is no session
 	case err != nil && turn == "" && run.Closed == nil:
 		run.Kept = true // no worker says how its turn stands
+		if !s.busy(ctx, run.Queue, began) {
+			run.Silent = err
+		}
 		return nil
 	case err != nil:
 		return err
@@ -53,6 +57,15 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 	}
 	run.Closed, run.Status = t.Ended, turnStatus(t)
 	return nil
+}
+
+// busy says that a worker has asked a queue for work since a question was asked: it is there, and
+// has not come to it.
+func (s *runs) busy(ctx context.Context, queue string, asked time.Time) bool {
+	limited, cancel := within(ctx, closedTimeout)
+	defer cancel()
+	last, err := lastPoll(limited, s.t, queue)
+	return err == nil && last.After(asked)
 }
 
 // turnNamed is the turn with an id, or the first for "".
@@ -86,6 +99,9 @@ func (n *noSession) Error() string { return fmt.Sprintf("the run %q is no sessio
 
 // Turns asks an open session, or reads the result of one that has ended.
 func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool, error) {
+	if run.Silent != nil {
+		return nil, false, run.Silent
+	}
 	limited, cancel := within(ctx, callTimeout)
 	defer cancel()
 	id, patience := workflowOf(run), callTimeout
@@ -159,12 +175,18 @@ func (s *runs) awaitTurn(ctx context.Context, run *serve.Run) error {
 
 // Resume gives a session its next prompt.
 func (s *runs) Resume(ctx context.Context, run *serve.Run, in contract.ResumeInput) error {
+	if run.Silent != nil {
+		return run.Silent
+	}
 	_, err := resumeRun(ctx, s.t, workflowOf(run), in, true)
 	return s.refusal(run, err)
 }
 
 // Stop ends a session.
 func (s *runs) Stop(ctx context.Context, run *serve.Run, by string) error {
+	if run.Silent != nil {
+		return run.Silent
+	}
 	_, err := updateRun(ctx, s.t, workflowOf(run), contract.UpdateStop, contract.StopInput{By: by})
 	return s.refusal(run, err)
 }

@@ -11,11 +11,14 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weft/activities/contract"
 	"weft/starter/serve"
@@ -82,6 +85,55 @@ func TestTurnsWithoutAWorker(t *testing.T) {
 			if err == nil && open {
 				t.Error("it is open")
 			}
+		})
+	}
+}
+
+// queueThat is a task queue that a worker has asked for work at a time.
+type queueThat struct {
+	workflowservice.WorkflowServiceClient
+	polled time.Time
+}
+
+func (q queueThat) DescribeTaskQueue(context.Context, *workflowservice.DescribeTaskQueueRequest, ...grpc.CallOption) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: []*taskqueuepb.PollerInfo{{LastAccessTime: timestamppb.New(q.polled)}}}, nil
+}
+
+// A session's worker that does not answer is asked once for a request, and a prompt is not sent
+// into the void: only a worker that still takes work may have been too busy.
+func TestSilentSessionIsAskedOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		polled time.Time
+		asked  int
+	}{
+		"no worker since":  {time.Now().Add(-time.Minute), 1},
+		"a worker is busy": {time.Now().Add(time.Hour), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sessionThat(t, running, nil, serviceerror.NewDeadlineExceeded("query timed out before a worker could process it"), nil)
+			c := s.t.Client.(*mocks.Client)
+			c.On("WorkflowService").Return(queueThat{polled: tc.polled})
+			c.On("UpdateWorkflow", mock.Anything, mock.Anything).Return(nil, serviceerror.NewNotFound("ended"))
+			run, err := s.Find(t.Context(), "r")
+			if err != nil || !run.Kept {
+				t.Fatalf("the session is %+v, %v", run, err)
+			}
+			_, _, err = s.Turns(t.Context(), run)
+			if got := kind(err); got != serve.NoWorker {
+				t.Errorf("its turns: %v", err)
+			}
+			c.AssertNumberOfCalls(t, "QueryWorkflow", tc.asked)
+			want, sent := serve.NoWorker, 0
+			if tc.asked > 1 {
+				want, sent = serve.RunEnded, 2
+			}
+			for what, err := range map[string]error{"a prompt": s.Resume(t.Context(), run, contract.ResumeInput{ID: "t", Prompt: "go"}), "a stop": s.Stop(t.Context(), run, "me")} {
+				var p *serve.Problem
+				if kind(err) != want || !errors.As(err, &p) || p.Remedy == "" {
+					t.Errorf("%s: %v, want %s", what, err, want)
+				}
+			}
+			c.AssertNumberOfCalls(t, "UpdateWorkflow", sent)
 		})
 	}
 }

@@ -99,7 +99,7 @@ func (a *app) detached(id string) {
 // input puts together what the run needs, and the flow's name. A wrong flow does not hide
 // what is wrong with the rest.
 func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput, string, error) {
-	res, flowErr := a.compile(cfg, a.flags.flow)
+	res, flowErr := a.compile(cfg, a.flags.flow, true)
 	dialect := ""
 	if res != nil {
 		dialect = res.Flow.Dialect

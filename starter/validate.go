@@ -60,7 +60,7 @@ func (a *app) validate(_ context.Context, args []string) error {
 	flows := 0
 	for _, f := range files {
 		v := verdict{File: f.name, Diagnostics: []source.Diagnostic{}}
-		e, err := a.examine(cfg, f.name)
+		e, err := a.examine(cfg, f.name, false)
 		if err != nil {
 			v.Diagnostics = append(v.Diagnostics, source.Diagnostic{File: f.name, Code: codeUnreadable, Text: err.Error()})
 		} else if err := v.take(e, f.found && a.flags.dialect == ""); err != nil {

@@ -148,7 +148,7 @@ func (c *collector) references(file string, data []byte) {
 		}
 	}
 	c.want(dirScripts, root.Get("script"))
-	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && plainName.MatchString(program.Text) {
+	if program := root.Get("script_file"); program != nil && path.Base(file) == fileScript && program.Kind == source.String && local(program.Text) {
 		c.todo = append(c.todo, entry{path.Dir(file), []string{program.Text}})
 	}
 	for _, event := range []string{onRunStart, onRunFinish} {

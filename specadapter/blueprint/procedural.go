@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"path"
+	"strings"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -47,10 +50,36 @@ func (g *agent) runsScript(w word) {
 		g.params = json.RawMessage(s.params.JSON())
 	}
 	g.program = &plan.Program{Script: w.text, File: s.file, Seconds: programSeconds}
-	if file, ok := g.a.registered(dirScripts, w.text, s.file); ok {
-		sum := sha256.Sum256([]byte(g.a.files[file]))
-		g.program.SHA = hex.EncodeToString(sum[:])
+	g.program.SHA = s.sum(w.text)
+}
+
+// sum is the SHA-256 of a script's file, which a start pins. Without the file there is none: no
+// run can be started with it then, and whoever only reads the document is warned.
+func (s *script) sum(id string) string {
+	if s.file == "" {
+		return "" // reported
 	}
+	if !local(s.file) {
+		s.entry.errorf(s.entry.pos("script_file"), CodeScript, "write the path of a file beside "+fileScript, "script_file of %s is %s, which leads out of its folder", s.entry.what, source.Quote(s.file))
+		return ""
+	}
+	if file, ok := s.entry.a.registered(dirScripts, id, s.file); ok {
+		sum := sha256.Sum256([]byte(s.entry.a.files[file]))
+		return hex.EncodeToString(sum[:])
+	}
+	report, consequence := s.entry.warnf, "; no run can be started without it"
+	if s.entry.a.host.Starting {
+		report, consequence = s.entry.errorf, ", so that the run could not be held to it"
+	}
+	report(s.entry.pos("script_file"), CodeScript, fmt.Sprintf("put the file into %s/%s/, or correct script_file", dirScripts, id),
+		"%s has the file %s, which is not there%s", s.entry.what, source.Quote(s.file), consequence)
+	return ""
+}
+
+// local says that a path stays in the folder from which it leads.
+func local(file string) bool {
+	clean := path.Clean(file)
+	return fs.ValidPath(clean) && clean != "." && !strings.ContainsAny(clean, `\:`)
 }
 
 // runsCommand makes the agent's program of its own command. The worker looks for the agent by its

@@ -13,6 +13,8 @@ type script struct {
 	name, description, file string
 	// params is its schema, or nil.
 	params *pytext.Value
+	// entry is its script.json.
+	entry *object
 }
 
 // usedScript is a script of a capability.
@@ -38,7 +40,7 @@ func (o *object) script(w word) *script {
 		return nil
 	}
 	s.only("name", "description", "script_file", "parameters_schema", "demands", "created_at", "modified_at")
-	out := &script{name: s.required("name"), description: s.required("description"), file: s.required("script_file")}
+	out := &script{name: s.required("name"), description: s.required("description"), file: s.required("script_file"), entry: s}
 	if v := s.get("parameters_schema", source.Object); v != nil {
 		for _, p := range source.CheckSchema(v) {
 			s.errorf(p.Pos, CodeSchema, p.Help, "parameters_schema of %s: %s", s.what, p.Text)

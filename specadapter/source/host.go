@@ -13,6 +13,8 @@ type Host struct {
 	ComponentIDs []ComponentID
 	// Files are what lies around the document, for dialects whose flows have several files.
 	Files []File
+	// Starting says that the plan is to be run, so that what a start pins must be among Files.
+	Starting bool
 	// Lend, if set, takes the secrets that stand in the document, once it is a plan. Without it
 	// such a secret is an error.
 	Lend func(Lent)

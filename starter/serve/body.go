@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 
@@ -31,6 +32,9 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	switch {
 	case errors.As(err, &long):
 		return nil, NewProblem(TooLarge, "shorten what is largest in it", "the body has more than %d bytes, the most that is read", long.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		extend(w, d.times.send) // as much of its time as reading took is gone
+		return nil, NewProblem(SlowBody, "send the whole body without a pause", "the body was not here within %v; %d bytes of it were", d.times.body, len(data))
 	case err != nil:
 		return nil, NewProblem(BadRequest, "send the whole body without a pause", "read the body: %v", err)
 	}

@@ -259,7 +259,7 @@ func (d *Door) named(name string) (*specadapter.Folder, error) {
 
 // plan compiles a document into what the run is given.
 func (d *Door) plan(in *contract.RunInput, doc *specadapter.Folder, reading specadapter.Options) error {
-	reading.Files = doc.Files
+	reading.Files, reading.Starting = doc.Files, true
 	res, diags := specadapter.Load(doc.Name, doc.Text, reading)
 	if known := unresolved(diags); res == nil && known != nil {
 		return known

@@ -154,7 +154,7 @@ func TestSlowClients(t *testing.T) {
 		"no HTTP":            {"hello\r\n\r\n", "HTTP/1.1 400 "},
 		"half a head":        {"GET /runs HTTP/1.1\r\nHost: ", ""},
 		"half a body": {"POST /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
-			"HTTP/1.1 400 "},
+			"HTTP/1.1 408 "},
 		"nothing more": {"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "HTTP/1.1 200 "},
 	}
 	for name, tc := range tests {
@@ -171,6 +171,35 @@ func TestSlowClients(t *testing.T) {
 			got, err := io.ReadAll(c)
 			if err != nil || !strings.HasPrefix(string(got), tc.want) {
 				t.Errorf("the connection ended with %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// A body that comes too slowly is answered, though the time to answer has gone with it.
+func TestSlowBodies(t *testing.T) {
+	for name, sent := range map[string]string{
+		"half of it":  "Content-Length: 100\r\n\r\n{",
+		"in chunks":   "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"none of it":  "Content-Length: 100\r\n\r\n",
+		"its promise": "Content-Length: 100\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.times = times{head: 2 * time.Second, body: 3 * time.Second, idle: time.Second, send: 2 * time.Second, close: time.Second}
+			c := b.dial()
+			if _, err := io.WriteString(c, "POST /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"+sent); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(c)
+			for _, want := range []string{"HTTP/1.1 408 Request Timeout", "application/problem+json", `"type":"urn:weft:problem:slow-body"`, `"remedy":"send the whole body`} {
+				if err != nil || !strings.Contains(string(got), want) {
+					t.Errorf("the connection ended with %q, %v; want %s in it", got, err, want)
+				}
 			}
 		})
 	}

@@ -19,6 +19,7 @@ const (
 	UnknownFlow     = "unknown-flow"
 	UnknownRequest  = "unknown-request"
 	UnknownThread   = "unknown-thread"
+	SlowBody        = "slow-body"
 	MethodUnknown   = "method-not-allowed"
 	RunExists       = "run-exists"
 	RunEnded        = "run-ended"
@@ -54,6 +55,7 @@ var kinds = map[string]struct {
 	UnknownFlow:     {http.StatusNotFound, "There is no such flow"},
 	UnknownRequest:  {http.StatusNotFound, "The run has no such request"},
 	UnknownThread:   {http.StatusNotFound, "The run has no such thread"},
+	SlowBody:        {http.StatusRequestTimeout, "The body came too slowly"},
 	MethodUnknown:   {http.StatusMethodNotAllowed, "The address has no such method"},
 	RunExists:       {http.StatusConflict, "Another run has the id"},
 	RunEnded:        {http.StatusConflict, "The run has ended"},

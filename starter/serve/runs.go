@@ -68,6 +68,8 @@ type Run struct {
 	Closed *time.Time
 	// Kept says that the run is a turn of a session. Closed is the turn's end then.
 	Kept bool
+	// Silent is why nobody could say how a session's turns stand; nobody is asked again then.
+	Silent error
 	// Current and First are the ids of the last and the first run of the chain; Queue is
 	// where its workers poll. They are for [Runs] alone.
 	Current, First, Queue string

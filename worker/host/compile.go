@@ -27,7 +27,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 			return nil, err
 		}
 		o := cfg.Reading(ref.Dialect, ref.Profile)
-		o.Files = doc.Files
+		o.Files, o.Starting = doc.Files, true
 		for _, f := range functions {
 			o.UnboundTools[f] = true
 		}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A folder that holds no agent is left out of the list, and named; what is hidden or no folder is
+// nobody's agent.
+func TestAgentsNamesWhatItLeavesOut(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"agents/one/agent.json": `{"name":"one","description":"First"}`, "agents/draft/agent.jsn": "{}", "agents/.git/config": "", "agents/README.md": "",
+		"agents/wrong/agent.json": `{`, "agents/bare/notes/agent.json": "{}", "lone/one/agent.json": `{"name":"one","description":"First"}`, "none/a/b": "",
+	} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := map[string]struct {
+		folder, names, said string
+		code                int
+	}{
+		"some are left out": {"", "one wrong", "left out, because no agent.json is in them: bare, draft\n", exitOK},
+		"none is":           {"lone", "one", "", exitOK},
+		"all are":           {"none", "", "there is no agent in", exitBadInput},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: mapEnv{}}
+			if code := a.run(t.Context(), []string{"agents", filepath.Join(dir, tc.folder), "-output", "json"}); code != tc.code {
+				t.Fatalf("the exit code is %d, want %d: %s", code, tc.code, &stderr)
+			}
+			if got := stderr.String(); !strings.Contains(got, tc.said) || tc.said == "" && got != "" {
+				t.Errorf("it says %q, want %q", got, tc.said)
+			}
+			var list struct {
+				Agents []struct{ Name string } `json:"agents"`
+			}
+			if tc.code == exitOK {
+				if err := json.Unmarshal(stdout.Bytes(), &list); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var names []string
+			for _, v := range list.Agents {
+				names = append(names, v.Name)
+			}
+			if got := strings.Join(names, " "); got != tc.names {
+				t.Errorf("the list has %q, want %q", got, tc.names)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+)
+
+// What a run makes of its parameters is its input, also where the model call only refers to it. A
+// run whose nodes are given its parameters by name is not said to have been given nothing.
+func TestTranscriptShowsWhatParametersMake(t *testing.T) {
+	long := "<inputs>\ntopic: " + strings.Repeat("tea ", 1000) + "\n</inputs>\n\nGo"
+	params := json.RawMessage(`{"topic":"tea","prompt":"Go"}`)
+	tests := map[string]struct {
+		in       contract.RunInput
+		prepared []string
+		want     string
+	}{
+		"parameters":        {contract.RunInput{Params: params}, []string{"<inputs>\ntopic: tea\n</inputs>\n\nGo"}, "<inputs>\ntopic: tea\n</inputs>\n\nGo"},
+		"many":              {contract.RunInput{Params: params}, []string{long}, long},
+		"a hook's":          {contract.RunInput{Params: params}, []string{"first", "second"}, "second"},
+		"a prompt alone":    {contract.RunInput{Input: "Go"}, []string{"Go"}, "Go"},
+		"no prompt":         {contract.RunInput{}, []string{""}, "(no input was given)"},
+		"nothing":           {contract.RunInput{}, nil, "(no input was given)"},
+		"null":              {contract.RunInput{Params: json.RawMessage("null")}, nil, "(no input was given)"},
+		"values by name":    {contract.RunInput{Params: params}, nil, ""},
+		"a typed value":     {contract.RunInput{Value: json.RawMessage("7")}, nil, ""},
+		"a text and values": {contract.RunInput{Params: params, Input: "Go"}, nil, "Go"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &history{t: t}
+			tc.in.V = contract.Version
+			h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
+				e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
+					WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.payload(tc.in)}}
+			})
+			for _, text := range tc.prepared {
+				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "m", Input: &text})
+			}
+			want, text := "", tc.want
+			if text != "" {
+				begun := h.message(*contract.InputMessage(text, nil))
+				asked := h.message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(begun)}}}})
+				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"},
+					Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, answer(t, "done"))
+				said := strings.TrimRight(spoken(&contract.Message{Role: contract.RoleUser, Text: text}), "\n")
+				want = "== input\n" + said + "\n\n== n#1\n" + said + "\nassistant\n  done\n"
+			}
+			c := &mocks.Client{}
+			c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
+			a, err := readArchive(context.Background(), c, "root", "r")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			(&app{stdout: &out}).show(a.transcripts())
+			if diff := cmp.Diff(want, out.String()); diff != "" {
+				t.Errorf("transcript (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
