@@ -29,13 +29,13 @@ CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance fuzz chart images cluster cluster-test cluster-programs bench-cluster
+.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
-build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and bin/mail, an example of a tool server
-	@go build -o bin/ ./worker ./starter ./tests/examples/mail
+build: devserver ## Build bin/worker, bin/starter, bin/weft-devserver and the tool servers of examples, bin/mail and bin/weather
+	@go build -o bin/ ./worker ./starter ./tests/examples/mail ./tests/examples/weather
 
 devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
@@ -92,6 +92,11 @@ conformance: ## Ask the same of every model provider, and print the table; run A
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
+
+providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
+	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests | grep -v '^=== '
+	@REAL=1 go test -count=1 -v -timeout 60m -run '^TestRealProviders$$' ./tests | grep -v '^=== '
+
 chart: ## Check the chart and the compose file: rendered, linted, decoded
 	cd docker/check && $(CLEAN_ENV) go test -count=1 ./...
 

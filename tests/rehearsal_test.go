@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -178,6 +179,7 @@ func (r rehearsal) serve(t *testing.T) *tool.Tools {
 	settings := r.reach
 	settings.Functions, settings.MaxResultBytes = r.functions, 10_000
 	settings.Connections = map[string]tool.Connection{"web": {URL: web.URL}}
+	maps.Copy(settings.Connections, r.reach.Connections)
 	tools, err := tool.Open(settings)
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,9 @@ import (
 	"weft/activities/contract"
 )
 
-// fakeOCI speaks the chat of Oracle's Generative AI service, and checks signatures.
-type fakeOCI struct{}
+// fakeOCI speaks the chat of Oracle's Generative AI service, and checks signatures: by the key
+// of all tests, or by one that its service has signed.
+type fakeOCI struct{ identity *ociIdentity }
 
 // ociKey is the key of all tests.
 var ociKey = sync.OnceValue(func() *rsa.PrivateKey {
@@ -55,7 +56,7 @@ func ociConfig(t *testing.T) string {
 var signatureOf = regexp.MustCompile(`^Signature version="1",headers="([^"]*)",keyId="([^"]*)",algorithm="rsa-sha256",signature="([^"]*)"$`)
 
 // verify checks a signature and gives the key's id.
-func verify(r *http.Request, body []byte) (string, error) {
+func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
 	m := signatureOf.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
 		return "", fmt.Errorf("Authorization %q", r.Header.Get("Authorization"))
@@ -90,7 +91,7 @@ func verify(r *http.Request, body []byte) (string, error) {
 		return "", err
 	}
 	hash := sha256.Sum256([]byte(strings.Join(lines, "\n")))
-	return m[2], rsa.VerifyPKCS1v15(&ociKey().PublicKey, crypto.SHA256, hash[:], sig)
+	return m[2], rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], sig)
 }
 
 type oracleRequest struct {
@@ -150,7 +151,11 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 	if err := strict(body, &q); err != nil {
 		return nil, err
 	}
-	keyID, err := verify(r, body)
+	key := &ociKey().PublicKey
+	if f.identity != nil {
+		key = f.identity.session.Load()
+	}
+	keyID, err := verify(r, body, key)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the signature is wrong: %w", err)

@@ -25,7 +25,7 @@ type fakeOCIAgents struct {
 func (f *fakeOCIAgents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
-		_, err = verify(r, body)
+		_, err = verify(r, body, &ociKey().PublicKey)
 	}
 	if err != nil {
 		f.t.Errorf("%s: %v", r.URL.Path, err)

@@ -28,6 +28,9 @@ const sessionKey = "ST$"
 
 var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthResourcePrincipal}
 
+// making is held while principals are made: the SDK keeps addresses in variables of its package.
+var making sync.Mutex
+
 // signer signs requests. What a file says is read for every call, because tokens in it are
 // renewed from outside; principals are made once, because they fetch their own.
 type signer struct {
@@ -65,6 +68,8 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	if g.made != nil {
 		return g.made, nil
 	}
+	making.Lock()
+	defer making.Unlock()
 	var err error
 	if g.auth == AuthInstancePrincipal {
 		g.made, err = auth.InstancePrincipalConfigurationProvider()

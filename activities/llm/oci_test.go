@@ -1,16 +1,9 @@
 package llm
 
 import (
-	"context"
-	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"net/http"
 	"testing"
-	"time"
 
 	"weft/activities/contract"
 )
@@ -71,9 +64,6 @@ func TestOCISignsIn(t *testing.T) {
 	b := ociBench()
 	e, m := b.at(t, says("ok"), nil)
 	file := ociConfig(t)
-	m.signer = &signer{auth: AuthSecurityToken, file: file, profile: "TOKEN"}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key of a session", e.got(t).key, testKey)
 	for name, s := range map[string]*signer{
 		"no file":     {auth: AuthAPIKey, file: file + "x", profile: "DEFAULT"},
 		"no profile":  {auth: AuthAPIKey, file: file, profile: "OTHER"},
@@ -89,46 +79,6 @@ func TestOCISignsIn(t *testing.T) {
 		}
 		mentions(t, f.Error(), "no credentials of OCI by", "auth_profile")
 	}
-}
-
-func TestOCIByResourcePrincipal(t *testing.T) {
-	b := ociBench()
-	e, m := b.at(t, says("ok"), nil)
-	part := func(v object) string {
-		raw, _ := json.Marshal(v)
-		return base64.RawURLEncoding.EncodeToString(raw)
-	}
-	token := part(object{"alg": "RS256"}) + "." + part(object{"exp": time.Now().Add(time.Hour).Unix(), "res_tenant": "ocid1.tenancy.oc1..t"}) + ".c2ln"
-	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "2.2")
-	t.Setenv("OCI_RESOURCE_PRINCIPAL_RPST", token)
-	t.Setenv("OCI_RESOURCE_PRINCIPAL_PRIVATE_PEM", string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(ociKey())})))
-	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
-	m.signer = &signer{auth: AuthResourcePrincipal}
-	e.one(t, m, &Call{}, hello())
-	same(t, "key", e.got(t).key, "ST$"+token)
-
-	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
-	m.signer = &signer{auth: AuthResourcePrincipal}
-	_, err := ask(t, m, &Call{})
-	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassUnavailable)
-	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
-}
-
-// The vendor's SDK asks the metadata service for long, and knows no context.
-func TestOCIByInstancePrincipalIsCancelled(t *testing.T) {
-	b := ociBench()
-	e, m := b.at(t, says("ok"), nil)
-	silent := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	t.Setenv("OCI_METADATA_BASE_URL", silent.URL)
-	m.signer = &signer{auth: AuthInstancePrincipal}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	if _, err := Generate(ctx, m, hello(), nil); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > time.Minute {
-		t.Errorf("%v after %s", err, time.Since(began))
-	}
-	same(t, "requests", e.calls(), 0)
 }
 
 func TestOCISettingsAreChecked(t *testing.T) {

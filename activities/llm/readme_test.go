@@ -39,8 +39,8 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 		return "`" + s + "`"
 	}
 	var b strings.Builder
-	b.WriteString("| kind | address | key | json_schema | json_object | ... beside tools | `tool_choice: none` | calls with tools | reasoning goes back as | arguments that are no JSON | further parameters |\n")
-	b.WriteString(strings.Repeat("| --- ", 11) + "|\n")
+	b.WriteString("| kind | address | key | json_schema | json_object | ... beside tools | `tool_choice: none` | calls with tools | reasoning goes back as | images of tools go | arguments that are no JSON | further parameters |\n")
+	b.WriteString(strings.Repeat("| --- ", 12) + "|\n")
 	for _, p := range Providers {
 		if p.Script {
 			continue
@@ -64,7 +64,7 @@ func TestReadmeTableIsTheTable(t *testing.T) {
 		b.WriteString("| " + strings.Join([]string{
 			code(p.Name), address, key, tick(p.Schema), tick(p.JSON), tick(p.FormatWithTools),
 			map[bool]string{true: "sent", false: "no tools sent"}[p.ToolChoice], map[bool]string{true: "unary", false: "streamed"}[p.UnaryTools],
-			reasoning, map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
+			reasoning, map[bool]string{true: "in results", false: "behind them"}[p.ResultImages], map[bool]string{true: "as written", false: "wrapped"}[p.RawArguments], params,
 		}, " | ") + " |\n")
 	}
 	inReadme(t, "providers", b.String())

@@ -134,7 +134,7 @@ func optionsOf(opts []llms.CallOption) *llms.CallOptions {
 func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
 	req, err := x.request(speak, out)
 	if err != nil {
-		return nil, err
+		return nil, x.watch.fault(err) // signing in can take the time of the first byte
 	}
 	resp, err := x.client.Do(req) //nolint:bodyclose // the watch closes it, whatever happens
 	if err != nil {

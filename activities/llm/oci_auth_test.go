@@ -1,0 +1,172 @@
+package llm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+)
+
+const ociTenancy = "ocid1.tenancy.oc1..t"
+
+// ociToken is a token as OCI's services give it, of which clients read when it ends.
+func ociToken() string {
+	part := func(v object) string {
+		raw, _ := json.Marshal(v)
+		return base64.RawURLEncoding.EncodeToString(raw)
+	}
+	return part(object{"alg": "RS256"}) + "." + part(object{"exp": time.Now().Add(time.Hour).Unix(), "res_tenant": ociTenancy}) + ".c2ln"
+}
+
+func ociKeyPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(ociKey())})
+}
+
+// ociIdentity is the metadata service of an instance, and the service that gives a token for
+// the instance's certificate and a key of the session's.
+type ociIdentity struct {
+	*server
+	token   string
+	session atomic.Pointer[rsa.PublicKey]
+	// open is closed when the metadata service begins to answer.
+	open chan struct{}
+}
+
+func newOCIIdentity(t *testing.T) *ociIdentity {
+	t.Helper()
+	subject := pkix.Name{CommonName: "ocid1.instance.oc1..i", OrganizationalUnit: []string{"opc-certtype:instance", "opc-tenant:" + ociTenancy}}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: subject, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &ociKey().PublicKey, ociKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	s := &ociIdentity{token: ociToken(), open: make(chan struct{})}
+	files := map[string]string{
+		"/opc/v2/instance/region": "us-chicago-1", "/opc/v2/identity/cert.pem": certificate,
+		"/opc/v2/identity/key.pem": string(ociKeyPEM()), "/opc/v2/identity/intermediate.pem": certificate,
+	}
+	s.server = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		<-s.open
+		if text, ok := files[r.URL.Path]; ok && r.Header.Get("Authorization") == "Bearer Oracle" {
+			answer(200, text)(w, r)
+			return
+		}
+		s.server.mu.Lock()
+		body := s.bodies[len(s.bodies)-1]
+		s.server.mu.Unlock()
+		if err := s.federate(r, body); err != nil {
+			answer(400, fmt.Sprintf(`{"code":"InvalidParameter","message":%q}`, err))(w, r)
+			return
+		}
+		answer(200, fmt.Sprintf(`{"token":%q}`, s.token), "Content-Type", "application/json")(w, r)
+	})
+	return s
+}
+
+// federate takes the key of a session that an instance's certificate vouches for.
+func (s *ociIdentity) federate(r *http.Request, body string) error {
+	var in struct {
+		Certificate, PublicKey   string
+		IntermediateCertificates []string
+	}
+	switch err := json.Unmarshal([]byte(body), &in); {
+	case err != nil:
+		return err
+	case r.URL.Path != "/v1/x509" || in.Certificate == "" || len(in.IntermediateCertificates) != 1:
+		return fmt.Errorf("%s with %s", r.URL.Path, body)
+	case !strings.Contains(r.Header.Get("Authorization"), `keyId="`+ociTenancy+`/fed-x509-sha256/`):
+		return fmt.Errorf("signed by %q", r.Header.Get("Authorization"))
+	}
+	der, err := base64.StdEncoding.DecodeString(in.PublicKey)
+	if err != nil {
+		return err
+	}
+	key, err := x509.ParsePKIXPublicKey(der)
+	if err != nil {
+		return err
+	}
+	session, ok := key.(*rsa.PublicKey)
+	if !ok {
+		return fmt.Errorf("a key of type %T", key)
+	}
+	s.session.Store(session)
+	return nil
+}
+
+// conformSignIn: the key goes with each request, or what stands for it.
+func conformSignIn(t *testing.T, b bench) string {
+	e, m := b.at(t, says("ok"), nil)
+	e.one(t, m, &Call{}, hello())
+	same(t, "key", e.got(t).key, testKey)
+	if b.row.Protocol != ProtocolOCI {
+		return "key"
+	}
+	m.signer = &signer{auth: AuthSecurityToken, file: ociConfig(t), profile: "TOKEN"}
+	e.one(t, m, &Call{}, hello())
+	same(t, "key of a session", e.got(t).key, testKey)
+	conformInstance(t, b)
+	conformResource(t, b)
+	return strings.Join(auths, ", ")
+}
+
+// conformInstance signs in as an instance. The vendor's SDK waits for the metadata service, and
+// knows no context: the call's end does not wait for it, and the next call has what it got.
+func conformInstance(t *testing.T, b bench) {
+	t.Helper()
+	identity := newOCIIdentity(t)
+	b.vendor = fakeOCI{identity}
+	e, m := b.at(t, says("ok"), nil)
+	t.Setenv("OCI_METADATA_BASE_URL", identity.URL+"/opc/v2")
+	t.Setenv("OCI_SDK_AUTH_CLIENT_REGION_URL", identity.URL)
+	m.signer = &signer{auth: AuthInstancePrincipal}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, over := Generate(ctx, m, hello(), nil)
+	m.first = 50 * time.Millisecond
+	_, slow := ask(t, m, &Call{})
+	m.first = time.Minute // the SDK makes a key
+	close(identity.open)
+	if !errors.Is(over, context.DeadlineExceeded) {
+		t.Errorf("a call that is over: %v", over)
+	}
+	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_seconds")
+	same(t, "requests", e.calls(), 0)
+	e.one(t, m, &Call{}, hello())
+	same(t, "key of an instance", e.got(t).key, sessionKey+identity.token)
+}
+
+// conformResource signs in as a resource, by OCI's own variables.
+func conformResource(t *testing.T, b bench) {
+	t.Helper()
+	e, m := b.at(t, says("ok"), nil)
+	token := ociToken()
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "2.2")
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_RPST", token)
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_PRIVATE_PEM", string(ociKeyPEM()))
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_REGION", "us-chicago-1")
+	m.signer = &signer{auth: AuthResourcePrincipal}
+	e.one(t, m, &Call{}, hello())
+	same(t, "key of a resource", e.got(t).key, sessionKey+token)
+
+	t.Setenv("OCI_RESOURCE_PRINCIPAL_VERSION", "")
+	m.signer = &signer{auth: AuthResourcePrincipal}
+	_, err := ask(t, m, &Call{})
+	f := failureOf(t, err)
+	same(t, "class", f.Class, contract.ClassUnavailable)
+	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
+}
