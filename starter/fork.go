@@ -138,6 +138,11 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
 		return nil, err
 	}
+	taken, gone := keptEdges(root.flow, in.Flow.Plan, in.Fork.Entry.Taken)
+	if gone != "" {
+		return nil, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
+	}
+	in.Fork.Entry.Taken = taken
 	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
 		return nil, err
 	}
@@ -259,10 +264,6 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 	if flow.Node(at.Node) == nil {
 		return bad("%s has no node %q, with which the fork begins; keep it, or fork at another", a.flags.flow, at.Node)
 	}
-	edges := map[string]bool{}
-	for _, e := range flow.Edges {
-		edges[e.ID] = true
-	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {
 			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, labelOf(at), root.source.At(plan.NodePath(p.Node)))
@@ -271,11 +272,11 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 	told := map[string]bool{}
 	for i := range past {
 		p := &past[i]
-		for _, id := range p.Taken {
-			if !edges[id] {
-				return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, id, labelOf(p.Execution), p.Node)
-			}
+		taken, gone := keptEdges(root.flow, flow, p.Taken)
+		if gone != "" {
+			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, labelOf(p.Execution), p.Node)
 		}
+		p.Taken = taken
 		if !told[p.Node] && !sameNode(root.flow, flow, p.Node) {
 			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, labelOf(at))
 		}
@@ -286,15 +287,5 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 
 // sameNode says whether a node and the edges out of it are the same in two flows.
 func sameNode(one, other *plan.Flow, id string) bool {
-	part := func(f *plan.Flow) string {
-		var edges []plan.Edge
-		for _, e := range f.Edges {
-			if e.From == id {
-				edges = append(edges, e)
-			}
-		}
-		raw, _ := json.Marshal([]any{f.Node(id), edges})
-		return string(raw)
-	}
-	return part(one) == part(other)
+	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(leaving(one, id), leaving(other, id), alike)
 }
