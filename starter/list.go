@@ -121,7 +121,7 @@ func tooBusy(err error, t *config.Temporal, read int) error {
 	if !away(err) {
 		return err
 	}
-	return fmt.Errorf("%d runs were read, then Temporal at %s did not answer in time, though asked again (%w); it is busy or away: try later, or ask for less, with -limit, -name or -status",
+	return fmt.Errorf("%d runs were read, then Temporal at %s did not answer in time, though asked again (%w); it is busy or away: try later, or ask for less: starter list -limit 50, -name or -status",
 		read, t.Address, err)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
@@ -104,7 +104,7 @@ func TestListOfABusyServer(t *testing.T) {
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("the error is %v, want %q", err, tc.want)
 			}
-			if remedy := err != nil && strings.Contains(err.Error(), "ask for less, with -limit"); remedy != (name == "all the time") {
+			if remedy := err != nil && strings.Contains(err.Error(), "ask for less: starter list -limit 50"); remedy != (name == "all the time") {
 				t.Errorf("the error is %v", err)
 			}
 		})
