@@ -57,7 +57,11 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
-	a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(in.Fork.Node, 200), in.Fork.Step, args[0], len(in.Fork.Past))
+	if k := in.Fork; k != nil {
+		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(k.Node, 200), k.Step, args[0], len(k.Past))
+	} else {
+		a.say("fork: %s begins %s anew, with the same input", id, args[0])
+	}
 	if a.flags.detach {
 		a.detached(id)
 		return nil
@@ -134,6 +138,9 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
 		return nil, err
 	}
+	if in.Session || in.Flow.Plan.StartsSessions() {
+		return in, wholeTurn(root.id, at, len(past), len(set))
+	}
 	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set}
 	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
 		return nil, err
@@ -155,6 +162,18 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 			root.id, labelOf(at), len(encoded), maxInput)
 	}
 	return in, nil
+}
+
+// wholeTurn refuses a fork of a run that takes turns, where it is not of its beginning: what its
+// sessions below know cannot be taken along. From its beginning it is a start like any other.
+func wholeTurn(id string, at contract.Execution, past, set int) error {
+	switch {
+	case past > 0 || at.Step > 1:
+		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, labelOf(at), at.Node)
+	case set > 0:
+		return bad("-set gives values to a run that goes on from another; %q is begun anew, with its own input: leave it out", id)
+	}
+	return nil
 }
 
 // changed is the old run's input with the flow, model and script that are asked for.
