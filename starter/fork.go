@@ -153,15 +153,20 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
 		return nil, err
 	}
+	return in, fits(root.id, at, in)
+}
+
+// fits refuses what is too large for the input of a run.
+func fits(id string, at contract.Execution, in *contract.RunInput) error {
 	encoded, err := json.Marshal(in)
 	if err != nil {
-		return nil, bad("encode the run's input: %v", err)
+		return bad("encode the run's input: %v", err)
 	}
 	if len(encoded) > maxInput {
-		return nil, bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
-			root.id, labelOf(at), len(encoded), maxInput)
+		return bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
+			id, labelOf(at), len(encoded), maxInput)
 	}
-	return in, nil
+	return nil
 }
 
 // wholeTurn refuses a fork of a run that takes turns, where it is not of its beginning: what its

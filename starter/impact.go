@@ -128,15 +128,7 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 	out := impacted{Run: f.visit.id, Impact: impactNone}
 	old := was(f.visit)
 	changed := changes(old, flow, source, f.visit.input != nil && f.visit.input.Model != "")
-	place := func(node string) string {
-		switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
-		case node == plan.Start && entry >= 0:
-			return source.At(plan.EdgePath(entry))
-		case node == plan.Start || flow.Node(node) == nil:
-			return f.visit.source.At(plan.NodePath(node))
-		}
-		return source.At(plan.NodePath(node))
-	}
+	place := func(node string) string { return impactPlace(f, flow, source, node) }
 	live := f.live()
 	begun := len(f.st.Executions)+len(live) > 0
 	within := func(string) bool { return true }
@@ -167,6 +159,18 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 		out.Impact, out.Because = impactMove, moved
 	}
 	return out
+}
+
+// impactPlace is where a node is in the new flow or, where it is gone, in the old one. START is where
+// the first edge out of it is.
+func impactPlace(f *runFacts, flow *plan.Flow, source *plan.Source, node string) string {
+	switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
+	case node == plan.Start && entry >= 0:
+		return source.At(plan.EdgePath(entry))
+	case node == plan.Start || flow.Node(node) == nil:
+		return f.visit.source.At(plan.NodePath(node))
+	}
+	return source.At(plan.NodePath(node))
 }
 
 // live are the executions that have not ended, by node.
