@@ -9,6 +9,7 @@ need() {
   command -v "$1" >/dev/null || { echo "images: $1 is missing: apt-get install $2" >&2; exit 1; }
 }
 need buildah buildah
+need jq jq
 
 # The version is the tag, or the commit; a changed tree says so.
 VERSION=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}
@@ -34,14 +35,36 @@ base() {
   buildah commit --quiet "$container" "$1" >/dev/null
 }
 
+# settled takes out of an image what is another at each build: the ids of the containers that made
+# it. What is left depends on the source and the version alone, and so does the image's digest.
+settled() {
+  local dir config old new
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' RETURN
+  buildah push --quiet "$1" "dir:$dir"
+  old=$(jq -r '.config.digest | ltrimstr("sha256:")' "$dir/manifest.json")
+  config=$(jq -cS 'del(.container, .container_config, .parent, .history[]?.comment) | .config.Hostname = ""' "$dir/$old")
+  rm "$dir/$old"
+  new=$(printf %s "$config" | sha256sum | cut -d' ' -f1)
+  printf %s "$config" > "$dir/$new"
+  jq -cS --arg digest "sha256:$new" --argjson size "$(wc -c < "$dir/$new")" '.config.digest = $digest | .config.size = $size' \
+    "$dir/manifest.json" > "$dir/manifest"
+  mv "$dir/manifest" "$dir/manifest.json"
+  buildah pull --quiet "dir:$dir"
+}
+
 if [[ -z ${GO_IMAGE:-} ]]; then
   GO_IMAGE=localhost/weft-go:$(go env GOVERSION)
   buildah inspect --type image "$GO_IMAGE" >/dev/null 2>&1 || base "$GO_IMAGE"
 fi
 
+# A kept layer has the date of the build that made it, and would give an image another digest than
+# it has elsewhere; what Go compiled is kept all the same.
 for target in worker starter; do
-  buildah build --isolation chroot --format docker --layers --file docker/Dockerfile --ignorefile docker/Dockerfile.dockerignore \
+  buildah build --isolation chroot --format docker --no-cache --file docker/Dockerfile --ignorefile docker/Dockerfile.dockerignore \
     --target "$target" --build-arg GO_IMAGE="$GO_IMAGE" --build-arg VERSION="$VERSION" --build-arg REVISION="$REVISION" \
-    --timestamp "$SOURCE_DATE_EPOCH" --tag "weft/$target:$VERSION" --tag "weft/$target:latest" .
-  echo "weft/$target:$VERSION"
+    --timestamp "$SOURCE_DATE_EPOCH" --tag "weft/$target:$VERSION" .
+  id=$(settled "weft/$target:$VERSION")
+  buildah tag "$id" "weft/$target:$VERSION" "weft/$target:latest"
+  echo "weft/$target:$VERSION sha256:${id#sha256:}"
 done

@@ -72,6 +72,9 @@ type auditRequest struct {
 	EndedAt  *time.Time `json:"ended_at,omitempty"`
 	// Answers are all that were sent, those that were not taken too.
 	Answers []auditAnswer `json:"answers"`
+
+	// waits: the run's worker says that it is open.
+	waits bool
 }
 
 // auditAnswer is an answer as somebody sent it.
@@ -108,9 +111,9 @@ func (a *app) audit(ctx context.Context, args []string) error {
 	if err := l.read(ctx, about.run); err != nil {
 		return err
 	}
+	a.stillOpen(ctx, temporal, about, l)
 	out := l.trail()
 	out.Status = statusName(about.status)
-	a.stillOpen(ctx, temporal, about, l, out)
 	switch a.flags.output {
 	case outputJSON:
 		a.object(out)
@@ -128,28 +131,24 @@ func (a *app) audit(ctx context.Context, args []string) error {
 }
 
 // stillOpen adds what an open run waits for: that is in its worker's memory, and in history only
-// where a branch or a sub-agent waits.
-func (a *app) stillOpen(ctx context.Context, t *config.Temporal, about about, l *ledger, out *audited) {
-	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		for _, r := range out.Requests {
-			if r.Outcome == auditOpen {
-				r.Outcome = auditClosed
-			}
-		}
+// where a branch or a sub-agent waits. What a closed run has open nobody waits for any more.
+func (a *app) stillOpen(ctx context.Context, t *config.Temporal, about about, l *ledger) {
+	if l.ended = about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING; l.ended {
 		return
 	}
 	var st contract.Status
 	about.patience = closedTimeout
-	if err := ask(ctx, t, out.Run, about, contract.QueryStatus, &st); err != nil {
-		out.Incomplete = joined(out.Incomplete, fmt.Sprintf("no worker answers for the run %q: what it waits for itself and nobody has answered is not shown", out.Run))
+	if err := ask(ctx, t, l.out.Run, about, contract.QueryStatus, &st); err != nil {
+		l.out.Incomplete = joined(l.out.Incomplete, fmt.Sprintf("no worker answers for the run %q: what it waits for itself and nobody has answered is not shown", l.out.Run))
 		return
 	}
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		if l.byID[q.ID] == nil {
-			l.announced(q, q.OpenedAt)
-			out.Requests = append(out.Requests, l.byID[q.ID])
-		}
+		l.announced(q, q.OpenedAt)
+		l.byID[q.ID].waits = true
+	}
+	if st.MoreRequests > 0 {
+		l.out.Incomplete = joined(l.out.Incomplete, fmt.Sprintf("the run waits for %d more than its worker lists at once: what it asked itself is not all shown", st.MoreRequests))
 	}
 }
 

@@ -57,7 +57,11 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
-	a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(in.Fork.Node, 200), in.Fork.Step, args[0], len(in.Fork.Past))
+	if k := in.Fork; k != nil {
+		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(k.Node, 200), k.Step, args[0], len(k.Past))
+	} else {
+		a.say("fork: %s begins %s anew, with the same input", id, args[0])
+	}
 	if a.flags.detach {
 		a.detached(id)
 		return nil
@@ -134,22 +138,47 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
 		return nil, err
 	}
+	if in.Session || in.Flow.Plan.StartsSessions() {
+		return in, wholeTurn(root.id, at, len(past), len(set))
+	}
 	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set}
 	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
 		return nil, err
 	}
+	taken, gone := keptEdges(root.flow, in.Flow.Plan, in.Fork.Entry.Taken)
+	if gone != "" {
+		return nil, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
+	}
+	in.Fork.Entry.Taken = taken
 	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
 		return nil, err
 	}
+	return in, fits(root.id, at, in)
+}
+
+// fits refuses what is too large for the input of a run.
+func fits(id string, at contract.Execution, in *contract.RunInput) error {
 	encoded, err := json.Marshal(in)
 	if err != nil {
-		return nil, bad("encode the run's input: %v", err)
+		return bad("encode the run's input: %v", err)
 	}
 	if len(encoded) > maxInput {
-		return nil, bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
-			root.id, labelOf(at), len(encoded), maxInput)
+		return bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
+			id, labelOf(at), len(encoded), maxInput)
 	}
-	return in, nil
+	return nil
+}
+
+// wholeTurn refuses a fork of a run that takes turns, where it is not of its beginning: what its
+// sessions below know cannot be taken along. From its beginning it is a start like any other.
+func wholeTurn(id string, at contract.Execution, past, set int) error {
+	switch {
+	case past > 0 || at.Step > 1:
+		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, labelOf(at), at.Node)
+	case set > 0:
+		return bad("-set gives values to a run that goes on from another; %q is begun anew, with its own input: leave it out", id)
+	}
+	return nil
 }
 
 // changed is the old run's input with the flow, model and script that are asked for.
@@ -259,10 +288,6 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 	if flow.Node(at.Node) == nil {
 		return bad("%s has no node %q, with which the fork begins; keep it, or fork at another", a.flags.flow, at.Node)
 	}
-	edges := map[string]bool{}
-	for _, e := range flow.Edges {
-		edges[e.ID] = true
-	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {
 			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, labelOf(at), root.source.At(plan.NodePath(p.Node)))
@@ -271,11 +296,11 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 	told := map[string]bool{}
 	for i := range past {
 		p := &past[i]
-		for _, id := range p.Taken {
-			if !edges[id] {
-				return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, id, labelOf(p.Execution), p.Node)
-			}
+		taken, gone := keptEdges(root.flow, flow, p.Taken)
+		if gone != "" {
+			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, labelOf(p.Execution), p.Node)
 		}
+		p.Taken = taken
 		if !told[p.Node] && !sameNode(root.flow, flow, p.Node) {
 			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, labelOf(at))
 		}
@@ -286,15 +311,5 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 
 // sameNode says whether a node and the edges out of it are the same in two flows.
 func sameNode(one, other *plan.Flow, id string) bool {
-	part := func(f *plan.Flow) string {
-		var edges []plan.Edge
-		for _, e := range f.Edges {
-			if e.From == id {
-				edges = append(edges, e)
-			}
-		}
-		raw, _ := json.Marshal([]any{f.Node(id), edges})
-		return string(raw)
-	}
-	return part(one) == part(other)
+	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(leaving(one, id), leaving(other, id), alike)
 }

@@ -283,7 +283,7 @@ When the new run has ended both are shown side by side, as starter compare shows
 A worker must be there for the old run too. What cannot be forked is refused: a node of a
 sub-agent (fork at the node that called it), a run whose history is not kept, results
 that are too large to be carried, and a flow without the nodes and edges of what is
-taken over.`,
+taken over. A run that takes turns is begun anew from its first one, or not at all.`,
 		examples: `# the same once more, with another model for the rest
 starter fork triage-k3v9x0aa -at refund -model openai/gpt-5
 # with an edited prompt

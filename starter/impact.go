@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/worker/config"
 	"weft/workflows/plan"
@@ -127,13 +127,8 @@ func was(v *visit) *plan.Flow {
 func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 	out := impacted{Run: f.visit.id, Impact: impactNone}
 	old := was(f.visit)
-	changed := changes(old, flow, f.visit.input != nil && f.visit.input.Model != "")
-	place := func(node string) string {
-		if flow.Node(node) == nil {
-			return f.visit.source.At(plan.NodePath(node))
-		}
-		return source.At(plan.NodePath(node))
-	}
+	changed := changes(old, flow, source, f.visit.input != nil && f.visit.input.Model != "")
+	place := func(node string) string { return impactPlace(f, flow, source, node) }
 	live := f.live()
 	begun := len(f.st.Executions)+len(live) > 0
 	within := func(string) bool { return true }
@@ -155,7 +150,7 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 		}
 	}
 	if len(moved) > 0 || len(pinned) > 0 {
-		pinned = append(pinned, lost(f, flow, place)...)
+		pinned = append(pinned, lost(f, old, flow, place)...)
 	}
 	switch {
 	case len(pinned) > 0:
@@ -164,6 +159,18 @@ func weigh(f *runFacts, flow *plan.Flow, source *plan.Source) impacted {
 		out.Impact, out.Because = impactMove, moved
 	}
 	return out
+}
+
+// impactPlace is where a node is in the new flow or, where it is gone, in the old one. START is where
+// the first edge out of it is.
+func impactPlace(f *runFacts, flow *plan.Flow, source *plan.Source, node string) string {
+	switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
+	case node == plan.Start && entry >= 0:
+		return source.At(plan.EdgePath(entry))
+	case node == plan.Start || flow.Node(node) == nil:
+		return f.visit.source.At(plan.NodePath(node))
+	}
+	return source.At(plan.NodePath(node))
 }
 
 // live are the executions that have not ended, by node.
@@ -204,11 +211,28 @@ func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 }
 
 // lost is what a run did and the new flow has no place for.
-func lost(f *runFacts, flow *plan.Flow, place func(string) string) []impactNode {
+func lost(f *runFacts, old, flow *plan.Flow, place func(string) string) []impactNode {
 	var out []impactNode
-	edges := map[string]bool{}
-	for _, e := range flow.Edges {
-		edges[e.ID] = true
+	ways := func(x *contract.Execution, label string) {
+		for _, id := range x.Taken {
+			was := edgeOf(old, id)
+			if was == nil {
+				continue
+			}
+			text := ""
+			switch is := keptEdge(flow, *was); {
+			case is == nil:
+				text = fmt.Sprintf("it left by the edge to %s, which is gone", was.To)
+			case was.To != is.To:
+				text = fmt.Sprintf("it left by the edge to %s, which leads to %s now", was.To, is.To)
+			default:
+				continue
+			}
+			out = append(out, impactNode{Node: x.Node, At: place(x.Node), Execution: label, Text: text})
+		}
+	}
+	if f.st.Entry != nil {
+		ways(f.st.Entry, "")
 	}
 	for i := range f.st.Executions {
 		x := &f.st.Executions[i]
@@ -216,90 +240,9 @@ func lost(f *runFacts, flow *plan.Flow, place func(string) string) []impactNode 
 			out = append(out, impactNode{Node: x.Node, At: place(x.Node), Execution: labelOf(*x), Text: "it ran, and is gone"})
 			continue
 		}
-		for _, id := range x.Taken {
-			if !edges[id] {
-				out = append(out, impactNode{Node: x.Node, At: place(x.Node), Execution: labelOf(*x), Text: fmt.Sprintf("it left by the edge %q, which is gone", id)})
-			}
-		}
+		ways(x, labelOf(*x))
 	}
 	return out
-}
-
-// changes are the nodes that are not the same in two flows, in the order of the old one, and
-// what of the flow as a whole is another. own says that the run names a model itself.
-func changes(old, flow *plan.Flow, own bool) []impactNode {
-	var out []impactNode
-	if part := wholes(old, flow); part != "" {
-		out = append(out, impactNode{Text: part + " of the flow changed"})
-	}
-	tied := ties(old, flow, own)
-	for i := range old.Nodes {
-		n := &old.Nodes[i]
-		switch {
-		case flow.Node(n.ID) == nil:
-			out = append(out, impactNode{Node: n.ID, Text: "it is gone"})
-		case !sameNode(old, flow, n.ID):
-			out = append(out, impactNode{Node: n.ID, Text: "it changed, or the edges out of it"})
-		case tied(n):
-			out = append(out, impactNode{Node: n.ID, Text: "what it uses changed: its model, a connection or a flow that it calls"})
-		}
-	}
-	return out
-}
-
-// wholes names what of two flows as a whole is not the same and decides how a run goes on.
-func wholes(old, flow *plan.Flow) string {
-	var out []string
-	for _, part := range []struct {
-		name     string
-		one, two any
-	}{
-		{"the dialect", old.Dialect, flow.Dialect}, {"the inputs", old.Inputs, flow.Inputs}, {"the choice of edges", old.Choice, flow.Choice},
-		{"what no route means", old.NoRoute, flow.NoRoute}, {"the values", old.Values, flow.Values}, {"the meter", old.Meter, flow.Meter},
-		{"the way in", entries(old), entries(flow)},
-	} {
-		if !same(part.one, part.two) {
-			out = append(out, part.name)
-		}
-	}
-	return strings.Join(out, ", ")
-}
-
-func entries(f *plan.Flow) []plan.Edge {
-	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != plan.Start })
-}
-
-func same(one, two any) bool {
-	a, _ := json.Marshal(one)
-	b, _ := json.Marshal(two)
-	return string(a) == string(b)
-}
-
-// ties says of nodes that are the same whether something that they use is another.
-func ties(old, flow *plan.Flow, own bool) func(*plan.Node) bool {
-	connection := func(f *plan.Flow, id string) *plan.Connection {
-		i := slices.IndexFunc(f.Connections, func(c plan.Connection) bool { return c.ID == id })
-		if i < 0 {
-			return nil
-		}
-		return &f.Connections[i]
-	}
-	agents := !same(old.Agents, flow.Agents)
-	return func(n *plan.Node) bool {
-		if n.Call != nil {
-			return agents
-		}
-		if n.Agent == nil {
-			return n.Tool != nil && !same(connection(old, n.Tool.Connection), connection(flow, n.Tool.Connection))
-		}
-		if old.Model != flow.Model && !own && n.Agent.Model == "" {
-			return true
-		}
-		return slices.ContainsFunc(n.Agent.Tools, func(t plan.Tool) bool {
-			c := connection(old, t.Connection)
-			return !same(c, connection(flow, t.Connection)) || agents && c != nil && c.Kind == plan.ConnectionAgent
-		})
-	}
 }
 
 // impactTable prints runs as lines.

@@ -35,6 +35,8 @@ type ledger struct {
 	calls     map[int64]treeCall
 	timers    map[int64]string
 	unsettled []*time.Time
+	// ended: nobody waits for what is open.
+	ended bool
 }
 
 // saidOnce is a message of an agent: exec and turn say of which call. at is when the run had it.

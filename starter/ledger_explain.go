@@ -118,9 +118,12 @@ func (l *ledger) trail() *audited {
 			l.explain(r)
 		}
 		for i := range r.Answers {
-			if r.Outcome == auditOpen && r.Answers[i].Status == answerUnconfirmed {
+			if r.Outcome == auditOpen && !r.waits && r.Answers[i].Status == answerUnconfirmed {
 				r.Outcome = auditAnswered
 			}
+		}
+		if r.Outcome == auditOpen && l.ended {
+			r.Outcome = auditClosed
 		}
 	}
 	l.repeated()

@@ -77,9 +77,9 @@ func findRuns(ctx context.Context, t *config.Temporal, wanted *filter) (runs []l
 	runs = []listed{}
 	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: t.Namespace, PageSize: pageRuns, Query: rootsQuery(wanted)}
 	for {
-		page, err := listPage(ctx, t, request)
+		page, err := patientPage(ctx, t, request, listPauses)
 		if err != nil {
-			return nil, false, err
+			return nil, false, tooBusy(err, t, len(runs))
 		}
 		for _, info := range page.GetExecutions() {
 			r := runOf(info, time.Now())
@@ -95,6 +95,34 @@ func findRuns(ctx context.Context, t *config.Temporal, wanted *filter) (runs []l
 			return runs, false, nil
 		}
 	}
+}
+
+// listPauses are those before a page is asked for again.
+var listPauses = []time.Duration{time.Second, 4 * time.Second}
+
+// patientPage asks for a page again where the server has no time for it: a long list is a heavy
+// question, and what was read of it should not be lost.
+func patientPage(ctx context.Context, t *config.Temporal, request *workflowservice.ListWorkflowExecutionsRequest, pauses []time.Duration) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	for again := 0; ; again++ {
+		page, err := listPage(ctx, t, request)
+		if err == nil || again == len(pauses) || !away(err) || ctx.Err() != nil {
+			return page, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pauses[again]):
+		}
+	}
+}
+
+// tooBusy adds to a failure that the server is away or busy what to do.
+func tooBusy(err error, t *config.Temporal, read int) error {
+	if !away(err) {
+		return err
+	}
+	return fmt.Errorf("%d runs were read, then Temporal at %s did not answer in time, though asked again (%w); it is busy or away: try later, or ask for less: starter list -limit 50, -name or -status",
+		read, t.Address, err)
 }
 
 // rootsQuery asks Temporal for the runs that are wanted.

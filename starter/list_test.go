@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -68,6 +69,43 @@ func TestListsArePaged(t *testing.T) {
 			}
 			if got := strings.Join(ids, " "); got != tc.want || more != tc.more {
 				t.Errorf("runs are %q, more: %v; want %q, %v", got, more, tc.want, tc.more)
+			}
+		})
+	}
+}
+
+// TestListOfABusyServer asks for a page again, as often as there are pauses, and no other error.
+func TestListOfABusyServer(t *testing.T) {
+	busy := func() error { return serviceerror.NewDeadlineExceeded("context deadline exceeded") }
+	tests := map[string]struct {
+		errs  []error
+		calls int
+		want  string
+	}{
+		"once":         {errs: []error{busy()}, calls: 2},
+		"exhausted":    {errs: []error{serviceerror.NewResourceExhausted(enumspb.RESOURCE_EXHAUSTED_CAUSE_RPS_LIMIT, "too many")}, calls: 2},
+		"away":         {errs: []error{serviceerror.NewUnavailable("no route")}, calls: 2},
+		"all the time": {errs: []error{busy(), busy(), busy(), busy()}, calls: 3, want: "7 runs were read, then Temporal at here:1 did not answer in time"},
+		"wrong":        {errs: []error{serviceerror.NewInvalidArgument("no such field")}, calls: 1, want: "no such field"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &mocks.Client{}
+			for _, err := range tc.errs {
+				c.On("ListWorkflow", mock.Anything, mock.Anything).Return(nil, err).Once()
+			}
+			c.On("ListWorkflow", mock.Anything, mock.Anything).Return(&workflowservice.ListWorkflowExecutionsResponse{}, nil)
+			at := &config.Temporal{Client: c, Address: "here:1"}
+			_, err := patientPage(context.Background(), at, &workflowservice.ListWorkflowExecutionsRequest{}, []time.Duration{0, 0})
+			c.AssertNumberOfCalls(t, "ListWorkflow", tc.calls)
+			if err != nil {
+				err = tooBusy(err, at, 7)
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+			if remedy := err != nil && strings.Contains(err.Error(), "ask for less: starter list -limit 50"); remedy != (name == "all the time") {
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}

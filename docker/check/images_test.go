@@ -54,6 +54,7 @@ func TestImages(t *testing.T) {
 				t.Errorf("version says %q, want %s and a revision: %v %s", out, version, err, errs)
 			}
 			checkConfig(t, name, program)
+			checkSettled(t, program, version)
 			checkFiles(t, name, program)
 		})
 	}
@@ -84,6 +85,36 @@ func checkConfig(t *testing.T, name, program string) {
 	}
 	if program == "worker" && (got.Healthcheck == nil || !slices.Equal(got.Healthcheck.Test, []string{"CMD", "/worker", "health"})) {
 		t.Errorf("the health check is %+v", got.Healthcheck)
+	}
+}
+
+// checkSettled looks for what would be another at the next build of the same source: the ids of
+// containers, and layers of another date.
+func checkSettled(t *testing.T, program, version string) {
+	t.Helper()
+	raw, errs, err := buildah(t, "inspect", "--type", "image", "weft/"+program+":"+version)
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	var image struct{ Config string }
+	var config struct {
+		Created, Container, Parent string
+		Config                     struct{ Hostname string }
+		History                    []struct{ Created, Comment string }
+	}
+	if err := json.Unmarshal([]byte(raw), &image); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(image.Config), &config); err != nil {
+		t.Fatal(err)
+	}
+	if config.Created == "" || config.Container+config.Parent+config.Config.Hostname != "" {
+		t.Errorf("the image is of %q, made by the container %q, with the parent %q and the host %q", config.Created, config.Container, config.Parent, config.Config.Hostname)
+	}
+	for _, h := range config.History {
+		if h.Created != config.Created || h.Comment != "" {
+			t.Errorf("a layer is of %s and says %q, the image is of %s", h.Created, h.Comment, config.Created)
+		}
 	}
 }
 

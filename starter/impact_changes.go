@@ -1,0 +1,264 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/workflows/plan"
+)
+
+// changes are the nodes that are not the same in two flows, in the order of the old one, before
+// them what of the flow as a whole is another, and START where the edges out of it are. own says
+// that the run names a model itself.
+func changes(old, flow *plan.Flow, source *plan.Source, own bool) []impactNode {
+	var out []impactNode
+	if part := wholes(old, flow); part != "" {
+		out = append(out, impactNode{Text: part + " of the flow changed"})
+	}
+	for _, id := range hooked(old) {
+		if text := agentChange(old, flow, source, []string{id}); text != "" {
+			out = append(out, impactNode{Text: "what a hook runs changed: " + text})
+		}
+	}
+	if text := edgeChange(old, flow, source, plan.Start); text != "" {
+		out = append(out, impactNode{Node: plan.Start, Text: text})
+	}
+	for i := range old.Nodes {
+		n := &old.Nodes[i]
+		var said []string
+		switch next := flow.Node(n.ID); {
+		case next == nil:
+			said = append(said, "it is gone")
+		case !same(n, next):
+			said = append(said, "it changed")
+		}
+		if flow.Node(n.ID) != nil {
+			said = append(said, edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own))
+		}
+		if said = slices.DeleteFunc(said, func(s string) bool { return s == "" }); len(said) > 0 {
+			out = append(out, impactNode{Node: n.ID, Text: strings.Join(said, "; ")})
+		}
+	}
+	return out
+}
+
+// wholes names what of two flows as a whole is not the same and decides how a run goes on.
+func wholes(old, flow *plan.Flow) string {
+	var out []string
+	for _, part := range []struct {
+		name     string
+		one, two any
+	}{
+		{"the dialect", old.Dialect, flow.Dialect}, {"the inputs", old.Inputs, flow.Inputs}, {"the choice of edges", old.Choice, flow.Choice},
+		{"what no route means", old.NoRoute, flow.NoRoute}, {"the values", old.Values, flow.Values}, {"the meter", old.Meter, flow.Meter},
+		{"the hooks", old.Hooks, flow.Hooks},
+	} {
+		if !same(part.one, part.two) {
+			out = append(out, part.name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func same(one, two any) bool {
+	a, _ := json.Marshal(one)
+	b, _ := json.Marshal(two)
+	return string(a) == string(b)
+}
+
+// edgeOf finds an edge by its id, or gives nil.
+func edgeOf(f *plan.Flow, id string) *plan.Edge {
+	i := slices.IndexFunc(f.Edges, func(e plan.Edge) bool { return e.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &f.Edges[i]
+}
+
+// alike says whether two edges do the same. Their ids do not count: where the author gives none
+// they are numbers, and another edge before them changes these.
+func alike(one, other plan.Edge) bool {
+	one.ID, other.ID = "", ""
+	return same(one, other)
+}
+
+// keptEdge finds the edge that does what another one did: itself as it was, else what has its id
+// and its node now.
+func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
+	now := edgeOf(f, e.ID)
+	if now != nil && alike(*now, e) {
+		return now
+	}
+	if i := slices.IndexFunc(f.Edges, func(o plan.Edge) bool { return alike(o, e) }); i >= 0 {
+		return &f.Edges[i]
+	}
+	if now != nil && now.From == e.From {
+		return now
+	}
+	return nil
+}
+
+// keptEdges are the ids that edges of an old flow have in a new one; gone is the first that is not
+// there any more.
+func keptEdges(old, flow *plan.Flow, ids []string) (now []string, gone string) {
+	for _, id := range ids {
+		was := edgeOf(old, id)
+		if was == nil {
+			return nil, id
+		}
+		is := keptEdge(flow, *was)
+		if is == nil {
+			return nil, id
+		}
+		now = append(now, is.ID)
+	}
+	return now, ""
+}
+
+// leaving are the edges out of a node, or out of START.
+func leaving(f *plan.Flow, node string) []plan.Edge {
+	return slices.DeleteFunc(slices.Clone(f.Edges), func(e plan.Edge) bool { return e.From != node })
+}
+
+// edgeChange says what of the edges out of a node is another, "" where nothing is.
+func edgeChange(old, flow *plan.Flow, source *plan.Source, node string) string {
+	was, is := leaving(old, node), leaving(flow, node)
+	if slices.EqualFunc(was, is, alike) {
+		return ""
+	}
+	kept := map[string]bool{}
+	for _, e := range was {
+		if now := keptEdge(flow, e); now != nil {
+			kept[now.ID] = true
+		}
+	}
+	var out []string
+	for i, e := range flow.Edges {
+		verb := "changed"
+		switch {
+		case e.From != node || slices.ContainsFunc(was, func(o plan.Edge) bool { return alike(o, e) }):
+			continue
+		case !kept[e.ID]:
+			verb = "is new"
+		}
+		out = append(out, fmt.Sprintf("its edge to %s (%s) %s", e.To, source.At(plan.EdgePath(i)), verb))
+	}
+	for _, e := range was {
+		if keptEdge(flow, e) == nil {
+			out = append(out, fmt.Sprintf("its edge to %s is gone", e.To))
+		}
+	}
+	if len(out) == 0 {
+		return "the edges out of it come in another order"
+	}
+	return strings.Join(out, ", ")
+}
+
+// useChange says what a node uses that is another, "" where nothing is.
+func useChange(old, flow *plan.Flow, source *plan.Source, n *plan.Node, own bool) string {
+	var out []string
+	if n.Agent != nil && n.Agent.Model == "" && !own && old.Model != flow.Model {
+		out = append(out, "the model of the flow changed")
+	}
+	for _, t := range toolsOf(n) {
+		if c := connectionOf(old, t.Connection); !same(c, connectionOf(flow, t.Connection)) {
+			if text := fmt.Sprintf("the connection %q of its tools changed", t.Connection); !slices.Contains(out, text) {
+				out = append(out, text)
+			}
+		}
+	}
+	if text := agentChange(old, flow, source, agentsOf(old, n)); text != "" {
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+func toolsOf(n *plan.Node) []plan.Tool {
+	switch {
+	case n.Agent != nil:
+		return n.Agent.Tools
+	case n.Tool != nil:
+		return []plan.Tool{*n.Tool}
+	}
+	return nil
+}
+
+func connectionOf(f *plan.Flow, id string) *plan.Connection {
+	i := slices.IndexFunc(f.Connections, func(c plan.Connection) bool { return c.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &f.Connections[i]
+}
+
+// agentsOf are the flows that a node calls, may call as a tool, or may start.
+func agentsOf(f *plan.Flow, n *plan.Node) []string {
+	var out []string
+	if n.Call != nil {
+		out = append(out, n.Call.Flows...)
+	}
+	for _, t := range toolsOf(n) {
+		if c := connectionOf(f, t.Connection); c != nil && c.Kind == plan.ConnectionAgent {
+			out = append(out, c.Agent)
+		}
+	}
+	if n.Agent != nil {
+		for _, s := range n.Agent.Starts {
+			out = append(out, s.Agent)
+		}
+	}
+	return out
+}
+
+// hooked are the flows that a flow's hooks run.
+func hooked(f *plan.Flow) []string {
+	var out []string
+	if f.Hooks != nil {
+		for _, h := range []*plan.Hook{f.Hooks.Before, f.Hooks.After} {
+			if h != nil {
+				out = append(out, h.Flow)
+			}
+		}
+	}
+	return out
+}
+
+// agentChange says which of some flows beside a flow are others, with all that these use
+// themselves; the flow itself is left out.
+func agentChange(old, flow *plan.Flow, source *plan.Source, ids []string) string {
+	var out []string
+	seen := map[string]bool{old.ID: true}
+	for todo := slices.Clone(ids); len(todo) > 0; todo = todo[1:] {
+		id := todo[0]
+		was, is := old.SubFlow(id), flow.SubFlow(id)
+		if seen[id] || was == nil {
+			continue
+		}
+		seen[id] = true
+		switch {
+		case is == nil:
+			out = append(out, fmt.Sprintf("the agent %q is gone", id))
+		case !same(was, is):
+			out = append(out, fmt.Sprintf("the agent %q%s changed", id, agentPlace(was, is, source.Sub(id))))
+		}
+		for i := range was.Nodes {
+			todo = append(todo, agentsOf(was, &was.Nodes[i])...)
+		}
+		todo = append(todo, hooked(was)...)
+	}
+	return strings.Join(out, ", ")
+}
+
+// agentPlace is the place of the first node that is another, or "" where only the file at the root
+// is known: agents of folders have files of their own.
+func agentPlace(was, is *plan.Flow, source plan.Source) string {
+	for i := range is.Nodes {
+		id := is.Nodes[i].ID
+		if at := source.At(plan.NodePath(id)); !same(was.Node(id), is.Nodes[i]) && at != source.File {
+			return " (" + at + ")"
+		}
+	}
+	return ""
+}

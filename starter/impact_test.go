@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// impactFlow goes START -> sort -> (a | c) -> d; sort can start the agent "scout", c uses a
+// connection.
+func impactFlow() *plan.Flow {
+	agent := func(id, prompt string) plan.Node {
+		return plan.Node{ID: id, Kind: plan.KindAgent, Agent: &plan.Agent{Prompt: prompt}}
+	}
+	f := &plan.Flow{ID: "whole", Name: "Desks", Nodes: []plan.Node{agent("sort", "s"), agent("a", "a"), agent("c", "c"), agent("d", "d")},
+		Edges: []plan.Edge{{ID: "in", From: plan.Start, To: "sort"}, {ID: "sa", From: "sort", To: "a", Question: "a?"}, {ID: "sc", From: "sort", To: "c"},
+			{ID: "ad", From: "a", To: "d"}, {ID: "cd", From: "c", To: "d"}},
+		Connections: []plan.Connection{{ID: "web", Kind: "mcp", URL: "http://one"}},
+		Agents: []plan.Flow{{ID: "scout", Nodes: []plan.Node{{ID: "look", Agent: &plan.Agent{Prompt: "look", Starts: []plan.Startable{{Agent: "guide"}}}}}},
+			{ID: "guide", Nodes: []plan.Node{agent("guide", "guide")}}}}
+	f.Nodes[0].Agent.Starts = []plan.Startable{{Agent: "scout"}}
+	f.Nodes[2].Agent.Tools = []plan.Tool{{As: "get", Name: "get", Connection: "web"}}
+	return f
+}
+
+// impactOf weighs an edit against a run that is at a node, and gives a line for each reason.
+func impactOf(t *testing.T, at string, edit func(*plan.Flow)) []string {
+	t.Helper()
+	old, flow := impactFlow(), impactFlow()
+	edit(flow)
+	source := plan.Source{File: "new", Positions: []plan.Position{{Path: plan.AgentPath("scout") + plan.NodePath("look"), Line: 70}}}
+	for i := range flow.Nodes {
+		source.Positions = append(source.Positions, plan.Position{Path: plan.NodePath(flow.Nodes[i].ID), Line: i + 1})
+	}
+	for i := range flow.Edges {
+		source.Positions = append(source.Positions, plan.Position{Path: plan.EdgePath(i), Line: 50 + i})
+	}
+	f := &runFacts{visit: &visit{id: "r", flow: old, source: plan.Source{File: "old", Positions: []plan.Position{{Path: plan.NodePath("a"), Line: 2}}},
+		input: &contract.RunInput{Flow: contract.FlowRef{Plan: old}}}}
+	switch at {
+	case "a":
+		f.st = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"a#2"},
+			Executions: []contract.Execution{{Node: "sort", Step: 1, Taken: []string{"sa"}}}}
+	case "sort":
+		f.st = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"sort#1"}}
+	}
+	out := weigh(f, flow, &source)
+	got := []string{out.Impact}
+	for i := range out.Because {
+		got = append(got, impactLine(&out.Because[i]))
+	}
+	return got
+}
+
+// TestImpact edits a flow before, at and behind where a run is.
+func TestImpact(t *testing.T) {
+	before := func(node, edge string) func(*plan.Flow) {
+		return func(f *plan.Flow) {
+			f.Nodes = append(f.Nodes, plan.Node{ID: "new", Kind: plan.KindAgent, Agent: &plan.Agent{}})
+			edgeOf(f, edge).To = "new"
+			f.Edges = append(f.Edges, plan.Edge{ID: "nn", From: "new", To: node})
+		}
+	}
+	prompt := func(node string) func(*plan.Flow) { return func(f *plan.Flow) { f.Node(node).Agent.Prompt = "other" } }
+	tests := map[string]struct {
+		at   string
+		edit func(*plan.Flow)
+		want []string
+	}{
+		"nothing":                              {"a", func(*plan.Flow) {}, []string{impactNone}},
+		"words for readers":                    {"a", func(f *plan.Flow) { f.Description = "other" }, []string{impactNone}},
+		"a prompt that is under way":           {"a", prompt("a"), []string{impactPinned, "a#2 (new:2): it changed, and is under way"}},
+		"a prompt that comes":                  {"a", prompt("d"), []string{impactMove, "d (new:4): it changed"}},
+		"a prompt that ran":                    {"a", prompt("sort"), []string{impactNone}},
+		"a prompt that is not reached":         {"a", prompt("c"), []string{impactNone}},
+		"a node before all, passed":            {"a", before("sort", "in"), []string{impactNone}},
+		"a node before all, not begun":         {"", before("sort", "in"), []string{impactMove, "START (new:50): its edge to new (new:50) changed"}},
+		"a node in front of the one under way": {"a", before("a", "sa"), []string{impactNone}},
+		"a node behind the one under way":      {"a", before("d", "ad"), []string{impactPinned, "a#2 (new:2): its edge to new (new:53) changed, and is under way"}},
+		"a condition that is still to be asked": {"sort", func(f *plan.Flow) { edgeOf(f, "sa").Question = "b?" },
+			[]string{impactPinned, "sort#1 (new:1): its edge to a (new:51) changed, and is under way"}},
+		"edges in another order": {"sort", func(f *plan.Flow) { f.Edges[1], f.Edges[2] = f.Edges[2], f.Edges[1] },
+			[]string{impactPinned, "sort#1 (new:1): the edges out of it come in another order, and is under way"}},
+		"the node under way is gone": {"a", func(f *plan.Flow) {
+			f.Nodes = append(f.Nodes[:1], f.Nodes[2:]...)
+			f.Edges = []plan.Edge{f.Edges[0], f.Edges[2], f.Edges[4]}
+		},
+			[]string{impactPinned, "a#2 (old:2): it is gone, and is under way", `sort#1 (new:1): it left by the edge to a, which is gone`}},
+		"what comes is another, and what ran led elsewhere": {"a", func(f *plan.Flow) { prompt("d")(f); before("sort", "in")(f) },
+			[]string{impactPinned, `START (new:50): it left by the edge to sort, which leads to new now`}},
+		"an agent that a node under way may start": {"sort", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" },
+			[]string{impactPinned, `sort#1 (new:1): the agent "scout" (new:70) changed, and is under way`}},
+		"an agent that such an agent starts": {"sort", func(f *plan.Flow) { f.Agents[1].Nodes[0].Agent.Prompt = "other" },
+			[]string{impactPinned, `sort#1 (new:1): the agent "guide" changed, and is under way`}},
+		"an agent that is gone": {"sort", func(f *plan.Flow) { f.Agents = f.Agents[1:] },
+			[]string{impactPinned, `sort#1 (new:1): the agent "scout" is gone, and is under way`}},
+		"an agent of a node that ran":             {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{impactNone}},
+		"a connection of a node that comes":       {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{impactMove, `c (new:3): the connection "web" of its tools changed`}},
+		"a connection of a node that cannot come": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{impactNone}},
+		"the model of the flow":                   {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{impactPinned, "a#2 (new:2): the model of the flow changed, and is under way"}},
+		"edges that have other numbers": {"a", func(f *plan.Flow) {
+			prompt("d")(f)
+			for i := range f.Edges {
+				f.Edges[i].ID = f.Edges[(i+1)%len(f.Edges)].ID + "x"
+			}
+		}, []string{impactMove, "d (new:4): it changed"}},
+		"numbers that are another edge's": {"a", func(f *plan.Flow) {
+			prompt("d")(f)
+			f.Edges[0].ID, f.Edges[1].ID, f.Edges[2].ID, f.Edges[3].ID = "sa", "sc", "ad", "in"
+		}, []string{impactMove, "d (new:4): it changed"}},
+		"hooks": {"a", func(f *plan.Flow) { f.Hooks = &plan.Hooks{After: &plan.Hook{Flow: "guide", Seconds: 1}} },
+			[]string{impactPinned, "the hooks of the flow changed"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, impactOf(t, tc.at, tc.edit)); diff != "" {
+				t.Errorf("impact (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestImpactOfHooks edits an agent that a hook runs: it is still to run when all else has.
+func TestImpactOfHooks(t *testing.T) {
+	old := impactFlow()
+	old.Hooks = &plan.Hooks{After: &plan.Hook{Flow: "guide", Seconds: 1}}
+	raw, err := json.Marshal(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flow plan.Flow
+	if err := json.Unmarshal(raw, &flow); err != nil {
+		t.Fatal(err)
+	}
+	flow.Agents[1].Nodes[0].Agent.Prompt = "other"
+	got := changes(old, &flow, &plan.Source{File: "new"}, false)
+	if len(got) == 0 || got[0].Text != `what a hook runs changed: the agent "guide" changed` {
+		t.Errorf("changes are %+v", got)
+	}
+}
