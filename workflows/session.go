@@ -447,43 +447,6 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		workflow.SignalExternalWorkflow(ctx, s.parent, "", contract.SignalTurn, told))
 }
 
-// shown are the turns for people, and behind them the prompts that wait for theirs.
-func (s *session) shown() []contract.Turn {
-	out := append([]contract.Turn{}, s.turns...)
-	for i := range s.queue {
-		out = append(out, *s.queuedTurn(i))
-	}
-	for i := range out {
-		out[i].Hash = ""
-	}
-	return out
-}
-
-// queuedTurn is the turn of a prompt that is queued, or that was when the session ended.
-func (s *session) queuedTurn(i int) *contract.Turn {
-	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
-	if s.over {
-		t.Status, t.Ended = contract.TurnStopped, s.gone
-		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
-	}
-	return t
-}
-
-// status is the session's part of the query's answer.
-func (s *session) status() *contract.SessionStatus {
-	out := &contract.SessionStatus{Turns: s.count, Queued: len(s.queue), Callbacks: len(s.callbacks)}
-	if t := s.latest(); t != nil {
-		lean := *t
-		lean.ResultText, lean.ResultData, lean.Hash = nil, nil, ""
-		out.Turn = &lean
-	}
-	for _, c := range s.children {
-		out.Children = append(out.Children, contract.ChildStatus{ID: c.ID, Agent: c.Agent, Status: c.Status,
-			Created: c.Created, Resumed: c.Resumed, Problem: c.Problem})
-	}
-	return out
-}
-
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
