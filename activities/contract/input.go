@@ -69,12 +69,18 @@ func (d *DataConnection) Connection() (plan.Connection, error) {
 	if c.ID == "" {
 		return c, fmt.Errorf("data_connections: a connection has no id")
 	}
-	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		return c, fmt.Errorf("data_connections: the url of %q %w; take them out and set in the worker's weft.yaml: connections: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}",
-			c.ID, ErrSecret, c.ID, u)
+	return c, withoutPassword(c.ID, c.URL)
+}
+
+// withoutPassword refuses the address of a connection that holds a name or a password.
+func withoutPassword(id, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
 	}
-	return c, nil
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return fmt.Errorf("data_connections: the url of %q %w; take them out and set in the worker's weft.yaml: connections: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}",
+		id, ErrSecret, id, u)
 }
 
 // ReadInput decodes what a client starts a run with. Unlike encoding/json it refuses fields
