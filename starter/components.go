@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 
 	"weft/specadapter"
@@ -30,16 +31,17 @@ func (a *app) readComponents(o *specadapter.Options) error {
 		if err := a.addComponents(o, "-component", file); err != nil {
 			return err
 		}
-		o.ComponentIDs = append(o.ComponentIDs, source.ComponentID{ID: id, Name: file, Key: key})
+		o.ComponentIDs = append(o.ComponentIDs, source.ComponentID{ID: id, Name: filepath.Clean(file), Key: key})
 	}
 	return nil
 }
 
-// addComponents reads a file once.
+// addComponents reads a file once, however its name is written.
 func (a *app) addComponents(o *specadapter.Options, flag, file string) error {
 	if file == "" || file == "-" {
 		return bad("%s is %s, want a file", flag, source.Quote(file))
 	}
+	file = filepath.Clean(file)
 	for _, c := range o.Components {
 		if c.Name == file {
 			return nil

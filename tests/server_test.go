@@ -145,6 +145,9 @@ func (*keeper) Cleanup(func()) {}
 func (k *keeper) TempDir() string { return os.TempDir() }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == stdioBox {
+		os.Exit(serveOnStdio())
+	}
 	code := m.Run()
 	if sharedServer.stop != nil {
 		sharedServer.stop()

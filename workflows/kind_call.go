@@ -254,7 +254,7 @@ func (c *callRun) joined() (outcome, error) {
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])
 		if err != nil {
-			return out, c.fail(c.step, contract.ClassValue, "let the flow leave numbers, or append", "output %q: %s", red.Name, err.Error())
+			return out, c.fail(c.step, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
 		}
 		if ok {
 			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})

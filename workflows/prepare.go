@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -243,7 +244,11 @@ func (f *flowRun) bring(connections []contract.DataConnection) error {
 	for i := range connections {
 		c, err := connections[i].Connection()
 		if err != nil {
-			return &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+			f := &contract.Failure{Class: contract.ClassBadRequest, Text: err.Error(), Remedy: "correct the run's input"}
+			if errors.Is(err, contract.ErrSecret) {
+				f.Remedy = contract.InHistory + "; " + f.Remedy
+			}
+			return f
 		}
 		if i := slices.IndexFunc(f.flow.Connections, func(its plan.Connection) bool { return its.ID == c.ID }); i >= 0 {
 			c.WholeResults = f.flow.Connections[i].WholeResults // what its agents see is the flow's

@@ -3,7 +3,9 @@ package contract
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"strings"
 
@@ -33,8 +35,15 @@ type DataConnectionConfig struct {
 	AgentID string `json:"agent_id,omitempty"`
 }
 
+// InHistory is said of a secret that came with a run: taking it out of the next one's input is
+// not enough.
+const InHistory = "the secret is already in the run's history: rotate it"
+
+// ErrSecret says that what a run brings holds a secret.
+var ErrSecret = errors.New("holds a name or a password")
+
 // Connection is the connection in the plan's words. It fails where type and kind say
-// nothing that the plan knows.
+// nothing that the plan knows, and with [ErrSecret] where the address holds a password.
 func (d *DataConnection) Connection() (plan.Connection, error) {
 	c := plan.Connection{ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools}
 	if d.Config != nil {
@@ -60,7 +69,18 @@ func (d *DataConnection) Connection() (plan.Connection, error) {
 	if c.ID == "" {
 		return c, fmt.Errorf("data_connections: a connection has no id")
 	}
-	return c, nil
+	return c, withoutPassword(c.ID, c.URL)
+}
+
+// withoutPassword refuses the address of a connection that holds a name or a password.
+func withoutPassword(id, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return fmt.Errorf("data_connections: the url of %q %w; take them out and set in the worker's weft.yaml: connections: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}",
+		id, ErrSecret, id, u)
 }
 
 // ReadInput decodes what a client starts a run with. Unlike encoding/json it refuses fields

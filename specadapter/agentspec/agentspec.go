@@ -155,6 +155,7 @@ type loader struct {
 
 	files   []*file // the document first
 	outer   map[string][]*definition
+	asked   map[string]bool // names of outer that were looked up
 	entered map[string][]*definition
 	defs    []*definition // all that came into scope, in that order
 	open    []*definition
@@ -189,7 +190,7 @@ type file struct {
 func newLoader(name string, o Options) *loader {
 	return &loader{
 		o: o, strict: o.Profile == ProfileStrict, rows: known(o.Plugins), doc: &Document{},
-		files: []*file{{name: name}}, outer: map[string][]*definition{}, entered: map[string][]*definition{},
+		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, entered: map[string][]*definition{},
 		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{}, told: map[source.Diagnostic]bool{},
 	}
 }
@@ -212,6 +213,7 @@ func (l *loader) main(doc *source.Document) {
 		l.doc.Root = l.component(s, root, "Component", "the document")
 	}
 	l.rest()
+	l.unmapped()
 	l.tellForgotten()
 	l.doc.Root = l.runnable(l.doc.Root)
 }

@@ -196,7 +196,11 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *FieldSpec, f *Field, v
 	case Many, Mixed, Pairs:
 		return l.list(s, spec, f, v, what)
 	}
-	v, at, ok := l.value(s, v, what)
+	read := l.value
+	if spec.Kind == Plain {
+		read = l.follow // its fields are read one by one
+	}
+	v, s, at, ok := read(s, v, what)
 	if !ok {
 		return false
 	}
@@ -205,35 +209,6 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *FieldSpec, f *Field, v
 		return true
 	}
 	return l.shape(s, c, spec, f, what)
-}
-
-// value follows a reference to a value.
-func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, Place, bool) {
-	at := Place{s.file, v.Pos}
-	for hops := 0; ; hops++ {
-		ref := refOf(v)
-		if ref == nil {
-			return v, at, true
-		}
-		if ref.Kind != source.String || hops > MaxNesting {
-			l.errorf(at, "ref-cycle", "let the reference lead to a value", "the reference in %s leads to no value", what)
-			return nil, at, false
-		}
-		d := l.resolve(s, ref.Text, Place{s.file, ref.Pos})
-		if d == nil {
-			return nil, at, false
-		}
-		if d.value.Kind == source.Object && d.value.Get("component_type") != nil {
-			l.errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
-			return nil, at, false
-		}
-		d.used = true
-		// A value is read each time that something refers to it.
-		if !l.work(at, d.weigh()) {
-			return nil, at, false
-		}
-		v, s, at = d.value, d.scope, Place{d.at.File, d.value.Pos}
-	}
 }
 
 // kindOf is the JSON type that a kind of field wants.
@@ -345,30 +320,26 @@ func (l *loader) plain(s *scope, c *Component, spec *FieldSpec, f *Field, what s
 	var known []string
 	for i := range spec.Fields {
 		known = append(known, spec.Fields[i].Name)
-		l.field(&scope{file: f.At.File, up: s, defs: nil}, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
+		l.field(s, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
 	}
 	if !spec.Open {
 		l.unknown(f.At.File, f.JSON, what, known)
 	}
-	ok := !c.broken
+	ok := l.plainParts(s, spec, f, what) && !c.broken
 	c.broken = before
 	return ok
 }
 
 // list reads the components of a field for several.
 func (l *loader) list(s *scope, spec *FieldSpec, f *Field, v *source.Value, what string) bool {
-	if ref := refOf(v); ref != nil {
-		resolved, at, ok := l.value(s, v, what)
-		if !ok {
-			return false
-		}
-		v, f.At = resolved, at
+	var ok bool
+	if v, s, f.At, ok = l.follow(s, v, what); !ok {
+		return false
 	}
 	if v.Kind != source.Array {
 		l.errorf(f.At, "field-type", howToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
 		return false
 	}
-	ok := true
 	add := func(item *source.Value, what string) {
 		part := l.component(s, item, spec.Of, what)
 		if part == nil {

@@ -44,7 +44,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 	if v == nil || v.Kind == source.Null {
 		return nil, false
 	}
-	v, at, ok := l.value(s, v, key+" of "+c.Type.Name)
+	v, s, at, ok := l.follow(s, v, key+" of "+c.Type.Name)
 	if !ok || v.Kind == source.Null {
 		c.broken = c.broken || !ok
 		return nil, false
@@ -56,7 +56,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 	}
 	seen := map[string]Place{}
 	for _, item := range v.Items {
-		item, at, ok := l.value(&scope{file: at.File, up: s}, item, "an item of "+key)
+		item, _, at, ok := l.value(s, item, "an item of "+key)
 		if !ok {
 			c.broken = true
 			continue

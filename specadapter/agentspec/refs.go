@@ -1,7 +1,6 @@
 package agentspec
 
 import (
-	"sort"
 	"strings"
 
 	"weft/specadapter/source"
@@ -120,13 +119,8 @@ func (l *loader) define(name string, root *source.Value) {
 
 // mapNames checks that [Options.Named] names what there is, and puts it in force.
 func (l *loader) mapNames() bool {
-	keys := make([]string, 0, len(l.o.Named))
-	for key := range l.o.Named {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
 	chosen := map[string]*definition{}
-	for _, key := range keys {
+	for _, key := range sorted(l.o.Named) {
 		name, target, ok := strings.Cut(l.o.Named[key], "#")
 		for _, d := range l.outer[target] {
 			if d.at.File == name {
@@ -134,7 +128,7 @@ func (l *loader) mapNames() bool {
 			}
 		}
 		if !ok || chosen[key] == nil {
-			l.errorf(Place{File: l.files[0].name}, "ref-missing", "write NAME=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
+			l.errorf(Place{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
 				"the reference %s is mapped to %s, which is not there", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
@@ -142,6 +136,16 @@ func (l *loader) mapNames() bool {
 		l.outer[key] = []*definition{d}
 	}
 	return !l.failed
+}
+
+// unmapped warns of mapped references that nothing has: it may be another that is meant.
+func (l *loader) unmapped() {
+	for _, key := range sorted(l.o.Named) {
+		if !l.asked[key] {
+			l.warnf(Place{File: l.files[0].name}, "ref-unused", "leave the mapping out, or map an id that the document refers to",
+				"the reference %s is mapped to %s, but nothing refers to it", source.Quote(key), source.Quote(l.o.Named[key]))
+		}
+	}
 }
 
 // enter opens the scope of a component that may have definitions.
@@ -188,6 +192,7 @@ func (l *loader) lookup(s *scope, key string) *definition {
 		}
 	}
 	if defs := l.outer[key]; len(defs) > 0 {
+		l.asked[key] = true
 		return defs[0]
 	}
 	return nil
@@ -198,7 +203,8 @@ func (l *loader) resolve(s *scope, key string, at Place) *definition {
 	d := l.lookup(s, key)
 	if d != nil {
 		if all := l.outer[key]; len(all) > 1 && d == all[0] {
-			l.errorf(at, "ref-dup-level", "map the reference to one of them as FILE#KEY", "the reference %s is defined in several files: %s and %s",
+			l.errorf(at, "ref-dup-level", "map the reference to one of them: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
+				"the reference %s is defined in several files: %s and %s",
 				source.Quote(key), all[0].at.File, all[1].at.File)
 			return nil
 		}
@@ -224,7 +230,10 @@ func (l *loader) missingHelp(s *scope, key string) string {
 			}
 			names = append(names, sorted(s.defs)...)
 		}
-		return names
+		if len(names)+len(l.outer) > maxGuessed {
+			return nil
+		}
+		return append(names, sorted(l.outer)...)
 	})
 	if near != "" {
 		help = "did you mean " + source.Quote(near) + "? Else " + help

@@ -128,7 +128,7 @@ func ParseLoose(name string, data []byte) (*Document, []Diagnostic) {
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
 		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
-			Text: sprintf("the document has %d bytes, at most %d are read", len(data), MaxBytes),
+			Text: sprintf("the document has more than %d bytes, which are the most that is read", MaxBytes),
 			Help: "split the document, or move long texts out of it"}}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))

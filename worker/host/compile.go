@@ -101,9 +101,6 @@ func Begin(ctx context.Context, f *plan.Flow, given activities.Given) (*plan.Flo
 	return nil, "", fail
 }
 
-// inHistory is said of a secret in a document that came with a run.
-const inHistory = "the secret is already in the run's history: rotate it"
-
 func invalid(diags []source.Diagnostic) *contract.Failure {
 	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "mend the document; starter validate FILE says the same without a run"}
 	for _, d := range diags {
@@ -111,8 +108,8 @@ func invalid(diags []source.Diagnostic) *contract.Failure {
 			continue
 		}
 		f.Diagnostics = append(f.Diagnostics, d.String())
-		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, inHistory) {
-			f.Remedy = inHistory + "; " + f.Remedy
+		if d.Code == source.CodeSecretInline && !strings.HasPrefix(f.Remedy, contract.InHistory) {
+			f.Remedy = contract.InHistory + "; " + f.Remedy
 		}
 	}
 	f.Text = fmt.Sprintf("the document has %d error(s), the first: %s", len(f.Diagnostics), f.Diagnostics[0])
