@@ -69,14 +69,14 @@ func TestAgentSpecCases(t *testing.T) {
 	for name, c := range specCases {
 		t.Run(name, func(t *testing.T) {
 			p := rehearsal{set: func(in *contract.RunInput) { *in = c.input(t, name) }, before: func(env *testsuite.TestWorkflowEnvironment) {
-				for i := range 5 {
-					env.RegisterDelayedCallback(func() {
+				for i := range 12 {
+					atTime(env, time.Duration(i+1)*time.Hour, func() {
 						var now contract.Status
 						query(t, env, contract.QueryStatus, &now)
 						for _, r := range now.Requests {
 							env.SignalWorkflow(c.answer(r))
 						}
-					}, time.Duration(i+1)*time.Hour)
+					})
 				}
 			}}.play(t)
 			if p.err != nil {

@@ -35,8 +35,8 @@ func TestAgentSpecAsksInParallel(t *testing.T) {
 	ages := map[string]string{"Ann": "30", "Bob": "40", "Cid": "50"}
 	most := 0
 	p := rehearsal{doc: doc, before: func(env *testsuite.TestWorkflowEnvironment) {
-		for i := range 8 {
-			env.RegisterDelayedCallback(func() {
+		for i := range 24 {
+			atTime(env, time.Duration(i+1)*time.Hour, func() {
 				var now contract.Status
 				query(t, env, contract.QueryStatus, &now)
 				most = max(most, len(now.Requests))
@@ -54,7 +54,7 @@ func TestAgentSpecAsksInParallel(t *testing.T) {
 					t.Error(err)
 				}
 				env.SignalWorkflow(contract.RequestToolResult, contract.ToolResultAnswer{ID: r.ID, Result: json.RawMessage(ages[args.Name])})
-			}, time.Duration(i+1)*time.Hour)
+			})
 		}
 	}}.play(t)
 	if p.err != nil {

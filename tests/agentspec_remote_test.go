@@ -163,7 +163,7 @@ func TestAgentSpecToolFilter(t *testing.T) {
 			var asked []string
 			p := rehearsal{doc: strings.Replace(tc.doc, "http://web.test", srv.URL, 1), script: calls, reach: tool.Settings{AllowLoopback: true}, before: func(env *testsuite.TestWorkflowEnvironment) {
 				for i := range 4 {
-					env.RegisterDelayedCallback(func() {
+					atTime(env, time.Duration(i+1)*time.Hour, func() {
 						var now contract.Status
 						query(t, env, contract.QueryStatus, &now)
 						for _, r := range now.Requests {
@@ -171,7 +171,7 @@ func TestAgentSpecToolFilter(t *testing.T) {
 							asked = append(asked, r.Name)
 							env.SignalWorkflow(contract.RequestConfirm, contract.ConfirmAnswer{ID: r.ID, Approve: &yes})
 						}
-					}, time.Duration(i+1)*time.Hour)
+					})
 				}
 			}}.play(t)
 			if tc.failed != "" {

@@ -126,9 +126,9 @@ func (c *suiteCase) play(t *testing.T, text string) {
 	}
 	done := make([]bool, len(steps))
 	for i, s := range steps {
-		r.env.RegisterDelayedCallback(func() { done[i] = r.step(&s) }, time.Duration(i+1)*time.Hour)
+		atTime(r.env, time.Duration(i+1)*time.Hour, func() { done[i] = r.step(&s) })
 	}
-	r.env.RegisterDelayedCallback(func() { r.env.CancelWorkflow() }, time.Duration(len(steps)+1)*time.Hour)
+	atTime(r.env, time.Duration(len(steps)+1)*time.Hour, r.env.CancelWorkflow)
 	r.env.ExecuteWorkflow(contract.WorkflowFlow, in)
 	if !r.env.IsWorkflowCompleted() {
 		t.Fatal("the run did not end")

@@ -109,7 +109,7 @@ func (r rehearsal) play(t *testing.T) played {
 	}
 	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compile, Begin: host.Begin, Source: knownOf(t, &in), Webhooks: r.hooks}).Register(registry)
 	for i, text := range r.answers {
-		env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) }, time.Duration(i+1)*time.Hour)
+		atTime(env, time.Duration(i+1)*time.Hour, func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) })
 	}
 	if r.before != nil {
 		r.before(env)
@@ -133,6 +133,15 @@ func (r rehearsal) play(t *testing.T) played {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// atTime runs a step at a time after the run's start, more than some seconds. Virtual time does
+// not wait for signals that are on their way between runs, so real time is given to them before.
+func atTime(env *testsuite.TestWorkflowEnvironment, at time.Duration, step func()) {
+	for n := range time.Duration(4) {
+		env.RegisterDelayedCallback(func() { time.Sleep(20 * time.Millisecond) }, at-(4-n)*time.Millisecond)
+	}
+	env.RegisterDelayedCallback(step, at)
 }
 
 func query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, out any, args ...any) {

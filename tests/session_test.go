@@ -50,7 +50,7 @@ func sessionRun(t *testing.T, f *plan.Flow, script string, set func(*contract.Ru
 	}}
 	r.begun = func(env played) {
 		for i, step := range steps {
-			env.env.RegisterDelayedCallback(func() { step(env) }, time.Duration(i+1)*time.Hour)
+			atTime(env.env, time.Duration(i+1)*time.Hour, func() { step(env) })
 		}
 	}
 	p = r.play(t)

@@ -186,7 +186,7 @@ func playSteps(t *testing.T, r rehearsal, steps ...func(p played)) played {
 	t.Helper()
 	r.begun = func(env played) {
 		for i, step := range steps {
-			env.env.RegisterDelayedCallback(func() { step(env) }, time.Duration(i+1)*time.Hour)
+			atTime(env.env, time.Duration(i+1)*time.Hour, func() { step(env) })
 		}
 	}
 	return r.play(t)
