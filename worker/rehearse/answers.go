@@ -66,6 +66,8 @@ func (p *player) toBeCancelled() bool {
 // serve gives the recorded answers to what is open. A message without a request's id answers the
 // question that is open.
 func (p *player) serve(st *contract.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for i := range st.Requests {
 		q := &st.Requests[i]
 		for k := range p.rec.Answers {

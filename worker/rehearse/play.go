@@ -195,6 +195,13 @@ func (p *player) place(ctx context.Context) string {
 
 // differ notes a divergence of a call.
 func (p *player) differ(at, what, expected, got string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note(at, what, expected, got)
+}
+
+// note is differ for who holds the lock.
+func (p *player) note(at, what, expected, got string) {
 	d := Divergence{File: p.rec.Name, Line: p.rec.Expect.Line, Call: at, What: what, Expected: short(expected), Got: short(got)}
 	if c := p.byAt[at]; c != nil {
 		d.Line = c.Line
@@ -205,24 +212,23 @@ func (p *player) differ(at, what, expected, got string) {
 			d.FlowAt = s.At(nodePath(d.Node))
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.found = append(p.found, d)
 }
 
-// report compares the end.
+// report compares the end. A run may end while calls of its branches are still under way: what
+// they note from here on is not the run's any more.
 func (p *player) report() *Report {
-	rep := &Report{File: p.rec.Name}
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	rep := &Report{File: p.rec.Name}
 	early := len(p.found) > 0
-	p.mu.Unlock()
 	for i := range p.rec.Calls {
 		c := &p.rec.Calls[i]
 		switch {
 		case p.made[c.At]:
 			rep.Calls++
 		case !early && !c.Pending:
-			p.differ(c.At, "the call is not made", c.asked(), "no such call")
+			p.note(c.At, "the call is not made", c.asked(), "no such call")
 		}
 	}
 	rep.Status = p.ended()
@@ -233,7 +239,7 @@ func (p *player) report() *Report {
 	return rep
 }
 
-// ended compares how the run ended and gives its status.
+// ended compares how the run ended and gives its status. Its caller holds the lock.
 func (p *player) ended() string {
 	want := &p.rec.Expect
 	err := p.env.GetWorkflowError()
@@ -252,10 +258,10 @@ func (p *player) ended() string {
 	}
 	switch {
 	case expected != "" && status != expected:
-		p.differ("", "the run's end", want.Status, strings.TrimSuffix(status+": "+text, ": "))
+		p.note("", "the run's end", want.Status, strings.TrimSuffix(status+": "+text, ": "))
 		return status
 	case want.Class != class && status == contract.StatusFailed && want.Class != "":
-		p.differ("", "the failure", want.Class, class+": "+text)
+		p.note("", "the failure", want.Class, class+": "+text)
 	}
 	if err == nil {
 		p.result(want)
@@ -266,11 +272,11 @@ func (p *player) ended() string {
 // Terminated is the status of a run that was ended from outside, without its doing.
 const Terminated = "terminated"
 
-// result compares what the run gave.
+// result compares what the run gave. Its caller holds the lock.
 func (p *player) result(want *Expect) {
 	var out contract.RunResult
 	if err := p.env.GetWorkflowResult(&out); err != nil {
-		p.differ("", "the result", "a result", err.Error())
+		p.note("", "the result", "a result", err.Error())
 		return
 	}
 	text := ""
@@ -279,11 +285,11 @@ func (p *player) result(want *Expect) {
 	}
 	switch {
 	case want.ResultNode != "" && want.ResultNode != out.ResultNode:
-		p.differ("", "the node that gives the result", want.ResultNode, out.ResultNode)
+		p.note("", "the node that gives the result", want.ResultNode, out.ResultNode)
 	case want.ResultText != nil && *want.ResultText != text:
-		p.differ("", "the result's text", *want.ResultText, text)
+		p.note("", "the result's text", *want.ResultText, text)
 	case len(want.ResultData) > 0 && !Same(want.ResultData, out.ResultData):
-		p.differ("", "the result's data", string(want.ResultData), string(out.ResultData))
+		p.note("", "the result's data", string(want.ResultData), string(out.ResultData))
 	}
 }
 
