@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -79,6 +80,12 @@ func TestEndToEndToldToStop(t *testing.T) {
 			out, err := resultOf(t, run)
 			if err != nil || *out.ResultText != "done" || out.Usage.Calls != 1 {
 				t.Fatalf("%+v, %v", out, err)
+			}
+			for _, e := range events(t, c, run.GetID(), run.GetRunID()) {
+				s := e.GetActivityTaskStartedEventAttributes()
+				if name == "too long" && s.GetAttempt() > 1 && !strings.Contains(s.GetLastFailure().GetMessage(), "the worker is stopping") {
+					t.Errorf("the first attempt ended with %v", s.GetLastFailure())
+				}
 			}
 			keys := model.calls()
 			if want := map[string]int{"in time": 1, "too long": 2}[name]; len(keys) != want || keys[0] == "" || keys[0] != keys[len(keys)-1] {
