@@ -138,10 +138,18 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
 		return nil, err
 	}
+	results, err := readPairs("-instead", a.flags.replaced)
+	if err != nil {
+		return nil, err
+	}
+	replaced, content, err := replace(in.Flow.Plan, past, results, at)
+	if err != nil {
+		return nil, err
+	}
 	if in.Session || in.Flow.Plan.StartsSessions() {
 		return in, wholeTurn(root.id, at, len(past), len(set))
 	}
-	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set}
+	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set, Replaced: replaced, Content: content}
 	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
 		return nil, err
 	}
