@@ -11,6 +11,15 @@ import (
 	"weft/workflows/plan/value"
 )
 
+// instead reads the results that are given, and puts them in the places of recorded ones.
+func (a *app) instead(flow *plan.Flow, past []pastIn, at contract.Execution) (labels []string, content []json.RawMessage, err error) {
+	results, err := readPairs("-instead", a.flags.replaced)
+	if err != nil {
+		return nil, nil, err
+	}
+	return replace(flow, past, results, at)
+}
+
 // replace puts results that were given in the places of recorded ones, and gives the labels of the
 // executions and the content that they name now. What later nodes take of an execution is its
 // message and, in flows with values, what it left in the state.
