@@ -226,11 +226,12 @@ func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
 		return nil
 	}
 	switch {
-	case len(call.Schema) > 0 && c.row.Schema:
-		if !json.Valid(call.Schema) {
-			return c.unsendable("the schema of the answer is no JSON")
-		}
-		b.ResponseFormat = &responseFormat{Type: "json_schema", Schema: &jsonSchema{Name: "answer", Schema: call.Schema}}
+	case len(call.Schema) > 0 && !json.Valid(call.Schema):
+		return c.unsendable("the schema of the answer is no JSON")
+	case len(call.Schema) > 0 && c.row.Schema && (!c.row.StrictSchema || rootOf(call.Schema).Type == "object"):
+		b.ResponseFormat = &responseFormat{Type: "json_schema",
+			Schema: &jsonSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
+	case len(call.Schema) > 0 && !asksObject(call.Schema):
 	case (call.JSON || o.JSONMode || len(call.Schema) > 0) && c.row.JSON && mentionsJSON(b.Messages):
 		b.ResponseFormat = &responseFormat{Type: "json_object"}
 	}
