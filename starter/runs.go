@@ -65,6 +65,8 @@ type about struct {
 	status     enumspb.WorkflowExecutionStatus
 	// patience, if set, is how long a question may take.
 	patience time.Duration
+	// events is how many its history had.
+	events int64
 	// shares are the run's priority and tenant.
 	shares temporal.Priority
 }
@@ -82,7 +84,7 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 	}
 	info := d.GetWorkflowExecutionInfo()
 	p := info.GetPriority()
-	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(),
+	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(), events: info.GetHistoryLength(),
 		shares: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
 }
 

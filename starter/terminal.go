@@ -17,6 +17,15 @@ func terminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// onTerminal says whether standard output is a terminal.
+func (a *app) onTerminal() bool {
+	w := a.stdout
+	if c, ok := w.(*checked); ok {
+		w = c.Writer
+	}
+	return terminal(w)
+}
+
 // usualWidth and usualHeight are the size of a terminal that does not tell.
 const usualWidth, usualHeight = 80, 24
 
