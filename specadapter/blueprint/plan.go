@@ -42,6 +42,9 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	}
 	if a.profile == ProfileDocumented {
 		in.Style = plan.StyleDocumented
+		if agent.Output != nil {
+			agent.Output.Style = plan.StyleDocumented
+		}
 	}
 	node := plan.Node{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}
 	if g.kind == typeProcedural {

@@ -39,6 +39,7 @@ func TestCheck(t *testing.T) {
 		"no entry":            {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
 		"limits":              {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":              {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
+		"an output that is not": {func(f *Flow) { f.Nodes[0].Agent.Output = &Output{Style: "loud"} }, []string{`node "a": output.style is "loud", want "documented" or nothing`}},
 		"inputs that are not": {func(f *Flow) { f.Inputs = &Inputs{Style: "loud"} }, []string{`inputs.mode is "", want "merged", "authoritative", "procedural" or "named"`, `inputs.style is "loud", want "documented" or nothing`}},
 		"a flow that is not there": {func(f *Flow) {
 			k := &Contacts{Name: "ask", Schema: json.RawMessage(`{}`), To: []Contact{{Name: "s", Flow: "sub"}, {Name: "t", Flow: "none"}, {Name: "u", Flow: "sub", Thread: "x"}}}
