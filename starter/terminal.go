@@ -7,14 +7,10 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal says whether a writer is a terminal, or at least no file and no pipe.
+// terminal says whether a writer is a terminal. The null device is none, though it looks like one.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // onTerminal says whether standard output is a terminal.
