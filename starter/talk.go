@@ -27,8 +27,10 @@ type talk struct {
 	words    *aloud
 	// lines are those that are typed; closed at Ctrl-D.
 	lines chan string
-	// ended gives why the session is not followed any more; nil: it has ended.
-	ended chan error
+	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
+	// when nothing more is shown of it.
+	ended  chan error
+	silent chan struct{}
 	// shown are the turns that need no telling any more, events how many had come when others
 	// were last looked for.
 	shown  map[int]bool
@@ -51,7 +53,7 @@ func (a *app) talkOn(ctx context.Context, id string) error {
 	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
-	t := &talk{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), shown: map[int]bool{}}
+	t := &talk{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
 	for i := range turns {
 		if turns[i].Done() {
@@ -60,7 +62,10 @@ func (a *app) talkOn(ctx context.Context, id string) error {
 		}
 	}
 	following, leave := context.WithCancel(ctx)
-	defer leave()
+	defer func() {
+		leave()
+		<-t.silent
+	}()
 	t.follow(following)
 	go t.listen(following)
 	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", clean(id, 200), counted(done, len(turns)))
@@ -87,6 +92,7 @@ func (t *talk) follow(ctx context.Context) {
 	t.f.marks = newMarks(t.id, reading{Open: map[string]mark{"": {Run: t.about.run, Event: t.about.events, Told: 1 << 30}}, Answers: latest{At: time.Now()}})
 	go func() {
 		defer t.app.caught()
+		defer close(t.silent)
 		t.ended <- t.f.all(ctx, newTrack(t.id, t.about.run, ""), t.f.watch, t.f.watchRequests)
 	}()
 }

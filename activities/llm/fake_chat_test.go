@@ -182,10 +182,10 @@ func (f fakeChat) schemaFault(schema any, strict bool) error {
 		return nil
 	}
 	if s["type"] != "object" {
-		return fmt.Errorf("Invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"%v\"'.", s["type"])
+		return fmt.Errorf("invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"%v\"'", s["type"])
 	}
 	if strict && s["additionalProperties"] != false {
-		return fmt.Errorf("Invalid schema for response_format 'answer': In context=(), 'additionalProperties' is required to be supplied and to be false.")
+		return fmt.Errorf("invalid schema for response_format 'answer': in context=(), 'additionalProperties' is required to be supplied and to be false")
 	}
 	return nil
 }

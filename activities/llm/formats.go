@@ -96,19 +96,27 @@ func enforced(schema any, words map[string]bool, depth int, wanted func(object m
 			return false
 		}
 	}
-	properties, _ := s["properties"].(map[string]any)
-	for _, p := range properties {
-		if !enforced(p, words, depth-1, wanted) {
+	for _, part := range partsOf(s) {
+		if !enforced(part, words, depth-1, wanted) {
 			return false
 		}
 	}
+	return true
+}
+
+// partsOf are the schemas in a schema.
+func partsOf(s map[string]any) []any {
+	var out []any
+	properties, _ := s["properties"].(map[string]any)
+	for _, p := range properties {
+		out = append(out, p)
+	}
 	for _, word := range []string{"anyOf", "allOf"} {
 		list, _ := s[word].([]any)
-		for _, p := range list {
-			if !enforced(p, words, depth-1, wanted) {
-				return false
-			}
-		}
+		out = append(out, list...)
 	}
-	return s["items"] == nil || enforced(s["items"], words, depth-1, wanted)
+	if items := s["items"]; items != nil {
+		out = append(out, items)
+	}
+	return out
 }
