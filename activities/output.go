@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"weft/activities/contract"
@@ -18,14 +17,15 @@ import (
 // check extracts JSON from an answer and validates it. An empty schema takes any JSON. Its
 // error is ctx's: what was cut short says nothing about the answer.
 func check(ctx context.Context, rules json.RawMessage, text string) (*contract.Checked, error) {
-	return checkWithin(ctx, schema.Time, rules, text)
+	return checkAs(ctx, rules, text, schema.Options{Limit: schema.Time})
 }
 
 // checkLone is [check] for an output that may have a lone member: an answer that is no object
 // with it is taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
+	o := schema.Options{Limit: schema.Time, Documented: out.Style == plan.StyleDocumented}
 	if out.Lone == "" {
-		return check(ctx, out.Schema, text)
+		return checkAs(ctx, out.Schema, text, o)
 	}
 	raw := extract(text)
 	if raw == nil {
@@ -42,10 +42,10 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 		}
 		raw = fmt.Appendf(nil, "{%s:%s}", name, raw)
 	}
-	return check(ctx, out.Schema, string(raw))
+	return checkAs(ctx, out.Schema, string(raw), o)
 }
 
-func checkWithin(ctx context.Context, limit time.Duration, rules json.RawMessage, text string) (*contract.Checked, error) {
+func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.Options) (*contract.Checked, error) {
 	raw := extract(text)
 	if raw == nil {
 		return wrong("$", "No JSON output found but output_schema requires structured output"), nil
@@ -56,7 +56,8 @@ func checkWithin(ctx context.Context, limit time.Duration, rules json.RawMessage
 	if len(rules) == 0 || string(bytes.TrimSpace(rules)) == "{}" {
 		return &contract.Checked{Data: raw}, nil
 	}
-	problems, err := schema.Check(ctx, rules, raw, schema.Options{Formats: true, Limit: limit})
+	o.Formats = true
+	problems, err := schema.Check(ctx, rules, raw, o)
 	if err != nil || len(problems) == 0 {
 		return &contract.Checked{Data: raw}, err
 	}

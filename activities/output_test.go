@@ -18,6 +18,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/schema"
+	"weft/workflows/plan"
 )
 
 // sharedCases reads cases of the blueprint dialect's framework, where they are.
@@ -288,7 +289,7 @@ func TestHostileSchemas(t *testing.T) {
 			if tc.want == "" {
 				limit = time.Minute
 			}
-			c, err := checkWithin(t.Context(), limit, json.RawMessage(tc.schema), tc.text)
+			c, err := checkAs(t.Context(), json.RawMessage(tc.schema), tc.text, schema.Options{Limit: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,7 +306,7 @@ func TestHostileSchemas(t *testing.T) {
 
 func TestValidationEndsWithItsTime(t *testing.T) {
 	before := runtime.NumGoroutine()
-	c, err := checkWithin(t.Context(), 20*time.Millisecond, json.RawMessage(ladder(40, `{"minLength":1}`)), `"x"`)
+	c, err := checkAs(t.Context(), json.RawMessage(ladder(40, `{"minLength":1}`)), `"x"`, schema.Options{Limit: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,4 +367,26 @@ func FuzzExtract(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Errors of answers name places as the plan says.
+func TestStyleOfAnswers(t *testing.T) {
+	out := plan.Output{Schema: json.RawMessage(`{"required":["summary"],"properties":{"issues":{"items":{"properties":{"severity":{"enum":["high","low"]}}}}}}`)}
+	for style, want := range map[string][]contract.FieldError{
+		plan.StyleFramework: {
+			{Path: "$", Message: "'summary' is a required property", SchemaPath: "required"},
+			{Path: "$.issues.0.severity", Message: "'critical' is not one of ['high', 'low']", SchemaPath: "properties/issues/items/properties/severity/enum"}},
+		plan.StyleDocumented: {
+			{Path: "$.summary", Message: "'summary' is a required property", SchemaPath: "required"},
+			{Path: "$.issues[0].severity", Message: "'critical' is not one of ['high', 'low']", SchemaPath: "properties.issues.items.properties.severity.enum"}},
+	} {
+		out.Style = style
+		c, err := checkLone(t.Context(), &out, `{"issues":[{"severity":"critical"}]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.Errors); diff != "" {
+			t.Errorf("style %q: -want +got:\n%s", style, diff)
+		}
+	}
 }

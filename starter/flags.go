@@ -111,9 +111,15 @@ func (f *flags) set() *flag.FlagSet {
 // the flags that were given and the arguments.
 func (f *flags) parse(args []string) (given, rest []string, err error) {
 	fs := f.set()
+	wrong := onlyOnce(fs)
 	for len(args) > 0 {
 		if err := fs.Parse(args); err != nil {
-			return nil, nil, flagError(fs, err)
+			if *wrong != nil {
+				err = *wrong
+			} else {
+				err = flagError(fs, err)
+			}
+			return nil, nil, err
 		}
 		left := fs.Args()
 		if read := args[:len(args)-len(left)]; len(read) > 0 && read[len(read)-1] == "--" {
@@ -133,6 +139,9 @@ func (f *flags) parse(args []string) (given, rest []string, err error) {
 		f.note(v.Name)
 	})
 	f.given = given
+	if err := emptyName(fs); err != nil {
+		return nil, nil, err
+	}
 	if err := f.check(given); err != nil {
 		return nil, nil, err
 	}
@@ -162,7 +171,7 @@ func flagError(fs *flag.FlagSet, err error) error {
 	}
 	name, ok := strings.CutPrefix(text, "flag provided but not defined: -")
 	if !ok {
-		return bad("%s", strings.Replace(text, "parse error", "not of its kind", 1))
+		return bad("%s", text)
 	}
 	var names []string
 	fs.VisitAll(func(v *flag.Flag) { names = append(names, v.Name) })

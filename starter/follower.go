@@ -63,7 +63,12 @@ type follower struct {
 }
 
 func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
-	return &follower{app: a, temporal: t, id: id, run: run, report: a.newReport(), tracks: map[string]*track{}, shown: map[string]bool{}, asks: make(chan struct{}),
+	return a.followerWith(t, id, run, a.newReport())
+}
+
+// followerWith is a follower that reports in a way of its own.
+func (a *app) followerWith(t *config.Temporal, id, run string, to report) *follower {
+	return &follower{app: a, temporal: t, id: id, run: run, report: to, tracks: map[string]*track{}, shown: map[string]bool{}, asks: make(chan struct{}),
 		desk: desk{open: map[string]contract.Request{}, answered: map[string]bool{}}}
 }
 

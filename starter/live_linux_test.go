@@ -179,3 +179,23 @@ func TestTableIsBounded(t *testing.T) {
 		t.Errorf("the table is %q", lines)
 	}
 }
+
+func TestTheNullDeviceIsNoTerminal(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if terminal(null) {
+		t.Error("the null device is taken for a terminal")
+	}
+	_, slave := pseudoTerminal(t)
+	defer slave.Close()
+	if !terminal(slave) {
+		t.Error("a terminal is not taken for one")
+	}
+	code := (&app{stdin: null, stdout: null, stderr: slave, env: mapEnv{}}).run(t.Context(), []string{"resume", "guide-1"})
+	if code != exitBadInput {
+		t.Errorf("a talk with nobody: exit code %d", code)
+	}
+}

@@ -248,7 +248,11 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 		}
 		f.tell(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
-		f.tell(n, "%s: its JSON is wrong in %d places, the first: %s (%s)", c.what, len(out.Checked.Errors),
+		where := ""
+		if more := len(out.Checked.Errors); more > 1 {
+			where = fmt.Sprintf(" in %d places, the first", more)
+		}
+		f.tell(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
 			clean(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
 		f.tell(n, "%s: %q (%s)", c.what, clean(msg.Text, 60), numbers)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,10 +66,17 @@ type about struct {
 	status     enumspb.WorkflowExecutionStatus
 	// patience, if set, is how long a question may take.
 	patience time.Duration
+	// events is how many its history had.
+	events int64
 	// shares are the run's priority and tenant.
 	shares temporal.Priority
 }
 
+// ownTypes are the types of workflows that are looked at and ended here: others may have the
+// namespace, too.
+var ownTypes = []string{contract.WorkflowFlow, contract.WorkflowBranch, contract.WorkflowDeliver}
+
+// describe looks for a run.
 func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (about, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -81,8 +89,11 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 		return about{}, fmt.Errorf("look for the run %q: %w", id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
+	if kind := info.GetType().GetName(); kind != "" && !slices.Contains(ownTypes, kind) {
+		return about{}, bad("%q is no run of Weft's but a workflow of the type %q, which is left alone; the runs there are: %slist -all", id, clean(kind, 100), a.self())
+	}
 	p := info.GetPriority()
-	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(),
+	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(), events: info.GetHistoryLength(),
 		shares: temporal.Priority{PriorityKey: int(p.GetPriorityKey()), FairnessKey: p.GetFairnessKey(), FairnessWeight: p.GetFairnessWeight()}}, nil
 }
 

@@ -19,10 +19,14 @@ import (
 // turnPause is how long a follower waits between two looks at a session's turn.
 const turnPause = 500 * time.Millisecond
 
-// resume gives a session its next prompt and waits for the turn's result.
+// resume gives a session its next prompt and waits for the turn's result; without a prompt it
+// talks on, on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
-	if a.flags.prompt == "" {
-		return bad("resume wants a prompt; write -prompt TEXT")
+	switch {
+	case a.wantsPrompt() && a.flags.key == "" && !a.flags.detach && a.talks():
+		return a.talkOn(ctx, args[0])
+	case a.wantsPrompt():
+		return bad("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -detach and -output, it asks for one after the other")
 	}
 	prompt, err := a.textOf("-prompt", a.flags.prompt)
 	if err != nil {
@@ -220,7 +224,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 		if f.app.dev != nil {
 			dev = " -dev"
 		}
-		f.app.say("the session is open; go on with: starter%s resume %s -prompt TEXT; end it with: starter%s stop %s", dev, quoted(f.id), dev, quoted(f.id))
+		f.app.say("the session is open; go on with: starter%s resume %s -prompt TEXT, or without -prompt on a terminal; end it with: starter%s stop %s", dev, quoted(f.id), dev, quoted(f.id))
 		return f.app.concludeTurn(f.id, turn)
 	case ctx.Err() != nil:
 		f.app.say("%s", f.app.detachedText(f.id))

@@ -7,14 +7,19 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal says whether a writer is a terminal, or at least no file and no pipe.
+// terminal says whether a writer is a terminal. The null device is none, though it looks like one.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// onTerminal says whether standard output is a terminal.
+func (a *app) onTerminal() bool {
+	w := a.stdout
+	if c, ok := w.(*checked); ok {
+		w = c.Writer
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return terminal(w)
 }
 
 // usualWidth and usualHeight are the size of a terminal that does not tell.

@@ -69,7 +69,7 @@ func TestBlueprintOutputFailsAfterOneRetry(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := blueprintRun(t, rehearsal{script: tc.script}, inline(answering), `{"prompt":"Well?"}`)
-			if p.err == nil || p.err.Class != contract.ClassOutputSchema || p.err.Text != tc.want || p.status.Usage.Calls != tc.calls {
+			if p.err == nil || p.err.Class != contract.ClassOutputSchema || p.err.Text != tc.want || p.err.Remedy == "" || p.status.Usage.Calls != tc.calls {
 				t.Errorf("the run failed with %v after %d calls, want %s after %d", p.err, p.status.Usage.Calls, tc.want, tc.calls)
 			}
 		})

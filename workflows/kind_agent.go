@@ -381,7 +381,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		if a.repairs > 0 {
 			text = "No result received from retry attempt"
 		}
-		return false, a.fail(a.step, contract.ClassOutputSchema, "", "%s", text)
+		return false, a.fail(a.step, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
 	}
 	var problems []contract.FieldError
 	if res.Checked != nil {

@@ -30,7 +30,7 @@ type Call struct {
 	Question string
 	// Schema is the JSON Schema of the answer, JSON that the answer must be JSON. They
 	// are sent where the provider's row supports them, and are hints: the caller
-	// checks the answer.
+	// checks the answer. A schema that the server refuses is left out.
 	Schema json.RawMessage
 	JSON   bool
 	// Parallel, if set, allows or forbids several tool calls in one answer; Effort is how

@@ -57,7 +57,7 @@ func claudeTraits(model string) claudeModel {
 // refused; the prompt asks for them, and the caller checks the answer.
 func claudeTakes(raw json.RawMessage) bool {
 	var schema any
-	return json.Unmarshal(raw, &schema) == nil && claudeEnforces(schema, 0)
+	return json.Unmarshal(raw, &schema) == nil && enforced(schema, claudeWords, maxClaudeDepth, func(map[string]any) bool { return true })
 }
 
 // claudeWords are the keywords that the API enforces or ignores.
@@ -68,35 +68,3 @@ var claudeWords = map[string]bool{
 
 // maxClaudeDepth bounds how deep a schema may nest to be sent.
 const maxClaudeDepth = 16
-
-func claudeEnforces(schema any, depth int) bool {
-	s, ok := schema.(map[string]any)
-	if !ok || depth > maxClaudeDepth {
-		return false
-	}
-	for key := range s {
-		if !claudeWords[key] {
-			return false
-		}
-	}
-	if s["type"] == "object" || s["properties"] != nil {
-		if closed, isBool := s["additionalProperties"].(bool); !isBool || closed {
-			return false
-		}
-	}
-	properties, _ := s["properties"].(map[string]any)
-	for _, p := range properties {
-		if !claudeEnforces(p, depth+1) {
-			return false
-		}
-	}
-	for _, word := range []string{"anyOf", "allOf"} {
-		list, _ := s[word].([]any)
-		for _, p := range list {
-			if !claudeEnforces(p, depth+1) {
-				return false
-			}
-		}
-	}
-	return s["items"] == nil || claudeEnforces(s["items"], depth+1)
-}

@@ -3,6 +3,7 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -74,8 +75,10 @@ func conformSchema(t *testing.T, b bench) string {
 	// Beside tools the request must be one that the server takes.
 	e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in, llms.WithTools(tools()))
 	e.got(t)
+	conformAnySchema(t, b)
 	if b.row.Schema {
 		same(t, "schema", got.schema, json.RawMessage(schema))
+		same(t, "strict", got.strict, b.row.StrictSchema)
 		return "yes"
 	}
 	if got.schema != nil {
@@ -86,6 +89,63 @@ func conformSchema(t *testing.T, b bench) string {
 		return "JSON mode"
 	}
 	return "-"
+}
+
+// conformAnySchema asks for what servers take in part or not at all: the answer comes all the same.
+func conformAnySchema(t *testing.T, b bench) {
+	in := transcriptOf(t, "Answer in JSON.", user("go"))
+	for name, schema := range map[string]string{
+		"a list": `{"type":"array","items":{"type":"string"}}`, "anything with a rule": `{"minLength":3}`, "no type": `{"properties":{"a":{}}}`,
+		"an open object": `{"type":"object","properties":{"a":{"type":"string"}}}`,
+		"an option":      `{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"}}}`,
+		"a pattern":      `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`,
+	} {
+		e, m := b.at(t, says(`["a"]`), nil)
+		m.model = schemaModel(b.row)
+		same(t, name, e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in).Message.Text, `["a"]`)
+		got := e.got(t)
+		if got.strict {
+			t.Errorf("%s was sent as strict", name)
+		}
+		if got.json && got.schema == nil && !strings.Contains(schema, "properties") {
+			t.Errorf("%s: asked in the JSON mode, which writes objects alone", name)
+		}
+	}
+
+	// A server that knows less than was thought.
+	const closed = `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string"}}}`
+	var keys []string
+	refuse := func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		if len(keys) == 1 && b.row.Schema {
+			answer(400, b.vendor.fault(400, faultPlain, "The schema has too many states for serving."))(w, r)
+			return
+		}
+		answer(200, b.vendor.whole(says(`{"a":"b"}`)))(w, r)
+	}
+	e, m := b.at(t, said{}, refuse)
+	m.model = schemaModel(b.row)
+	same(t, "the answer without a schema", e.one(t, m, &Call{Schema: json.RawMessage(closed), JSON: true, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
+	if !b.row.Schema {
+		same(t, "requests", len(keys), 1)
+		return
+	}
+	if e.got(t).schema != nil || len(keys) != 2 || keys[0] == keys[1] {
+		t.Errorf("after the refusal: schema %v, keys %q", e.got(t).schema, keys)
+	}
+
+	// What is wrong for another reason is not asked twice.
+	keys = nil
+	e, m = b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, "")
+		answer(400, b.vendor.fault(400, faultPlain, "no such parameter"))(w, r)
+	})
+	m.model = schemaModel(b.row)
+	_, err := Generate(WithCall(t.Context(), &Call{Schema: json.RawMessage(closed)}), m, in, nil)
+	if f := failureOf(t, err); f.Class != contract.ClassBadRequest || len(keys) != 1 {
+		t.Errorf("another refusal: %v, requests %d", err, len(keys))
+	}
+	e.got(t)
 }
 
 // schemaModel is a model's name that takes a schema.

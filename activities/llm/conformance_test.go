@@ -55,7 +55,7 @@ func says(pieces ...string) said { return said{pieces: pieces, stop: "stop"} }
 // seen is a request in one form.
 type seen struct {
 	model, key, system, choice string
-	stream, json               bool
+	stream, json, strict       bool
 	turns                      []seenTurn
 	tools                      []seenTool
 	schema                     any

@@ -50,6 +50,7 @@ type chatRequest struct {
 		Type   string `json:"type"`
 		Schema struct {
 			Schema any `json:"schema"`
+			Strict bool
 		} `json:"json_schema"`
 	} `json:"response_format"`
 	Tools []struct {
@@ -160,13 +161,31 @@ func (f fakeChat) format(out *seen, q *chatRequest) error {
 	case q.ResponseFormat.Type == "json_schema" && slices.Contains([]string{"deepseek", "groq", "dashscope"}, f.kind):
 		return fmt.Errorf("json_schema is not supported")
 	case q.ResponseFormat.Type == "json_schema":
-		out.schema = q.ResponseFormat.Schema.Schema
+		if err := f.schemaFault(q.ResponseFormat.Schema.Schema, q.ResponseFormat.Schema.Strict); err != nil {
+			return err
+		}
+		out.schema, out.strict = q.ResponseFormat.Schema.Schema, q.ResponseFormat.Schema.Strict
 	case q.ResponseFormat.Type != "json_object":
 		return fmt.Errorf("response_format %q", q.ResponseFormat.Type)
 	default:
 		if out.json = strings.Contains(out.system, "JSON"); !out.json {
 			return fmt.Errorf("no message has the word json")
 		}
+	}
+	return nil
+}
+
+// schemaFault is what OpenAI says of schemas that it does not take.
+func (f fakeChat) schemaFault(schema any, strict bool) error {
+	s, _ := schema.(object)
+	if f.kind != "openai" && f.kind != "azure" {
+		return nil
+	}
+	if s["type"] != "object" {
+		return fmt.Errorf("invalid schema for response_format 'answer': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"%v\"'", s["type"])
+	}
+	if strict && s["additionalProperties"] != false {
+		return fmt.Errorf("invalid schema for response_format 'answer': in context=(), 'additionalProperties' is required to be supplied and to be false")
 	}
 	return nil
 }

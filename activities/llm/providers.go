@@ -19,6 +19,9 @@ type Provider struct {
 	// Schema, JSON: the server takes response_format json_schema, json_object.
 	Schema bool
 	JSON   bool
+	// StrictSchema says that a schema must be of an object, and that the server enforces
+	// strictly what it can enforce at all.
+	StrictSchema bool
 	// FormatWithTools says that response_format can be sent beside tools. Elsewhere it
 	// is refused, or keeps the model from calling any.
 	FormatWithTools bool
@@ -84,7 +87,7 @@ var (
 var Providers = []Provider{
 	{
 		Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
+		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
 		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
 		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
@@ -140,7 +143,7 @@ var Providers = []Provider{
 	},
 	{
 		Name: "azure", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
-		Schema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
+		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
 		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
 		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},

@@ -105,19 +105,33 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err != nil {
 		return nil, err
 	}
-	done, err := c.limits.enter(x, len(out.body))
-	if err != nil {
-		return nil, c.broken(ctx, err)
+	resp, err := x.ask(speak, out)
+	if x.refusesSchema(err) {
+		x.call = x.call.unbound()
+		plain, wrong := speak.encode(x.call, in, o)
+		if wrong != nil || bytes.Equal(plain.body, out.body) {
+			return nil, err
+		}
+		return x.ask(speak, plain)
 	}
-	x.watch = newWatch(ctx, c.first, c.idle)
+	return resp, err
+}
+
+// ask makes one request when its turn has come.
+func (x *exchange) ask(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
+	done, err := x.limits.enter(x, len(out.body))
+	if err != nil {
+		return nil, x.broken(x.ctx, err)
+	}
+	x.watch = newWatch(x.ctx, x.first, x.idle)
 	defer x.watch.close()
 	resp, err := x.run(speak, out)
 	done(resp)
 	if err == nil {
-		err = ctx.Err()
+		err = x.ctx.Err()
 	}
 	if err != nil {
-		return nil, c.broken(ctx, err)
+		return nil, x.broken(x.ctx, err)
 	}
 	return resp, nil
 }

@@ -226,15 +226,28 @@ func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
 		return nil
 	}
 	switch {
-	case len(call.Schema) > 0 && c.row.Schema:
-		if !json.Valid(call.Schema) {
-			return c.unsendable("the schema of the answer is no JSON")
-		}
-		b.ResponseFormat = &responseFormat{Type: "json_schema", Schema: &jsonSchema{Name: "answer", Schema: call.Schema}}
-	case (call.JSON || o.JSONMode || len(call.Schema) > 0) && c.row.JSON && mentionsJSON(b.Messages):
+	case len(call.Schema) > 0 && !json.Valid(call.Schema):
+		return c.unsendable("the schema of the answer is no JSON")
+	case len(call.Schema) > 0 && c.takesSchema(call.Schema):
+		b.ResponseFormat = &responseFormat{Type: "json_schema",
+			Schema: &jsonSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
+	case wantsObject(call, o) && c.row.JSON && mentionsJSON(b.Messages):
 		b.ResponseFormat = &responseFormat{Type: "json_object"}
 	}
 	return nil
+}
+
+// takesSchema says whether a schema is sent.
+func (c compatible) takesSchema(schema json.RawMessage) bool {
+	return c.row.Schema && (!c.row.StrictSchema || rootOf(schema).Type == "object")
+}
+
+// wantsObject says whether a JSON mode, which writes objects alone, may be asked for.
+func wantsObject(call *Call, o *llms.CallOptions) bool {
+	if len(call.Schema) > 0 {
+		return asksObject(call.Schema)
+	}
+	return call.JSON || o.JSONMode
 }
 
 // mentionsJSON says whether a message has the word: json_object is refused without it.

@@ -24,7 +24,7 @@ const (
 	ProfileDefault = "default"
 	// ProfileAuthoritative takes an agent's parameters_schema as it is written.
 	ProfileAuthoritative = "authoritative"
-	// ProfileDocumented is default, with errors of parameters as the documentation shows them.
+	// ProfileDocumented is default, with errors of parameters and answers as the documentation shows them.
 	ProfileDocumented = "documented"
 )
 

@@ -17,6 +17,14 @@ const (
 	maxErrors = 20
 )
 
+// style is how errors name places.
+func (a *adaptation) style() string {
+	if a.profile == ProfileDocumented {
+		return plan.StyleDocumented
+	}
+	return plan.StyleFramework
+}
+
 // plan makes a flow of one node, the agent, which gives the result.
 func (a *adaptation) plan(g *agent) *plan.Flow {
 	id := g.name
@@ -25,9 +33,9 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	}
 	agent := &plan.Agent{Prompt: g.prompt, MaxCalls: maxCalls, MaxErrors: maxErrors, System: structured.Enrich(g.prompt, g.output)}
 	if len(g.output) > 0 && string(g.output) != "{}" {
-		agent.Output = &plan.Output{Schema: g.output, Repairs: 1}
+		agent.Output = &plan.Output{Schema: g.output, Repairs: 1, Style: a.style()}
 	}
-	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Placeholders: replaced(g.prompt) || replaced(string(g.output))}
+	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Style: a.style(), Placeholders: replaced(g.prompt) || replaced(string(g.output))}
 	connections := g.connections()
 	for _, c := range connections {
 		if agent.Boxes == nil {
@@ -39,9 +47,6 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 			// What must have a value is looked at when a run starts.
 			in.Placeholders = in.Placeholders || h.Required || replaced(h.Value)
 		}
-	}
-	if a.profile == ProfileDocumented {
-		in.Style = plan.StyleDocumented
 	}
 	node := plan.Node{ID: id, Name: g.name, Kind: plan.KindAgent, Exit: true, Agent: agent}
 	if g.kind == typeProcedural {

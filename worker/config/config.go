@@ -324,9 +324,34 @@ func Load(o Options) (*Config, error) {
 	l.checkVersioning()
 	l.checkWorker()
 	if len(l.problems) > 0 {
-		return nil, l.problems
+		return nil, l.cfg.Placed(l.problems)
 	}
 	return l.cfg, nil
+}
+
+// Placed puts before each problem that begins with a setting where that setting comes from:
+// file:line:column, a variable or a flag. Others stay as they are.
+func (c *Config) Placed(in Problems) Problems {
+	out := make(Problems, 0, len(in))
+	for _, text := range in {
+		out = append(out, c.placeOf(text)+text)
+	}
+	return out
+}
+
+func (c *Config) placeOf(text string) string {
+	if c.File != "" && strings.HasPrefix(text, c.File+":") {
+		return ""
+	}
+	key, _, _ := strings.Cut(text, " ")
+	key = strings.TrimSuffix(key, ":")
+	for key != "" {
+		if from := c.origin[key]; from != "" && from != originAuthor {
+			return from + ": "
+		}
+		key = key[:max(0, strings.LastIndexByte(key, '.'))]
+	}
+	return ""
 }
 
 // loader is one call of [Load] under way. Viper layers the single values. What is keyed

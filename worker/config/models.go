@@ -35,7 +35,7 @@ func (c *Config) ollamaAddress() (address, variable string) {
 
 // LLM gives the settings of models, with keys. Default is what was configured and no
 // more, see [Config.DefaultModel]. A missing key is no error: it concerns only the flows
-// that need it. The error is of type [Problems].
+// that need it. The error is of type [Problems]; the settings beside it are what is known.
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
 	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}, Lent: c.lent.Model, Mask: c.mask}
@@ -51,7 +51,7 @@ func (c *Config) LLM() (llm.Settings, error) {
 		out.Providers[name] = c.provider(name, c.Providers[name], &problems)
 	}
 	if len(problems) > 0 {
-		return llm.Settings{}, problems
+		return out, problems
 	}
 	return out, nil
 }
@@ -137,7 +137,8 @@ func (c *Config) Keys() []string {
 	return out
 }
 
-// Tool gives the settings of tools, with secrets. The error is of type [Problems].
+// Tool gives the settings of tools, with secrets. The error is of type [Problems]; the settings
+// beside it are what is known.
 func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
@@ -182,7 +183,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 		out.Variables[name] = tool.Variable{Value: value, Hosts: c.Variables[name].Hosts}
 	}
 	if len(problems) > 0 {
-		return tool.Settings{}, problems
+		return out, problems
 	}
 	return out, nil
 }

@@ -55,6 +55,7 @@ func (s section[T]) file(l *loader, file string, v *source.Value) {
 			l.wrong(file, m.Value.Pos, path, m.Value, "want a section of settings")
 			continue
 		}
+		l.origin[path] = place(file, m.KeyPos)
 		var t T
 		for _, f := range m.Value.Members {
 			i := slices.IndexFunc(s.fields, func(g field[T]) bool { return g.key == f.Key })

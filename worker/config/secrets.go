@@ -26,7 +26,10 @@ func (c *Config) secret(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}
-	return strings.TrimSpace(string(raw)), nil
+	if value = strings.TrimSpace(string(raw)); value == "" {
+		return "", fmt.Errorf("%s_FILE names %s, which is empty; write the value into it, or unset the variable", name, file)
+	}
+	return value, nil
 }
 
 // has says whether a secret is given as a variable or as a file.

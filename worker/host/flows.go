@@ -17,7 +17,7 @@ func checkFlows(f config.Flows) error {
 	}
 	info, err := os.Stat(f.Dir)
 	if err != nil {
-		return config.Problems{fmt.Sprintf("flows.dir: %v", err)}
+		return config.Problems{fmt.Sprintf("flows.dir: %v; name the folder that holds the flows, or leave it out", err)}
 	}
 	if !info.IsDir() {
 		return config.Problems{fmt.Sprintf("flows.dir: %s is no folder", f.Dir)}

@@ -66,10 +66,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	settings, err := cfg.Tool()
 	note(err)
 	settings.Functions = functions
-	if err == nil {
-		h.tools, err = tool.Open(settings)
-		note(err)
-	}
+	h.tools, err = tool.Open(settings)
+	note(err)
 	hooks, err := cfg.Hooks()
 	note(err)
 	how, err := options(cfg)
@@ -78,7 +76,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		if h.tools != nil {
 			h.tools.Close()
 		}
-		return nil, problems
+		return nil, cfg.Placed(problems)
 	}
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
@@ -144,13 +142,11 @@ func lacks(cfg *config.Config, models *llm.Models, model string) []string {
 
 func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	settings, err := cfg.LLM()
-	if err != nil {
-		return nil, err
-	}
+	problems := config.Problems(listed(err))
 	settings.Default, settings.NoDefault = model, why
 	models, err := llm.Open(settings)
-	if err != nil {
-		return nil, fmt.Errorf("settings of models: %w", err)
+	if problems = append(problems, listed(err)...); len(problems) > 0 {
+		return nil, problems
 	}
 	return models, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -276,5 +277,31 @@ func TestCompilerListsAllThatIsWrong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is wrong with what settings name is said with the place of the setting.
+func TestProblemsHavePlaces(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := load(t, "providers: {acme: {kind: foo}}\nconnections:\n  a: {url: 'ftp://x'}\n  b: {}\n  c.d: {url: 'https://x.example', headers: {A: '${NOPE}'}}\nflows: {dir: /no/such/folder}\nmodel: openai/m\n",
+		fakeEnv{"OPENAI_API_KEY_FILE": empty, "WEFT_AGENTS_TRUSTED": "/no/such/agents"})
+	_, err := New(context.Background(), lazy(t), cfg)
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`weft.yaml:1:26: providers.acme.kind: "foo" is no kind of provider`,
+		`weft.yaml:3:12: connections.a.url: "ftp://x" has scheme`, `weft.yaml:4:3: connections.b.url: is empty`,
+		`weft.yaml:5:44: connections.c.d.headers.A: the environment variable NOPE is not set`,
+		`weft.yaml:6:14: flows.dir: stat /no/such/folder`,
+		`providers.openai: OPENAI_API_KEY_FILE names ` + empty + `, which is empty`,
+	} {
+		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, want) }) {
+			t.Errorf("there is no problem %q in\n%s", want, strings.Join(problems, "\n"))
+		}
 	}
 }

@@ -129,6 +129,9 @@ func (c *checker) agent(n *Node) {
 	if n.Agent.MaxCalls < 1 || n.Agent.MaxErrors < 1 {
 		c.add("node %q: max_calls is %d and max_errors %d, want 1 or more", n.ID, n.Agent.MaxCalls, n.Agent.MaxErrors)
 	}
+	if o := n.Agent.Output; o != nil && o.Style != StyleFramework && o.Style != StyleDocumented {
+		c.add("node %q: output.style is %q, want %q or nothing", n.ID, o.Style, StyleDocumented)
+	}
 	c.params(n)
 	c.finish(n)
 	c.context(n)

@@ -33,7 +33,7 @@ const (
 	InputsNamed = "named"
 )
 
-// The styles of [Inputs].
+// The styles of [Inputs] and of an [Output].
 const (
 	// StyleFramework is that of the dialect's framework: $.tags.0 and properties/tags/type.
 	StyleFramework = ""

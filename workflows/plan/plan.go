@@ -253,6 +253,8 @@ type Output struct {
 	// Lone, if set, is a member of the object that is wanted: an answer that is no object with
 	// it is taken as its value.
 	Lone string `json:"lone,omitempty"`
+	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
+	Style string `json:"style,omitempty"`
 }
 
 // Chat is how an agent talks with a person.

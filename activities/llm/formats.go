@@ -1,0 +1,122 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// Servers take different parts of JSON Schema, and change which. The prompt asks for the schema
+// too, and the caller checks the answer: what a server does not take is asked for by the prompt
+// alone.
+
+// schemaTexts are words by which servers refuse a schema, in lower case.
+var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
+
+// refusesSchema says whether a request was refused for the schema in it.
+func (x *exchange) refusesSchema(err error) bool {
+	var f *contract.Failure
+	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
+		containsAny(strings.ToLower(f.Text), schemaTexts)
+}
+
+// unbound is the call without what is asked of the answer's form. It is another request, so it
+// has another key.
+func (c *Call) unbound() *Call {
+	out := *c
+	out.Schema, out.JSON = nil, false
+	if out.IdempotencyKey != "" {
+		out.IdempotencyKey += "/unbound"
+	}
+	return &out
+}
+
+// schemaRoot is what of a schema says which values it means.
+type schemaRoot struct {
+	Type       any
+	Properties json.RawMessage
+	AnyOf      json.RawMessage
+}
+
+func rootOf(schema json.RawMessage) (root schemaRoot) {
+	_ = json.Unmarshal(schema, &root) // what is no object has neither
+	return root
+}
+
+// asksObject says whether a schema wants a JSON object, which is all that a JSON mode writes.
+func asksObject(schema json.RawMessage) bool {
+	root := rootOf(schema)
+	return root.Type == "object" || root.Type == nil && root.Properties != nil
+}
+
+// strictWords are the keywords that OpenAI's strict mode enforces.
+var strictWords = map[string]bool{
+	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "enum": true, "const": true,
+	"anyOf": true, "title": true, "description": true, "$schema": true, "minimum": true, "maximum": true, "minItems": true, "maxItems": true,
+}
+
+// strictTakes says whether OpenAI's strict mode takes a schema: its root is an object and no
+// choice, and all its objects are closed and want all their properties.
+func strictTakes(raw json.RawMessage) bool {
+	root := rootOf(raw)
+	var schema any
+	return root.Type == "object" && root.AnyOf == nil && json.Unmarshal(raw, &schema) == nil &&
+		enforced(schema, strictWords, 5, wantsAll)
+}
+
+// wantsAll says whether an object's schema requires all its properties.
+func wantsAll(s map[string]any) bool {
+	properties, _ := s["properties"].(map[string]any)
+	required, _ := s["required"].([]any)
+	for name := range properties {
+		if !slices.Contains(required, any(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// enforced says whether a schema has only these keywords, nests no deeper, and has only objects
+// that are closed and are as wanted.
+func enforced(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
+	s, ok := schema.(map[string]any)
+	if !ok || depth < 0 {
+		return false
+	}
+	for key := range s {
+		if !words[key] {
+			return false
+		}
+	}
+	if s["type"] == "object" || s["properties"] != nil {
+		if closed, isBool := s["additionalProperties"].(bool); !isBool || closed || !wanted(s) {
+			return false
+		}
+	}
+	for _, part := range partsOf(s) {
+		if !enforced(part, words, depth-1, wanted) {
+			return false
+		}
+	}
+	return true
+}
+
+// partsOf are the schemas in a schema.
+func partsOf(s map[string]any) []any {
+	var out []any
+	properties, _ := s["properties"].(map[string]any)
+	for _, p := range properties {
+		out = append(out, p)
+	}
+	for _, word := range []string{"anyOf", "allOf"} {
+		list, _ := s[word].([]any)
+		out = append(out, list...)
+	}
+	if items := s["items"]; items != nil {
+		out = append(out, items)
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// aloud shows a conversation: on standard output what the model says, while it does where that
+// is a terminal, and a line on standard error for what happens beside. A follower's mu guards it.
+type aloud struct {
+	app     *app
+	streams bool
+	// call and attempt name the answer that is being shown, text is what was shown of it. whole
+	// is false where some of it may have passed by unseen.
+	call    string
+	attempt int32
+	text    string
+	whole   bool
+	// open says that the last line on the terminal has no end yet, asking that it is the prompt's.
+	open, asking bool
+}
+
+func (s *aloud) readsText() bool { return s.streams }
+
+func (*aloud) close() {}
+
+func (s *aloud) tell(n notice) {
+	switch n.Event {
+	case eventText:
+		// Sub-agents' answers are for the agent that asked them.
+		if !strings.Contains(n.Node, " › ") {
+			s.hear(n)
+		}
+	case eventTool, eventCall, eventAttempt, eventFailed, eventRequest, eventAnswered, eventNote, eventWarning:
+		s.end()
+		text := n.Text
+		if n.Node != "" {
+			text = n.Node + "  " + text
+		}
+		s.app.say("  %s", text)
+	}
+}
+
+// hear shows what is new of an answer.
+func (s *aloud) hear(n notice) {
+	if n.Call != s.call || n.Attempt != s.attempt {
+		s.end()
+		s.call, s.attempt, s.text, s.whole = n.Call, n.Attempt, "", true
+	}
+	s.whole = s.whole && !n.Skipped
+	if s.asking {
+		s.end()
+	}
+	s.text += n.Text
+	s.print(n.Text)
+}
+
+func (s *aloud) print(text string) {
+	if text != "" {
+		fmt.Fprint(s.app.stdout, visible(text))
+		s.open = !strings.HasSuffix(text, "\n")
+	}
+}
+
+// end ends the line that is open.
+func (s *aloud) end() {
+	switch {
+	case s.asking:
+		fmt.Fprintln(s.app.stderr)
+	case s.open:
+		fmt.Fprintln(s.app.stdout)
+	}
+	s.open, s.asking = false, false
+}
+
+// finish shows the rest of an answer whose end is known, or all of it where it is not what was
+// shown.
+func (s *aloud) finish(f *follower, result string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rest, begun := strings.CutPrefix(result, s.text)
+	if s.asking || s.text == "" || !s.whole || !begun {
+		s.end()
+		rest = result
+	}
+	s.print(rest)
+	s.end()
+	s.call, s.attempt, s.text, s.whole = "", 0, "", true
+}
+
+// anew forgets what was shown of an answer: all of it is shown again, below a line of its own.
+func (s *aloud) anew(f *follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.end()
+	s.call, s.attempt, s.text, s.whole = "", 0, "", true
+}
+
+func (s *aloud) newline(f *follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.end()
+}
+
+// entered takes note of a line that was typed: the terminal has ended it.
+func (s *aloud) entered(f *follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.open, s.asking = false, false
+}
+
+// ask shows that a prompt may be typed.
+func (s *aloud) ask(f *follower) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.end()
+	fmt.Fprint(s.app.stderr, promptSign)
+	s.asking = true
+}
+
+// visible is a text without what a terminal would obey.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}

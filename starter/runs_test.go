@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// Other programs have workflows in the namespace, too: these are neither asked nor ended.
+func TestWorkflowsOfOthersAreNoRuns(t *testing.T) {
+	for kind, want := range map[string]string{
+		contract.WorkflowFlow: "", contract.WorkflowBranch: "", contract.WorkflowDeliver: "",
+		"Payroll": `"pay-1" is no run of Weft's but a workflow of the type "Payroll", which is left alone; the runs there are: starter list -all`,
+	} {
+		c := &mocks.Client{}
+		c.On("DescribeWorkflowExecution", mock.Anything, "pay-1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
+			WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &commonpb.WorkflowType{Name: kind}, Execution: &commonpb.WorkflowExecution{RunId: "r"}}}, nil)
+		_, err := (&app{}).describe(t.Context(), &config.Temporal{Client: c}, "pay-1")
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", kind, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want %s", kind, err, want)
+		}
+	}
+}

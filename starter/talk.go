@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/worker/config"
+)
+
+// promptSign stands before each line that is typed.
+const promptSign = "> "
+
+// talk is a conversation with a session on a terminal, line by line.
+type talk struct {
+	app      *app
+	temporal *config.Temporal
+	id       string
+	about    about
+	f        *follower
+	words    *aloud
+	// lines are those that are typed; closed at Ctrl-D.
+	lines chan string
+	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
+	// when nothing more is shown of it.
+	ended  chan error
+	silent chan struct{}
+	// shown are the turns that need no telling any more, events how many had come when others
+	// were last looked for.
+	shown  map[int]bool
+	events int64
+}
+
+// talkOn asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
+func (a *app) talkOn(ctx context.Context, id string) error {
+	temporal, about, err := a.findOpen(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer temporal.Client.Close()
+	turns, err := turnsOf(ctx, temporal, id, callTimeout)
+	switch {
+	case errors.Is(err, errSilent):
+		return fmt.Errorf("no worker answers for the session %q; start one for task queue %q, namespace %s at %s, with: bin/worker or make dev", id, about.queue, temporal.Namespace, temporal.Address)
+	case err != nil:
+		return bad("the run %q takes no prompts: %v; a session is started with: %s-flow FILE -session", id, err, a.self())
+	}
+	ctx, stop := a.listening(ctx)
+	defer stop()
+	t := &talk{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
+	done := 0
+	for i := range turns {
+		if turns[i].Done() {
+			t.shown[turns[i].N] = true
+			done++
+		}
+	}
+	following, leave := context.WithCancel(ctx)
+	defer func() {
+		leave()
+		<-t.silent
+	}()
+	t.follow(following)
+	go t.listen(following)
+	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", clean(id, 200), counted(done, len(turns)))
+	return t.run(ctx)
+}
+
+// counted says how many turns there were.
+func counted(done, all int) string {
+	text := fmt.Sprintf("%d turns so far", done)
+	if done == 1 {
+		text = "1 turn so far"
+	}
+	if all > done {
+		text += ", and one is under way"
+	}
+	return text
+}
+
+// follow shows what happens in the session from now on.
+func (t *talk) follow(ctx context.Context) {
+	t.words = &aloud{app: t.app, streams: t.app.onTerminal()}
+	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.words)
+	t.f.queue = t.about.queue
+	t.f.marks = newMarks(t.id, reading{Open: map[string]mark{"": {Run: t.about.run, Event: t.about.events, Told: 1 << 30}}, Answers: latest{At: time.Now()}})
+	go func() {
+		defer t.app.caught()
+		defer close(t.silent)
+		t.ended <- t.f.all(ctx, newTrack(t.id, t.about.run, ""), t.f.watch, t.f.watchRequests)
+	}()
+}
+
+// listen reads what is typed.
+func (t *talk) listen(ctx context.Context) {
+	defer t.app.caught()
+	defer close(t.lines)
+	stayInBackground()
+	for in := bufio.NewScanner(t.app.stdin); in.Scan(); {
+		select {
+		case t.lines <- in.Text():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// run takes prompts, one turn after the other.
+func (t *talk) run(ctx context.Context) error {
+	ticker := time.NewTicker(turnPause)
+	defer ticker.Stop()
+	t.words.ask(t.f)
+	for {
+		select {
+		case <-ctx.Done():
+			t.leave()
+			return coded(exitDetached)
+		case err := <-t.ended:
+			return t.end(ctx, err)
+		case <-ticker.C:
+			t.others(ctx, "")
+		case line, open := <-t.lines:
+			if !open {
+				t.leave()
+				return nil
+			}
+			t.words.entered(t.f)
+			if line = strings.TrimSpace(line); line != "" {
+				if err := t.turn(ctx, line); err != nil {
+					return err
+				}
+			}
+			t.words.ask(t.f)
+		}
+	}
+}
+
+// turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
+// answers a question of the turn's, if there is one; else it waits for the next turn.
+func (t *talk) turn(ctx context.Context, prompt string) error {
+	in := contract.ResumeInput{ID: "turn-" + strings.ToLower(rand.Text()[:12]), Prompt: prompt, By: t.app.by()}
+	type outcome struct {
+		turn *contract.Turn
+		err  error
+	}
+	came := make(chan outcome, 1)
+	go func() {
+		defer t.app.caught()
+		turn, err := resumeRun(ctx, t.temporal, t.id, in, false)
+		came <- outcome{turn, err}
+	}()
+	ticker := time.NewTicker(turnPause)
+	defer ticker.Stop()
+	lines := t.lines
+	for {
+		var answers chan string
+		if t.f.isAsking() {
+			answers = lines
+		}
+		select {
+		case <-ticker.C:
+			t.others(ctx, in.ID)
+		case line, open := <-answers:
+			if !open {
+				lines = nil // it ends when the turn does
+				continue
+			}
+			t.words.entered(t.f)
+			t.f.typed(ctx, strings.TrimSpace(line))
+		case out := <-came:
+			switch {
+			case ctx.Err() != nil:
+				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), quoted(t.id))
+				t.leave()
+				return coded(exitDetached)
+			case out.err != nil:
+				err := t.app.refused(ctx, t.temporal, t.about, t.id, contract.UpdateResume, out.err)
+				if code := coded(0); errors.As(err, &code) {
+					return nil // why has been said, and the session is still there
+				}
+				return err
+			}
+			t.others(ctx, in.ID) // what came before it
+			return t.conclude(out.turn)
+		}
+	}
+}
+
+// others shows turns that nobody asked for here: those of callbacks, and of other clients. The
+// turn mine is shown where its result arrives.
+func (t *talk) others(ctx context.Context, mine string) {
+	now := t.f.changes()
+	if now == t.events {
+		return
+	}
+	turns, err := turnsOf(ctx, t.temporal, t.id, callTimeout)
+	if err != nil {
+		return
+	}
+	t.events = now
+	for i := range turns {
+		o := &turns[i]
+		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
+			continue
+		}
+		t.words.anew(t.f)
+		if len(o.Callbacks) > 0 {
+			t.app.say("turn %d, of what came back from %s:", o.N, clean(strings.Join(o.Callbacks, ", "), 300))
+		} else {
+			t.app.say("turn %d, of another client:", o.N)
+		}
+		if t.conclude(o) == nil && mine == "" {
+			t.words.ask(t.f)
+		}
+	}
+}
+
+// conclude shows a turn's result, or why there is none: the session is still open then.
+func (t *talk) conclude(turn *contract.Turn) error {
+	t.shown[turn.N] = true
+	if turn.Status == contract.TurnCompleted {
+		t.words.finish(t.f, resultOf(turn))
+		return nil
+	}
+	t.words.newline(t.f)
+	err := t.app.concludeTurn(t.id, turn)
+	if turn.Status == contract.TurnStopped {
+		return err
+	}
+	return nil
+}
+
+// resultOf is a turn's result as text.
+func resultOf(t *contract.Turn) string {
+	switch {
+	case t.LeftOut > 0:
+		return fmt.Sprintf("(a result of %d bytes, which the session does not keep; it is in the transcript)", t.LeftOut)
+	case t.ResultText != nil:
+		return *t.ResultText
+	}
+	return string(t.ResultData)
+}
+
+// leave says how to come back.
+func (t *talk) leave() {
+	t.words.newline(t.f)
+	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), quoted(t.id), t.app.self(), quoted(t.id))
+}
+
+// end says why nothing more can be said to the session.
+func (t *talk) end(ctx context.Context, err error) error {
+	t.words.newline(t.f)
+	switch {
+	case ctx.Err() != nil:
+		t.leave()
+		return coded(exitDetached)
+	case err != nil:
+		return err
+	}
+	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), quoted(t.id))
+	return nil
+}
+
+// isAsking says whether the run waits for a person's answer.
+func (f *follower) isAsking() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.desk.open {
+		if q.Kind == contract.RequestMessage {
+			return true
+		}
+	}
+	return false
+}
+
+// wantsPrompt says whether the prompt of resume was left out.
+func (a *app) wantsPrompt() bool { return !slices.Contains(a.flags.given, "prompt") }

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAloud shows answers, and what happens beside.
+func TestAloud(t *testing.T) {
+	part := func(call, text string) notice {
+		return notice{Event: eventText, Node: "guide#1", Call: call, Attempt: 1, Text: text}
+	}
+	again := part("model call 1", "Anew")
+	again.Attempt = 2
+	gap := part("model call 1", " and more")
+	gap.Skipped = true
+	inner := part("model call 1", "for the boss alone")
+	inner.Node = "guide#1 › helper#1"
+	for name, tc := range map[string]struct {
+		heard  []notice
+		result string
+		want   string
+	}{
+		"nothing while it comes": {nil, "Oslo.", "Oslo.\n"},
+		"the rest":               {[]notice{part("model call 1", "It was "), part("model call 1", "a dark")}, "It was a dark night.\n", "It was a dark night.\n"},
+		"all of it":              {[]notice{part("model call 1", "Oslo.")}, "Oslo.", "Oslo.\n"},
+		"a tool between":         {[]notice{part("model call 1", "I look."), {Event: eventTool, Node: "guide#1", Text: "tool find"}, part("model call 2", "Found")}, "Found it.", "I look.\n[  guide#1  tool find\n]Found it.\n"},
+		"another attempt":        {[]notice{part("model call 1", "Some"), again}, "Anew it is.", "Some\nAnew it is.\n"},
+		"a gap":                  {[]notice{part("model call 1", "Some"), gap}, "Some text and more.", "Some and more\nSome text and more.\n"},
+		"another text":           {[]notice{part("model call 1", "{\"a\":1}")}, "{\"a\": 1}", "{\"a\":1}\n{\"a\": 1}\n"},
+		"of a sub-agent":         {[]notice{inner}, "Oslo.", "Oslo.\n"},
+		"what a terminal obeys":  {[]notice{part("model call 1", "\x1b[2Jx\u202e")}, "\x1b[2Jx\u202ey", "[2Jxy\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			s := &aloud{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
+			for _, n := range tc.heard {
+				s.tell(n)
+			}
+			s.finish(&follower{}, tc.result)
+			if out.String() != tc.want {
+				t.Errorf("%q, want %q", out.String(), tc.want)
+			}
+		})
+	}
+}
+
+// bracketed marks what goes to standard error.
+type bracketed struct{ to *strings.Builder }
+
+func (b bracketed) Write(p []byte) (int, error) {
+	b.to.WriteString("[" + string(p) + "]")
+	return len(p), nil
+}
+
+// TestEndToEndTalk talks on with a session, on a terminal.
+func TestEndToEndTalk(t *testing.T) {
+	path := os.Getenv("WEFT_DEVSERVER")
+	if path == "" {
+		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
+	}
+	model := newStoryteller(t)
+	address := devserverWith(t, path, []string{"WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
+	flow := filepath.Join(t.TempDir(), "guide.json")
+	if err := os.WriteFile(flow, []byte(`{"name": "guide", "description": "Knows places", "system_prompt": "Be short."}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := mapEnv{"TERM": "xterm", "NO_COLOR": "1", "TEMPORAL_ADDRESS": address, "TEMPORAL_CONFIG_FILE": filepath.Join(t.TempDir(), "none.toml")}
+	tell := func(pieces ...string) {
+		t.Helper()
+		for _, piece := range pieces {
+			select {
+			case model.pieces <- piece:
+			case <-time.After(time.Minute):
+				t.Fatalf("nobody reads %q", piece)
+			}
+		}
+	}
+	var plain, errors strings.Builder
+	begun := make(chan int, 1)
+	go func() {
+		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(),
+			[]string{"-flow", flow, "-session", "-id", "guide-1", "-input", "Hello"})
+	}()
+	tell("Old words", wholeAnswer)
+	if code := <-begun; code != exitOK || plain.String() != "Old words\n" || !strings.Contains(errors.String(), "starter resume guide-1 -prompt TEXT, or without -prompt on a terminal") {
+		t.Fatalf("exit code %d, %q\n%s", code, plain.String(), errors.String())
+	}
+
+	master, slave := pseudoTerminal(t)
+	t.Cleanup(func() { slave.Close() })
+	code := make(chan int, 1)
+	go func() {
+		code <- (&app{stdin: slave, stdout: slave, stderr: slave, env: env}).run(context.Background(), []string{"resume", "guide-1"})
+	}()
+	s := &screen{}
+	go s.read(master)
+	enter := func(line string) {
+		t.Helper()
+		if _, err := master.WriteString(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wait(t, "session guide-1: 1 turn so far; type a prompt in one line; Ctrl-D leaves, and the session stays open\r\n> ")
+	enter("A city?\n")
+	tell("A fine one is ", "Ber")
+	s.wait(t, "A fine one is Ber")
+	tell("gen.", wholeAnswer)
+	s.wait(t, "A fine one is Bergen.\r\n> ")
+
+	// Another client's turn is shown, too.
+	plain.Reset()
+	go func() {
+		begun <- (&app{stdin: strings.NewReader(""), stdout: &plain, stderr: &errors, env: env}).run(context.Background(), []string{"resume", "guide-1", "-prompt", "Another?"})
+	}()
+	tell("Oslo.", wholeAnswer)
+	s.wait(t, "of another client:\r\n")
+	s.wait(t, "Oslo.\r\n> ")
+	if code := <-begun; code != exitOK || plain.String() != "Oslo.\n" {
+		t.Errorf("the other client: exit code %d, %q", code, plain.String())
+	}
+	enter("\x04")
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+	s.wait(t, "the session is open; go on with: starter resume guide-1; end it with: starter stop guide-1")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.Contains(s.all.String(), "Old words") {
+		t.Errorf("what was said before is shown again: %q", s.all.String())
+	}
+}
