@@ -78,7 +78,9 @@ type recorder struct {
 	elsewhere map[[2]string]*elsewhereTool
 	outside   map[string]*elsewhereTool
 	// heard are the texts that models were told by users, in the order of the calls.
-	heard    []toldText
+	heard []toldText
+	// prompted are prompts that sessions have had, by place and id.
+	prompted map[[2]string]bool
 	warnings []string
 }
 
@@ -110,7 +112,8 @@ type recordedFailure struct {
 
 func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
 	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
-		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{}}
+		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{},
+		prompted: map[[2]string]bool{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -127,7 +130,7 @@ func (r *recorder) visit(id, run string) error {
 	if err != nil {
 		return err
 	}
-	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}}
+	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}, inbox: newMailbox(r, id)}
 	for _, e := range events {
 		if s := e.GetWorkflowExecutionStartedEventAttributes(); s != nil && s.GetContinuedExecutionRunId() != "" {
 			if err := r.visit(id, s.GetContinuedExecutionRunId()); err != nil {
@@ -200,10 +203,8 @@ func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, bad("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", r.root)
 	}
-	if r.rec.Run.Session || r.rec.Run.Flow.Plan.StartsSessions() {
-		return nil, bad("the run %q cannot be recorded: it takes turns, as sessions and runs that start them do; record a run of one of its agents instead", r.root)
-	}
 	r.steer()
+	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
 	// A rule of the root's would also hold for the call of the same name in a branch.
 	slices.SortStableFunc(r.rules, func(x, y recordedRule) int {
 		return cmp.Compare(strings.Count(y.At, "/"), strings.Count(x.At, "/"))

@@ -26,6 +26,8 @@ type recordedRun struct {
 	asked map[int64]string
 	// checks are checks of answers under way.
 	checks map[int64]contract.CheckInput
+	// inbox is what came to the run, if it takes turns.
+	inbox *mailbox
 }
 
 // event takes what an event adds.
@@ -33,9 +35,14 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	root := c.id == c.root
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		c.turns(e.GetWorkflowExecutionStartedEventAttributes())
 		c.started(e.GetWorkflowExecutionStartedEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+		c.inbox.begin()
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+		c.inbox.end()
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		s := e.GetActivityTaskCompletedEventAttributes()
 		if in, ok := c.checks[s.GetScheduledEventId()]; ok {
@@ -52,16 +59,20 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return c.child(i, e.GetEventId())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		if s := e.GetWorkflowExecutionSignaledEventAttributes(); root {
+		s := e.GetWorkflowExecutionSignaledEventAttributes()
+		if root {
 			c.told(s.GetSignalName(), s.GetInput())
 		}
+		c.inbox.signalled(s)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-		if s := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); root {
-			req := s.GetAcceptedRequest()
-			if !c.refused(req.GetMeta().GetUpdateId()) {
-				c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
-			}
+		req := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
+		if c.refused(req.GetMeta().GetUpdateId()) {
+			return nil
 		}
+		if root {
+			c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
+		}
+		c.inbox.updated(req)
 	default:
 		if root {
 			c.ended(e)
@@ -174,6 +185,7 @@ func (c *recordedRun) completed(at string, p *commonpb.Payloads) {
 		return
 	}
 	x.Pending, x.Fail = false, nil
+	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
 		t.said(x, p)
 		return
@@ -233,6 +245,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 		return
 	}
 	x.Pending = false
+	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
 		if text, ok := t.how.Told(temporal.GetDefaultFailureConverter().FailureToError(p)); ok {
 			x.Result, x.Error, x.Fail = &text, true, nil
@@ -293,6 +306,9 @@ func (c *recordedRun) ended(e *historypb.HistoryEvent) {
 		x.Status = contract.StatusCompleted
 		if decode(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &out) {
 			x.ResultText, x.ResultData, x.ResultNode = out.ResultText, out.ResultData, out.ResultNode
+			for i := range out.Turns {
+				x.Turns = append(x.Turns, rehearse.NewTurnOf("", &out.Turns[i]))
+			}
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		x.Status = contract.StatusFailed

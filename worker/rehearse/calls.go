@@ -54,7 +54,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	}
 	switch {
 	case c.Pending:
-		return c, p.pending(ctx)
+		return c, activity.ErrResultPending // until it is cancelled, or the run ends
 	case c.Fail != nil:
 		return c, c.Fail.Wire()
 	}

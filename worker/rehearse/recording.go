@@ -34,7 +34,9 @@ type Recording struct {
 	Calls []Call `json:"calls"`
 	// Answers are what people and programs told the run.
 	Answers []Answer `json:"answers,omitempty"`
-	Expect  Expect   `json:"expect"`
+	// Inbox is what came to runs that take turns, in the order in which each of them had it.
+	Inbox  []Delivery `json:"inbox,omitempty"`
+	Expect Expect     `json:"expect"`
 }
 
 // Version is the format's.
@@ -100,7 +102,9 @@ type Expect struct {
 	ResultNode string          `json:"result_node,omitempty"`
 	// Class is that of the failure.
 	Class string `json:"class,omitempty"`
-	Line  int    `json:"-"`
+	// Turns are those of a session.
+	Turns []TurnOf `json:"turns,omitempty"`
+	Line  int      `json:"-"`
 }
 
 // Read reads a recording. Its error names every place that is wrong.
@@ -140,10 +144,18 @@ func (r *Recording) lines(n *yaml.Node) {
 	r.Expect.Line = n.Line
 	if e := field(n, "expect"); e != nil {
 		r.Expect.Line = e.Line
+		for i, line := range linesOf(e, "turns") {
+			r.Expect.Turns[i].Line = line
+		}
 	}
-	if calls := field(n, "calls"); calls != nil && calls.Kind == yaml.SequenceNode {
-		for i := range r.Calls {
-			r.Calls[i].Line = calls.Content[i].Line
+	for i, line := range linesOf(n, "calls") {
+		r.Calls[i].Line = line
+	}
+	for i, line := range linesOf(n, "inbox") {
+		d := &r.Inbox[i]
+		d.Line = line
+		for k, line := range linesOf(field(n, "inbox").Content[i], "turns") {
+			d.Turns[k].Line = line
 		}
 	}
 }
