@@ -74,6 +74,7 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 		}
 		c.inbox.updated(req)
 	default:
+		c.inbox.closed(e)
 		if root {
 			c.ended(e)
 		}

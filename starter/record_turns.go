@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	updatepb "go.temporal.io/api/update/v1"
 
@@ -50,6 +51,7 @@ func (r *recorder) below(id string) string {
 func (b *mailbox) begin() {
 	w := &b.waiting
 	b.given.Ended = append(b.given.Ended, w.Ended...)
+	b.given.Closed = append(b.given.Closed, w.Closed...)
 	b.given.Turns = append(b.given.Turns, w.Turns...)
 	b.given.Resumed = append(b.given.Resumed, w.Resumed...)
 	b.given.Prompts = append(b.given.Prompts, w.Prompts...)
@@ -82,6 +84,31 @@ func (b *mailbox) ended(at string) {
 		}
 	}
 	b.waiting.Ended = append(b.waiting.Ended, at)
+}
+
+// closed notes that a run below has ended. One that gave way to a new run of this one has not.
+func (b *mailbox) closed(e *historypb.HistoryEvent) {
+	var x *commonpb.WorkflowExecution
+	status := rehearse.Ended
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+		var out contract.RunResult
+		s := e.GetChildWorkflowExecutionCompletedEventAttributes()
+		if x = s.GetWorkflowExecution(); decode(s.GetResult(), &out) && out.Yielded != nil {
+			return
+		}
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
+		x = e.GetChildWorkflowExecutionFailedEventAttributes().GetWorkflowExecution()
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
+		x = e.GetChildWorkflowExecutionCanceledEventAttributes().GetWorkflowExecution()
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
+		x, status = e.GetChildWorkflowExecutionTerminatedEventAttributes().GetWorkflowExecution(), rehearse.Terminated
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
+		x, status = e.GetChildWorkflowExecutionTimedOutEventAttributes().GetWorkflowExecution(), rehearse.Terminated
+	}
+	if x != nil && !b.off {
+		b.waiting.Closed = append(b.waiting.Closed, rehearse.ClosedRun{Run: b.r.below(x.GetWorkflowId()), Status: status})
+	}
 }
 
 // signalled takes a signal.

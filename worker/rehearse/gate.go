@@ -8,6 +8,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities"
@@ -44,7 +45,7 @@ type gate struct {
 	// turns and resumed are signals that are held back; expected are the turns of mail by key.
 	turns, resumed map[string]*interceptor.HandleSignalInput
 	expected       map[string]*TurnOf
-	// ended are calls whose results are held back, or have been given.
+	// ended are calls and runs whose results are held back, given those that are no longer.
 	ended, given map[string]bool
 }
 
@@ -102,6 +103,11 @@ func (g *gate) missing(d *Delivery) string {
 			return "the call " + at + " ends"
 		}
 	}
+	for _, c := range d.Closed {
+		if c.Status != Terminated && !g.ended[c.Run] {
+			return "the run " + c.Run + " ends"
+		}
+	}
 	for i := range d.Turns {
 		if t := &d.Turns[i]; g.turns[t.key()] == nil {
 			return t.String() + ": " + t.Status
@@ -134,6 +140,9 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 	}
 	for _, at := range d.Ended {
 		g.given[at] = true
+	}
+	for _, c := range d.Closed {
+		g.given[c.Run] = true
 	}
 }
 
@@ -213,6 +222,55 @@ func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any
 		set.Chain(f)
 	})
 	return out
+}
+
+// childFuture is a run below whose end is held back.
+type childFuture struct {
+	workflow.ChildWorkflowFuture
+	end workflow.Future
+}
+
+func (f *childFuture) Get(ctx workflow.Context, v any) error { return f.end.Get(ctx, v) }
+
+func (f *childFuture) IsReady() bool { return f.end.IsReady() }
+
+// ExecuteChildWorkflow holds back the run's end where the recording gives it a time, and ends it
+// itself where somebody else did.
+func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args ...any) workflow.ChildWorkflowFuture {
+	g := o.g
+	place := g.p.below(workflow.GetChildWorkflowOptions(ctx).WorkflowID)
+	status := g.closed(place)
+	if status == "" {
+		return o.Next.ExecuteChildWorkflow(ctx, kind, args...)
+	}
+	cctx, cancel := workflow.WithCancel(ctx)
+	f := o.Next.ExecuteChildWorkflow(cctx, kind, args...)
+	out, set := workflow.NewFuture(ctx)
+	workflow.GoNamed(ctx, "end of "+place, func(ctx workflow.Context) {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		_ = workflow.Await(quiet, func() bool { return f.IsReady() || g.given[place] })
+		g.ended[place] = true
+		_ = workflow.Await(quiet, func() bool { return g.given[place] || g.p.freed() })
+		if status == Terminated && !f.IsReady() {
+			cancel()
+			set.SetError(&temporal.TerminatedError{})
+			return
+		}
+		set.Chain(f)
+	})
+	return &childFuture{f, out}
+}
+
+// closed is how a run below ends by what is still to be given, "" where that does not say.
+func (g *gate) closed(place string) string {
+	for _, d := range g.mail {
+		for _, c := range d.Closed {
+			if c.Run == place {
+				return c.Status
+			}
+		}
+	}
+	return ""
 }
 
 // waits says whether a call's result is among what is still to be given.

@@ -16,6 +16,8 @@ type Delivery struct {
 	Run string `json:"run,omitempty"`
 	// Ended are the places of calls of the run that had ended.
 	Ended []string `json:"ended,omitempty"`
+	// Closed are runs that the run had started and that had ended.
+	Closed []ClosedRun `json:"closed,omitempty"`
 	// Turns are how turns of sessions below stood, as they told it themselves.
 	Turns []TurnOf `json:"turns,omitempty"`
 	// Resumed are the ids of prompts that the session above sent.
@@ -29,8 +31,18 @@ type Delivery struct {
 
 // Empty says that nothing came.
 func (d *Delivery) Empty() bool {
-	return len(d.Ended)+len(d.Turns)+len(d.Resumed)+len(d.Prompts) == 0 && d.Stop == nil
+	return len(d.Ended)+len(d.Closed)+len(d.Turns)+len(d.Resumed)+len(d.Prompts) == 0 && d.Stop == nil
 }
+
+// ClosedRun is a run that has ended. Status is terminated where somebody else ended it, else
+// "ended": how, it says itself.
+type ClosedRun struct {
+	Run    string `json:"run"`
+	Status string `json:"status"`
+}
+
+// Ended is the status of a run that came to its own end.
+const Ended = "ended"
 
 // Prompt is a session's next prompt. ID is what the turn is called, "" for none.
 type Prompt struct {
