@@ -67,7 +67,7 @@ type recorder struct {
 	root    string
 	history func(id, run string) ([]*historypb.HistoryEvent, error)
 	rec     rehearse.Recording
-	rules   []recordedRule
+	rules   []recordedRules
 	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
 	calls, ruled map[string]int
 	// content are stored messages by hash.
@@ -84,30 +84,10 @@ type recorder struct {
 	warnings []string
 }
 
-// recordedRule is a rule of the script, in its JSON.
-type recordedRule struct {
-	At     string           `json:"at"`
-	Kind   string           `json:"kind,omitempty"`
-	Say    *string          `json:"say,omitempty"`
-	JSON   json.RawMessage  `json:"json,omitempty"`
-	Yes    *bool            `json:"yes,omitempty"`
-	Reason string           `json:"reason,omitempty"`
-	Call   []recordedCall   `json:"call,omitempty"`
-	Stop   string           `json:"stop,omitempty"`
-	Usage  map[string]int   `json:"usage,omitempty"`
-	Fail   *recordedFailure `json:"fail,omitempty"`
-}
-
-type recordedCall struct {
-	Tool      string          `json:"tool"`
-	ID        string          `json:"id,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Raw       *string         `json:"raw,omitempty"`
-}
-
-type recordedFailure struct {
-	Class string `json:"class"`
-	Text  string `json:"text,omitempty"`
+// recordedRules are those of one call: of models that could not answer, then of the one that did.
+type recordedRules struct {
+	at    string
+	rules []llm.Rule
 }
 
 func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
@@ -206,14 +186,18 @@ func (r *recorder) done() ([]byte, error) {
 	r.steer()
 	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
 	// A rule of the root's would also hold for the call of the same name in a branch.
-	slices.SortStableFunc(r.rules, func(x, y recordedRule) int {
-		return cmp.Compare(strings.Count(y.At, "/"), strings.Count(x.At, "/"))
+	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {
+		return cmp.Compare(strings.Count(y.at, "/"), strings.Count(x.at, "/"))
 	})
-	if len(r.rules) == 0 {
-		text := "(no model was called)"
-		r.rules = []recordedRule{{At: "none", Say: &text}}
+	var all []llm.Rule
+	for _, x := range r.rules {
+		all = append(all, x.rules...)
 	}
-	rules, err := json.Marshal(r.rules)
+	if len(all) == 0 {
+		text := "(no model was called)"
+		all = []llm.Rule{{At: "none", Action: llm.Action{Say: &text}}}
+	}
+	rules, err := json.Marshal(all)
 	if err != nil {
 		return nil, fmt.Errorf("encode the script: %w", err)
 	}
@@ -244,14 +228,35 @@ func (r *recorder) call(at string) *rehearse.Call {
 	return nil
 }
 
-// rule adds a rule, or replaces that of a call which was made again.
-func (r *recorder) rule(x recordedRule) {
-	if i, ok := r.ruled[x.At]; ok {
+// rule adds what a call's model did, or replaces it where the call was made again. switched are
+// the models that could not answer before.
+func (r *recorder) rule(at, kind string, switched []contract.Switch, act llm.Action) {
+	x := recordedRules{at: at}
+	seen := map[string]bool{}
+	for _, s := range switched {
+		if !seen[s.Model] {
+			x.rules = append(x.rules, llm.Rule{At: at, Model: s.Model, Action: llm.Action{Fail: &llm.ScriptFail{Class: played(s.Class), Text: s.Text}}})
+		}
+		seen[s.Model] = true
+	}
+	x.rules = append(x.rules, llm.Rule{At: at, Kind: kind, Action: act})
+	if c := r.call(at); c != nil {
+		c.Switched = rehearse.Switches(switched)
+	}
+	if i, ok := r.ruled[at]; ok {
 		r.rules[i] = x
 		return
 	}
-	r.ruled[x.At] = len(r.rules)
+	r.ruled[at] = len(r.rules)
 	r.rules = append(r.rules, x)
+}
+
+// played is the class of a failure as a script can play it.
+func played(class string) string {
+	if !llm.CanFail(class) {
+		return contract.ClassBadRequest
+	}
+	return class
 }
 
 // said makes a rule of what a model answered.
@@ -261,12 +266,12 @@ func (r *recorder) said(at string, out *contract.ModelResult) {
 		return
 	}
 	r.content[contract.SHA(out.Message)] = out.Message
-	x := recordedRule{At: at, Kind: llm.KindAgent, Usage: spent(out.Usage)}
+	x := llm.Action{Usage: spent(out.Usage)}
 	if m.Text != "" || len(m.Calls) == 0 {
 		x.Say = &m.Text
 	}
 	for _, c := range m.Calls {
-		call := recordedCall{Tool: c.Name, ID: c.ID}
+		call := llm.ScriptCall{Tool: c.Name, ID: c.ID}
 		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !doubled([]byte(args)) {
 			call.Arguments = json.RawMessage(args)
 		} else {
@@ -280,7 +285,7 @@ func (r *recorder) said(at string, out *contract.ModelResult) {
 	if x := r.call(at); x != nil {
 		x.Asks = out.Asks
 	}
-	r.rule(x)
+	r.rule(at, llm.KindAgent, out.Switched, x)
 }
 
 // doubled says whether an object has a key twice, which a script cannot say.
@@ -289,9 +294,10 @@ func doubled(raw []byte) bool {
 	return err != nil
 }
 
-func spent(u contract.Usage) map[string]int {
-	if u.Input == 0 && u.Output == 0 {
+func spent(u contract.Usage) *llm.ScriptUsage {
+	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Reasoning: u.Reasoning}
+	if out == (llm.ScriptUsage{}) {
 		return nil
 	}
-	return map[string]int{"input": u.Input, "output": u.Output}
+	return &out
 }

@@ -97,11 +97,17 @@ func (c *recordedRun) started(s *historypb.WorkflowExecutionStartedEventAttribut
 	c.rec.Run = in
 }
 
-// compiled takes the plan that an activity made of a document.
+// compiled takes the plan that an activity made of a document, and the model that it settled.
 func (c *recordedRun) compiled(p *commonpb.Payloads) {
 	var out contract.PrepareResult
-	if c.id == c.root && c.rec.Run.Flow.Plan == nil && decode(p, &out) && out.Plan != nil {
+	if c.id != c.root || !decode(p, &out) {
+		return
+	}
+	if c.rec.Run.Flow.Plan == nil && out.Plan != nil {
 		c.rec.Run.Flow = contract.FlowRef{Plan: out.Plan, Source: &out.Source}
+	}
+	if c.rec.Run.Model == "" && out.Model != contract.NoModel {
+		c.rec.Run.Model = out.Model // the worker's, which other workers may not have
 	}
 }
 
@@ -202,17 +208,17 @@ func (c *recordedRun) completed(at string, p *commonpb.Payloads) {
 	case contract.ActivityJudge:
 		var out contract.JudgeResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
+			c.rule(at, "", out.Switched, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
 		}
 	case contract.ActivityCondense:
 		var out contract.CondenseResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Kind: llm.KindCondense, JSON: out.Value, Usage: spent(out.Usage)})
+			c.rule(at, llm.KindCondense, out.Switched, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
 		}
 	case contract.ActivitySummarise:
 		var out contract.SummariseResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Kind: llm.KindCondense, Say: &out.Text, Usage: spent(out.Usage)})
+			c.rule(at, llm.KindCondense, out.Switched, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
 		}
 	case contract.ActivityTool:
 		var out contract.ToolResult
@@ -259,11 +265,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	if kind == "" {
 		return
 	}
-	class := x.Fail.Class
-	if !llm.CanFail(class) {
-		class = contract.ClassBadRequest
-	}
-	c.rule(recordedRule{At: at, Kind: kind, Fail: &recordedFailure{class, x.Fail.Text}})
+	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: played(x.Fail.Class), Text: x.Fail.Text}})
 }
 
 // told takes what somebody told the run.

@@ -92,7 +92,7 @@ func Play(r *Recording) (rep *Report, err error) {
 	p.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: r.ID, TaskQueue: contract.TaskQueue,
 		WorkflowExecutionTimeout: 100 * 365 * 24 * time.Hour})
 	workflows.Register(p.env)
-	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
+	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel, Scripted: r.Switches()})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,10 @@ func Play(r *Recording) (rep *Report, err error) {
 // input is what the run is started with: its models are the script, and what failed fails.
 func (p *player) input() (*contract.RunInput, error) {
 	in := p.rec.Run
-	in.V, in.Model, in.Script = contract.Version, llm.ScriptModel, p.rec.Script
+	in.V, in.Script = contract.Version, p.rec.Script
+	if !p.rec.Switches() || in.Model == "" {
+		in.Model = llm.ScriptModel
+	}
 	in.OnError, in.MaxEvents = contract.OnErrorFail, 0
 	if err := p.know(in.Script); err != nil {
 		return nil, err

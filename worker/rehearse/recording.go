@@ -9,6 +9,7 @@ package rehearse
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -55,6 +56,8 @@ type Call struct {
 	Question string  `json:"question,omitempty"`
 	// Asks says that a remote agent's answer is a question to a person.
 	Asks bool `json:"asks,omitempty"`
+	// Switched are the models that could not answer, before another of the list did.
+	Switched []Switch `json:"switched,omitempty"`
 	// Tool and Arguments are what a tool was asked; Result is its text, Error says that it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
@@ -68,6 +71,26 @@ type Call struct {
 	Pending bool              `json:"pending,omitempty"`
 	// Line is where the call stands in the file, from 1.
 	Line int `json:"-"`
+}
+
+// Switch is a model that could not answer; Class is that of its failure.
+type Switch struct {
+	Model string `json:"model"`
+	Class string `json:"class"`
+}
+
+// Switches is what a recording has of switches.
+func Switches(list []contract.Switch) []Switch {
+	var out []Switch
+	for _, s := range list {
+		out = append(out, Switch{s.Model, s.Class})
+	}
+	return out
+}
+
+// Switches says whether a model of a list could not answer in the run.
+func (r *Recording) Switches() bool {
+	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Switched) > 0 })
 }
 
 // Answer is what somebody told the run.
