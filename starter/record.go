@@ -29,7 +29,7 @@ func (a *app) record(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has not ended; a recording is made of a whole run", args[0])
+		return a.unended(ctx, temporal.Client, args[0], about.run)
 	}
 	r := newRecorder(args[0], historyOf(ctx, temporal.Client))
 	if err := r.visit(args[0], about.run); err != nil {
@@ -44,6 +44,17 @@ func (a *app) record(ctx context.Context, args []string) error {
 	}
 	_, err = a.stdout.Write(raw)
 	return err
+}
+
+// unended says why a run that has not ended is not recorded.
+func (a *app) unended(ctx context.Context, c client.Client, id, run string) error {
+	events := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	if events.HasNext() {
+		if e, err := events.Next(); err == nil && takesPrompts(e.GetWorkflowExecutionStartedEventAttributes()) {
+			return bad("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", id, quoted(id))
+		}
+	}
+	return bad("the run %q has not ended; a recording is made of a whole run: wait for it with starter watch %s, or end it with starter cancel %s", id, quoted(id), quoted(id))
 }
 
 // historyOf reads histories from a server.

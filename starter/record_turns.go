@@ -34,6 +34,12 @@ func (c *recordedRun) turns(s *historypb.WorkflowExecutionStartedEventAttributes
 		!in.Session && (in.Carry == nil || in.Carry.Session == nil) && (in.Flow.Plan == nil || !in.Flow.Plan.StartsSessions())
 }
 
+// takesPrompts says whether a run is a session.
+func takesPrompts(s *historypb.WorkflowExecutionStartedEventAttributes) bool {
+	var in contract.RunInput
+	return decode(s.GetInput(), &in) && (in.Session || in.Carry != nil && in.Carry.Session != nil && in.Carry.Session.Stays)
+}
+
 func newMailbox(r *recorder, id string) *mailbox {
 	return &mailbox{r: r, run: r.below(id), last: -1}
 }
