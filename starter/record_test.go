@@ -110,6 +110,7 @@ func TestRecordingsDiffer(t *testing.T) {
 		"a prompt that does not come":    {"session", "    - prompts:\n        - id: a\n          prompt: go on\n", "", "what comes next", "", "ended:"},
 		"what a session's agent says":    {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
 		"what a session below says":      {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
+		"what it says in the last turn":  {"session", "say: second", "say: third", "the result of turn 3", "", "n: 3"},
 		"a turn too many":                {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that the recording does not have", "", "n: 2"},
 		"a turn too few": {"session", "        status: completed\n        result_text: second\n",
 			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a turn that the run does not take", "", "n: 4"},
@@ -143,6 +144,19 @@ func TestRecordingsDiffer(t *testing.T) {
 				t.Errorf("line %d is %q", rep.First.Line, line)
 			}
 		})
+	}
+}
+
+// TestExampleRecordings plays the recordings of all examples.
+func TestExampleRecordings(t *testing.T) {
+	files, err := filepath.Glob("../tests/examples/*/*.recording")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("there are %d recordings: %v", len(files), err)
+	}
+	var stdout, stderr strings.Builder
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, env: bare{}}
+	if code := a.run(t.Context(), append([]string{"test"}, files...)); code != exitOK || strings.Count(stdout.String(), "ok    ") != len(files) {
+		t.Errorf("code %d\n%s\n%s", code, stdout.String(), stderr.String())
 	}
 }
 

@@ -163,6 +163,7 @@ func (b *mailbox) asked(to *rehearse.Delivery, name, id string, args *commonpb.P
 	case contract.UpdateStop:
 		var told contract.StopInput
 		if decode(args, &told) {
+			told.By = "" // nothing depends on it
 			to.Stop = &told
 		}
 	}

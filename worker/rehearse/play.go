@@ -290,6 +290,8 @@ func (p *player) result(want *Expect) {
 		p.note("", "the result", "a result", err.Error())
 		return
 	}
+	p.took = len(out.Turns)
+	p.turns(want.Turns, out.Turns)
 	text := ""
 	if out.ResultText != nil {
 		text = *out.ResultText
@@ -302,8 +304,6 @@ func (p *player) result(want *Expect) {
 	case len(want.ResultData) > 0 && !Same(want.ResultData, out.ResultData):
 		p.note("", "the result's data", string(want.ResultData), string(out.ResultData))
 	}
-	p.took = len(out.Turns)
-	p.turns(want.Turns, out.Turns)
 }
 
 // silent drops Temporal's log.
