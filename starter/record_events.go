@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities"
@@ -65,14 +66,7 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 		}
 		c.inbox.signalled(s)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-		req := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
-		if c.refused(req.GetMeta().GetUpdateId()) {
-			return nil
-		}
-		if root {
-			c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
-		}
-		c.inbox.updated(req)
+		c.updated(e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest())
 	default:
 		c.inbox.closed(e)
 		if root {
@@ -80,6 +74,17 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 		}
 	}
 	return nil
+}
+
+// updated takes an Update that was not refused.
+func (c *recordedRun) updated(req *updatepb.Request) {
+	if c.refused(req.GetMeta().GetUpdateId()) {
+		return
+	}
+	if c.id == c.root {
+		c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
+	}
+	c.inbox.updated(req)
 }
 
 // started takes what the run was given.
