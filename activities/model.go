@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -43,7 +42,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	if err != nil {
 		return nil, err
 	}
-	if profile.Remote != nil && !slices.Contains(llm.Refs(profile.Model), llm.ScriptModel) {
+	if profile.Remote != nil && !a.deps.Models.Scripted(profile.Model) {
 		return a.remote(ctx, in, profile, messages, p.began)
 	}
 	tools, err := a.toolsOf(ctx, profile)
@@ -135,7 +134,7 @@ type asked struct {
 // generate calls a model once; of a list, each model until one answers.
 func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOption) (*llm.Answer, error) {
 	var err error
-	if q.script != nil && slices.Contains(llm.Refs(q.model), llm.ScriptModel) {
+	if q.script != nil && a.deps.Models.Scripted(q.model) {
 		if q.call.Script, err = a.content(ctx, *q.script); err != nil {
 			return nil, err
 		}

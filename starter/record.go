@@ -29,7 +29,7 @@ func (a *app) record(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has not ended; a recording is made of a whole run", args[0])
+		return a.unended(ctx, temporal.Client, args[0], about.run)
 	}
 	r := newRecorder(args[0], historyOf(ctx, temporal.Client))
 	if err := r.visit(args[0], about.run); err != nil {
@@ -44,6 +44,17 @@ func (a *app) record(ctx context.Context, args []string) error {
 	}
 	_, err = a.stdout.Write(raw)
 	return err
+}
+
+// unended says why a run that has not ended is not recorded.
+func (a *app) unended(ctx context.Context, c client.Client, id, run string) error {
+	events := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	if events.HasNext() {
+		if e, err := events.Next(); err == nil && takesPrompts(e.GetWorkflowExecutionStartedEventAttributes()) {
+			return bad("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", id, quoted(id))
+		}
+	}
+	return bad("the run %q has not ended; a recording is made of a whole run: wait for it with starter watch %s, or end it with starter cancel %s", id, quoted(id), quoted(id))
 }
 
 // historyOf reads histories from a server.
@@ -67,7 +78,7 @@ type recorder struct {
 	root    string
 	history func(id, run string) ([]*historypb.HistoryEvent, error)
 	rec     rehearse.Recording
-	rules   []recordedRule
+	rules   []recordedRules
 	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
 	calls, ruled map[string]int
 	// content are stored messages by hash.
@@ -78,39 +89,22 @@ type recorder struct {
 	elsewhere map[[2]string]*elsewhereTool
 	outside   map[string]*elsewhereTool
 	// heard are the texts that models were told by users, in the order of the calls.
-	heard    []toldText
+	heard []toldText
+	// prompted are prompts that sessions have had, by place and id.
+	prompted map[[2]string]bool
 	warnings []string
 }
 
-// recordedRule is a rule of the script, in its JSON.
-type recordedRule struct {
-	At     string           `json:"at"`
-	Kind   string           `json:"kind,omitempty"`
-	Say    *string          `json:"say,omitempty"`
-	JSON   json.RawMessage  `json:"json,omitempty"`
-	Yes    *bool            `json:"yes,omitempty"`
-	Reason string           `json:"reason,omitempty"`
-	Call   []recordedCall   `json:"call,omitempty"`
-	Stop   string           `json:"stop,omitempty"`
-	Usage  map[string]int   `json:"usage,omitempty"`
-	Fail   *recordedFailure `json:"fail,omitempty"`
-}
-
-type recordedCall struct {
-	Tool      string          `json:"tool"`
-	ID        string          `json:"id,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Raw       *string         `json:"raw,omitempty"`
-}
-
-type recordedFailure struct {
-	Class string `json:"class"`
-	Text  string `json:"text,omitempty"`
+// recordedRules are those of one call: of models that could not answer, then of the one that did.
+type recordedRules struct {
+	at    string
+	rules []llm.Rule
 }
 
 func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
 	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
-		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{}}
+		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{},
+		prompted: map[[2]string]bool{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -127,7 +121,7 @@ func (r *recorder) visit(id, run string) error {
 	if err != nil {
 		return err
 	}
-	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}}
+	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}, inbox: newMailbox(r, id)}
 	for _, e := range events {
 		if s := e.GetWorkflowExecutionStartedEventAttributes(); s != nil && s.GetContinuedExecutionRunId() != "" {
 			if err := r.visit(id, s.GetContinuedExecutionRunId()); err != nil {
@@ -200,19 +194,21 @@ func (r *recorder) done() ([]byte, error) {
 	if r.rec.Run.Flow.Plan == nil {
 		return nil, bad("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", r.root)
 	}
-	if r.rec.Run.Session || r.rec.Run.Flow.Plan.StartsSessions() {
-		return nil, bad("the run %q cannot be recorded: it takes turns, as sessions and runs that start them do; record a run of one of its agents instead", r.root)
-	}
 	r.steer()
+	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
 	// A rule of the root's would also hold for the call of the same name in a branch.
-	slices.SortStableFunc(r.rules, func(x, y recordedRule) int {
-		return cmp.Compare(strings.Count(y.At, "/"), strings.Count(x.At, "/"))
+	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {
+		return cmp.Compare(strings.Count(y.at, "/"), strings.Count(x.at, "/"))
 	})
-	if len(r.rules) == 0 {
-		text := "(no model was called)"
-		r.rules = []recordedRule{{At: "none", Say: &text}}
+	var all []llm.Rule
+	for _, x := range r.rules {
+		all = append(all, x.rules...)
 	}
-	rules, err := json.Marshal(r.rules)
+	if len(all) == 0 {
+		text := "(no model was called)"
+		all = []llm.Rule{{At: "none", Action: llm.Action{Say: &text}}}
+	}
+	rules, err := json.Marshal(all)
 	if err != nil {
 		return nil, fmt.Errorf("encode the script: %w", err)
 	}
@@ -243,14 +239,35 @@ func (r *recorder) call(at string) *rehearse.Call {
 	return nil
 }
 
-// rule adds a rule, or replaces that of a call which was made again.
-func (r *recorder) rule(x recordedRule) {
-	if i, ok := r.ruled[x.At]; ok {
+// rule adds what a call's model did, or replaces it where the call was made again. switched are
+// the models that could not answer before.
+func (r *recorder) rule(at, kind string, switched []contract.Switch, act llm.Action) {
+	x := recordedRules{at: at}
+	seen := map[string]bool{}
+	for _, s := range switched {
+		if !seen[s.Model] {
+			x.rules = append(x.rules, llm.Rule{At: at, Model: s.Model, Action: llm.Action{Fail: &llm.ScriptFail{Class: played(s.Class), Text: s.Text}}})
+		}
+		seen[s.Model] = true
+	}
+	x.rules = append(x.rules, llm.Rule{At: at, Kind: kind, Action: act})
+	if c := r.call(at); c != nil {
+		c.Switched = rehearse.Switches(switched)
+	}
+	if i, ok := r.ruled[at]; ok {
 		r.rules[i] = x
 		return
 	}
-	r.ruled[x.At] = len(r.rules)
+	r.ruled[at] = len(r.rules)
 	r.rules = append(r.rules, x)
+}
+
+// played is the class of a failure as a script can play it.
+func played(class string) string {
+	if !llm.CanFail(class) {
+		return contract.ClassBadRequest
+	}
+	return class
 }
 
 // said makes a rule of what a model answered.
@@ -260,12 +277,12 @@ func (r *recorder) said(at string, out *contract.ModelResult) {
 		return
 	}
 	r.content[contract.SHA(out.Message)] = out.Message
-	x := recordedRule{At: at, Kind: llm.KindAgent, Usage: spent(out.Usage)}
+	x := llm.Action{Usage: spent(out.Usage)}
 	if m.Text != "" || len(m.Calls) == 0 {
 		x.Say = &m.Text
 	}
 	for _, c := range m.Calls {
-		call := recordedCall{Tool: c.Name, ID: c.ID}
+		call := llm.ScriptCall{Tool: c.Name, ID: c.ID}
 		if args := strings.TrimSpace(c.Arguments); strings.HasPrefix(args, "{") && json.Valid([]byte(args)) && !doubled([]byte(args)) {
 			call.Arguments = json.RawMessage(args)
 		} else {
@@ -279,7 +296,7 @@ func (r *recorder) said(at string, out *contract.ModelResult) {
 	if x := r.call(at); x != nil {
 		x.Asks = out.Asks
 	}
-	r.rule(x)
+	r.rule(at, llm.KindAgent, out.Switched, x)
 }
 
 // doubled says whether an object has a key twice, which a script cannot say.
@@ -288,9 +305,10 @@ func doubled(raw []byte) bool {
 	return err != nil
 }
 
-func spent(u contract.Usage) map[string]int {
-	if u.Input == 0 && u.Output == 0 {
+func spent(u contract.Usage) *llm.ScriptUsage {
+	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Reasoning: u.Reasoning}
+	if out == (llm.ScriptUsage{}) {
 		return nil
 	}
-	return map[string]int{"input": u.Input, "output": u.Output}
+	return &out
 }

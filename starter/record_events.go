@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities"
@@ -26,6 +27,8 @@ type recordedRun struct {
 	asked map[int64]string
 	// checks are checks of answers under way.
 	checks map[int64]contract.CheckInput
+	// inbox is what came to the run, if it takes turns.
+	inbox *mailbox
 }
 
 // event takes what an event adds.
@@ -33,9 +36,14 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	root := c.id == c.root
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		c.turns(e.GetWorkflowExecutionStartedEventAttributes())
 		c.started(e.GetWorkflowExecutionStartedEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+		c.inbox.begin()
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+		c.inbox.end()
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		s := e.GetActivityTaskCompletedEventAttributes()
 		if in, ok := c.checks[s.GetScheduledEventId()]; ok {
@@ -52,22 +60,31 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return c.child(i, e.GetEventId())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		if s := e.GetWorkflowExecutionSignaledEventAttributes(); root {
+		s := e.GetWorkflowExecutionSignaledEventAttributes()
+		if root {
 			c.told(s.GetSignalName(), s.GetInput())
 		}
+		c.inbox.signalled(s)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-		if s := e.GetWorkflowExecutionUpdateAcceptedEventAttributes(); root {
-			req := s.GetAcceptedRequest()
-			if !c.refused(req.GetMeta().GetUpdateId()) {
-				c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
-			}
-		}
+		c.updated(e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest())
 	default:
+		c.inbox.closed(e)
 		if root {
 			c.ended(e)
 		}
 	}
 	return nil
+}
+
+// updated takes an Update that was not refused.
+func (c *recordedRun) updated(req *updatepb.Request) {
+	if c.refused(req.GetMeta().GetUpdateId()) {
+		return
+	}
+	if c.id == c.root {
+		c.told(req.GetInput().GetName(), req.GetInput().GetArgs())
+	}
+	c.inbox.updated(req)
 }
 
 // started takes what the run was given.
@@ -85,11 +102,17 @@ func (c *recordedRun) started(s *historypb.WorkflowExecutionStartedEventAttribut
 	c.rec.Run = in
 }
 
-// compiled takes the plan that an activity made of a document.
+// compiled takes the plan that an activity made of a document, and the model that it settled.
 func (c *recordedRun) compiled(p *commonpb.Payloads) {
 	var out contract.PrepareResult
-	if c.id == c.root && c.rec.Run.Flow.Plan == nil && decode(p, &out) && out.Plan != nil {
+	if c.id != c.root || !decode(p, &out) {
+		return
+	}
+	if c.rec.Run.Flow.Plan == nil && out.Plan != nil {
 		c.rec.Run.Flow = contract.FlowRef{Plan: out.Plan, Source: &out.Source}
+	}
+	if c.rec.Run.Model == "" && out.Model != contract.NoModel {
+		c.rec.Run.Model = out.Model // the worker's, which other workers may not have
 	}
 }
 
@@ -174,6 +197,7 @@ func (c *recordedRun) completed(at string, p *commonpb.Payloads) {
 		return
 	}
 	x.Pending, x.Fail = false, nil
+	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
 		t.said(x, p)
 		return
@@ -189,17 +213,17 @@ func (c *recordedRun) completed(at string, p *commonpb.Payloads) {
 	case contract.ActivityJudge:
 		var out contract.JudgeResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
+			c.rule(at, "", out.Switched, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
 		}
 	case contract.ActivityCondense:
 		var out contract.CondenseResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Kind: llm.KindCondense, JSON: out.Value, Usage: spent(out.Usage)})
+			c.rule(at, llm.KindCondense, out.Switched, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
 		}
 	case contract.ActivitySummarise:
 		var out contract.SummariseResult
 		if decode(p, &out) {
-			c.rule(recordedRule{At: at, Kind: llm.KindCondense, Say: &out.Text, Usage: spent(out.Usage)})
+			c.rule(at, llm.KindCondense, out.Switched, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
 		}
 	case contract.ActivityTool:
 		var out contract.ToolResult
@@ -233,6 +257,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 		return
 	}
 	x.Pending = false
+	c.inbox.ended(at)
 	if t := c.outside[at]; t != nil {
 		if text, ok := t.how.Told(temporal.GetDefaultFailureConverter().FailureToError(p)); ok {
 			x.Result, x.Error, x.Fail = &text, true, nil
@@ -245,11 +270,7 @@ func (c *recordedRun) failed(at string, p *failurepb.Failure) {
 	if kind == "" {
 		return
 	}
-	class := x.Fail.Class
-	if !llm.CanFail(class) {
-		class = contract.ClassBadRequest
-	}
-	c.rule(recordedRule{At: at, Kind: kind, Fail: &recordedFailure{class, x.Fail.Text}})
+	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: played(x.Fail.Class), Text: x.Fail.Text}})
 }
 
 // told takes what somebody told the run.
@@ -293,6 +314,9 @@ func (c *recordedRun) ended(e *historypb.HistoryEvent) {
 		x.Status = contract.StatusCompleted
 		if decode(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &out) {
 			x.ResultText, x.ResultData, x.ResultNode = out.ResultText, out.ResultData, out.ResultNode
+			for i := range out.Turns {
+				x.Turns = append(x.Turns, rehearse.NewTurnOf("", &out.Turns[i]))
+			}
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		x.Status = contract.StatusFailed

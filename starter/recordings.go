@@ -79,7 +79,11 @@ func (a *app) recordings(names []string) ([]*rehearse.Recording, error) {
 // tested says what came of one recording.
 func tested(r *rehearse.Report) string {
 	if r.OK {
-		return fmt.Sprintf("ok    %s: %d calls, %s\n", clean(r.File, 500), r.Calls, r.Status)
+		turns := ""
+		if r.Turns > 0 {
+			turns = fmt.Sprintf("%d turns, ", r.Turns)
+		}
+		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", clean(r.File, 500), r.Calls, turns, r.Status)
 	}
 	d := r.First
 	where := ""

@@ -181,15 +181,18 @@ func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *to
 // workWith starts a worker with settings; deps are besides what all have.
 func workWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps) worker.Worker {
 	t.Helper()
-	models, err := llm.Open(llm.Settings{Default: "script"})
-	if err != nil {
-		t.Fatal(err)
+	if deps.Models == nil {
+		models, err := llm.Open(llm.Settings{Default: "script"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps.Models = models
 	}
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	settings.Register(w)
-	deps.Models, deps.Source, deps.Compile, deps.Begin, deps.Attributes = models, activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)
+	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)
 	activities.New(deps).Register(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

@@ -38,6 +38,9 @@ type Settings struct {
 	// Providers are keyed by the name that references use. A row of the table that is
 	// not mentioned has its defaults.
 	Providers map[string]ProviderSettings
+	// Scripted has the scripted model play all models, whatever their names, so that nothing is
+	// called: for rehearsals.
+	Scripted bool
 	// Lent, if set, gives what goes before a provider's settings, and can come while the worker
 	// runs.
 	Lent func(provider string) Lent
@@ -121,6 +124,8 @@ type Models struct {
 	prices    []priceRow
 	resting   rests
 	lent      func(provider string) Lent
+	// scripted says that a script answers for all.
+	scripted bool
 }
 
 // provider is one configured provider: settings checked, defaults filled in.
@@ -151,7 +156,7 @@ type provider struct {
 // only the flows that need it: [Models.Get] reports it.
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
-	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent}
+	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent, scripted: s.Scripted}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {
 			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
@@ -198,6 +203,8 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	name, model, _ := strings.Cut(ref, "/")
 	p := m.provider(name)
 	switch {
+	case m.scripted && ref != "":
+		return &scripted{ref}, nil
 	case p == nil && !strings.Contains(ref, "/"):
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
@@ -217,7 +224,7 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 			Remedy: "write " + name,
 		}
 	case p.row.Script:
-		return &scripted{}, nil
+		return &scripted{ScriptModel}, nil
 	case strings.TrimSpace(model) == "":
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
@@ -229,6 +236,11 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 		return nil, err
 	}
 	return &remote{provider: p, model: model}, nil
+}
+
+// Scripted says whether a script answers for a model of a list.
+func (m *Models) Scripted(list string) bool {
+	return m.scripted || slices.Contains(Refs(list), ScriptModel)
 }
 
 // provider gives a provider with what it was lent, or nil where there is none of the name.

@@ -15,20 +15,25 @@ import (
 // scripted is the model that answers from the script in a call. It keeps nothing between
 // calls: everything follows from the conversation and the [Call], so a repeated or
 // replayed call gets the same answer on any worker.
-type scripted struct{}
+type scripted struct {
+	// ref is the model that it plays, "script" for none but itself.
+	ref string
+}
 
 var _ llms.Model = (*scripted)(nil)
 
 // script is a decoded script. README.md has its reference.
 type script struct {
-	Rules   []rule  `json:"rules,omitempty"`
-	Default *action `json:"default,omitempty"`
+	Rules   []Rule  `json:"rules,omitempty"`
+	Default *Action `json:"default,omitempty"`
 }
 
-// rule is an action and the conditions for it, which must all hold.
-type rule struct {
+// Rule is an action and the conditions for it, which must all hold. README.md says what each
+// field of a script means.
+type Rule struct {
 	At       string `json:"at,omitempty"`
 	Node     string `json:"node,omitempty"`
+	Model    string `json:"model,omitempty"`
 	Kind     string `json:"kind,omitempty"`
 	Question string `json:"question,omitempty"`
 	Step     *int   `json:"step,omitempty"`
@@ -37,36 +42,40 @@ type rule struct {
 	Match    string `json:"match,omitempty"`
 	Text     string `json:"text,omitempty"`
 	Contains string `json:"contains,omitempty"`
-	action
+	Action
 }
 
-// action is what the model does.
-type action struct {
+// Action is what the model does: it answers, after Delay, or fails.
+type Action struct {
 	Say    *string         `json:"say,omitempty"`
 	JSON   json.RawMessage `json:"json,omitempty"`
-	Call   []scriptCall    `json:"call,omitempty"`
+	Call   []ScriptCall    `json:"call,omitempty"`
 	Yes    *bool           `json:"yes,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Delay  string          `json:"delay,omitempty"`
 	Stop   string          `json:"stop,omitempty"`
-	Usage  *scriptUsage    `json:"usage,omitempty"`
-	Fail   *scriptFail     `json:"fail,omitempty"`
+	Usage  *ScriptUsage    `json:"usage,omitempty"`
+	Fail   *ScriptFail     `json:"fail,omitempty"`
 }
 
-type scriptCall struct {
+// ScriptCall is a tool call; Raw stands for arguments that may be no JSON.
+type ScriptCall struct {
 	Tool      string          `json:"tool"`
 	ID        string          `json:"id,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Raw       *string         `json:"raw,omitempty"`
 }
 
-type scriptUsage struct {
-	Input  int `json:"input,omitempty"`
-	Output int `json:"output,omitempty"`
+// ScriptUsage are an answer's tokens.
+type ScriptUsage struct {
+	Input     int `json:"input,omitempty"`
+	Output    int `json:"output,omitempty"`
+	Cached    int `json:"cached,omitempty"`
+	Reasoning int `json:"reasoning,omitempty"`
 }
 
-// scriptFail fails a call; Times > 0 only the first attempts of it.
-type scriptFail struct {
+// ScriptFail fails a call; Times > 0 only the first attempts of it.
+type ScriptFail struct {
 	Class      string `json:"class"`
 	Text       string `json:"text,omitempty"`
 	RetryAfter string `json:"retry_after,omitempty"`
@@ -74,7 +83,7 @@ type scriptFail struct {
 }
 
 // answers says whether an action has anything but a failure.
-func (a *action) answers() bool {
+func (a *Action) answers() bool {
 	return a.Say != nil || a.JSON != nil || len(a.Call) > 0 || a.Yes != nil
 }
 
@@ -95,16 +104,17 @@ func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent
 	}
 	call := CallFrom(ctx)
 	talk := newTalk(in)
+	talk.model = orElse(m.ref, ScriptModel)
 	talk.turn = max(talk.turn, call.Turn) // what is sent may be the end of a longer conversation
 	act, err := choose(call, talk, o.ToolChoice == "none")
 	if err != nil {
 		return nil, err
 	}
-	return act.perform(ctx, call, &o)
+	return act.perform(ctx, call, talk.model, &o)
 }
 
 // choose finds the action for a call.
-func choose(call *Call, t *talk, noTools bool) (*action, error) {
+func choose(call *Call, t *talk, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
 		return builtIn(call, t), nil
 	}
@@ -119,7 +129,7 @@ func choose(call *Call, t *talk, noTools bool) (*action, error) {
 	for i := range s.Rules {
 		r := &s.Rules[i]
 		if r.usable(call, noTools) && r.matches(call, t) {
-			return &r.action, nil
+			return &r.Action, nil
 		}
 	}
 	if s.Default != nil && s.Default.usable(call, noTools) {
@@ -130,14 +140,14 @@ func choose(call *Call, t *talk, noTools bool) (*action, error) {
 
 // usable says whether an action can serve this attempt: a failure that has been used up
 // leaves the call to the next rule, and a model that may call no tool calls none.
-func (a *action) usable(call *Call, noTools bool) bool {
+func (a *Action) usable(call *Call, noTools bool) bool {
 	if a.fails(call) {
 		return true
 	}
 	return a.answers() && !(noTools && len(a.Call) > 0)
 }
 
-func (a *action) fails(call *Call) bool {
+func (a *Action) fails(call *Call) bool {
 	return a.Fail != nil && (a.Fail.Times == 0 || int(max(1, call.Attempt)) <= a.Fail.Times)
 }
 
@@ -157,7 +167,7 @@ func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
 }
 
 // perform waits, streams and answers.
-func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (*llms.ContentResponse, error) {
+func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.CallOptions) (*llms.ContentResponse, error) {
 	delay, _ := time.ParseDuration(orElse(a.Delay, "0s")) // ParseScript has checked it
 	text := a.text()
 	if a.fails(call) {
@@ -169,7 +179,7 @@ func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (
 	if err := play(ctx, call, o, text, delay); err != nil {
 		return nil, err
 	}
-	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: ScriptModel}}
+	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: model}}
 	for _, sc := range a.Call {
 		args := string(sc.Arguments)
 		if sc.Raw != nil {
@@ -181,6 +191,7 @@ func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (
 	}
 	if a.Usage != nil {
 		c.GenerationInfo["PromptTokens"], c.GenerationInfo["CompletionTokens"] = a.Usage.Input, a.Usage.Output
+		c.GenerationInfo["CachedTokens"], c.GenerationInfo["ReasoningTokens"] = a.Usage.Cached, a.Usage.Reasoning
 	}
 	if c.StopReason == "" {
 		c.StopReason = "stop"
@@ -193,7 +204,7 @@ func (a *action) perform(ctx context.Context, call *Call, o *llms.CallOptions) (
 
 // text is what the model says: a judge's verdict is the JSON object that judges are
 // asked for.
-func (a *action) text() string {
+func (a *Action) text() string {
 	switch {
 	case a.Say != nil:
 		return *a.Say
@@ -209,7 +220,7 @@ func (a *action) text() string {
 	return ""
 }
 
-func (f *scriptFail) failure(call *Call) *contract.Failure {
+func (f *ScriptFail) failure(call *Call) *contract.Failure {
 	after, _ := time.ParseDuration(orElse(f.RetryAfter, "0s")) // ParseScript has checked it
 	return &contract.Failure{
 		Class: f.Class, After: min(after, maxAfter),

@@ -9,6 +9,8 @@ import (
 
 // talk is what rules look at in a conversation.
 type talk struct {
+	// model is the one that is asked.
+	model string
 	// turn is 1 plus the number of the assistant's messages.
 	turn int
 	// last is the text of the last message, after the tool whose result it is.
@@ -66,7 +68,7 @@ func (t *talk) result(p *llms.ToolCallResponse, text, all *strings.Builder) {
 // kind is the kind of calls that a rule speaks for. Where the rule does not say it, its
 // question or verdict makes it a judge's, and an answer an agent's; a mere failure or delay
 // is for all.
-func (r *rule) kind() string {
+func (r *Rule) kind() string {
 	switch {
 	case r.Kind != "":
 		return r.Kind
@@ -79,12 +81,13 @@ func (r *rule) kind() string {
 }
 
 // matches says whether all conditions of a rule hold.
-func (r *rule) matches(call *Call, t *talk) bool {
+func (r *Rule) matches(call *Call, t *talk) bool {
 	want := r.kind()
 	switch {
 	case r.At != "" && r.At != call.At && !strings.HasSuffix(call.At, "/"+r.At),
 		r.Text != "" && r.Text != t.last,
 		r.Node != "" && r.Node != call.Node,
+		r.Model != "" && r.Model != t.model,
 		want != "" && want != orElse(call.Kind, KindAgent),
 		r.Question != "" && r.Question != call.Question,
 		r.Step != nil && *r.Step != call.Step,

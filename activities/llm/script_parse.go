@@ -107,17 +107,18 @@ func (r *scriptReader) rules(n *yaml.Node, s *script) {
 		r.at(n, "rules: want a list of rules")
 		return
 	}
-	s.Rules = make([]rule, len(n.Content))
+	s.Rules = make([]Rule, len(n.Content))
 	for i, item := range n.Content {
 		r.rule(item, &s.Rules[i], fmt.Sprintf("rule %d", i+1))
 	}
 }
 
-func (r *scriptReader) rule(n *yaml.Node, out *rule, what string) {
-	fields := r.actionFields(&out.action)
+func (r *scriptReader) rule(n *yaml.Node, out *Rule, what string) {
+	fields := r.actionFields(&out.Action)
 	maps.Copy(fields, map[string]func(*yaml.Node){
 		"at":       func(v *yaml.Node) { r.text(v, "at", &out.At) },
 		"node":     func(v *yaml.Node) { r.text(v, "node", &out.Node) },
+		"model":    func(v *yaml.Node) { r.text(v, "model", &out.Model) },
 		"kind":     func(v *yaml.Node) { r.oneOf(v, "kind", &out.Kind, []string{KindAgent, KindJudge, KindCondense}) },
 		"question": func(v *yaml.Node) { r.text(v, "question", &out.Question) },
 		"step":     func(v *yaml.Node) { out.Step = r.count(v, "step", 0) },
@@ -133,15 +134,15 @@ func (r *scriptReader) rule(n *yaml.Node, out *rule, what string) {
 		},
 	})
 	if r.fields(n, what, fields) {
-		r.checkAction(n, &out.action, what)
+		r.checkAction(n, &out.Action, what)
 	}
 	if out.Question != "" && out.Kind != "" && out.Kind != KindJudge {
 		r.at(n, "%s: only judges have a question; leave out kind: %s or question", what, out.Kind)
 	}
 }
 
-func (r *scriptReader) defaultAction(n *yaml.Node) *action {
-	a := &action{}
+func (r *scriptReader) defaultAction(n *yaml.Node) *Action {
+	a := &Action{}
 	if r.fields(n, "default", r.actionFields(a)) {
 		r.checkAction(n, a, "default")
 	}
@@ -149,7 +150,7 @@ func (r *scriptReader) defaultAction(n *yaml.Node) *action {
 }
 
 // actionFields are the fields of an action, which rules and the default have.
-func (r *scriptReader) actionFields(a *action) map[string]func(*yaml.Node) {
+func (r *scriptReader) actionFields(a *Action) map[string]func(*yaml.Node) {
 	return map[string]func(*yaml.Node){
 		"say":    func(v *yaml.Node) { a.Say = r.anyText(v, "say") },
 		"json":   func(v *yaml.Node) { a.JSON = r.value(v, 0) },
@@ -166,7 +167,7 @@ func (r *scriptReader) actionFields(a *action) map[string]func(*yaml.Node) {
 }
 
 // checkAction checks that an action's fields go together.
-func (r *scriptReader) checkAction(n *yaml.Node, a *action, what string) {
+func (r *scriptReader) checkAction(n *yaml.Node, a *Action, what string) {
 	says := 0
 	for _, set := range []bool{a.Say != nil, a.JSON != nil, a.Yes != nil} {
 		if set {
@@ -187,7 +188,7 @@ func (r *scriptReader) checkAction(n *yaml.Node, a *action, what string) {
 	}
 }
 
-func (r *scriptReader) calls(n *yaml.Node) []scriptCall {
+func (r *scriptReader) calls(n *yaml.Node) []ScriptCall {
 	items := n.Content
 	if n.Kind == yaml.MappingNode {
 		items = []*yaml.Node{n} // one call needs no list
@@ -195,7 +196,7 @@ func (r *scriptReader) calls(n *yaml.Node) []scriptCall {
 		r.at(n, "call: want a list of calls like {tool: NAME, arguments: {...}}")
 		return nil
 	}
-	out := make([]scriptCall, len(items))
+	out := make([]ScriptCall, len(items))
 	for i, item := range items {
 		c := &out[i]
 		ok := r.fields(item, "call", map[string]func(*yaml.Node){
@@ -218,8 +219,8 @@ func (r *scriptReader) calls(n *yaml.Node) []scriptCall {
 	return out
 }
 
-func (r *scriptReader) usage(n *yaml.Node) *scriptUsage {
-	u := &scriptUsage{}
+func (r *scriptReader) usage(n *yaml.Node) *ScriptUsage {
+	u := &ScriptUsage{}
 	set := func(field string, to *int) func(*yaml.Node) {
 		return func(v *yaml.Node) {
 			if c := r.count(v, field, 0); c != nil {
@@ -227,12 +228,13 @@ func (r *scriptReader) usage(n *yaml.Node) *scriptUsage {
 			}
 		}
 	}
-	r.fields(n, "usage", map[string]func(*yaml.Node){"input": set("input", &u.Input), "output": set("output", &u.Output)})
+	r.fields(n, "usage", map[string]func(*yaml.Node){"input": set("input", &u.Input), "output": set("output", &u.Output),
+		"cached": set("cached", &u.Cached), "reasoning": set("reasoning", &u.Reasoning)})
 	return u
 }
 
-func (r *scriptReader) fail(n *yaml.Node) *scriptFail {
-	f := &scriptFail{}
+func (r *scriptReader) fail(n *yaml.Node) *ScriptFail {
+	f := &ScriptFail{}
 	ok := r.fields(n, "fail", map[string]func(*yaml.Node){
 		"class":       func(v *yaml.Node) { r.oneOf(v, "class", &f.Class, failClasses) },
 		"text":        func(v *yaml.Node) { r.text(v, "text", &f.Text) },

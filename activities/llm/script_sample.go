@@ -9,17 +9,17 @@ import (
 
 // builtIn is the answer without a script: it says that it is none, so that nobody takes
 // it for a model's.
-func builtIn(call *Call, t *talk) *action {
+func builtIn(call *Call, t *talk) *Action {
 	if call.Kind == KindJudge {
 		yes := true
-		return &action{Yes: &yes, Reason: "[script] without a script every condition holds"}
+		return &Action{Yes: &yes, Reason: "[script] without a script every condition holds"}
 	}
 	label := fmt.Sprintf("[script] %s answered turn %d", orElse(call.Node, "a node"), t.turn)
 	if t.user != "" {
 		label += fmt.Sprintf("; the last message was: %s", firstRunes(t.user, 200))
 	}
 	if len(call.Schema) == 0 && !call.JSON {
-		return &action{Say: &label}
+		return &Action{Say: &label}
 	}
 	var schema any
 	if json.Unmarshal(call.Schema, &schema) != nil {
@@ -31,9 +31,9 @@ func builtIn(call *Call, t *talk) *action {
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return &action{Say: &label}
+		return &Action{Say: &label}
 	}
-	return &action{JSON: raw}
+	return &Action{JSON: raw}
 }
 
 // firstRunes is s, or its first n characters and three dots.

@@ -261,7 +261,7 @@ func FuzzParseScript(f *testing.F) {
 			return
 		}
 		act.Delay = ""
-		if _, err := act.perform(context.Background(), call, &llms.CallOptions{}); err != nil && !act.fails(call) {
+		if _, err := act.perform(context.Background(), call, ScriptModel, &llms.CallOptions{}); err != nil && !act.fails(call) {
 			t.Error(err)
 		}
 	})
@@ -305,7 +305,7 @@ func TestReadmeExplainsScripts(t *testing.T) {
 // actionsAndConditions are all fields of a rule.
 func actionsAndConditions() []string {
 	var out []string
-	for _, t := range []reflect.Type{reflect.TypeFor[rule](), reflect.TypeFor[action]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[Rule](), reflect.TypeFor[Action]()} {
 		for i := range t.NumField() {
 			if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
 				out = append(out, name)

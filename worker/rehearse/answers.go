@@ -3,6 +3,7 @@ package rehearse
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"weft/activities/contract"
@@ -13,12 +14,18 @@ import (
 const (
 	quick = 60
 	looks = quick + 24*400
+	// still is how often of a run that takes turns and asks nobody.
+	still = quick + 24*2
 )
 
-// look answers what the run waits for, and looks again later, in virtual time.
-func (p *player) look(n int) {
+// look answers what the run waits for, and looks again later, in virtual time. n is how often
+// nothing has happened in between, done how much had.
+func (p *player) look(n, done int) {
 	if p.env.IsWorkflowCompleted() {
 		return
+	}
+	if now := p.progress(); now > done {
+		n, done = 0, now
 	}
 	var st contract.Status
 	if v, err := p.env.QueryWorkflow(contract.QueryStatus); err == nil && v.Get(&st) == nil {
@@ -28,13 +35,8 @@ func (p *player) look(n int) {
 		p.env.CancelWorkflow()
 		return
 	}
-	if n >= looks {
-		what := "something that the recording does not tell"
-		if len(st.Requests) > 0 {
-			q := &st.Requests[0]
-			what = fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID)
-		}
-		p.differ("", "what the run waits for", "an answer of the recording, or the run's end", what)
+	if n >= looks || len(p.rec.Inbox) > 0 && len(st.Requests) == 0 && n >= still {
+		p.stands(&st)
 		p.env.CancelWorkflow()
 		return
 	}
@@ -42,18 +44,54 @@ func (p *player) look(n int) {
 	if n >= quick {
 		next = time.Hour
 	}
-	p.env.RegisterDelayedCallback(func() { p.look(n + 1) }, next)
+	p.env.RegisterDelayedCallback(func() { p.look(n+1, done) }, next)
 }
 
-// toBeCancelled says that the recorded run was ended from outside, and that all it did is done.
-func (p *player) toBeCancelled() bool {
-	if s := p.rec.Expect.Status; s != contract.StatusCancelled && s != Terminated {
-		return false
-	}
+// progress counts what has happened of the recording.
+func (p *player) progress() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.found) > 0 {
+	n := len(p.made) + len(p.gates)
+	for _, g := range p.gates {
+		n += g.done
+	}
+	for _, told := range p.answer {
+		if told {
+			n++
+		}
+	}
+	return n
+}
+
+// stands notes what the run waits for that the recording does not tell.
+func (p *player) stands(st *contract.Status) {
+	if len(st.Requests) > 0 {
+		q := &st.Requests[0]
+		p.differ("", "what the run waits for", "an answer of the recording, or the run's end", fmt.Sprintf("%s: %s (request %s)", q.Kind, q.Text, q.ID))
+		return
+	}
+	d, what := p.held()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d != nil {
+		p.noteAt(d.Line, "", "what comes next", what, "nothing more")
+		return
+	}
+	p.note("", "what the run waits for", "an answer of the recording, or the run's end", "something that the recording does not tell")
+}
+
+// toBeCancelled says that the recorded run was ended from outside, and that all it did is done; or
+// that one that takes turns has become another.
+func (p *player) toBeCancelled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.rec.Expect.Status
+	ended := s == contract.StatusCancelled || s == Terminated
+	if len(p.found) > 0 && (ended || len(p.rec.Inbox) > 0) {
 		return true
+	}
+	if !ended || slices.ContainsFunc(p.gates, func(g *gate) bool { return len(g.mail) > 0 }) {
+		return false
 	}
 	for i := range p.rec.Calls {
 		if !p.made[p.rec.Calls[i].At] {

@@ -54,7 +54,7 @@ func (p *player) called(ctx context.Context, kind, asked string) (*Call, error) 
 	}
 	switch {
 	case c.Pending:
-		return c, p.pending(ctx)
+		return c, activity.ErrResultPending // until it is cancelled, or the run ends
 	case c.Fail != nil:
 		return c, c.Fail.Wire()
 	}
@@ -91,8 +91,9 @@ func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.M
 	}
 	out, err := p.real.Model(ctx, in)
 	if err != nil {
-		return nil, err
+		return nil, p.fails(c, err)
 	}
+	p.switches(c, out.Switched)
 	out.Asks = c.Asks
 	p.keep(out.Message)
 	return out, nil
@@ -106,21 +107,62 @@ func (p *player) judge(ctx context.Context, in contract.JudgeInput) (*contract.J
 	if c.Question != "" && c.Question != in.Question {
 		p.differ(c.At, "the question", c.Question, in.Question)
 	}
-	return p.real.Judge(ctx, in)
+	out, err := p.real.Judge(ctx, in)
+	if err != nil {
+		return nil, p.fails(c, err)
+	}
+	p.switches(c, out.Switched)
+	return out, nil
+}
+
+// fails notes that a model has no answer where the recording has one.
+func (p *player) fails(c *Call, err error) error {
+	f := contract.FailureOf(err)
+	p.differ(c.At, "the model does not answer", "an answer", f.Class+": "+f.Text)
+	return err
+}
+
+// switches compares the models that could not answer.
+func (p *player) switches(c *Call, got []contract.Switch) {
+	text := func(list []Switch) string {
+		var out []string
+		for _, s := range list {
+			out = append(out, s.Model+" ("+s.Class+")")
+		}
+		if len(out) == 0 {
+			return "none"
+		}
+		return strings.Join(out, ", ")
+	}
+	if want, is := text(c.Switched), text(Switches(got)); want != is {
+		p.differ(c.At, "the models that could not answer", want, is)
+	}
 }
 
 func (p *player) condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	if _, err := p.called(ctx, contract.ActivityCondense, in.Key); err != nil {
+	c, err := p.called(ctx, contract.ActivityCondense, in.Key)
+	if err != nil {
 		return nil, err
 	}
-	return p.real.Condense(ctx, in)
+	out, err := p.real.Condense(ctx, in)
+	if err != nil {
+		return nil, p.fails(c, err)
+	}
+	p.switches(c, out.Switched)
+	return out, nil
 }
 
 func (p *player) summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	if _, err := p.called(ctx, contract.ActivitySummarise, in.Node); err != nil {
+	c, err := p.called(ctx, contract.ActivitySummarise, in.Node)
+	if err != nil {
 		return nil, err
 	}
-	return p.real.Summarise(ctx, in)
+	out, err := p.real.Summarise(ctx, in)
+	if err != nil {
+		return nil, p.fails(c, err)
+	}
+	p.switches(c, out.Switched)
+	return out, nil
 }
 
 // tool answers as the tool did, if it is asked the same.

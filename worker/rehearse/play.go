@@ -3,14 +3,13 @@ package rehearse
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
@@ -43,8 +42,10 @@ type Divergence struct {
 type Report struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
-	// Calls is how many calls of the recording were made again, Status how the run ended.
+	// Calls is how many calls of the recording were made again, Turns how many the run took that
+	// takes turns, Status how it ended.
 	Calls  int    `json:"calls"`
+	Turns  int    `json:"turns,omitempty"`
 	Status string `json:"status"`
 	// First is the first divergence; Others counts those behind it.
 	First  *Divergence `json:"divergence,omitempty"`
@@ -61,21 +62,21 @@ type player struct {
 	real   *activities.Activities
 	byAt   map[string]*Call
 	answer []bool
-	// stop ends calls that the recording left without a result.
-	stop chan struct{}
 
 	mu      sync.Mutex
 	content map[string]json.RawMessage
 	made    map[string]bool
 	found   []Divergence
+	gates   []*gate
+	// took is how many turns the run took.
+	took int
 }
 
 // Play runs a recording again and says where it first becomes another run. Its error is a fault
 // of the rehearsal itself.
 func Play(r *Recording) (rep *Report, err error) {
-	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)), stop: make(chan struct{}),
+	p := &player{rec: r, byAt: map[string]*Call{}, answer: make([]bool, len(r.Answers)),
 		content: map[string]json.RawMessage{}, made: map[string]bool{}}
-	defer close(p.stop)
 	for i := range r.Calls {
 		p.byAt[r.Calls[i].At] = &r.Calls[i]
 	}
@@ -86,19 +87,19 @@ func Play(r *Recording) (rep *Report, err error) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(silent{})
 	p.env = suite.NewTestWorkflowEnvironment()
-	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience})
+	p.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: patience, Interceptors: []interceptor.WorkerInterceptor{&gates{p: p}}})
 	p.env.SetTestTimeout(patience)
 	p.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: r.ID, TaskQueue: contract.TaskQueue,
 		WorkflowExecutionTimeout: 100 * 365 * 24 * time.Hour})
 	workflows.Register(p.env)
-	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
+	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel, Scripted: r.Switches()})
 	if err != nil {
 		return nil, err
 	}
 	p.real = activities.New(activities.Deps{Models: models, Source: p, Begin: host.Begin, CacheBytes: 1 << 30})
 	p.register()
 	p.env.RegisterDelayedCallback(func() { p.during(Start) }, 0)
-	p.env.RegisterDelayedCallback(func() { p.look(0) }, time.Second)
+	p.env.RegisterDelayedCallback(func() { p.look(0, 0) }, time.Second)
 	// The test environment panics where a run stands still.
 	defer func() {
 		if v := recover(); v != nil {
@@ -112,7 +113,10 @@ func Play(r *Recording) (rep *Report, err error) {
 // input is what the run is started with: its models are the script, and what failed fails.
 func (p *player) input() (*contract.RunInput, error) {
 	in := p.rec.Run
-	in.V, in.Model, in.Script = contract.Version, llm.ScriptModel, p.rec.Script
+	in.V, in.Script = contract.Version, p.rec.Script
+	if !p.rec.Switches() || in.Model == "" {
+		in.Model = llm.ScriptModel
+	}
 	in.OnError, in.MaxEvents = contract.OnErrorFail, 0
 	if err := p.know(in.Script); err != nil {
 		return nil, err
@@ -202,10 +206,16 @@ func (p *player) differ(at, what, expected, got string) {
 
 // note is differ for who holds the lock.
 func (p *player) note(at, what, expected, got string) {
-	d := Divergence{File: p.rec.Name, Line: p.rec.Expect.Line, Call: at, What: what, Expected: short(expected), Got: short(got)}
+	line := p.rec.Expect.Line
 	if c := p.byAt[at]; c != nil {
-		d.Line = c.Line
+		line = c.Line
 	}
+	p.noteAt(line, at, what, expected, got)
+}
+
+// noteAt is note for what stands in a line.
+func (p *player) noteAt(line int, at, what, expected, got string) {
+	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: short(expected), Got: short(got)}
 	if at != "" {
 		d.Node, d.Step = Execution(at)
 		if s := p.rec.Run.Flow.Source; s != nil && d.Node != "" && p.rec.Run.Flow.Plan.Node(d.Node) != nil {
@@ -232,6 +242,7 @@ func (p *player) report() *Report {
 		}
 	}
 	rep.Status = p.ended()
+	rep.Turns = p.took
 	if len(p.found) > 0 {
 		rep.First, rep.Others = &p.found[0], len(p.found)-1
 	}
@@ -279,6 +290,8 @@ func (p *player) result(want *Expect) {
 		p.note("", "the result", "a result", err.Error())
 		return
 	}
+	p.took = len(out.Turns)
+	p.turns(want.Turns, out.Turns)
 	text := ""
 	if out.ResultText != nil {
 		text = *out.ResultText
@@ -300,19 +313,3 @@ func (silent) Debug(string, ...any) {}
 func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
-
-// errStopped is what a call ends with that the recording left without a result.
-var errStopped = errors.New("the recording has no result of the call")
-
-// pending waits until the rehearsal or the call ends.
-func (p *player) pending(ctx context.Context) error {
-	if activity.GetInfo(ctx).HeartbeatTimeout > 0 {
-		activity.RecordHeartbeat(ctx)
-	}
-	select {
-	case <-p.stop:
-		return errStopped
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

@@ -9,6 +9,7 @@ package rehearse
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -34,7 +35,9 @@ type Recording struct {
 	Calls []Call `json:"calls"`
 	// Answers are what people and programs told the run.
 	Answers []Answer `json:"answers,omitempty"`
-	Expect  Expect   `json:"expect"`
+	// Inbox is what came to runs that take turns, in the order in which each of them had it.
+	Inbox  []Delivery `json:"inbox,omitempty"`
+	Expect Expect     `json:"expect"`
 }
 
 // Version is the format's.
@@ -53,6 +56,8 @@ type Call struct {
 	Question string  `json:"question,omitempty"`
 	// Asks says that a remote agent's answer is a question to a person.
 	Asks bool `json:"asks,omitempty"`
+	// Switched are the models that could not answer, before another of the list did.
+	Switched []Switch `json:"switched,omitempty"`
 	// Tool and Arguments are what a tool was asked; Result is its text, Error says that it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
@@ -66,6 +71,26 @@ type Call struct {
 	Pending bool              `json:"pending,omitempty"`
 	// Line is where the call stands in the file, from 1.
 	Line int `json:"-"`
+}
+
+// Switch is a model that could not answer; Class is that of its failure.
+type Switch struct {
+	Model string `json:"model"`
+	Class string `json:"class"`
+}
+
+// Switches is what a recording has of switches.
+func Switches(list []contract.Switch) []Switch {
+	var out []Switch
+	for _, s := range list {
+		out = append(out, Switch{s.Model, s.Class})
+	}
+	return out
+}
+
+// Switches says whether a model of a list could not answer in the run.
+func (r *Recording) Switches() bool {
+	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Switched) > 0 })
 }
 
 // Answer is what somebody told the run.
@@ -100,7 +125,9 @@ type Expect struct {
 	ResultNode string          `json:"result_node,omitempty"`
 	// Class is that of the failure.
 	Class string `json:"class,omitempty"`
-	Line  int    `json:"-"`
+	// Turns are those of a session.
+	Turns []TurnOf `json:"turns,omitempty"`
+	Line  int      `json:"-"`
 }
 
 // Read reads a recording. Its error names every place that is wrong.
@@ -140,10 +167,18 @@ func (r *Recording) lines(n *yaml.Node) {
 	r.Expect.Line = n.Line
 	if e := field(n, "expect"); e != nil {
 		r.Expect.Line = e.Line
+		for i, line := range linesOf(e, "turns") {
+			r.Expect.Turns[i].Line = line
+		}
 	}
-	if calls := field(n, "calls"); calls != nil && calls.Kind == yaml.SequenceNode {
-		for i := range r.Calls {
-			r.Calls[i].Line = calls.Content[i].Line
+	for i, line := range linesOf(n, "calls") {
+		r.Calls[i].Line = line
+	}
+	for i, line := range linesOf(n, "inbox") {
+		d := &r.Inbox[i]
+		d.Line = line
+		for k, line := range linesOf(field(n, "inbox").Content[i], "turns") {
+			d.Turns[k].Line = line
 		}
 	}
 }

@@ -23,6 +23,19 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
+// linesOf are the lines of a list's items, nil where the field is no list.
+func linesOf(n *yaml.Node, name string) []int {
+	list := field(n, name)
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return nil
+	}
+	out := make([]int, len(list.Content))
+	for i, item := range list.Content {
+		out[i] = item.Line
+	}
+	return out
+}
+
 // strict decodes JSON whose fields are all known.
 func strict(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))

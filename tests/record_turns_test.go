@@ -1,0 +1,107 @@
+package tests
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// saveChain saves a run's history as save does, and those of the runs that it continued.
+func saveChain(t *testing.T, c client.Client, name string, run client.WorkflowRun) {
+	t.Helper()
+	var before []string
+	for id := run.GetRunID(); id != ""; { // the last of them, once the result is there
+		before = append(before, id)
+		id = events(t, c, run.GetID(), id)[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
+	}
+	for i, id := range before {
+		as := name
+		if i > 0 {
+			as = fmt.Sprintf("%s@before_%d", name, i)
+		}
+		save(t, c, as, run.GetID(), id)
+	}
+}
+
+// TestEndToEndRecordSessionAgain records a session that continues as new with its children, of
+// which two call back, is given prompts in the middle of turns, and is stopped in one.
+func TestEndToEndRecordSessionAgain(t *testing.T) {
+	h := newHand(t, 0)
+	start := func(mode, prompt string) string {
+		return fmt.Sprintf(`{tool: start_agent_session, arguments: {agent_name: helper, mode: %s, parameters: {prompt: %s}}}`, mode, prompt)
+	}
+	run := h.session(t, orchestrator(), `rules:
+- {node: helper, match: ^slow$, delay: 400ms, say: slow help}
+- {node: helper, match: ^more$, say: more help}
+- {node: helper, say: help}
+- {node: boss, match: ^never$, delay: 10m, say: late}
+- {node: boss, match: ^busy$, delay: 300ms, say: was busy}
+- {node: boss, match: '^(one|and|last)$', call: [`+start("async_callback", "slow")+`, `+start("async_callback", "quick")+`, `+start("sync", "now")+`]}
+- {node: boss, say: heard}`, 50)
+	id := run.GetID()
+	waitFor(t, "the results of both children", func() bool {
+		now := h.status(t, id)
+		return now.Status == contract.StatusIdle && now.Session.Turns > 1 && now.Session.Callbacks == 0 &&
+			!slices.ContainsFunc(now.Session.Children, func(c contract.ChildStatus) bool { return c.Status != contract.StatusIdle })
+	})
+	child := h.status(t, id).Session.Children[0].ID
+	if got := h.resume(t, child, "x", "more"); got.ResultText == nil || *got.ResultText != "more help" {
+		t.Errorf("the child's turn is %+v", got)
+	}
+	h.resume(t, id, "a", "and")
+	h.resume(t, id, "b", "busy")
+	for _, key := range []string{"c", "d"} {
+		prompt := map[string]string{"c": "never", "d": "behind"}[key]
+		if err := h.client.SignalWorkflow(t.Context(), id, "", contract.UpdateResume, contract.ResumeInput{ID: key, Prompt: prompt}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the turn that is stopped", func() bool {
+		s := h.status(t, id).Session
+		return s.Turn != nil && s.Turn.ID == "c" && s.Queued == 1
+	})
+	out := h.halt(t, run)
+	if n := runsOf(t, h.client, run); n < 2 || out.Status != "stopped" {
+		t.Errorf("the session is %s after %d runs", out.Status, n)
+	}
+	saveChain(t, h.client, "session-again", run)
+}
+
+// TestEndToEndRecordFailover records a run whose first model is away.
+func TestEndToEndRecordFailover(t *testing.T) {
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(first.Close)
+	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"id":"1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Here I am."}}],`+
+			`"usage":{"prompt_tokens":20,"completion_tokens":3,"total_tokens":23}}`)
+	}))
+	t.Cleanup(second.Close)
+	models, err := llm.Open(llm.Settings{Default: "first/m, second/n", Providers: map[string]llm.ProviderSettings{
+		"first": {Kind: "compatible", BaseURL: first.URL, Unary: true}, "second": {Kind: "compatible", BaseURL: second.URL, Unary: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, temporalAddress(t))
+	h := &hand{client: c, queue: fmt.Sprintf("failover-%d", time.Now().UnixNano())}
+	h.worker = workWith(t, c, h.queue, workflows.Settings{}, activities.Deps{Models: models})
+	t.Cleanup(h.worker.Stop)
+	flow := graphPlan("away", []graphNode{{ID: "ask", Exit: true}}, []graphEdge{{Source: plan.Start, Target: "ask"}, {Source: "ask", Target: plan.End}})
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Input: "Who is there?", Model: "first/m, second/n"})
+	out, err := resultOf(t, run)
+	if err != nil || resultText(out) != "Here I am." || out.Usage.Input != 20 {
+		t.Fatalf("the result is %+v, %v", out, err)
+	}
+	save(t, c, "failover", run.GetID(), run.GetRunID())
+}

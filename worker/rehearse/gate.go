@@ -1,0 +1,348 @@
+package rehearse
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities"
+	"weft/activities/contract"
+)
+
+// settling is how long, in virtual time, nothing must have happened before a run that takes turns
+// is given the next delivery: what follows from the one before is then done.
+const settling = 5 * time.Second
+
+// gates put a [gate] before each run.
+type gates struct {
+	interceptor.WorkerInterceptorBase
+	p *player
+}
+
+// InterceptWorkflow puts one before a run.
+func (g *gates) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &gate{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, p: g.p,
+		turns: map[string]*interceptor.HandleSignalInput{}, resumed: map[string]*interceptor.HandleSignalInput{},
+		expected: map[string]*TurnOf{}, ended: map[string]bool{}, given: map[string]bool{}}
+}
+
+// gate holds back what comes to a run that takes turns until it is its time by the recording.
+type gate struct {
+	interceptor.WorkflowInboundInterceptorBase
+	p     *player
+	place string
+	// mail is what is still to be given, in order, done counts what has been; begun says that the
+	// run has.
+	mail  []*Delivery
+	done  int
+	begun bool
+	// turns and resumed are signals that are held back; expected are the turns of mail by key.
+	turns, resumed map[string]*interceptor.HandleSignalInput
+	expected       map[string]*TurnOf
+	// ended are calls and runs whose results are held back, given those that are no longer.
+	ended, given map[string]bool
+}
+
+// Init puts the gate before the results of the run's calls.
+func (g *gate) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return g.WorkflowInboundInterceptorBase.Init(&gateOut{interceptor.WorkflowOutboundInterceptorBase{Next: next}, g})
+}
+
+// ExecuteWorkflow looks what the recording has for the run.
+func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	g.place = g.p.below(workflow.GetInfo(ctx).WorkflowExecution.ID)
+	for i := range g.p.rec.Inbox {
+		if d := &g.p.rec.Inbox[i]; d.Run == g.place {
+			g.mail = append(g.mail, d)
+		}
+	}
+	g.begun = true
+	g.p.joined(g)
+	for _, d := range g.mail {
+		for i := range d.Turns {
+			g.expected[d.Turns[i].key()] = &d.Turns[i]
+		}
+	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(quiet, "recorded order", g.deliver)
+	return g.WorkflowInboundInterceptorBase.ExecuteWorkflow(ctx, in)
+}
+
+// deliver gives the run one delivery after the other, each when all of it is there.
+func (g *gate) deliver(ctx workflow.Context) {
+	for len(g.mail) > 0 {
+		d := g.mail[0]
+		if workflow.Await(ctx, func() bool { return g.p.freed() || g.missing(d) == "" }) != nil {
+			return
+		}
+		if g.p.freed() || workflow.Sleep(ctx, settling) != nil {
+			break
+		}
+		g.mail = g.mail[1:]
+		g.done++
+		g.give(ctx, d)
+	}
+	g.mail = nil
+	for _, held := range []map[string]*interceptor.HandleSignalInput{g.turns, g.resumed} {
+		for _, in := range held {
+			g.pass(ctx, in)
+		}
+	}
+}
+
+// missing is what is not there yet of a delivery, "" where all is.
+func (g *gate) missing(d *Delivery) string {
+	for _, at := range d.Ended {
+		if !g.ended[at] {
+			return "the call " + at + " ends"
+		}
+	}
+	for _, c := range d.Closed {
+		if c.Status != Terminated && !g.ended[c.Run] {
+			return "the run " + c.Run + " ends"
+		}
+	}
+	for i := range d.Turns {
+		if t := &d.Turns[i]; g.turns[t.key()] == nil {
+			return t.String() + ": " + t.Status
+		}
+	}
+	for _, id := range d.Resumed {
+		if g.resumed[id] == nil {
+			return "the prompt " + id + " of the session above"
+		}
+	}
+	return ""
+}
+
+// give gives the run a delivery.
+func (g *gate) give(ctx workflow.Context, d *Delivery) {
+	for i := range d.Turns {
+		key := d.Turns[i].key()
+		g.pass(ctx, g.turns[key])
+		delete(g.turns, key)
+	}
+	for _, id := range d.Resumed {
+		g.pass(ctx, g.resumed[id])
+		delete(g.resumed, id)
+	}
+	for _, q := range d.Prompts {
+		g.tell(ctx, contract.UpdateResume, contract.ResumeInput{ID: q.ID, Prompt: q.Prompt})
+	}
+	if d.Stop != nil {
+		g.tell(ctx, contract.UpdateStop, d.Stop)
+	}
+	for _, at := range d.Ended {
+		g.given[at] = true
+	}
+	for _, c := range d.Closed {
+		g.given[c.Run] = true
+	}
+}
+
+// tell signals the run what somebody told it.
+func (g *gate) tell(ctx workflow.Context, name string, v any) {
+	payload, err := converter.GetDefaultDataConverter().ToPayloads(v)
+	if err != nil {
+		g.p.differ("", name, "something that can be sent", err.Error())
+		return
+	}
+	g.pass(ctx, &interceptor.HandleSignalInput{SignalName: name, Arg: payload})
+}
+
+func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
+	if err := g.Next.HandleSignal(ctx, in); err != nil {
+		g.p.differ("", in.SignalName, "that the run takes it", err.Error())
+	}
+}
+
+// HandleSignal holds back what the recording gives a later time.
+func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
+	switch {
+	case g.begun && (len(g.mail) == 0 || g.p.freed()):
+	case in.SignalName == contract.SignalTurn:
+		var told contract.ChildTurn
+		if !read(in.Arg, &told) {
+			break
+		}
+		got := NewTurnOf(g.p.below(told.Session), &told.Turn)
+		if want := g.expected[got.key()]; want != nil {
+			g.turns[got.key()] = in
+			g.p.hear(want, &got)
+			return nil
+		}
+	case in.SignalName == contract.UpdateResume:
+		var told contract.ResumeInput
+		if !read(in.Arg, &told) {
+			break
+		}
+		for _, d := range g.mail {
+			for _, id := range d.Resumed {
+				if id == told.ID {
+					g.resumed[id] = in
+					return nil
+				}
+			}
+		}
+	}
+	return g.Next.HandleSignal(ctx, in)
+}
+
+func read(p *commonpb.Payloads, v any) bool {
+	return len(p.GetPayloads()) > 0 && converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
+}
+
+// gateOut holds back results of calls.
+type gateOut struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	g *gate
+}
+
+// ExecuteActivity holds back the result where the recording gives it a time. A call that is
+// cancelled ends at once.
+func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+	f := o.Next.ExecuteActivity(ctx, kind, args...)
+	g := o.g
+	at := strings.TrimPrefix(g.place+"/"+activities.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
+	if !g.waits(at) {
+		return f
+	}
+	out, set := workflow.NewFuture(ctx)
+	workflow.GoNamed(ctx, "result of "+at, func(ctx workflow.Context) {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		_ = workflow.Await(quiet, f.IsReady)
+		g.ended[at] = true
+		_ = workflow.Await(ctx, func() bool { return g.given[at] || g.p.freed() })
+		set.Chain(f)
+	})
+	return out
+}
+
+// childFuture is a run below whose end is held back.
+type childFuture struct {
+	workflow.ChildWorkflowFuture
+	end workflow.Future
+}
+
+func (f *childFuture) Get(ctx workflow.Context, v any) error { return f.end.Get(ctx, v) }
+
+func (f *childFuture) IsReady() bool { return f.end.IsReady() }
+
+// ExecuteChildWorkflow holds back the run's end where the recording gives it a time, and ends it
+// itself where somebody else did.
+func (o *gateOut) ExecuteChildWorkflow(ctx workflow.Context, kind string, args ...any) workflow.ChildWorkflowFuture {
+	g := o.g
+	place := g.p.below(workflow.GetChildWorkflowOptions(ctx).WorkflowID)
+	status := g.closed(place)
+	if status == "" {
+		return o.Next.ExecuteChildWorkflow(ctx, kind, args...)
+	}
+	cctx, cancel := workflow.WithCancel(ctx)
+	f := o.Next.ExecuteChildWorkflow(cctx, kind, args...)
+	out, set := workflow.NewFuture(ctx)
+	workflow.GoNamed(ctx, "end of "+place, func(ctx workflow.Context) {
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		_ = workflow.Await(quiet, func() bool { return f.IsReady() || g.given[place] })
+		g.ended[place] = true
+		_ = workflow.Await(quiet, func() bool { return g.given[place] || g.p.freed() })
+		if status == Terminated && !f.IsReady() {
+			cancel()
+			set.SetError(&temporal.TerminatedError{})
+			return
+		}
+		set.Chain(f)
+	})
+	return &childFuture{f, out}
+}
+
+// closed is how a run below ends by what is still to be given, "" where that does not say.
+func (g *gate) closed(place string) string {
+	for _, d := range g.mail {
+		for _, c := range d.Closed {
+			if c.Run == place {
+				return c.Status
+			}
+		}
+	}
+	return ""
+}
+
+// waits says whether a call's result is among what is still to be given.
+func (g *gate) waits(at string) bool {
+	for _, d := range g.mail {
+		for _, e := range d.Ended {
+			if e == at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// below is the place of a run.
+func (p *player) below(id string) string {
+	if id == p.rec.ID {
+		return ""
+	}
+	return strings.TrimPrefix(id, p.rec.ID+"/")
+}
+
+// hear compares how a turn below ended.
+func (p *player) hear(want, got *TurnOf) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.compareTurn(want, got)
+}
+
+func (p *player) joined(g *gate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gates = append(p.gates, g)
+}
+
+// freed says that the run has become another one, for which the recorded order is none.
+func (p *player) freed() bool {
+	if len(p.rec.Inbox) == 0 {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.found) > 0
+}
+
+// held is the first delivery that lacks something, and what; "" where all have been given.
+func (p *player) held() (d *Delivery, what string) {
+	p.mu.Lock()
+	all := p.gates
+	p.mu.Unlock()
+	for _, g := range all {
+		if len(g.mail) > 0 {
+			if what := g.missing(g.mail[0]); what != "" {
+				return g.mail[0], what
+			}
+		}
+	}
+	for i := range p.rec.Inbox {
+		if p.rec.Inbox[i].Run != "" && !p.known(p.rec.Inbox[i].Run) {
+			return &p.rec.Inbox[i], fmt.Sprintf("that the session %s is started", p.rec.Inbox[i].Run)
+		}
+	}
+	return nil, ""
+}
+
+func (p *player) known(place string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range p.gates {
+		if g.place == place {
+			return true
+		}
+	}
+	return false
+}
