@@ -18,6 +18,18 @@ func TestSizing(t *testing.T) {
 	}
 }
 
+func TestElementsAreANumber(t *testing.T) {
+	for _, value := range []string{"", "many", "0", "-1", "100001"} {
+		if err := new(settings).insist(value); err == nil || !strings.Contains(err.Error(), "1 to 100000") {
+			t.Errorf("%q gives %v", value, err)
+		}
+	}
+	var s settings
+	if err := s.insist("12"); err != nil || s.elements != 12 || !s.forced {
+		t.Errorf("12 gives %+v, %v", s, err)
+	}
+}
+
 func TestPidsOfACluster(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := pidsIn(dir); err == nil || !strings.Contains(err.Error(), "make bench-cluster") {

@@ -38,11 +38,17 @@ type burst struct {
 	runs        int
 	inFlight    int
 	countsBytes bool
+	// rootOnly leaves out what is in the histories of children: there are too many.
+	rootOnly bool
+	// cold counts the first round too: it is long enough.
+	cold bool
+	// patience is how long it may take, where that is more than usual.
+	patience time.Duration
 }
 
 // measure runs a workload's side and reads what its runs left in history.
 func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, max(patience, how.patience))
 	defer cancel()
 	server, worker := b.serverCPU(), cpuOf(b.worker.cmd.Process.Pid)
 	runs, err := b.play(ctx, s, how)
@@ -53,7 +59,7 @@ func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sam
 		server: float64(b.serverCPU() - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
 	var first, last time.Time
 	for _, run := range runs {
-		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how.countsBytes)
+		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how)
 		if err != nil {
 			return sample{}, err
 		}
@@ -104,8 +110,8 @@ type record struct {
 	steps []float64
 }
 
-// read reads a run's history and those of its children.
-func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, error) {
+// read reads a run's history, those of its children, and those that it went on in.
+func (b *bench) read(ctx context.Context, id, run string, how burst) (record, error) {
 	var r record
 	h, err := b.history(ctx, id, run)
 	if err != nil {
@@ -124,25 +130,38 @@ func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, e
 			}
 			previous = e.EventTime.AsTime()
 		}
-		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
-			child, err := b.read(ctx, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId, bytes)
+		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil && !how.rootOnly {
+			child, err := b.read(ctx, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId, how)
 			if err != nil {
 				return r, err
 			}
-			r.events, r.tasks, r.bytes = r.events+child.events, r.tasks+child.tasks, r.bytes+child.bytes
+			r.add(child)
 		}
 	}
 	if !previous.IsZero() {
 		r.steps = append(r.steps, float64(r.ended.Sub(previous)))
 	}
-	if bytes {
+	if how.countsBytes {
 		n, err := b.historyBytes(ctx, id, run)
 		if err != nil {
 			return r, err
 		}
 		r.bytes += n
 	}
+	if a := h.Events[len(h.Events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes(); a != nil {
+		rest, err := b.read(ctx, id, a.NewExecutionRunId, how)
+		if err != nil {
+			return r, err
+		}
+		r.add(rest)
+		r.ended, r.steps = rest.ended, append(r.steps, rest.steps...)
+	}
 	return r, nil
+}
+
+// add adds what another history holds.
+func (r *record) add(other record) {
+	r.events, r.tasks, r.bytes = r.events+other.events, r.tasks+other.tasks, r.bytes+other.bytes
 }
 
 func (b *bench) history(ctx context.Context, id, run string) (*historypb.History, error) {
@@ -175,14 +194,19 @@ type metric struct {
 	limit float64
 }
 
-// compare measures both sides by turns, after a round that does not count, and prints the
-// metrics. On a busy machine it makes do with two rounds.
+// compare measures both sides by turns, after a round that does not count unless the burst is
+// cold, and prints the metrics. On a busy machine it makes do with two rounds, or with one of a
+// cold burst.
 func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, metrics []metric) error {
 	var ours, twin []sample
 	began := time.Now()
-	for i := range rounds + 1 {
-		if i > 2 && time.Since(began) > b.scale.budget {
-			b.table.note("(the machine is busy: %d rounds instead of %d)", i-1, rounds)
+	first, enough := 0, 2
+	if how.cold {
+		first, enough = 1, 1
+	}
+	for i := first; i <= rounds; i++ {
+		if i > enough && time.Since(began) > b.scale.budget {
+			b.table.note("(the machine is busy: %d of %d rounds)", i-1, rounds)
 			break
 		}
 		sides := []struct {
