@@ -79,7 +79,7 @@ func maps(ctx context.Context, b *bench) error {
 		{"events per element in the run's own", perStep(eventsOf), count, 0},
 	}
 	b.table.head("A map over %d elements, %d at a time, a child with one model call each (1 round)", few, mapAtOnce)
-	one, err := b.measure(ctx, w.ours, w.steps, how)
+	one, err := b.mapped(ctx, w, how)
 	if err != nil {
 		return err
 	}
@@ -97,12 +97,32 @@ func maps(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.table.columns("many", "few", "The same over %d elements beside the %d, both ours (1 round)", many, few)
-	all, err := b.measure(ctx, w.ours, w.steps, how)
+	all, err := b.mapped(ctx, w, how)
 	if err != nil {
 		return err
 	}
 	b.sideBySide(append(metrics, metric{"wall time", medianFlow, nanos, 0}), all, one)
 	return nil
+}
+
+// mapped measures our side of a map, and checks that nothing of its result is missing.
+func (b *bench) mapped(ctx context.Context, w workload, how burst) (sample, error) {
+	s, err := b.measure(ctx, w.ours, w.steps, how)
+	if err != nil {
+		return s, err
+	}
+	var out contract.RunResult
+	if err := b.client.GetWorkflow(ctx, fmt.Sprintf("bench-%d", b.runs), "").Get(ctx, &out); err != nil {
+		return s, err
+	}
+	var data struct{ Said []string }
+	if err := json.Unmarshal(out.ResultData, &data); err != nil {
+		return s, fmt.Errorf("read what the map left: %w", err)
+	}
+	if len(data.Said) != w.steps || out.Usage.Calls != w.steps {
+		return s, fmt.Errorf("the map over %d elements left %d results of %d calls", w.steps, len(data.Said), out.Usage.Calls)
+	}
+	return s, nil
 }
 
 // sideBySide prints the metrics of two samples.
