@@ -121,7 +121,7 @@ func (b *bench) read(ctx context.Context, id, run string, how burst) (record, er
 	r.began, r.ended = h.Events[0].EventTime.AsTime(), h.Events[len(h.Events)-1].EventTime.AsTime()
 	var previous time.Time
 	for _, e := range h.Events {
-		if e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil {
+		if isTask(e) {
 			r.tasks++
 		}
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityModel {
@@ -157,6 +157,11 @@ func (b *bench) read(ctx context.Context, id, run string, how burst) (record, er
 		r.ended, r.steps = rest.ended, append(r.steps, rest.steps...)
 	}
 	return r, nil
+}
+
+// isTask says whether an event is about a workflow task that went well.
+func isTask(e *historypb.HistoryEvent) bool {
+	return e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil
 }
 
 // add adds what another history holds.
