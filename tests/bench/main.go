@@ -73,7 +73,7 @@ func environment() (settings, []string, error) {
 		case "BENCH_ONLY":
 			s.only = value
 		case "BENCH_ELEMENTS":
-			if err := s.insist(value); err != nil {
+			if err := s.force(value); err != nil {
 				return s, nil, err
 			}
 		case "WEFT_CLUSTER":
@@ -92,8 +92,8 @@ func environment() (settings, []string, error) {
 	return s, clean, nil
 }
 
-// insist takes the number of elements that the larger map has, however long it takes.
-func (s *settings) insist(value string) error {
+// force takes the number of elements that the larger map has, however long it takes.
+func (s *settings) force(value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 100_000 {
 		return fmt.Errorf("BENCH_ELEMENTS is %q; set it to how many elements the map has, 1 to 100000", value)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
@@ -89,17 +91,53 @@ func (b *bench) play(ctx context.Context, s start, how burst) ([]client.Workflow
 		id := fmt.Sprintf("bench-%d", b.runs)
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if runs[i], errs[i] = b.begin(ctx, id, how.queue, s); errs[i] == nil {
-				errs[i] = runs[i].Get(ctx, nil)
-			}
+			runs[i], errs[i] = b.one(ctx, id, how.queue, s)
 		})
 	}
 	wg.Wait()
-	return runs, errors.Join(errs...)
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("%d of %d runs failed, the first with %w", len(failed), how.runs, failed[0])
+	}
+	return runs, nil
 }
 
-func (b *bench) begin(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
-	return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, s.kind, s.input)
+// one starts a run and waits for its end.
+func (b *bench) one(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
+	run, err := b.begin(ctx, id, queue, s)
+	if err != nil {
+		return nil, err
+	}
+	return run, insist(ctx, func() error { return run.Get(ctx, nil) })
+}
+
+// begin starts a run. Asking again by the same id makes no second one.
+func (b *bench) begin(ctx context.Context, id, queue string, s start) (run client.WorkflowRun, err error) {
+	o := client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE}
+	err = insist(ctx, func() error {
+		run, err = b.client.ExecuteWorkflow(ctx, o, s.kind, s.input)
+		return err
+	})
+	return run, err
+}
+
+// insist asks again for as long as the server, swamped by many runs, does not answer in time.
+func insist(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil || ctx.Err() != nil || !isLate(err) {
+			return err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// isLate says whether the server did not answer in time, which says nothing about the run.
+func isLate(err error) bool {
+	var late *serviceerror.DeadlineExceeded
+	var away *serviceerror.Unavailable
+	var busy *serviceerror.ResourceExhausted
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &away) || errors.As(err, &busy)
 }
 
 // record is what a run and its children left in history.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 )
 
@@ -95,7 +96,11 @@ func (w *workerProcess) weigh() (heap, int, error) {
 func (b *bench) allWait(ctx context.Context, runs []client.WorkflowRun) error {
 	for _, run := range runs {
 		for {
-			d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+			var d *workflowservice.DescribeWorkflowExecutionResponse
+			err := insist(ctx, func() (err error) {
+				d, err = b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+				return err
+			})
 			if err != nil {
 				return fmt.Errorf("wait for the call of %q: %w", run.GetID(), err)
 			}
