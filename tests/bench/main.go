@@ -125,7 +125,12 @@ type bench struct {
 	worker *workerProcess
 	tools  *toolServer
 	runs   int
+	// began tells this benchmark's runs from those of another on the same cluster.
+	began time.Time
 }
+
+// id is that of the n-th run.
+func (b *bench) id(n int) string { return fmt.Sprintf("bench-%d-%d", b.began.UnixNano(), n) }
 
 // scale is how much is measured.
 type scale struct {
@@ -185,11 +190,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}}
+	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}, began: time.Now()}
 	if set.forced {
 		b.scale.elements = set.elements
 	}
-	began := time.Now()
 	if err := b.open(ctx); err != nil {
 		return err
 	}
@@ -215,7 +219,7 @@ func run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(began).Seconds())
+	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(b.began).Seconds())
 	return errors.Join(failed...)
 }
 

@@ -88,7 +88,7 @@ func (b *bench) play(ctx context.Context, s start, how burst) ([]client.Workflow
 	for i := range runs {
 		slots <- struct{}{}
 		b.runs++
-		id := fmt.Sprintf("bench-%d", b.runs)
+		id := b.id(b.runs)
 		wg.Go(func() {
 			defer func() { <-slots }()
 			runs[i], errs[i] = b.one(ctx, id, how.queue, s)

@@ -112,7 +112,7 @@ func (b *bench) mapped(ctx context.Context, w workload, how burst) (sample, erro
 		return s, err
 	}
 	var out contract.RunResult
-	if err := b.client.GetWorkflow(ctx, fmt.Sprintf("bench-%d", b.runs), "").Get(ctx, &out); err != nil {
+	if err := b.client.GetWorkflow(ctx, b.id(b.runs), "").Get(ctx, &out); err != nil {
 		return s, err
 	}
 	var data struct{ Said []string }

@@ -88,7 +88,7 @@ func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func()
 	defer cancel()
 	b.runs++
 	began := time.Now()
-	run, err := b.begin(ctx, fmt.Sprintf("bench-loop-%d", b.runs), set.queue, s)
+	run, err := b.begin(ctx, b.id(b.runs), set.queue, s)
 	if err != nil {
 		return err
 	}

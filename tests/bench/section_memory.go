@@ -54,7 +54,7 @@ func (b *bench) holding(ctx context.Context, queue string, s start) (held, error
 	begin := func(n int) error {
 		for range n {
 			b.runs++
-			run, err := b.begin(ctx, fmt.Sprintf("bench-open-%d", b.runs), queue, s)
+			run, err := b.begin(ctx, b.id(b.runs), queue, s)
 			if err != nil {
 				return err
 			}
