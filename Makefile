@@ -15,6 +15,7 @@ WORKFLOWCHECK := GOFLAGS= go run go.temporal.io/sdk/contrib/tools/workflowcheck@
 DEVSERVER := bin/weft-devserver
 DB := .dev/temporal.db
 FUZZTIME := 10s
+CHAOS ?= full
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
@@ -25,6 +26,11 @@ RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
 
 # Tests see neither keys nor settings of whoever runs them.
 CLEAN_ENV := env $(foreach v,$(shell env | sed -nE 's/^([A-Z0-9_]*_API_KEY(_FILE)?|OLLAMA_HOST|OLLAMA_BASE_URL|HF_TOKEN|AWS_BEARER_TOKEN_BEDROCK|OCI_[A-Z0-9_]*|UPDATE|WEFT_[A-Z0-9_]*|TEMPORAL_[A-Z0-9_]*)=.*/\1/p'),-u $(v))
+
+# A cluster on loopback, such as that of make cluster, is what e2e, chaos and conformance are pointed
+# at by TEMPORAL_ADDRESS. No other: they leave runs behind, and whoever has exported the address of a
+# real cluster did not mean these tests.
+ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORAL_ADDRESS),$(if $(TEMPORAL_ADDRESS),$(info TEMPORAL_ADDRESS=$(TEMPORAL_ADDRESS) is not on 127.0.0.0/8: the tests use an embedded server)))
 
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
@@ -58,8 +64,8 @@ check: lint test ## Everything a change must pass without a server
 	cd tests/examples/embed && go mod tidy -diff
 	cd docker/check && go mod tidy -diff
 
-e2e: build ## Run the end-to-end tests on the embedded server
-	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -timeout 40m -run EndToEnd ./tests ./tests/browser ./starter ./worker
+e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -run EndToEnd ./tests ./tests/browser ./starter ./worker
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories
@@ -74,8 +80,8 @@ record: build ## Record the histories that replay checks and that are not there 
 picture: build ## Draw README's picture of the Web UI anew, with a headless browser
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURE=$(CURDIR)/tests/browser/webui.png go test -count=1 -v -run EndToEndWebUI/user-metadata ./tests/browser
 
-chaos: build ## Kill worker and server at every step of the sample flows
-	$(CLEAN_ENV) $(PROGRAMS) CHAOS=full go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \
+chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \
 	  | grep -v '^=== RUN'
 
 demo: build ## Run an example flow on an embedded Temporal and show it
@@ -88,10 +94,11 @@ bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for l
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
-conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite
+conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite, and with TEMPORAL_ADDRESS the graphs there
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
+	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests | grep -E '^ *---|^FAIL|^ok'
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests | grep -v '^=== '
@@ -111,8 +118,8 @@ cluster-programs: build
 cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two workers running on loopback
 	@exec docker/cluster.sh
 
-cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100)
-	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 60m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
+cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100; CLUSTER_RUNS=1000: under 1,000 each)
+	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 150m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
 
 bench-cluster: cluster-programs ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) docker/cluster.sh go run ./tests/bench

@@ -17,7 +17,8 @@ import (
 
 // TestEndToEndClusterFaults breaks one part of a cluster after the other under load. No run is
 // lost, no call that history has is made again, and every call that was under way is accounted
-// for. All together these are 1,000 runs, with BENCH_QUICK 100.
+// for. All together these are 1,000 runs, with BENCH_QUICK 100; CLUSTER_RUNS is how many each part
+// that breaks has, instead of 200.
 func TestEndToEndClusterFaults(t *testing.T) {
 	dir := clusterDir(t)
 	first := temporalAddress(t)
@@ -29,6 +30,11 @@ func TestEndToEndClusterFaults(t *testing.T) {
 	runs := 200
 	if os.Getenv("BENCH_QUICK") != "" {
 		runs = 20
+	}
+	if text := os.Getenv("CLUSTER_RUNS"); text != "" {
+		if runs, err = strconv.Atoi(text); err != nil || runs < 20 {
+			t.Fatalf("CLUSTER_RUNS is %q, want 20 or more", text)
+		}
 	}
 	t.Run("workers are killed", func(t *testing.T) {
 		s := newSiege(t)

@@ -29,8 +29,10 @@ const (
 	siegeCall     = 300 * time.Millisecond
 	// siegeHeartbeat is long: on a busy machine, no call may be given up without a fault.
 	siegeHeartbeat = 15 * time.Second
-	// siegePatience bounds a siege: machines are busy, and servers come back slowly.
+	// siegePatience bounds a siege, beside siegeEach for each run: machines are busy, and servers
+	// come back slowly.
 	siegePatience = 10 * time.Minute
+	siegeEach     = time.Second
 )
 
 // arrival is one request for one call.
@@ -167,7 +169,7 @@ func (s *siege) broken(what string, do func()) {
 // run starts so many runs, with faults when so many of them have ended, and checks all of them.
 func (s *siege) run(runs int, faults map[int]func()) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), siegePatience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), siegePatience+time.Duration(runs)*siegeEach)
 	defer cancel()
 	slots, ended := make(chan struct{}, siegeInFlight), make(chan struct{}, runs)
 	var all, blows sync.WaitGroup

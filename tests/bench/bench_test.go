@@ -16,8 +16,10 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 
+	"weft/activities"
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/worker/host"
 	"weft/workflows"
 	"weft/workflows/plan"
 )
@@ -120,11 +122,12 @@ func play(t *testing.T, s start) []asked {
 		said[contract.SHA(raw)] = answer.Text
 		return &contract.ModelResult{Message: raw}, err
 	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	env.RegisterActivityWithOptions(activities.New(activities.Deps{Begin: host.Begin}).Prepare, activity.RegisterOptions{Name: contract.ActivityPrepare})
 	env.ExecuteWorkflow(s.kind, s.input)
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatalf("%s: %v", s.kind, err)
 	}
-	slices.SortFunc(calls, func(a, b asked) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortFunc(calls, func(a, b asked) int { return strings.Compare(a.Node+"\n"+a.Text, b.Node+"\n"+b.Text) })
 	return calls
 }
 
@@ -138,7 +141,11 @@ func TestTwinsDoTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, w := range map[string]workload{"ten calls": tenCalls(), "three chains": chains, "a fork": fork} {
+	each, err := mapOver(25)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, w := range map[string]workload{"ten calls": tenCalls(), "three chains": chains, "a fork": fork, "a map": each} {
 		t.Run(name, func(t *testing.T) {
 			ours, twin := play(t, w.ours), play(t, w.twin)
 			if len(ours) != w.steps {
@@ -175,7 +182,15 @@ func TestPlansOfWorkloadsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]start{"ten": tenCalls().ours, "loop": loop.ours, "monologue": talk, "waiting": wait.ours, "killed": killed(2, 3)} {
+	each, err := mapOver(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := wideFork(3, wideBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]start{"ten": tenCalls().ours, "loop": loop.ours, "monologue": talk, "waiting": wait.ours, "map": each.ours, "wide": large.ours, "killed": killed(2, 3)} {
 		in, ok := s.input.(contract.RunInput)
 		if !ok || s.kind != contract.WorkflowFlow {
 			t.Fatalf("%s: starts %s with %T", name, s.kind, s.input)

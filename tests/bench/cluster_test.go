@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
 )
 
 func TestSizing(t *testing.T) {
@@ -15,6 +19,35 @@ func TestSizing(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("sizing says %q, want %q in it", got, want)
 		}
+	}
+}
+
+func TestLateAnswersAreNoFailures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		late bool
+	}{
+		"no answer in time":        {serviceerror.NewDeadlineExceeded("context deadline exceeded"), true},
+		"the call's time is over":  {context.DeadlineExceeded, true},
+		"nobody answers":           {serviceerror.NewUnavailable("no connection"), true},
+		"refused":                  {serviceerror.NewInvalidArgument("what?"), false},
+		"the run itself timed out": {new(temporal.WorkflowExecutionError), false},
+	} {
+		if got := isLate(tc.err); got != tc.late {
+			t.Errorf("%s: late is %t, want %t", name, got, tc.late)
+		}
+	}
+}
+
+func TestElementsAreANumber(t *testing.T) {
+	for _, value := range []string{"", "many", "0", "-1", "100001"} {
+		if err := new(settings).force(value); err == nil || !strings.Contains(err.Error(), "1 to 100000") {
+			t.Errorf("%q gives %v", value, err)
+		}
+	}
+	var s settings
+	if err := s.force("12"); err != nil || s.elements != 12 || !s.forced {
+		t.Errorf("12 gives %+v, %v", s, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -50,6 +51,9 @@ type settings struct {
 	// cluster, if set, is the folder of a cluster that runs (docker/cluster.sh), and address
 	// where to reach it: then that is measured instead of the embedded server.
 	cluster, address string
+	// elements, if forced is set, are those of the larger map, however long it takes.
+	elements int
+	forced   bool
 }
 
 // environment reads the settings and, apart from them, the environment that processes
@@ -68,6 +72,10 @@ func environment() (settings, []string, error) {
 			s.quick = value != "" && value != "0"
 		case "BENCH_ONLY":
 			s.only = value
+		case "BENCH_ELEMENTS":
+			if err := s.force(value); err != nil {
+				return s, nil, err
+			}
 		case "WEFT_CLUSTER":
 			s.cluster = value
 		case "TEMPORAL_ADDRESS":
@@ -82,6 +90,16 @@ func environment() (settings, []string, error) {
 		return s, nil, errors.New("WEFT_DEVSERVER and WEFT_WORKER must name the built programs; make bench builds them and runs this")
 	}
 	return s, clean, nil
+}
+
+// force takes the number of elements that the larger map has, however long it takes.
+func (s *settings) force(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 || n > 100_000 {
+		return fmt.Errorf("BENCH_ELEMENTS is %q; set it to how many elements the map has, 1 to 100000", value)
+	}
+	s.elements, s.forced = n, true
+	return nil
 }
 
 // leadsOut says whether a variable could lead to a real provider or cluster.
@@ -107,16 +125,23 @@ type bench struct {
 	worker *workerProcess
 	tools  *toolServer
 	runs   int
+	// began tells this benchmark's runs from those of another on the same cluster.
+	began time.Time
 }
+
+// id is that of the n-th run.
+func (b *bench) id(n int) string { return fmt.Sprintf("bench-%d-%d", b.began.UnixNano(), n) }
 
 // scale is how much is measured.
 type scale struct {
-	rounds, fewRounds    int
-	alone, inFlight      int
-	branches             int
-	loops, toolLoops     []int
-	coldLoops, byValue   []int
-	open                 int
+	rounds, fewRounds  int
+	alone, inFlight    int
+	branches           int
+	loops, toolLoops   []int
+	coldLoops, byValue []int
+	open               int
+	// elements are those of the larger map, which has no twin.
+	elements             int
 	replay, stream       time.Duration
 	heartbeats           []int
 	loads                int
@@ -129,14 +154,14 @@ type scale struct {
 func scaleOf(quick bool) scale {
 	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
-		open: 150, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
+		open: 150, elements: 10_000, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
 		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 30 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches = 2, 2, 8, 50, 50
 		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}
 		s.budget = 10 * time.Second
 		s.stream = 5 * time.Second
-		s.open, s.replay, s.heartbeats, s.loads = 50, 300*time.Millisecond, []int{2}, 10
+		s.open, s.elements, s.replay, s.heartbeats, s.loads = 50, 500, 300*time.Millisecond, []int{2}, 10
 	}
 	return s
 }
@@ -165,8 +190,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}}
-	began := time.Now()
+	b := &bench{settings: set, scale: scaleOf(set.quick), env: env, table: &table{out: os.Stdout}, began: time.Now()}
+	if set.forced {
+		b.scale.elements = set.elements
+	}
 	if err := b.open(ctx); err != nil {
 		return err
 	}
@@ -192,7 +219,7 @@ func run(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(began).Seconds())
+	fmt.Printf("\nAll of it took %.0f s.\n", time.Since(b.began).Seconds())
 	return errors.Join(failed...)
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
@@ -38,11 +40,17 @@ type burst struct {
 	runs        int
 	inFlight    int
 	countsBytes bool
+	// rootOnly leaves out what is in the histories of children: there are too many.
+	rootOnly bool
+	// cold counts the first round too: it is long enough.
+	cold bool
+	// patience is how long it may take, where that is more than usual.
+	patience time.Duration
 }
 
 // measure runs a workload's side and reads what its runs left in history.
 func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sample, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, max(patience, how.patience))
 	defer cancel()
 	server, worker := b.serverCPU(), cpuOf(b.worker.cmd.Process.Pid)
 	runs, err := b.play(ctx, s, how)
@@ -53,7 +61,7 @@ func (b *bench) measure(ctx context.Context, s start, steps int, how burst) (sam
 		server: float64(b.serverCPU() - server), worker: float64(cpuOf(b.worker.cmd.Process.Pid) - worker)}
 	var first, last time.Time
 	for _, run := range runs {
-		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how.countsBytes)
+		r, err := b.read(ctx, run.GetID(), run.GetRunID(), how)
 		if err != nil {
 			return sample{}, err
 		}
@@ -80,20 +88,58 @@ func (b *bench) play(ctx context.Context, s start, how burst) ([]client.Workflow
 	for i := range runs {
 		slots <- struct{}{}
 		b.runs++
-		id := fmt.Sprintf("bench-%d", b.runs)
+		id := b.id(b.runs)
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if runs[i], errs[i] = b.begin(ctx, id, how.queue, s); errs[i] == nil {
-				errs[i] = runs[i].Get(ctx, nil)
-			}
+			runs[i], errs[i] = b.one(ctx, id, how.queue, s)
 		})
 	}
 	wg.Wait()
-	return runs, errors.Join(errs...)
+	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("%d of %d runs failed, the first with %w", len(failed), how.runs, failed[0])
+	}
+	return runs, nil
 }
 
-func (b *bench) begin(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
-	return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: queue}, s.kind, s.input)
+// one starts a run and waits for its end. What it returns names the first of the runs that it went
+// on in, which a wait forgets.
+func (b *bench) one(ctx context.Context, id, queue string, s start) (client.WorkflowRun, error) {
+	run, err := b.begin(ctx, id, queue, s)
+	if err != nil {
+		return nil, err
+	}
+	first := b.client.GetWorkflow(ctx, id, run.GetRunID())
+	return first, insist(ctx, func() error { return run.Get(ctx, nil) })
+}
+
+// begin starts a run. Asking again by the same id makes no second one.
+func (b *bench) begin(ctx context.Context, id, queue string, s start) (run client.WorkflowRun, err error) {
+	o := client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE}
+	err = insist(ctx, func() error {
+		run, err = b.client.ExecuteWorkflow(ctx, o, s.kind, s.input)
+		return err
+	})
+	return run, err
+}
+
+// insist asks again for as long as the server, swamped by many runs, does not answer in time.
+func insist(ctx context.Context, ask func() error) error {
+	for {
+		err := ask()
+		if err == nil || ctx.Err() != nil || !isLate(err) {
+			return err
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// isLate says whether the server did not answer in time, which says nothing about the run.
+func isLate(err error) bool {
+	var late *serviceerror.DeadlineExceeded
+	var away *serviceerror.Unavailable
+	var busy *serviceerror.ResourceExhausted
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) || errors.As(err, &away) || errors.As(err, &busy)
 }
 
 // record is what a run and its children left in history.
@@ -104,8 +150,8 @@ type record struct {
 	steps []float64
 }
 
-// read reads a run's history and those of its children.
-func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, error) {
+// read reads a run's history, those of its children, and those that it went on in.
+func (b *bench) read(ctx context.Context, id, run string, how burst) (record, error) {
 	var r record
 	h, err := b.history(ctx, id, run)
 	if err != nil {
@@ -115,7 +161,7 @@ func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, e
 	r.began, r.ended = h.Events[0].EventTime.AsTime(), h.Events[len(h.Events)-1].EventTime.AsTime()
 	var previous time.Time
 	for _, e := range h.Events {
-		if e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil {
+		if isTask(e) {
 			r.tasks++
 		}
 		if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == contract.ActivityModel {
@@ -124,25 +170,43 @@ func (b *bench) read(ctx context.Context, id, run string, bytes bool) (record, e
 			}
 			previous = e.EventTime.AsTime()
 		}
-		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
-			child, err := b.read(ctx, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId, bytes)
+		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil && !how.rootOnly {
+			child, err := b.read(ctx, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId, how)
 			if err != nil {
 				return r, err
 			}
-			r.events, r.tasks, r.bytes = r.events+child.events, r.tasks+child.tasks, r.bytes+child.bytes
+			r.add(child)
 		}
 	}
 	if !previous.IsZero() {
 		r.steps = append(r.steps, float64(r.ended.Sub(previous)))
 	}
-	if bytes {
+	if how.countsBytes {
 		n, err := b.historyBytes(ctx, id, run)
 		if err != nil {
 			return r, err
 		}
 		r.bytes += n
 	}
+	if a := h.Events[len(h.Events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes(); a != nil {
+		rest, err := b.read(ctx, id, a.NewExecutionRunId, how)
+		if err != nil {
+			return r, err
+		}
+		r.add(rest)
+		r.ended, r.steps = rest.ended, append(r.steps, rest.steps...)
+	}
 	return r, nil
+}
+
+// isTask says whether an event is about a workflow task that went well.
+func isTask(e *historypb.HistoryEvent) bool {
+	return e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil
+}
+
+// add adds what another history holds.
+func (r *record) add(other record) {
+	r.events, r.tasks, r.bytes = r.events+other.events, r.tasks+other.tasks, r.bytes+other.bytes
 }
 
 func (b *bench) history(ctx context.Context, id, run string) (*historypb.History, error) {
@@ -175,14 +239,19 @@ type metric struct {
 	limit float64
 }
 
-// compare measures both sides by turns, after a round that does not count, and prints the
-// metrics. On a busy machine it makes do with two rounds.
+// compare measures both sides by turns, after a round that does not count unless the burst is
+// cold, and prints the metrics. On a busy machine it makes do with two rounds, or with one of a
+// cold burst.
 func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, metrics []metric) error {
 	var ours, twin []sample
 	began := time.Now()
-	for i := range rounds + 1 {
-		if i > 2 && time.Since(began) > b.scale.budget {
-			b.table.note("(the machine is busy: %d rounds instead of %d)", i-1, rounds)
+	first, enough := 0, 2
+	if how.cold {
+		first, enough = 1, 1
+	}
+	for i := first; i <= rounds; i++ {
+		if i > enough && time.Since(began) > b.scale.budget {
+			b.table.note("(the machine is busy: %d of %d rounds)", i-1, rounds)
 			break
 		}
 		sides := []struct {

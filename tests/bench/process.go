@@ -98,13 +98,14 @@ func startServer(path, dir string, env []string) (*process, string, error) {
 // workerProcess is this program in the role of a worker.
 type workerProcess struct{ *process }
 
-// startWorker runs a worker for both sides in a process of its own.
-func (b *bench) startWorker(queue string) (*workerProcess, error) {
+// startWorker runs a worker for both sides in a process of its own, with more flags of [workAlone].
+func (b *bench) startWorker(queue string, more ...string) (*workerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p, err := launch("worker", b.dir, b.env, self, workerRole, "-address", b.address, "-queue", queue, "-tools", b.tools.url)
+	args := append([]string{workerRole, "-address", b.address, "-queue", queue, "-tools", b.tools.url}, more...)
+	p, err := launch("worker", b.dir, b.env, self, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +167,21 @@ func residentOf(pid int) (int, error) {
 	}
 	pages, err := strconv.Atoi(fields[1])
 	return pages * os.Getpagesize(), err
+}
+
+// peakOf is the most memory that a process has had in RAM, in bytes; 0 where that cannot be told.
+func peakOf(pid int) int {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), "VmHWM:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kilobytes, _ := strconv.Atoi(fields[0])
+	return kilobytes << 10
 }
 
 // loadAverage is how busy the machine was in the last minute.

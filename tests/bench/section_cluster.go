@@ -12,13 +12,16 @@ import (
 )
 
 // clusterSections are the parts of the table of a cluster.
-var clusterSections = []section{{"load", clusterLoad}, {"memory", memory}}
+var clusterSections = []section{{"load", clusterLoad}, {"memory", memory}, {"wide", wide}, {"map", maps}}
 
 // clusterLoad is workload W1 at several numbers of flows in flight, and what follows from it for
 // the size of a cluster.
 func clusterLoad(ctx context.Context, b *bench) error {
 	w := tenCalls()
-	levels := []struct{ runs, inFlight, rounds int }{{10, 1, 3}, {100, 50, 3}, {500, 500, 2}}
+	levels := []struct {
+		runs, inFlight, rounds int
+		cold                   bool
+	}{{10, 1, 3, false}, {100, 50, 3, false}, {500, 500, 2, true}}
 	if b.quick {
 		levels = levels[:2]
 		levels[0].runs, levels[1].runs, levels[0].rounds, levels[1].rounds = 5, 50, 2, 2
@@ -26,7 +29,7 @@ func clusterLoad(ctx context.Context, b *bench) error {
 	var size []float64
 	metrics := []metric{
 		{"flows per second", func(s sample) float64 { return float64(len(s.flow)) / s.span * float64(time.Second) }, count, 0},
-		{"steps per second", func(s sample) float64 { return float64(s.steps) / s.span * float64(time.Second) }, whole, 0},
+		{"steps per second", stepsPerSecond, whole, 0},
 		{"step p50", stepQuantile(0.5), nanos, 0},
 		{"step p99", stepQuantile(0.99), nanos, 0},
 		{"CPU of the worker per step", perStep(workerOf), nanos, 0},
@@ -35,8 +38,8 @@ func clusterLoad(ctx context.Context, b *bench) error {
 	}
 	for _, l := range levels {
 		size = nil
-		b.table.head("Ten model calls one behind the other, %d in flight (%d flows, %d rounds)", l.inFlight, l.runs, l.rounds)
-		if err := b.compare(ctx, w, l.rounds, burst{benchQueue, l.runs, l.inFlight, false}, metrics); err != nil {
+		b.table.head("Ten model calls one behind the other, %d in flight (%d flows, at most %d rounds)", l.inFlight, l.runs, l.rounds)
+		if err := b.compare(ctx, w, l.rounds, burst{queue: benchQueue, runs: l.runs, inFlight: l.inFlight, cold: l.cold}, metrics); err != nil {
 			return err
 		}
 		// Both sides are asked, ours first.

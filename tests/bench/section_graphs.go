@@ -16,6 +16,8 @@ func perStep(of func(sample) float64) func(sample) float64 {
 	return func(s sample) float64 { return of(s) / float64(s.steps) }
 }
 
+func stepsPerSecond(s sample) float64 { return float64(s.steps) / s.span * float64(time.Second) }
+
 func eventsOf(s sample) float64 { return float64(s.events) }
 func bytesOf(s sample) float64  { return float64(s.bytes) }
 func serverOf(s sample) float64 { return s.server }
@@ -60,18 +62,18 @@ func sequential(ctx context.Context, b *bench) error {
 		{"wall time per step", perStep(func(s sample) float64 { return s.span }), nanos, 0},
 		{"step p50", stepQuantile(0.5), nanos, 0},
 		{"step p99", stepQuantile(0.99), nanos, 0},
-		{"steps per second", func(s sample) float64 { return float64(s.steps) / s.span * float64(time.Second) }, whole, 0},
+		{"steps per second", stepsPerSecond, whole, 0},
 		{"CPU of the worker per step", perStep(workerOf), nanos, 0},
 		{"CPU of the server per step", perStep(serverOf), nanos, 0},
 		{"history events per step", perStep(eventsOf), count, eventLimit},
 		{"history bytes per step", perStep(bytesOf), bytes, 0},
 	}
 	b.table.head("W1: ten model calls one behind the other, 1 flow in flight (%d flows, %d rounds)", b.scale.alone, b.scale.rounds)
-	if err := b.compare(ctx, w, b.scale.rounds, burst{benchQueue, b.scale.alone, 1, true}, metrics); err != nil {
+	if err := b.compare(ctx, w, b.scale.rounds, burst{queue: benchQueue, runs: b.scale.alone, inFlight: 1, countsBytes: true}, metrics); err != nil {
 		return err
 	}
 	b.table.head("W1: the same, 50 flows in flight (%d flows, %d rounds)", b.scale.inFlight, b.scale.fewRounds)
-	return b.compare(ctx, w, b.scale.fewRounds, burst{benchQueue, b.scale.inFlight, 50, true}, metrics)
+	return b.compare(ctx, w, b.scale.fewRounds, burst{queue: benchQueue, runs: b.scale.inFlight, inFlight: 50, countsBytes: true}, metrics)
 }
 
 // chains is workload W3.
@@ -81,7 +83,7 @@ func chains(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.table.head("W3: three chains of 500/100/100, 100/500/100, 100/100/500 ms and a join (%d runs each by turns)", b.scale.rounds)
-	return b.compare(ctx, w, b.scale.rounds, burst{benchQueue, 1, 1, true}, []metric{
+	return b.compare(ctx, w, b.scale.rounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
 		{"wall time", medianFlow, nanos, 0},
 		{"wall time over the critical path's 700 ms", func(s sample) float64 { return medianFlow(s) - float64(criticalPath) }, nanos, 0},
 		{"history events, children included", eventsOf, whole, 0},
@@ -97,7 +99,7 @@ func fanOut(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.table.head("W5: a fork of %d branches, a child each, and a join of all (%d runs each by turns)", b.scale.branches, b.scale.fewRounds)
-	return b.compare(ctx, w, b.scale.fewRounds, burst{benchQueue, 1, 1, true}, []metric{
+	return b.compare(ctx, w, b.scale.fewRounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
 		{"wall time", medianFlow, nanos, 0},
 		{"CPU of the worker per branch", perStep(workerOf), nanos, 0},
 		{"CPU of the server per branch", perStep(serverOf), nanos, 0},

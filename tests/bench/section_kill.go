@@ -39,7 +39,7 @@ func (b *bench) killOnce(ctx context.Context, heartbeat int) error {
 	}
 	defer func() { w.kill() }()
 	b.runs++
-	run, err := b.begin(ctx, fmt.Sprintf("bench-kill-%d", b.runs), contract.TaskQueue, killed(heartbeat, b.scale.killCalls))
+	run, err := b.begin(ctx, b.id(b.runs), contract.TaskQueue, killed(heartbeat, b.scale.killCalls))
 	if err != nil {
 		return err
 	}

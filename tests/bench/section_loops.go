@@ -59,7 +59,7 @@ type loops struct {
 // runs can be counted.
 func (b *bench) loopsOf(ctx context.Context, set loops) error {
 	source := &counting{Source: activities.NewClientSource(b.client)}
-	w, err := newWorker(b.client, set.queue, b.tools.url, set.cacheBytes, source)
+	w, err := newWorker(b.client, crew{queue: set.queue, toolsURL: b.tools.url, cacheBytes: set.cacheBytes, source: source})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func()
 	defer cancel()
 	b.runs++
 	began := time.Now()
-	run, err := b.begin(ctx, fmt.Sprintf("bench-loop-%d", b.runs), set.queue, s)
+	run, err := b.begin(ctx, b.id(b.runs), set.queue, s)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (b *bench) ended(ctx context.Context, run client.WorkflowRun) bool {
 
 // callsIn counts the model calls in a run's history.
 func (b *bench) callsIn(ctx context.Context, id, run string) (int, error) {
-	r, err := b.read(ctx, id, run, false)
+	r, err := b.read(ctx, id, run, burst{})
 	return len(r.steps), err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 )
 
@@ -53,7 +54,7 @@ func (b *bench) holding(ctx context.Context, queue string, s start) (held, error
 	begin := func(n int) error {
 		for range n {
 			b.runs++
-			run, err := b.begin(ctx, fmt.Sprintf("bench-open-%d", b.runs), queue, s)
+			run, err := b.begin(ctx, b.id(b.runs), queue, s)
 			if err != nil {
 				return err
 			}
@@ -95,7 +96,11 @@ func (w *workerProcess) weigh() (heap, int, error) {
 func (b *bench) allWait(ctx context.Context, runs []client.WorkflowRun) error {
 	for _, run := range runs {
 		for {
-			d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+			var d *workflowservice.DescribeWorkflowExecutionResponse
+			err := insist(ctx, func() (err error) {
+				d, err = b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+				return err
+			})
 			if err != nil {
 				return fmt.Errorf("wait for the call of %q: %w", run.GetID(), err)
 			}

@@ -39,7 +39,7 @@ func watching(ctx context.Context, b *bench) error {
 			var watchers sync.WaitGroup
 			for i := range streams {
 				if into == &watched {
-					id := fmt.Sprintf("bench-%d", b.runs+i+1)
+					id := b.id(b.runs + i + 1)
 					watchers.Go(func() { b.watch(watch, id, &seen) })
 				}
 			}

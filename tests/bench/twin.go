@@ -26,6 +26,7 @@ func registerTwins(w worker.WorkflowRegistry) {
 	w.RegisterWorkflowWithOptions(twinFlow, workflow.RegisterOptions{Name: workflowTwin})
 	w.RegisterWorkflowWithOptions(twinBranch, workflow.RegisterOptions{Name: workflowTwinBranch})
 	w.RegisterWorkflowWithOptions(twinLoop, workflow.RegisterOptions{Name: workflowTwinLoop})
+	registerTwinMap(w)
 }
 
 // twinInput starts a twin: branches beside each other, each a chain of model calls, then

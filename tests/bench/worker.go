@@ -19,6 +19,7 @@ import (
 	"weft/activities/llm"
 	"weft/activities/tool"
 	"weft/worker/host"
+	"weft/worker/store"
 	"weft/workflows"
 )
 
@@ -35,15 +36,23 @@ func workAlone(args []string) error {
 	address := fs.String("address", "", "host:port of the server")
 	queue := fs.String("queue", "", "task queue")
 	toolsURL := fs.String("tools", "", "URL of the tool server")
+	dir := fs.String("store", "", "folder for large payloads")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	c, err := client.Dial(client.Options{HostPort: *address, Logger: quiet{}})
+	options := client.Options{HostPort: *address, Logger: quiet{}}
+	keeps := store.Settings{Dir: *dir, Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload}
+	kept, err := store.Open(keeps)
+	if err != nil {
+		return err
+	}
+	kept.Apply(&options)
+	c, err := client.Dial(options)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", *address, err)
 	}
 	defer c.Close()
-	w, err := newWorker(c, *queue, *toolsURL, 0, activities.NewClientSource(c))
+	w, err := newWorker(c, crew{queue: *queue, toolsURL: *toolsURL, source: activities.NewClientSource(c), maxPayload: keeps.Most()})
 	if err != nil {
 		return err
 	}
@@ -72,14 +81,22 @@ func measureHeap() heap {
 	return heap{Bytes: int(m.HeapAlloc), Goroutines: runtime.NumGoroutine()}
 }
 
+// crew is how a worker is made.
+type crew struct {
+	queue, toolsURL string
+	// cacheBytes and maxPayload are those of [activities.Deps].
+	cacheBytes, maxPayload int
+	source                 activities.Source
+}
+
 // newWorker makes a worker with the options of the worker program (worker/host), for both
 // sides.
-func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source activities.Source) (worker.Worker, error) {
+func newWorker(c client.Client, of crew) (worker.Worker, error) {
 	models, err := llm.Open(llm.Settings{Default: llm.ScriptModel})
 	if err != nil {
 		return nil, err
 	}
-	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{toolConnection: {URL: toolsURL}}})
+	tools, err := tool.Open(tool.Settings{Connections: map[string]tool.Connection{toolConnection: {URL: of.toolsURL}}})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +104,7 @@ func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source a
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
 	host.NameBuild()
-	w := worker.New(c, queue, worker.Options{
+	w := worker.New(c, of.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize:     200,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
 		WorkflowTaskPollerBehavior:             pollers,
@@ -97,9 +114,10 @@ func newWorker(c client.Client, queue, toolsURL string, cacheBytes int, source a
 		DefaultHeartbeatThrottleInterval:       300 * time.Millisecond,
 		MaxHeartbeatThrottleInterval:           300 * time.Millisecond,
 	})
-	workflows.Register(w)
+	workflows.Settings{MaxPayload: of.maxPayload}.Register(w)
 	registerTwins(w)
-	activities.New(activities.Deps{Models: models, Tools: tools, Source: source, CacheBytes: cacheBytes}).Register(w)
+	activities.New(activities.Deps{Models: models, Tools: tools, Source: of.source, CacheBytes: of.cacheBytes,
+		MaxPayload: of.maxPayload, Begin: host.Begin}).Register(w)
 	return w, nil
 }
 
