@@ -186,7 +186,8 @@ func workWith(t testing.TB, c client.Client, queue string, settings workflows.Se
 		t.Fatal(err)
 	}
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
-		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
+		DeadlockDetectionTimeout: time.Minute, // machines are busy
+		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	settings.Register(w)
 	deps.Models, deps.Source, deps.Compile, deps.Begin, deps.Attributes = models, activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)
