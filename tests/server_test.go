@@ -189,7 +189,8 @@ func workWith(t testing.TB, c client.Client, queue string, settings workflows.Se
 		deps.Models = models
 	}
 	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
-		WorkerStopTimeout: 10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
+		DeadlockDetectionTimeout: time.Minute, // machines are busy
+		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	settings.Register(w)
 	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)

@@ -254,8 +254,15 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	return err
 }
 
-// strictly decodes one JSON object and refuses fields that there are not.
+// strictly decodes one JSON object and refuses fields that there are not. null, which decodes
+// into anything, is none.
 func strictly(raw json.RawMessage, to any) error {
+	switch text := bytes.TrimSpace(raw); {
+	case len(text) == 0:
+		return errors.New("there is no argument")
+	case text[0] != '{':
+		return fmt.Errorf("want a JSON object, not %s", cut(string(text), 100))
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(to); err != nil {

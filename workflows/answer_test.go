@@ -47,3 +47,27 @@ func TestSameAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestNoObject refuses what is no JSON object for every kind of answer, and to stop a session,
+// for which an empty object is enough.
+func TestNoObject(t *testing.T) {
+	for raw, want := range map[string]string{
+		"": "there is no argument", " \n": "there is no argument",
+		"null": "want a JSON object, not null", " null": "want a JSON object, not null", "[]": "want a JSON object, not []",
+		"7": "want a JSON object, not 7", `"yes"`: `want a JSON object, not "yes"`, "true": "want a JSON object, not true",
+		`{} {}`: "there is text behind the object",
+	} {
+		err := strictly(json.RawMessage(raw), &contract.StopInput{})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q gives %v, want %s", raw, err, want)
+		}
+		for _, kind := range contract.Requests {
+			if _, err := readAnswer(kind, json.RawMessage(raw)); err == nil || contract.FailureOf(err).Class != contract.ClassBadRequest {
+				t.Errorf("%s of %q gives %v", kind, raw, err)
+			}
+		}
+	}
+	if err := strictly(json.RawMessage(" {} "), &contract.StopInput{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -47,7 +47,7 @@ type desk struct {
 	rejects    []string
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
-	// busy counts answers by signal that are being looked at.
+	// busy counts answers by signal that are being looked at, and answers still to be relayed.
 	busy int
 	// opened and closed are called with each request and answer, once.
 	opened func(ctx workflow.Context, req *contract.Request)
@@ -368,14 +368,25 @@ func (d *desk) record(ctx workflow.Context, a contract.Answered) {
 }
 
 // relay gives an answer to whoever waits. One that does not get it, because its run stopped
-// just now, asks again.
+// just now, asks again. Where the workflow task is full of answers, this one goes with another.
 func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
-	if req.Run.Workflow == d.r.store.workflow {
+	to := req.Run.Workflow
+	if to == d.r.store.workflow {
 		d.r.deliver(reply)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	workflow.SignalExternalWorkflow(ctx, req.Run.Workflow, "", contract.SignalReply, reply)
+	if n, err := size(reply); err == nil && d.r.guard.take(ctx, n) {
+		workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
+		return
+	}
+	d.busy++
+	workflow.GoNamed(ctx, "relay", func(ctx workflow.Context) {
+		if d.r.guard.admit(ctx, "the answer", reply) == nil { // it was admitted when it came
+			workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
+		}
+		d.busy--
+	})
 }
 
 // status adds the desk's part to the answer of the query.
@@ -440,7 +451,7 @@ func paste(q *contract.Request) string {
 	case contract.RequestRetry:
 		rest = ""
 	case contract.RequestToolResult:
-		rest = `, "result": …`
+		rest = `, "result": "…"`
 	}
 	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
 }

@@ -36,6 +36,28 @@ func TestHearBeforeListeners(t *testing.T) {
 	})
 }
 
+// TestPasteIsAnAnswer takes what the Web UI shows for each kind as it stands.
+func TestPasteIsAnAnswer(t *testing.T) {
+	for _, kind := range contract.Requests {
+		q := &contract.Request{ID: "a|`b\"\x01<é>\\#1", Kind: kind}
+		a, err := readAnswer(kind, json.RawMessage(paste(q)))
+		if err != nil || a.id != q.ID {
+			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
+		}
+	}
+}
+
+// TestCellsStayInTheirRow shows texts that would end a cell or a row of a Markdown table.
+func TestCellsStayInTheirRow(t *testing.T) {
+	for text, want := range map[string]string{
+		"a|b": `a\|b`, `a\|b`: `a\\\|b`, "one\r\ntwo\rthree\nfour": "one two three four", "`code`": "'code'", "plain": "plain",
+	} {
+		if got := cell(text); got != want {
+			t.Errorf("%q is shown as %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestPasteStaysInItsCell(t *testing.T) {
 	q := &contract.Request{ID: "a|`b\"\x01#1", Kind: contract.RequestConfirm}
 	text := paste(q)

@@ -48,7 +48,7 @@ func (f *flowRun) details() string {
 	rows := 0
 	row := func(x *execution, state string) {
 		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| `", cell(f.sched.id(x)), "` | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
+			for _, part := range [...]string{"| `", inCode.Replace(cut(f.sched.id(x), 80)), "` | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
 				b.WriteString(part)
 			}
 		}
@@ -113,11 +113,14 @@ func plural(n int, word string) string {
 
 // cell keeps text from breaking a Markdown table.
 func cell(s string) string {
-	if s = cut(s, 80); strings.ContainsAny(s, "|\n`") {
+	if s = cut(s, 80); strings.ContainsAny(s, "|\r\n`\\") {
 		return inCell.Replace(s)
 	}
 	return s
 }
 
-// Made once: making it costs more than the whole table.
-var inCell = strings.NewReplacer("|", "\\|", "\n", " ", "`", "'")
+// Made once: making them costs more than the whole table. A carriage return ends a line of
+// Markdown, too. A backslash before a bar would take away that one's, but in code, where it is itself.
+var inCell = strings.NewReplacer("|", "\\|", "\r\n", " ", "\n", " ", "\r", " ", "`", "'", "\\", "\\\\")
+
+var inCode = strings.NewReplacer("|", "\\|", "`", "'")

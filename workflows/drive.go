@@ -280,7 +280,7 @@ func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) err
 	if errors.As(err, &taken) && x.tries < startTries {
 		x.tries++
 		f.sched.again(x)
-		return workflow.Sleep(ctx, time.Second)
+		return pause(ctx, time.Second, "the id of the branch is still taken · "+f.sched.id(x))
 	}
 	part := spentBy(err)
 	if !contract.Cancelled(err) {

@@ -17,8 +17,10 @@ const (
 	// store. The server's limit is 2 MiB.
 	maxPayload = 1_900 << 10
 	// maxTask is the most that the commands of one workflow task hold together. The
-	// server's limit is 4 MiB.
-	maxTask = 3 << 20
+	// server's limit, beyond which it terminates the run, is 4 MiB, and counts what else comes
+	// with the task: Updates that are accepted, a worker lets 1 MiB of them in at a time, and
+	// signals that came meanwhile.
+	maxTask = 2_200 << 10
 	// envelope is what a payload holds beside its data, with room.
 	envelope = 4 << 10
 	// claim is more than the claim of a payload in the store holds.
@@ -39,6 +41,8 @@ func (r *run) allow(most int) {
 // guard counts what the commands of the current workflow task hold.
 type guard struct {
 	task, bytes int
+	// tasks counts the workflow tasks that were seen to begin.
+	tasks int
 	// most is what one payload may hold; 0 means that there is no store.
 	most int
 }
@@ -56,20 +60,42 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 	if n > g.limit() {
 		return g.tooLarge(what, n)
 	}
+	for !g.take(ctx, n) {
+		seen := g.tasks
+		if err := pause(ctx, time.Millisecond, "the task is full"); err != nil {
+			return err
+		}
+		// Others may wait for the same task: the first that it wakes opens it for all.
+		if g.tasks == seen {
+			g.open(ctx)
+		}
+	}
+	return nil
+}
+
+// pause waits, and says in the Web UI what for.
+func pause(ctx workflow.Context, d time.Duration, what string) error {
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: boundSummary(what)}).Get(ctx, nil)
+}
+
+// take counts n bytes where the current task has room for them. There is always room for one call.
+func (g *guard) take(ctx workflow.Context, n int) bool {
+	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
+		g.open(ctx)
+	}
 	if n > maxPayload {
 		n = claim // the payload itself goes to the store
 	}
-	if task := workflow.GetInfo(ctx).GetCurrentHistoryLength(); task != g.task {
-		g.task, g.bytes = task, 0
-	}
 	if g.bytes > 0 && g.bytes+n > maxTask {
-		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
-		g.task, g.bytes = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0
+		return false
 	}
 	g.bytes += n
-	return nil
+	return true
+}
+
+// open begins to count a workflow task.
+func (g *guard) open(ctx workflow.Context) {
+	g.task, g.bytes, g.tasks = workflow.GetInfo(ctx).GetCurrentHistoryLength(), 0, g.tasks+1
 }
 
 // fits measures what must stay readable for clients without the store.

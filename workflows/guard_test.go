@@ -45,7 +45,7 @@ func TestAdmit(t *testing.T) {
 		"calls of different tasks do not add up":       {args: []string{mega, mega, mega, mega}, events: 5},
 		"a call that is too large fails":               {args: []string{mega + mega}, fails: 1},
 		"and takes no room from the others":            {args: []string{mega + mega, mega, mega}, fails: 1},
-		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 2},
+		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 3},
 		"small ones do not":                            {args: make([]string, 1000)},
 		"a large one fits into a task of its own":      {args: []string{mega[:900<<10] + mega[:900<<10]}},
 		"two large ones need a task each":              {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
@@ -81,6 +81,41 @@ func TestAdmit(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestAdmitSideBySide has many calls wait for the next task at once: it wakes all of them, and
+// has no more room than the one before.
+func TestAdmitSideBySide(t *testing.T) {
+	const calls = 7
+	env := patient()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		var g guard
+		tasks, left := map[int]int{}, calls
+		for range calls {
+			workflow.Go(ctx, func(ctx workflow.Context) {
+				if err := g.admit(ctx, "the call", strings.Repeat("x", 1<<20)); err != nil {
+					t.Error(err)
+				}
+				tasks[g.tasks]++
+				left--
+			})
+		}
+		if err := workflow.Await(ctx, func() bool { return left == 0 }); err != nil {
+			return err
+		}
+		if len(tasks) != (calls+1)/2 {
+			t.Errorf("calls by task: %v", tasks)
+		}
+		for task, n := range tasks {
+			if n > 2 {
+				t.Errorf("%d MiB go with task %d", n, task)
+			}
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
 	}
 }
 

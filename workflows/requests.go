@@ -200,6 +200,9 @@ func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
 		r.desk.open(ctx, req)
 		return nil
 	}
+	if err := r.guard.admit(ctx, "the request", req); err != nil {
+		return err
+	}
 	err := workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalRequest, req).Get(ctx, nil)
 	if err != nil && !contract.Cancelled(err) {
 		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,

@@ -38,6 +38,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 			continue
 		}
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		f.guard.take(quiet, len(m.Text)) // what is unread is bounded; it goes in any case
 		sent := x.child.SignalChildWorkflow(quiet, contract.SignalSteer, m)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}

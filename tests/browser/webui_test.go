@@ -50,7 +50,7 @@ var pages = []struct {
 	{id: run, page: "search-attributes", want: []string{"FlowName", "Market Briefing", "FlowDialect", "continuum", "FlowStatus", "running", "FlowHash"}},
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
 	{id: waiting, page: "user-metadata", want: []string{
-		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": …}`,
+		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
 	{id: waiting, page: "search-attributes", want: []string{"FlowStatus", "waiting"}},
 	{id: run + "/rules#2", page: "history", want: []string{"rules · script", "counsel · script"}},

@@ -157,7 +157,10 @@ const firstPollers = 8
 // options are measured, not guessed: the pollers of the SDK's default are the bottleneck
 // with many runs, its five seconds of sticky timeout are how long a run stands still after
 // a crash, its second of deadlock detection is too short for a large plan on a busy
-// machine, and its heartbeat throttle of a minute hides a cancellation.
+// machine, and its heartbeat throttle of a minute hides a cancellation. Temporal's 10 s for a
+// workflow task stay, although a kill in its milliseconds costs them: to rebuild a run of
+// 40,000 events takes two seconds of processor time, several times that on a busy machine, and
+// a run whose worker never ends in time would never get on.
 func options(cfg *config.Config) (worker.Options, error) {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: min(max(firstPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),

@@ -11,43 +11,66 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
 )
 
-// refuseLargeUpdates puts a failure in the place of arguments of Updates that Temporal takes
-// from a client and not from a worker: the SDK sends what a run refuses back with the refusal,
-// and a workflow task that sends too much fails, and with it every answer that comes meanwhile.
-// No run takes an answer of that size.
-func refuseLargeUpdates(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// maxUpdates is how many bytes of Updates a run is given at a time: one answer of the largest
+// that it takes.
+const maxUpdates = 1<<20 + 64<<10
+
+// boundUpdates puts a failure in the place of arguments of Updates that are too much for one
+// workflow task. The SDK sends what a run takes or refuses back with its verdict, the server
+// writes what was taken into history, and it terminates a run whose task holds more than 4 MiB.
+func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
 		return err
 	}
-	task, ok := reply.(*workflowservice.PollWorkflowTaskQueueResponse)
-	if !ok {
-		return nil
+	switch reply := reply.(type) {
+	case *workflowservice.PollWorkflowTaskQueueResponse:
+		return bound(reply.GetMessages())
+	case *workflowservice.RespondWorkflowTaskCompletedResponse:
+		return bound(reply.GetWorkflowTask().GetMessages()) // the next task may come with it
 	}
-	for _, m := range task.GetMessages() {
-		if err := shrink(m); err != nil {
+	return nil
+}
+
+// bound replaces what is too much of the Updates that come with one workflow task.
+func bound(messages []*protocolpb.Message) error {
+	total := 0
+	for _, m := range messages {
+		n := len(m.GetBody().GetValue())
+		var why *contract.Failure
+		switch {
+		case n > maxUpdates:
+			why = &contract.Failure{Class: contract.ClassTooLarge,
+				Text:   fmt.Sprintf("the answer is %d bytes, which is more than a run takes", n),
+				Remedy: "keep the data elsewhere and pass a reference to it"}
+		case total+n > maxUpdates:
+			why = &contract.Failure{Class: contract.ClassUnavailable,
+				Text:   fmt.Sprintf("%d bytes of Updates came together, a run takes %d at a time", total+n, maxUpdates),
+				Remedy: "send it again"}
+		default:
+			total += n
+			continue
+		}
+		if err := replace(m, why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// shrink replaces an Update's arguments where they are too large to be sent back.
-func shrink(m *protocolpb.Message) error {
+// replace puts a failure in the place of an Update's arguments.
+func replace(m *protocolpb.Message, why *contract.Failure) error {
 	var request updatepb.Request
-	if len(m.GetBody().GetValue()) < Inline || !m.GetBody().MessageIs(&request) {
+	if !m.GetBody().MessageIs(&request) {
 		return nil
 	}
 	if err := m.GetBody().UnmarshalTo(&request); err != nil {
 		return fmt.Errorf("read an update: %w", err)
 	}
-	raw, err := json.Marshal(contract.Failure{Class: contract.ClassTooLarge,
-		Text:   fmt.Sprintf("the answer is %d bytes, which is more than a run takes", proto.Size(request.GetInput().GetArgs())),
-		Remedy: "keep the data elsewhere and pass a reference to it"})
+	raw, err := json.Marshal(why)
 	if err != nil {
 		return err
 	}
