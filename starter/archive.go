@@ -279,9 +279,13 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 			sha := c.keep(out.Message)
 			call.thread.put(call.at, sha)
 			if len(out.Switched) > 0 {
+				for i := range out.Switched {
+					out.Switched[i].To = out.Switched[i].Next(out.Model)
+				}
 				c.switched[sha] = out.Switched
 			}
 			c.usage.Add(out.Usage)
+			c.usage.Switch(out.Model, out.Switched)
 		}
 	case contract.ActivityTool:
 		var out contract.ToolResult
@@ -290,10 +294,13 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		}
 	case contract.ActivityJudge, contract.ActivitySummarise, contract.ActivityCondense:
 		var out struct {
-			Usage contract.Usage `json:"usage"`
+			Model    string            `json:"model"`
+			Usage    contract.Usage    `json:"usage"`
+			Switched []contract.Switch `json:"switched"`
 		}
 		if decode(s.GetResult(), &out) {
 			c.usage.Add(out.Usage)
+			c.usage.Switch(out.Model, out.Switched)
 		}
 	}
 }

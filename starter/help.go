@@ -315,10 +315,13 @@ starter impact -flow triage.json -output jsonl`,
 	},
 	"resume": {
 		about: `The session's agent gets the prompt as it is, in the same conversation; a prompt that
-comes while a turn is under way waits in line. The turn's result is printed. With -key
-the same prompt again is the same turn. With -detach nothing is waited for.`,
+comes while a turn is under way waits in line. With -image the model is shown a file with
+it. The turn's result is printed. With -key the same prompt again is the same turn. With
+-detach nothing is waited for.`,
 		examples: `# ask on
 starter resume report-k3v9x0aa -prompt Shorter
+# show something
+starter resume report-k3v9x0aa -prompt 'And here?' -image street.jpg
 # from a file, so that it is safe to repeat
 starter resume report-k3v9x0aa -prompt @more.txt -key mail-4711 -output json`,
 	},

@@ -121,7 +121,7 @@ func TestUsageAndModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a.Usage != tc.want || a.Model != "fake/m-1-2026" {
+			if !reflect.DeepEqual(a.Usage, tc.want) || a.Model != "fake/m-1-2026" {
 				t.Errorf("usage %+v, model %q; want %+v", a.Usage, a.Model, tc.want)
 			}
 		})
