@@ -94,6 +94,7 @@ type branch struct {
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
 	r := newRun(ctx)
+	r.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = newGraph(in.Plan)
 	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox

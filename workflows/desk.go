@@ -91,7 +91,7 @@ func (d *desk) serve(ctx workflow.Context) error {
 	for _, s := range d.signals {
 		channels = append(channels, s.channel)
 	}
-	attend(ctx, "desk", func() { d.drain(ctx) }, channels...)
+	d.r.attend(func() { d.drain(ctx) }, channels...)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 func TestHearBeforeListeners(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		r := newRun(ctx)
+		r.listen(ctx)
 		if err := workflow.Sleep(ctx, time.Second); err != nil { // the listener waits by now
 			t.Error(err)
 		}

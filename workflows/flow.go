@@ -60,6 +60,8 @@ func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.Run
 	if err := f.serve(ctx, in); err != nil {
 		return nil, wire(err)
 	}
+	// Not before: each handler of an Update lets all coroutines go on once.
+	f.listen(ctx)
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}

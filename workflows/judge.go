@@ -43,6 +43,9 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 	for i := range carry.Verdicts {
 		verdicts[carry.Verdicts[i].Place] = &carry.Verdicts[i]
 	}
+	if !slices.ContainsFunc(edges, func(e int) bool { return r.flow.Edges[e].Question != "" }) {
+		return r.answered(from, edges, verdicts)
+	}
 	judges := newGroup(ctx)
 	question := r.judgeInput(from)
 	for i, e := range edges {

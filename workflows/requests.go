@@ -32,6 +32,7 @@ type requests struct {
 	// inbox are messages for this run's agents, given by the owner.
 	inbox          []contract.Inbound
 	replies, steer workflow.ReceiveChannel
+	ears           []ear
 	// parting are signals to the owner that have not arrived yet.
 	parting []workflow.Future
 }
@@ -50,21 +51,34 @@ func newRequests(ctx workflow.Context) requests {
 	}
 }
 
-// listen takes in what is signalled to the run while everything else waits.
-func (r *run) listen(ctx workflow.Context) {
-	attend(ctx, "listen", r.hear, r.yield, r.replies, r.steer)
+// ear is what takes values from channels.
+type ear struct {
+	take     func()
+	channels []workflow.ReceiveChannel
 }
 
-// attend calls take whenever a channel holds something. A selector must not wait for signals
-// here: it takes a value when it comes, and gives it out when its coroutine goes on, so that a
-// run that ends in between would never see it.
-func attend(ctx workflow.Context, name string, take func(), channels ...workflow.ReceiveChannel) {
+// holds says that something has come.
+func (e ear) holds() bool {
+	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
+}
+
+// attend has take called whenever a channel holds something, while everything else waits.
+func (r *run) attend(take func(), channels ...workflow.ReceiveChannel) {
+	r.ears = append(r.ears, ear{take, channels})
+}
+
+// listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
+// selector must not wait for signals here: it takes a value when it comes, and gives it out when
+// its coroutine goes on, so that a run that ends in between would never see it.
+func (r *run) listen(ctx workflow.Context) {
+	r.attend(r.hear, r.yield, r.replies, r.steer)
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(ctx, name, func(ctx workflow.Context) {
-		holds := func(c workflow.ReceiveChannel) bool { return c.Len() > 0 }
-		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(channels, holds) }) == nil {
-			take()
+	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.ears, ear.holds) }) == nil {
+			for _, e := range r.ears {
+				e.take()
+			}
 		}
 	})
 }

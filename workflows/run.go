@@ -37,10 +37,9 @@ type run struct {
 	requests
 }
 
+// newRun is a run that does not listen yet.
 func newRun(ctx workflow.Context) *run {
-	r := &run{store: newStore(ctx), calls: map[string]int{}, watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
-	r.listen(ctx)
-	return r
+	return &run{store: newStore(ctx), calls: map[string]int{}, watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
 }
 
 // answer registers the queries of every run.

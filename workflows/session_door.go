@@ -74,7 +74,7 @@ func (s *session) listen(ctx workflow.Context) {
 	for _, a := range s.asked {
 		channels = append(channels, a.channel)
 	}
-	attend(ctx, "session", s.hear, channels...)
+	s.f.attend(s.hear, channels...)
 }
 
 // hear takes in what has been signalled so far. What is of a wrong shape is left out, and
