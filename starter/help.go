@@ -321,7 +321,7 @@ it. The turn's result is printed. With -key the same prompt again is the same tu
 		examples: `# ask on
 starter resume report-k3v9x0aa -prompt Shorter
 # show something
-starter resume report-k3v9x0aa -prompt 'And here?' -image street.jpg
+starter resume report-k3v9x0aa -prompt Compare -image street.jpg
 # from a file, so that it is safe to repeat
 starter resume report-k3v9x0aa -prompt @more.txt -key mail-4711 -output json`,
 	},
