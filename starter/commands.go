@@ -30,7 +30,7 @@ var (
 	remoteFlags = []string{"config", "dev"}
 	outputFlags = append(slices.Clone(remoteFlags), "output")
 	whyFlags    = outputFlags
-	forkFlags   = append(slices.Clone(readFlags), "priority", "tenant", "weight", "at", "set", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
+	forkFlags   = append(slices.Clone(readFlags), "priority", "tenant", "weight", "at", "set", "instead", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
 	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
 	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands", "priority", "tenant", "weight")
 	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")

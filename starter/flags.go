@@ -17,6 +17,7 @@ type flags struct {
 	inputJSON, params, state   string
 	param, scope, sets, images manyTexts
 	at                         string
+	replaced                   manyTexts
 	components, component      manyTexts
 	dialect, profile           string
 	id, taskQueue, config      string
@@ -74,6 +75,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
 	fs.StringVar(&f.at, "at", "", "the `NODE` with which a fork begins: its id, its name, or node#step")
 	fs.Var(&f.sets, "set", "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON; may be repeated")
+	fs.Var(&f.replaced, "instead", "the result of a node before the fork, in place of the recorded one: `NODE=TEXT` or NODE:=JSON; may be repeated")
 	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
 	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
 	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")

@@ -138,22 +138,35 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
 		return nil, err
 	}
+	replaced, content, err := a.instead(in.Flow.Plan, past, at)
+	if err != nil {
+		return nil, err
+	}
 	if in.Session || in.Flow.Plan.StartsSessions() {
 		return in, wholeTurn(root.id, at, len(past), len(set))
 	}
-	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set}
-	if in.Fork.Entry, err = entryOf(ctx, t, about, root); err != nil {
+	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set, Replaced: replaced, Content: content}
+	if in.Fork.Entry, err = a.entry(ctx, t, about, root, in.Flow.Plan); err != nil {
 		return nil, err
 	}
-	taken, gone := keptEdges(root.flow, in.Flow.Plan, in.Fork.Entry.Taken)
-	if gone != "" {
-		return nil, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
-	}
-	in.Fork.Entry.Taken = taken
 	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
 		return nil, err
 	}
 	return in, fits(root.id, at, in)
+}
+
+// entry is what was decided at START, by the edges of the flow that goes on.
+func (a *app) entry(ctx context.Context, t *config.Temporal, about about, root *visit, flow *plan.Flow) (contract.Execution, error) {
+	out, err := entryOf(ctx, t, about, root)
+	if err != nil {
+		return out, err
+	}
+	taken, gone := keptEdges(root.flow, flow, out.Taken)
+	if gone != "" {
+		return out, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
+	}
+	out.Taken = taken
+	return out, nil
 }
 
 // fits refuses what is too large for the input of a run.

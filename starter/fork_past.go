@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -83,6 +84,9 @@ func entryOf(ctx context.Context, t *config.Temporal, about about, root *visit) 
 // fillFork puts what is recorded, with the content that it names, into a fork.
 func fillFork(ctx context.Context, t *config.Temporal, about about, k *contract.ForkedFrom, past []pastIn) error {
 	have := map[string]bool{}
+	for _, raw := range k.Content {
+		have[contract.SHA(raw)] = true
+	}
 	need := func(p *pastIn, sha string) error {
 		if sha == "" || have[sha] {
 			return nil
@@ -134,13 +138,14 @@ type versusRow struct {
 }
 
 // versusSide is what an execution said and took in one run. Recorded says that it was taken from
-// another run and took nothing.
+// another run and took nothing, Given that it was given in place of what that run had.
 type versusSide struct {
 	Text     string  `json:"text,omitempty"`
 	Input    int     `json:"input_tokens"`
 	Output   int     `json:"output_tokens"`
 	Seconds  float64 `json:"seconds"`
 	Recorded bool    `json:"recorded,omitempty"`
+	Given    bool    `json:"given,omitempty"`
 }
 
 // versusTotal is what a run took and gave.
@@ -203,7 +208,11 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 			if v.input != nil && v.input.Fork != nil {
 				sources[side] = cmp.Or(sources[side], v.input.Fork.From.Workflow)
 				for _, p := range v.input.Fork.Past {
-					put(v.place+labelOf(p.Execution), &versusSide{Recorded: true})
+					s := &versusSide{Recorded: true, Given: slices.Contains(v.input.Fork.Replaced, labelOf(p.Execution))}
+					if s.Given {
+						s.Text = givenText(v.input.Fork, p.SHA)
+					}
+					put(v.place+labelOf(p.Execution), s)
 				}
 			}
 			for _, c := range v.costs {
@@ -217,6 +226,18 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 	}
 	out.complete(sources)
 	return out, nil
+}
+
+// givenText is the text of a result that a fork was given.
+func givenText(k *contract.ForkedFrom, sha string) string {
+	for _, raw := range k.Content {
+		if contract.SHA(raw) == sha {
+			if m, err := contract.DecodeMessage(raw); err == nil {
+				return m.Text
+			}
+		}
+	}
+	return ""
 }
 
 // complete adds what a run did without asking a model or a tool: its history has nothing of that,

@@ -18,6 +18,8 @@ func sideBySide(v *versus) string {
 			switch {
 			case s == nil:
 				line(side, "did not run")
+			case s.Given:
+				line(side, "given in place of the other run's  %s", clean(s.Text, 200))
 			case s.Recorded:
 				line(side, "taken from the other run")
 			default:

@@ -275,9 +275,10 @@ starter why triage-k3v9x0aa -output json`,
 outputs, state, what was said and how conditions were answered. Nothing of that is run
 again. NODE itself and all that it can lead to run anew: with the flow of -flow in place
 of the recorded one, with another -model for nodes that name none, with another -script,
-or with values of the state changed for NODE by -set KEY=TEXT or -set KEY:=JSON. NODE is
-a node's id or name, or one of its executions, node#step, where it ran several times. It
-may be one that failed.
+or with values of the state changed for NODE by -set KEY=TEXT or -set KEY:=JSON. With
+-instead OTHER=TEXT or -instead OTHER:=JSON a node that ran before, a tool's too, has said
+that instead; the way that the run took from there stays. NODE is a node's id or name, or
+one of its executions, node#step, where it ran several times. It may be one that failed.
 
 When the new run has ended both are shown side by side, as starter compare shows them.
 A worker must be there for the old run too. What cannot be forked is refused: a node of a
@@ -289,7 +290,9 @@ starter fork triage-k3v9x0aa -at refund -model openai/gpt-5
 # with an edited prompt
 starter fork triage-k3v9x0aa -at refund -flow triage.json
 # what if the customer were another?
-starter fork triage-k3v9x0aa -at refund -set customer=Kim -set days:=30`,
+starter fork triage-k3v9x0aa -at refund -set customer=Kim -set days:=30
+# what if the look-up had found something else?
+starter fork triage-k3v9x0aa -at refund -instead lookup=unpaid`,
 	},
 	"compare": {
 		about: `Of each execution in either run: what it said last, its tokens and its time; then both

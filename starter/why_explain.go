@@ -47,7 +47,9 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 	for i := range f.st.Executions {
 		if x := &f.st.Executions[i]; x.Node == n.ID {
 			e := whyExecution{Execution: labelOf(*x), State: whyDone, Because: f.because(n, x, before), Left: f.left(x)}
-			switch {
+			switch in := f.visit.input; {
+			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, labelOf(*x)):
+				e.Text = "given with the fork, in place of what the other run had"
 			case x.Recorded:
 				e.Text = "taken from the run of which this one is a fork"
 			case x.NoRoute:

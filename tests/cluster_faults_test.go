@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -111,14 +110,7 @@ func TestEndToEndClusterFaults(t *testing.T) {
 // answers go there are made again until there is room, and no run fails.
 func TestEndToEndClusterStoreFull(t *testing.T) {
 	clusterDir(t)
-	disk := t.TempDir()
-	if os.Geteuid() != 0 {
-		t.Skip("a small disk is mounted, which only root may do")
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=32m", "none", disk).CombinedOutput(); err != nil {
-		t.Skipf("no small disk can be mounted here: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
+	disk := smallDisk(t, "32m")
 	v := newVault(t)
 	v.settings.Dir = filepath.Join(disk, "store")
 	v.model = largeModel(t, 300_000, 0)
@@ -135,10 +127,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 			return nil
 		}
 	}
-	filler := filepath.Join(disk, "filler") // somebody else fills the disk
-	if err := os.WriteFile(filler, make([]byte, 40<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
+	room := fill(t, disk)
 	var ends []func() error
 	for range runs {
 		ends = append(ends, begin())
@@ -147,9 +136,7 @@ func TestEndToEndClusterStoreFull(t *testing.T) {
 	if !strings.Contains(first.GetMessage(), "no space left") || first.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
 		t.Errorf("the call failed with %v", first)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	room()
 	for _, end := range ends {
 		if err := end(); err != nil {
 			t.Error(err)

@@ -2,12 +2,15 @@ package tests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
@@ -188,7 +191,8 @@ func TestEndToEndEditedAcrossRuns(t *testing.T) {
 	}
 }
 
-// TestEndToEndAnswerAfterRetention answers a request whose first run is gone.
+// TestEndToEndAnswerAfterRetention answers a request that was asked in a run that is gone, as one is
+// after its retention.
 func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	h := confirmed(t)
 	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: oneNode(mailer), Name: "flow.json"}, MaxEvents: 1, DataConnections: mailTools(),
@@ -209,6 +213,21 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	}
 	if q.Run.Run == run.GetRunID() {
 		t.Fatal("it is the first run still")
+	}
+	ctx := context.Background()
+	if _, err := h.client.WorkflowService().DeleteWorkflowExecution(ctx, &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: run.GetRunID()}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the first run to be gone", func() bool {
+		_, err := h.client.DescribeWorkflowExecution(ctx, id, run.GetRunID())
+		return errors.As(err, new(*serviceerror.NotFound))
+	})
+	if _, err := h.update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := resultOf(t, h.client.GetWorkflow(ctx, id, "")); err != nil || *out.ResultText != "done" {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
 

@@ -147,3 +147,13 @@ func (r *receiver) check(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// checkTool finds the call of a tool: a span in the attempt's, which is in the node's.
+func (r *receiver) checkTool(t *testing.T) {
+	t.Helper()
+	const want = "    Tool [temporalActivityID=only#1/tool/1.1 temporalAttempt=1 temporalWorkflowID=look weft.node=only]\n      execute_tool look [gen_ai.operation.name=execute_tool gen_ai.tool.call.id="
+	got := tree(r.of("look"))
+	if strings.Count(got, want) != 1 || strings.Count(got, "execute_tool look [") != 1 || strings.Count(got, "gen_ai.tool.name=look gen_ai.tool.type=function]") != 1 || !strings.Contains(got, "  node only [") {
+		t.Errorf("the spans are\n%s", got)
+	}
+}

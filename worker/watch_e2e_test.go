@@ -22,6 +22,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/tool"
 	"weft/worker/health"
 	"weft/worker/host"
 )
@@ -119,7 +120,8 @@ prices: {"priced/*": {input: 10, output: 20}}
 	defer cancel()
 	log := &lines{}
 	ended := make(chan int, 1)
-	go func() { ended <- host.Command(ctx, nil, io.Discard, log) }()
+	look := tool.Func("look", "Looks.", func(context.Context, struct{}) (string, error) { return "well", nil })
+	go func() { ended <- host.Command(ctx, nil, io.Discard, log, look) }()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the worker's log is\n%s", log)
@@ -136,6 +138,7 @@ prices: {"priced/*": {input: 10, output: 20}}
 	checkLog(t, log.String(), id)
 	runParked(t, srv.address, page)
 	runPriced(t, srv.address, page)
+	runLook(t, srv.address)
 
 	srv.kill()
 	eventually(t, page, func(r *health.Report) bool { return !r.OK && !r.Checks[1].OK })
@@ -153,6 +156,7 @@ prices: {"priced/*": {input: 10, output: 20}}
 		t.Fatal("the worker does not stop")
 	}
 	spans.check(t)
+	spans.checkTool(t)
 	if code := host.Command(context.Background(), []string{"health"}, io.Discard, io.Discard); code != 1 {
 		t.Errorf("worker health without a worker: exit code %d", code)
 	}
@@ -172,7 +176,13 @@ func runPair(t *testing.T, address string) string {
 // startPair starts the flow of two agents.
 func startPair(t *testing.T, address, id, model, rules string) (client.WorkflowRun, context.Context) {
 	t.Helper()
-	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: pair, Name: "pair.json"}, Model: model, Input: "hello"}
+	return startFlow(t, address, id, pair, model, rules)
+}
+
+// startFlow starts a flow.
+func startFlow(t *testing.T, address, id, doc, model, rules string) (client.WorkflowRun, context.Context) {
+	t.Helper()
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: doc, Name: "pair.json"}, Model: model, Input: "hello"}
 	if rules != "" {
 		var err error
 		if in.Script, err = llm.ParseScript("pair.script", []byte(rules)); err != nil {
@@ -229,6 +239,8 @@ func runParked(t *testing.T, address, page string) {
 	checkMetrics(t, page, map[string]string{
 		`weft_requests_waiting{kind="retry",older_than="0"`:     "1",
 		`weft_requests_waiting{kind="retry",older_than="86400"`: "0",
+		`weft_runs_waiting{older_than="0"`:                      "1",
+		`weft_runs_waiting{older_than="3600"`:                   "0",
 		`weft_attempt_failures_total{.*class="denied"`:          "1",
 		`weft_nodes_total{kind="agent",outcome="completed"`:     "2",
 		`weft_run_history_bytes_count{workflow_type="Flow"`:     "1",
@@ -303,8 +315,18 @@ func runPriced(t *testing.T, address, page string) {
 	})
 }
 
+// runLook runs a flow whose agent calls a tool once.
+func runLook(t *testing.T, address string) {
+	t.Helper()
+	run, ctx := startFlow(t, address, "look", `{"name": "Look", "nodes": [{"id": "only", "name": "Only", "prompt": "Look.", "is_exit_node": true, "tools": [{"name": "look"}]}],
+		"edges": [{"id": "in", "source": "START", "target": "only"}, {"id": "out", "source": "only", "target": "END"}]}`, "script", "rules:\n  - {turn: 1, call: [{tool: look}]}\n  - {say: done}\n")
+	if err := run.Get(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // checkMetrics compares the page of metrics with what runs did. The SDK counts a run's end a
-// moment after its client knows of it.
+// moment after its client knows of it, and waiting runs are counted each half minute.
 func checkMetrics(t *testing.T, address string, all ...map[string]string) {
 	t.Helper()
 	known := map[string]string{}
@@ -313,7 +335,7 @@ func checkMetrics(t *testing.T, address string, all ...map[string]string) {
 	}
 	var wrong []string
 	var page []byte
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		resp, err := http.Get("http://" + address + "/metrics")
 		if err != nil {
 			t.Fatal(err)

@@ -42,6 +42,8 @@ type ForkedFrom struct {
 	// Entry is what was decided at START.
 	Entry Execution `json:"entry"`
 	Past  []Past    `json:"past,omitempty"`
+	// Replaced are those of Past, node#step, whose results were given in place of recorded ones.
+	Replaced []string `json:"replaced,omitempty"`
 	// Content are the stored bytes that Past names.
 	Content []json.RawMessage `json:"content,omitempty"`
 	// Set are values of the state that the first execution sees in place of the recorded ones.

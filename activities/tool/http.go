@@ -208,6 +208,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, value := range g.headers {
 		req.Header.Set(name, value)
 	}
+	onceOnly(req.Header)
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil {
 		ex = &exchange{}
@@ -226,6 +227,18 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	events := isEventStream(resp.Header.Get("Content-Type"))
 	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
 	return resp, nil
+}
+
+// onceOnly spells the keys of a request that only its headers make repeatable so that Go's
+// transport does not know them: by their canonical names it takes them for a leave to send the
+// request again by itself when a used connection breaks. Servers do not tell the spellings apart.
+func onceOnly(h http.Header) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }
 
 // failed notes an error status with the beginning of the body, which it replaces.

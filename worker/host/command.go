@@ -181,7 +181,7 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 		return err
 	}
 	defer temporal.Client.Close()
-	w.connected(temporal.Client)
+	w.connected(temporal.Client, cfg.TaskQueue)
 	defer context.AfterFunc(ctx, func() { w.health.Stopping("the worker is stopping") })()
 	h, err := New(ctx, temporal.Client, cfg, functions...)
 	if err != nil {

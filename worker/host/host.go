@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -173,7 +174,8 @@ func options(cfg *config.Config) (worker.Options, error) {
 		DeadlockDetectionTimeout:         10 * time.Second,
 		DefaultHeartbeatThrottleInterval: cfg.Worker.Heartbeats,
 		MaxHeartbeatThrottleInterval:     cfg.Worker.Heartbeats,
-		WorkerStopTimeout:                cfg.Worker.StopTimeout,
+		WorkerStopTimeout:                cfg.Worker.StopTimeout + stopGrace,
+		Interceptors:                     []interceptor.WorkerInterceptor{&cutter{after: cfg.Worker.StopTimeout}},
 	}
 	if d := deploymentOf(cfg); d != nil {
 		o.DeploymentOptions = *d

@@ -112,8 +112,14 @@ func (w *watch) client(o *client.Options) {
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(w.health.Interceptor()))
 }
 
-// connected lets health ask Temporal.
-func (w *watch) connected(c client.Client) {
+// connected lets health and metrics ask Temporal.
+func (w *watch) connected(c client.Client, queue string) {
+	if w.metrics != nil {
+		w.metrics.Connected(func(ctx context.Context, query string) (int64, error) {
+			got, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: query})
+			return got.GetCount(), err
+		}, queue)
+	}
 	w.health.Connected(func(ctx context.Context) error {
 		_, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
 		return err

@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -31,6 +32,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	handler  client.MetricsHandler
 	runs     *runs
+	visible  *visible
 }
 
 // NewMetrics makes a worker's metrics.
@@ -50,12 +52,12 @@ func NewMetrics() (*Metrics, error) {
 		// A metric that cannot be made is missing; that is no reason to end the worker.
 		OnError: func(error) {},
 	}), meter, nil}
-	m.runs = newRuns(m.registry)
+	m.runs, m.visible = newRuns(m.registry), &visible{now: time.Now}
 	version, revision := build.Info()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_build_info", Help: "The build of this worker.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision}})
 	info.Set(1)
-	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.visible, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m, nil
 }
 

@@ -1,0 +1,137 @@
+package tool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// posting is a call of a flow's own request, which changes something at the server.
+func posting(server string) contract.ToolInput {
+	return contract.ToolInput{Name: "book", Arguments: json.RawMessage(`{}`), Connection: plan.Connection{ID: "http:book", Kind: plan.ConnectionHTTP, URL: server,
+		Requests: []plan.Request{{Name: "book", Method: "POST", Path: "/bookings", Body: json.RawMessage(`{"seats": 2}`)}}}}
+}
+
+// TestFailingRequests has a server that fails requests of a flow at every stage. Each is made once,
+// and fails with a class that says whether it is worth another try.
+func TestFailingRequests(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			http.Error(w, "sorry", code)
+		}
+	}
+	const pause = 7 * time.Second
+	tests := map[string]struct {
+		answer http.HandlerFunc
+		class  string
+		after  time.Duration
+		says   string
+	}{
+		"wants credentials":            {answer: status(401), class: contract.ClassDenied, says: "401"},
+		"wants money":                  {answer: status(402), class: contract.ClassQuota, says: "402"},
+		"forbids it":                   {answer: status(403), class: contract.ClassDenied, says: "403"},
+		"too many":                     {answer: status(429), class: contract.ClassRateLimited, after: pause, says: "429"},
+		"broken":                       {answer: status(500), class: contract.ClassUnavailable, after: pause, says: "sorry"},
+		"cannot now":                   {answer: status(503), class: contract.ClassUnavailable, after: pause, says: "503"},
+		"gateway timed out":            {answer: status(504), class: contract.ClassTimeout, says: "504"},
+		"dies before it answers":       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, class: contract.ClassUnavailable, says: "EOF"},
+		"dies in the middle of it":     {answer: halfAnAnswer, class: contract.ClassUnavailable, says: "EOF"},
+		"answers without end":          {answer: endless, class: contract.ClassTooLarge, says: "max_message_bytes"},
+		"takes it and says nothing":    {answer: silent200, class: contract.ClassTimeout, says: "within 1 s"},
+		"stops in the middle for ever": {answer: silentHalf, class: contract.ClassTimeout, says: "within 1 s"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that its client has gone
+				if asked.Add(1) == 1 {             // the connection is a used one where it breaks
+					fmt.Fprint(w, "booked under ", r.Header.Get("Idempotency-Key"))
+					return
+				}
+				tc.answer(w, r)
+			}))
+			tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback, s.MaxResultBytes, s.MaxMessageBytes = true, 10_000, 10_000 })
+			in := posting(web.URL)
+			if text, isError, err := said(tools.Call(soon(t, time.Minute), in, Meta{IdempotencyKey: "run/1"})); err != nil || isError || text != "booked under run/1" {
+				t.Fatalf("the first one: %q, %v, %v", text, isError, err)
+			}
+			if tc.class == contract.ClassTimeout && !strings.Contains(tc.says, "504") {
+				in.Connection.TimeoutSeconds = 1
+			}
+			_, _, err := said(tools.Call(soon(t, time.Minute), in, Meta{IdempotencyKey: "run/2"}))
+			if f := fails(t, err, tc.class, tc.says); f.After != tc.after {
+				t.Errorf("it is to be made again after %s, want %s", f.After, tc.after)
+			}
+			if n := asked.Load(); n != 2 {
+				t.Errorf("%d requests, want 2: nothing here repeats one", n)
+			}
+		})
+	}
+}
+
+// halfAnAnswer breaks the connection behind a part of the answer.
+func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "100")
+	_, _ = fmt.Fprint(w, "half")
+	w.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func endless(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		if _, err := fmt.Fprint(w, strings.Repeat("x", 4096)); err != nil {
+			return
+		}
+	}
+}
+
+func silent200(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func silentHalf(w http.ResponseWriter, r *http.Request) {
+	_, _ = fmt.Fprint(w, "half")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+// TestRequestsToNobody asks where nothing listens, and ends calls that wait with what ended them.
+func TestRequestsToNobody(t *testing.T) {
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	_, _, err := said(tools.Call(soon(t, time.Minute), posting(gone.URL), Meta{}))
+	fails(t, err, contract.ClassUnavailable, "connection refused")
+
+	entered, left := make(chan bool, 1), make(chan bool, 1)
+	web := start(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		entered <- true
+		<-r.Context().Done()
+		left <- true
+	}))
+	ctx, cancel := context.WithCancel(soon(t, time.Minute))
+	go func() {
+		<-entered
+		cancel()
+	}()
+	if _, _, err := said(tools.Call(ctx, posting(web.URL), Meta{})); err != context.Canceled {
+		t.Errorf("a cancelled call gives %v", err)
+	}
+	select {
+	case <-left:
+	case <-time.After(time.Minute):
+		t.Error("the server is not told that the call is cancelled")
+	}
+}

@@ -1,0 +1,138 @@
+package check
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// confined runs a program in an image's files as its user, where nothing can be written: what
+// read_only of the Compose file and readOnlyRootFilesystem of the chart ask of a container's
+// engine. The folder flows is mounted as a volume is. It ends with 99 where the files can be
+// written after all.
+const confined = `root=$1; flows=$2; shift 2
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount --bind "$flows" "$root/flows"
+mount -o remount,bind,ro "$root/flows"
+mount -o remount,bind,ro "$root"
+if touch "$root/written" 2>/dev/null || touch "$root/flows/written" 2>/dev/null; then exit 99; fi
+exec chroot --userspec=65532:65532 "$root" "$@"`
+
+// cell is the files of an image, which cannot be written.
+type cell struct {
+	root, flows string
+	env         []string
+}
+
+// newCell mounts an image, or skips where that cannot be done.
+func newCell(t *testing.T, program string, env ...string) *cell {
+	t.Helper()
+	name, _ := container(t, program)
+	if out, err := exec.Command("unshare", "--mount", "true").CombinedOutput(); err != nil {
+		t.Skipf("no program can have mounts of its own here (unshare --mount: %v %s); read-only files are not looked at", err, out)
+	}
+	root, errs, err := buildah(t, "mount", name)
+	if err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	t.Cleanup(func() { _, _, _ = buildah(t, "umount", name) })
+	for _, dir := range []string{"proc", "flows"} { // an engine makes them, too
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flows, err := filepath.Abs("../../tests/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cell{root, flows, env}
+}
+
+// command is the program with arguments.
+func (c *cell) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("unshare", append([]string{"--mount", "sh", "-ec", confined, "sh", c.root, c.flows}, args...)...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, c.env...)
+	return cmd
+}
+
+// stay starts a program and ends it, as an engine does, with the test.
+func (c *cell) stay(t *testing.T, args ...string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := c.command(args...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // all that began it has become the program itself
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("%v ends with %v", args, err)
+			}
+		case <-time.After(time.Minute):
+			_ = cmd.Process.Kill()
+			t.Errorf("%v does not end", args)
+		}
+		if t.Failed() {
+			t.Logf("%v said:\n%s", args, log.String())
+		}
+	})
+}
+
+// TestImagesReadOnly lets a worker and an HTTP door of the images work in files that they cannot
+// write, and a flow run to its end: nothing needs a place to write to.
+func TestImagesReadOnly(t *testing.T) {
+	server := os.Getenv("WEFT_DEVSERVER")
+	if server == "" {
+		t.Skip("WEFT_DEVSERVER is not set; make images runs this where make devserver has built the server")
+	}
+	address, health, door := "TEMPORAL_ADDRESS="+temporal(t, server), free(t), free(t)
+	worker := newCell(t, "worker", address, "WEFT_WORKER_HEALTH_LISTEN="+health, "WEFT_WORKER_METRICS_LISTEN="+health, "WEFT_WORKER_SLOTS=resources", "WEFT_MODEL=script")
+	starter := newCell(t, "starter", address, "WEFT_SERVE_TOKENS=local:only-for-this-machine")
+	worker.stay(t, "/worker")
+	starter.stay(t, "/starter", "serve", "-listen", door)
+
+	var out []byte
+	var err error
+	eventually(t, "the health check", func() bool {
+		out, err = worker.command("/worker", "health").CombinedOutput()
+		return err == nil && strings.Contains(string(out), `{"ok":true,`)
+	}, &out)
+	eventually(t, "the door", func() bool {
+		resp, err := http.Get("http://" + door + "/health")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		out, err = io.ReadAll(resp.Body)
+		return err == nil && resp.StatusCode == http.StatusOK
+	}, &out)
+	flow := starter.command("/starter", "-flow", "/flows/continuum/triage.json", "-input", "@/flows/continuum/triage.input.txt", "-model", "script", "-script", "/flows/continuum/triage.script")
+	var said, told bytes.Buffer
+	flow.Stdout, flow.Stderr = &said, &told
+	if err := flow.Run(); err != nil || !strings.Contains(said.String(), "refund") {
+		t.Errorf("the flow ends with %v and says %q\n%s", err, said.String(), told.String())
+	}
+}
+
+// eventually waits until something is so, and says what was seen last where it never is.
+func eventually(t *testing.T, what string, so func() bool, last *[]byte) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !so(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not say that all is well, but %s", what, *last)
+		}
+	}
+}
