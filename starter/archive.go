@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
@@ -126,6 +127,12 @@ func (c *chapter) event(ctx context.Context, e *historypb.HistoryEvent) error {
 		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		c.completed(e.GetActivityTaskCompletedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		s := e.GetWorkflowExecutionSignaledEventAttributes()
+		c.prompted(s.GetSignalName(), s.GetInput())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+		in := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest().GetInput()
+		c.prompted(in.GetName(), in.GetArgs())
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return c.child(ctx, c.children[e.GetEventId()])
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
@@ -200,6 +207,17 @@ func (c *chapter) wasGiven(in *contract.RunInput) {
 		if chat, err := json.Marshal(in.History); err == nil {
 			c.wrote("chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
 		}
+	}
+}
+
+// prompted keeps a session's prompt, to which messages refer where it is long or shows images.
+func (c *chapter) prompted(name string, args *commonpb.Payloads) {
+	var in contract.ResumeInput
+	if name != contract.UpdateResume || !decode(args, &in) || in.Prompt == "" {
+		return
+	}
+	if raw, err := contract.InputMessage(in.Prompt, in.Images).Encode(); err == nil {
+		c.keep(raw)
 	}
 }
 
@@ -279,9 +297,13 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 			sha := c.keep(out.Message)
 			call.thread.put(call.at, sha)
 			if len(out.Switched) > 0 {
+				for i := range out.Switched {
+					out.Switched[i].To = out.Switched[i].Next(out.Model)
+				}
 				c.switched[sha] = out.Switched
 			}
 			c.usage.Add(out.Usage)
+			c.usage.Switch(out.Model, out.Switched)
 		}
 	case contract.ActivityTool:
 		var out contract.ToolResult
@@ -290,10 +312,13 @@ func (c *chapter) completed(s *historypb.ActivityTaskCompletedEventAttributes) {
 		}
 	case contract.ActivityJudge, contract.ActivitySummarise, contract.ActivityCondense:
 		var out struct {
-			Usage contract.Usage `json:"usage"`
+			Model    string            `json:"model"`
+			Usage    contract.Usage    `json:"usage"`
+			Switched []contract.Switch `json:"switched"`
 		}
 		if decode(s.GetResult(), &out) {
 			c.usage.Add(out.Usage)
+			c.usage.Switch(out.Model, out.Switched)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
@@ -70,5 +71,44 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 				t.Errorf("transcript (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A session's later prompts are read where messages only refer to them: long ones, and those with
+// images.
+func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
+	long := contract.ResumeInput{Prompt: strings.Repeat("tea ", 1000)}
+	shown := contract.ResumeInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
+	h := &history{t: t}
+	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateAcceptedEventAttributes{WorkflowExecutionUpdateAcceptedEventAttributes: &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
+			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdateResume, Args: h.payload(long)}}}}
+	})
+	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
+			SignalName: contract.UpdateResume, Input: h.payload(shown)}}
+	})
+	want := "== n#1\n"
+	var tail []contract.TailEntry
+	for _, in := range []contract.ResumeInput{long, shown} {
+		m := contract.InputMessage(in.Prompt, in.Images)
+		asked := h.message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(h.message(*m))}}}})
+		tail = append(tail, contract.TailEntry{SHA: contract.SHA(asked), Message: asked})
+		want += strings.TrimRight(spoken(m), "\n") + "\n"
+	}
+	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, answer(t, "done"))
+	c := &mocks.Client{}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
+	a, err := readArchive(context.Background(), c, "root", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	(&app{stdout: &out}).show(a.transcripts())
+	if diff := cmp.Diff(want+"assistant\n  done\n", out.String()); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(out.String(), "And this?\n  [image 1, image/gif, 29 bytes]") {
+		t.Errorf("no image is told of:\n%s", out.String())
 	}
 }

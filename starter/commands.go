@@ -53,7 +53,7 @@ func commands() []command {
 		{"fork", "ID -at NODE", "start a run that goes on from a node of another", 1, 1, forkFlags, (*app).fork},
 		{"compare", "ID ID", "show two runs side by side: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
 		{"impact", "-flow FILE", "say what an edited flow means to the open runs of that flow", 0, 0, impactFlags, (*app).impact},
-		{"resume", "ID [-prompt TEXT|@FILE|-]", "give a session its next prompt, and wait for the result; without -prompt talk on", 1, 1, append(slices.Clone(outputFlags), "prompt", "key", "by", "detach"), (*app).resume},
+		{"resume", "ID [-prompt TEXT|@FILE|-]", "give a session its next prompt, and wait for the result; without -prompt talk on", 1, 1, append(slices.Clone(outputFlags), "prompt", "image", "key", "by", "detach"), (*app).resume},
 		{"stop", "ID [-reason TEXT]", "end a session and the turn under way", 1, 1, append(slices.Clone(outputFlags), "reason", "by"), (*app).stop},
 		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
 		{"record", "ID", "print a run that has ended as a script with what it is to do", 1, 1, remoteFlags, (*app).record},

@@ -67,7 +67,7 @@ func (f *flags) set() *flag.FlagSet {
 	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
 	fs.StringVar(&f.inputJSON, "input-json", "", "the run's input as JSON: `JSON`, @FILE, or - for standard input")
 	fs.Var(&f.param, "param", "an input that the flow declares: `KEY=TEXT` or KEY:=JSON; may be repeated")
-	fs.Var(&f.images, "image", "an image that is shown to the models with the input: `FILE` (PNG, JPEG, GIF, WebP); may be repeated")
+	fs.Var(&f.images, "image", "an image that is shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP); may be repeated")
 	fs.Var(&f.scope, "scope", "a value of the placeholder ${scope.KEY}, which no model is told: `KEY=TEXT` or KEY:=JSON; may be repeated")
 	fs.StringVar(&f.params, "params", "", "an object with inputs that the flow declares: `JSON`, @FILE, or -")
 	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")

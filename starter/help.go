@@ -319,8 +319,9 @@ starter impact -flow triage.json -output jsonl`,
 	},
 	"resume": {
 		about: `The session's agent gets the prompt as it is, in the same conversation; a prompt that
-comes while a turn is under way waits in line. The turn's result is printed. With -key
-the same prompt again is the same turn. With -detach nothing is waited for.
+comes while a turn is under way waits in line. With -image the model is shown a file with
+it. The turn's result is printed. With -key the same prompt again is the same turn. With
+-detach nothing is waited for.
 
 Without -prompt, on a terminal, it asks for one prompt after the other, a line each, and
 shows the answers while they come, calls of tools, and turns that callbacks and other
@@ -328,6 +329,8 @@ clients begin meanwhile. A question of the agent's is answered by the next line 
 typed. A turn that fails ends nothing. Ctrl-D leaves; the session stays open.`,
 		examples: `# ask on
 starter resume report-k3v9x0aa -prompt Shorter
+# show something
+starter resume report-k3v9x0aa -prompt Compare -image street.jpg
 # talk on, on a terminal
 starter resume report-k3v9x0aa
 # from a file, so that it is safe to repeat

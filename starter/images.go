@@ -10,22 +10,23 @@ import (
 )
 
 // readImages reads the files of -image.
-func (a *app) readImages(g *given) error {
+func (a *app) readImages() ([]contract.Image, error) {
 	if len(a.flags.images) > contract.MaxImages {
-		return bad("-image is given %d times, at most %d images are taken", len(a.flags.images), contract.MaxImages)
+		return nil, bad("-image is given %d times, at most %d images are taken", len(a.flags.images), contract.MaxImages)
 	}
+	var out []contract.Image
 	for _, name := range a.flags.images {
 		data, err := a.readFile("-image", name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		image, err := contract.NewImage(data)
 		if err != nil {
-			return bad("-image %s: %v", name, err)
+			return nil, bad("-image %s: %v", name, err)
 		}
-		g.images = append(g.images, image)
+		out = append(out, image)
 	}
-	return nil
+	return out, nil
 }
 
 // contentPart is a piece of what a person says: text, or an image.

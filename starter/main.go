@@ -17,6 +17,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"weft/activities/mask"
 	"weft/specadapter/source"
 	"weft/worker/config"
 )
@@ -57,6 +58,8 @@ type app struct {
 	args []string
 	// dev is what -dev has joined, or nil.
 	dev *dev
+	// mask knows the secrets of the settings, once they are read.
+	mask *mask.Mask
 	// lent are the secrets that stand in the flow's document.
 	lent []source.Lent
 	// stage is what an interrupt means, or nil where nobody heeds them.
@@ -148,8 +151,10 @@ func (a *app) exit(err error) int {
 	return exitFailed
 }
 
-// say prints a line for people.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
+// say prints a line for people, without the secrets of the settings.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.mask.Writer(a.stderr), format+"\n", args...)
+}
 
 // settings says where settings come from.
 func (a *app) settings() config.Options {
@@ -166,6 +171,7 @@ func (a *app) load() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.mask = cfg.Mask()
 	for _, w := range cfg.Warnings {
 		a.say("warning: %s", w)
 	}

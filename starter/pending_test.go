@@ -79,9 +79,12 @@ func TestTranscriptOfASwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if diff := cmp.Diff([]contract.Switched{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.usage.Switched); diff != "" {
+		t.Errorf("the usage that history tells (-want +got):\n%s", diff)
+	}
 	var out bytes.Buffer
 	(&app{stdout: &out}).show(a.transcripts())
-	if diff := cmp.Diff("== n#1\n(acme/first could not answer: rate_limited: slow down[2J)\nassistant\n  fine\n", out.String()); diff != "" {
+	if diff := cmp.Diff("== n#1\n(switched from acme/first to acme/m: rate_limited: slow down[2J)\nassistant\n  fine\n", out.String()); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)
 	}
 	out.Reset()

@@ -215,6 +215,14 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 			text += " (" + clean(out.Reason, 200) + ")"
 		}
 		f.tell(notice{Event: eventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
+	case contract.ActivitySummarise, contract.ActivityCondense:
+		var out struct {
+			Switched []contract.Switch `json:"switched"`
+		}
+		if decode(result, &out) {
+			f.switched(at, c, out.Switched, "")
+		}
+		f.done(at, c)
 	default:
 		f.done(at, c)
 	}
@@ -265,8 +273,8 @@ func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Pa
 // switched says which models could not answer, before one did.
 func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
 	for _, s := range list {
-		f.tell(notice{Event: eventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: %s could not answer (%s: %s); %s did",
-			c.what, clean(s.Model, 100), clean(s.Class, 40), clean(s.Text, 300), clean(to, 100))
+		f.tell(notice{Event: eventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
+			c.what, clean(s.Model, 100), clean(s.Next(to), 100), clean(s.Class, 40), clean(s.Text, 300))
 	}
 }
 

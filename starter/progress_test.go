@@ -180,10 +180,10 @@ func TestEventsBecomeLines(t *testing.T) {
 				h.call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
 			},
 			want: `    0.0s  n#1                       started
-    0.2s  n#1                       model call 1: acme/first could not answer (rate_limited: slow down); acme/m did
+    0.2s  n#1                       model call 1: switched from acme/first to acme/m: rate_limited: slow down
     0.2s  n#1                       model call 1: "fine" (12+3 tokens, 0.2 s)
     0.2s  n#1                       finished
-    0.5s  n#1                       judge: acme/first could not answer (rate_limited: slow down); acme/m did
+    0.5s  n#1                       judge: switched from acme/first to acme/m: rate_limited: slow down
     0.5s  n#1                       judge "Done?": no
 `,
 		},

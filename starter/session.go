@@ -35,12 +35,16 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	if prompt == "" {
 		return bad("-prompt is empty, want a text")
 	}
+	images, err := a.readImages()
+	if err != nil {
+		return err
+	}
 	temporal, about, err := a.findOpen(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer temporal.Client.Close()
-	in := contract.ResumeInput{ID: a.flags.key, Prompt: prompt, By: a.by()}
+	in := contract.ResumeInput{ID: a.flags.key, Prompt: prompt, Images: images, By: a.by()}
 	if in.ID == "" {
 		in.ID = "turn-" + strings.ToLower(rand.Text()[:12])
 	}
@@ -76,7 +80,7 @@ func resumeRun(ctx context.Context, t *config.Temporal, run string, in contract.
 	for try := 1; ; try++ {
 		limited, cancel := within(ctx, receiptTimeout)
 		h, err := t.Client.UpdateWorkflow(limited, client.UpdateWorkflowOptions{
-			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, contract.SHA([]byte(in.Prompt)), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
+			WorkflowID: run, UpdateID: fmt.Sprintf("%s/%.8s/%d", in.ID, in.Hash(), try), UpdateName: contract.UpdateResume, Args: []any{in}, WaitForStage: stage})
 		turn := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
 		if err == nil && detach {
 			cancel()

@@ -131,6 +131,18 @@ func usageText(u contract.Usage) string {
 	return text
 }
 
+// switchedText is a way from model to model, and how often it was gone.
+func switchedText(s *contract.Switched) string {
+	text := "between other models"
+	if s.From != "" {
+		text = fmt.Sprintf("from %s to %s: %s", clean(s.From, 100), clean(s.To, 100), clean(s.Class, 40))
+	}
+	if s.Times > 1 {
+		text += fmt.Sprintf(" (%d times)", s.Times)
+	}
+	return text
+}
+
 // print shows a status as text.
 func (a *app) print(id string, st *contract.Status) {
 	line := func(label, format string, args ...any) {
@@ -145,6 +157,9 @@ func (a *app) print(id string, st *contract.Status) {
 		line("model", "%s", modelLabel(st.Model))
 	}
 	line("usage", "%s", usageText(st.Usage))
+	for i := range st.Usage.Switched {
+		line("switched", "%s", switchedText(&st.Usage.Switched[i]))
+	}
 	if st.Budget != nil {
 		line("budget", "%s", budgetText(st.Budget))
 	}

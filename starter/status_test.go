@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -45,5 +46,16 @@ func TestStatusSaysWhatWasUsed(t *testing.T) {
 		if got := usageText(u); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+func TestStatusShowsSwitchesOfModels(t *testing.T) {
+	var out bytes.Buffer
+	st := &contract.Status{Status: "running"}
+	st.Usage.Switched = []contract.Switched{{From: "a/x\x1b[2J", To: "b/y", Class: contract.ClassRateLimited, Times: 3}, {From: "b/y", To: "c/z", Class: contract.ClassTimeout, Times: 1}, {Times: 7}}
+	(&app{stdout: &out}).print("r", st)
+	want := "switched  from a/x[2J to b/y: rate_limited (3 times)\nswitched  from b/y to c/z: timeout\nswitched  between other models (7 times)\n"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -99,7 +99,7 @@ func (a *app) show(threads []transcribed) {
 		for n, m := range t.Messages {
 			for _, s := range t.Switched {
 				if s.N == n {
-					fmt.Fprintf(a.stdout, "(%s could not answer: %s: %s)\n", clean(s.Model, 100), clean(s.Class, 40), clean(s.Text, 300))
+					fmt.Fprintf(a.stdout, "(switched from %s to %s: %s: %s)\n", clean(s.Model, 100), clean(s.To, 100), clean(s.Class, 40), clean(s.Text, 300))
 				}
 			}
 			fmt.Fprint(a.stdout, spoken(m))

@@ -283,6 +283,7 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, a
 			c.v.usage.Add(out.Usage)
 			x := c.v.costOf(call.exec)
 			x.usage.Add(out.Usage)
+			c.v.usage.Switch(out.Model, out.Switched)
 			if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
 				x.text = m.Text
 			}
@@ -293,6 +294,7 @@ func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, a
 			return
 		}
 		c.v.usage.Add(out.Usage)
+		c.v.usage.Switch(out.Model, out.Switched)
 		if strings.Contains(call.exec, "#") {
 			c.v.costOf(call.exec).usage.Add(out.Usage)
 		}

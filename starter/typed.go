@@ -49,14 +49,14 @@ func (a *app) readGiven(dialect string) (*given, error) {
 	params, paramsErr := a.readParams()
 	stateErr := a.readState(g)
 	scope, scopeErr := readPairs("-scope", a.flags.scope)
-	imagesErr := a.readImages(g)
+	images, imagesErr := a.readImages()
 	if err := errors.Join(textErr, typedErr, paramsErr, stateErr, scopeErr, imagesErr); err != nil {
 		return nil, err
 	}
 	if len(scope) > 0 {
 		g.scope = objectOf(scope)
 	}
-	g.text = text
+	g.text, g.images = text, images
 	if typed != nil && a.flags.hasInput {
 		return nil, bad("-input and -input-json are both the run's input; leave out one of them")
 	}

@@ -105,7 +105,8 @@ func TestEndToEndCanaries(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(traces, q.Body) }))
 	t.Cleanup(collector.Close)
 	log, metrics := canaryWorker(t, address, config, collector.URL)
-	door := canaryDoor(t, address)
+	small := canaryDevserver(t, address, config)
+	door, doorLog := canaryDoor(t, address, config)
 	c, err := client.Dial(client.Options{HostPort: address, Logger: quiet{}})
 	if err != nil {
 		t.Fatal(err)
@@ -152,14 +153,14 @@ func TestEndToEndCanaries(t *testing.T) {
 			t.Errorf("%s reached nobody who could have repeated it", what)
 		}
 	}
-	around := map[string]string{"log": log.String(), "metrics": string(canaryAsked(t, metrics, "/metrics")), "traces": traces.String()}
+	around := map[string]string{"worker's log": log.String(), "devserver's log": small.String(), "door's log": doorLog.String(), "worker's metrics": string(canaryAsked(t, metrics, "/metrics")), "worker's traces": traces.String()}
 	for name, text := range around {
 		if text == "" {
-			t.Errorf("the worker has no %s", name)
+			t.Errorf("there is no %s", name)
 		}
 		for what, secret := range canaries {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s is in the worker's %s: …%.300s", what, name, text[max(0, strings.Index(text, secret)-150):])
+				t.Errorf("%s is in the %s: …%.300s", what, name, text[max(0, strings.Index(text, secret)-150):])
 			}
 		}
 	}
@@ -207,17 +208,17 @@ func canaryAsked(t *testing.T, address string, paths ...string) []byte {
 	return out
 }
 
-// canaryDoor starts the starter's door and returns its address.
-func canaryDoor(t *testing.T, address string) string {
+// canaryDoor starts the starter's door with all secrets and returns its address and what it says.
+func canaryDoor(t *testing.T, address, config string) (string, *locked) {
 	t.Helper()
+	log := &locked{}
 	cmd := exec.Command(filepath.Join(filepath.Dir(program(t, "WEFT_WORKER")), "starter"), "serve", "-listen", "127.0.0.1:0")
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_SERVE_TOKENS=me:"+canaries["door's token"])
+	canaryPlace(t, cmd, address, config, "WEFT_SERVE_TOKENS=me:"+canaries["door's token"])
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = logFile(t, "door")
+	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,9 +228,57 @@ func canaryDoor(t *testing.T, address string) string {
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the door says no address: %v", err)
+		t.Fatalf("the door says no address: %v\n%s", err, log)
 	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), log
+}
+
+// canaryDevserver starts the program that a laptop has, as another worker with all secrets, and
+// returns its log.
+func canaryDevserver(t *testing.T, address, config string) *locked {
+	t.Helper()
+	log := &locked{}
+	cmd := exec.Command(program(t, "WEFT_DEVSERVER"), "-server=false")
+	canaryPlace(t, cmd, address, config)
+	cmd.Stdout, cmd.Stderr = log, log
+	canaryStart(t, cmd, log)
+	return log
+}
+
+// canaryStart starts a program and ends it with the test.
+func canaryStart(t *testing.T, cmd *exec.Cmd, log *locked) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			text := log.String()
+			t.Logf("%s said:\n%s", cmd.Path, text[max(0, len(text)-4000):])
+		}
+	})
+}
+
+// canaryPlace gives a program a folder with what the settings name, and all secrets.
+func canaryPlace(t *testing.T, cmd *exec.Cmd, address, config string, more ...string) {
+	t.Helper()
+	cmd.Dir = t.TempDir()
+	for name, text := range map[string]string{
+		"cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+		"key.pem":  "-----BEGIN PRIVATE KEY-----\n" + canaries["private key"] + "\n-----END PRIVATE KEY-----\n",
+	} {
+		if err := os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd.Env = append(append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_CONFIG="+config, "WEFT_MODEL=script", "WEFT_LOG_LEVEL=debug",
+		"CANARY_KEY="+canaries["API key"], "ANTHROPIC_API_KEY="+canaries["key of another provider"], "GOOGLE_API_KEY="+canaries["key of another provider"],
+		"MISTRAL_API_KEY="+canaries["key of another provider"], "CANARY_HEADER="+canaries["header"], "CANARY_ENV="+canaries["environment of a tool"],
+		"CANARY_FLOW="+canaries["secret of a flow"], "AWS_SECRET_ACCESS_KEY="+canaries["store's key"], "AWS_ACCESS_KEY_ID=id",
+		"WEFT_CODEC_TOKENS=ui:"+canaries["codec endpoint's token"], "WEFT_CODEC_KEYS=one:"+canaries["codec's key"],
+		"AWS_SESSION_TOKEN="+canaries["token for the store"], "CANARY_VARIABLE="+canaries["variable"], "CANARY_HOOK="+canaries["secret of a webhook"]), more...)
 }
 
 // canaryWorker starts a worker with all secrets and returns its log and where its metrics are.
@@ -243,34 +292,9 @@ func canaryWorker(t *testing.T, address, config, collector string) (*locked, str
 	free.Close()
 	log := &locked{}
 	cmd := exec.Command(program(t, "WEFT_WORKER"))
-	cmd.Dir = t.TempDir()
-	for name, text := range map[string]string{
-		"cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-		"key.pem":  "-----BEGIN PRIVATE KEY-----\n" + canaries["private key"] + "\n-----END PRIVATE KEY-----\n",
-	} {
-		if err := os.WriteFile(filepath.Join(cmd.Dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd.Env = append(clean(), "TEMPORAL_ADDRESS="+address, "WEFT_CONFIG="+config, "WEFT_MODEL=script", "WEFT_LOG_LEVEL=debug",
-		"CANARY_KEY="+canaries["API key"], "ANTHROPIC_API_KEY="+canaries["key of another provider"], "GOOGLE_API_KEY="+canaries["key of another provider"],
-		"MISTRAL_API_KEY="+canaries["key of another provider"], "CANARY_HEADER="+canaries["header"], "CANARY_ENV="+canaries["environment of a tool"],
-		"CANARY_FLOW="+canaries["secret of a flow"], "AWS_SECRET_ACCESS_KEY="+canaries["store's key"], "AWS_ACCESS_KEY_ID=id",
-		"WEFT_CODEC_TOKENS=ui:"+canaries["codec endpoint's token"], "WEFT_CODEC_KEYS=one:"+canaries["codec's key"],
-		"AWS_SESSION_TOKEN="+canaries["token for the store"], "CANARY_VARIABLE="+canaries["variable"], "CANARY_HOOK="+canaries["secret of a webhook"],
-		"WEFT_WORKER_METRICS_LISTEN="+metrics, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_EXPORTER_OTLP_COMPRESSION=none", "OTEL_BSP_SCHEDULE_DELAY=200")
+	canaryPlace(t, cmd, address, config, "WEFT_WORKER_METRICS_LISTEN="+metrics, "OTEL_EXPORTER_OTLP_ENDPOINT="+collector, "OTEL_EXPORTER_OTLP_COMPRESSION=none", "OTEL_BSP_SCHEDULE_DELAY=200")
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			text := log.String()
-			t.Logf("the worker said:\n%s", text[max(0, len(text)-4000):])
-		}
-	})
+	canaryStart(t, cmd, log)
 	return log, "http://" + metrics
 }
 

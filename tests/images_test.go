@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"weft/activities/contract"
 	"weft/activities/llm"
@@ -149,5 +150,85 @@ func TestModelsSeeImages(t *testing.T) {
 				t.Errorf("of the result it sees %v and reads %q", secondImages, second)
 			}
 		})
+	}
+}
+
+// What a session's prompt shows is seen in its turn and, as a part of the conversation, in those
+// behind it. It is a part of what makes a prompt another.
+func TestSessionsSeeImages(t *testing.T) {
+	first, shown := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
+	server := newSeer(t)
+	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt := func(id, text string, files ...[]byte) string {
+		in := contract.ResumeInput{ID: id, Prompt: text}
+		for _, f := range files {
+			in.Images = append(in.Images, contract.Image{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(f)})
+		}
+		raw, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	var second, again, other, wrong, third *reply
+	stores := []*contract.Message{
+		contract.InputMessage("one", []contract.Image{{MediaType: "image/gif", Data: base64.StdEncoding.EncodeToString(first)}}),
+		contract.InputMessage("two", []contract.Image{{MediaType: "image/png", Data: base64.StdEncoding.EncodeToString(shown)}}),
+	}
+	r := rehearsal{models: models, stores: stores, set: func(in *contract.RunInput) {
+		given, err := contract.NewImage(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: agentFlow("talker")}, json.RawMessage(`{"prompt":"one"}`), true
+		in.Model, in.Images = "eyes/m", []contract.Image{given}
+	}}
+	r.begun = func(env played) {
+		for i, step := range []func(){
+			func() { second = resume(t, env, "u1", prompt("a", "two", shown)) },
+			func() {
+				again, other = resume(t, env, "u2", prompt("a", "two", shown)), resume(t, env, "u3", prompt("a", "two"))
+				wrong, third = resume(t, env, "u4", prompt("b", "x", first)), resume(t, env, "u5", prompt("c", "three"))
+			},
+			func() { stop(t)(env) },
+		} {
+			atTime(env.env, time.Duration(i+1)*time.Hour, step)
+		}
+	}
+	p := r.play(t)
+	if p.err != nil || second.err != nil || third.err != nil {
+		t.Fatal(p.err, second.err, third.err)
+	}
+	for _, turn := range p.result.Turns {
+		if turn.Status != contract.TurnCompleted {
+			t.Fatalf("turn %d: %v", turn.N, turn.Failure)
+		}
+	}
+	if again.err != nil || again.out.N != 2 {
+		t.Errorf("the same prompt again: %+v, %v", again.out, again.err)
+	}
+	if f := contract.FailureOf(other.err); f == nil || f.Class != contract.ClassAlreadyAnswered {
+		t.Errorf("the prompt without its image: %v", other.err)
+	}
+	if f := contract.FailureOf(wrong.err); f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, `media_type is "image/png", but data is image/gif`) {
+		t.Errorf("an image of another type: %v", wrong.err)
+	}
+	text, images := server.last(t, 1)
+	if note := fmt.Sprintf("two\n[image 1, image/png, %d bytes]", len(shown)); !strings.Contains(text, note) || len(images) != 1 || images[0] != dataURL("image/png", shown) {
+		t.Errorf("the second turn reads %q and sees %v", text, images)
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	whole, err := json.Marshal(server.asks[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, file := range map[string][]byte{"image/gif": first, "image/png": shown} {
+		if n := strings.Count(string(whole), dataURL(kind, file)); n != 1 {
+			t.Errorf("the third turn sees the %s %d times", kind, n)
+		}
 	}
 }

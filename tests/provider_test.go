@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +77,7 @@ func TestSignedThoughtsSurviveARun(t *testing.T) {
 		t.Errorf("result %+v", p.result)
 	}
 	want := contract.Usage{Calls: 2, Input: 1010, Output: 15, Cached: 900, Cost: 1010*3 + 15*15}
-	if p.result.Usage != want {
+	if !reflect.DeepEqual(p.result.Usage, want) {
 		t.Errorf("usage %+v, want %+v", p.result.Usage, want)
 	}
 	if len(server.seen) != 2 {

@@ -53,6 +53,8 @@ type rehearsal struct {
 	begun func(played)
 	// wrap, if set, stands between the activities and the worker.
 	wrap func(worker.ActivityRegistry) worker.ActivityRegistry
+	// stores are messages besides the input that activities ask the run for.
+	stores []*contract.Message
 	// models, if set, are asked instead of the scripted one.
 	models *llm.Models
 	// profile is the dialect's reading; reach are the worker's settings for tools, besides web.
@@ -107,7 +109,7 @@ func (r rehearsal) play(t *testing.T) played {
 	if compile == nil {
 		compile = compileWith(r.functions...)
 	}
-	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compile, Begin: host.Begin, Source: knownOf(t, &in), Webhooks: r.hooks}).Register(registry)
+	activities.New(activities.Deps{Models: models, Tools: r.serve(t), Compile: compile, Begin: host.Begin, Source: knownOf(t, &in, r.stores...), Webhooks: r.hooks}).Register(registry)
 	for i, text := range r.answers {
 		atTime(env, time.Duration(i+1)*time.Hour, func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) })
 	}
@@ -213,8 +215,15 @@ func (k known) Content(_ context.Context, _, _ string, q contract.ContentQuery) 
 }
 
 // knownOf is what a run with this input stores of it.
-func knownOf(t *testing.T, in *contract.RunInput) known {
+func knownOf(t *testing.T, in *contract.RunInput, stores ...*contract.Message) known {
 	k := known{}
+	for _, m := range stores {
+		raw, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k[contract.SHA(raw)] = raw
+	}
 	if in.Script != nil {
 		// As it is after a journey through a payload.
 		raw, err := json.Marshal(in.Script)

@@ -171,6 +171,7 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 		return toolReply{}, err
 	}
 	c.usage.Add(out.Usage)
+	c.usage.Switch("", out.Switched)
 	c.args.Value, c.carried.Value = out.Value, out.Value
 	return toolReply{}, nil
 }

@@ -323,6 +323,7 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 		return "", err
 	}
 	a.usage.Add(out.Usage)
+	a.usage.Switch("", out.Switched)
 	return strings.TrimSpace(out.Text), nil
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -69,8 +70,20 @@ func (f *flowRun) details() string {
 	if left := len(f.trace) + f.dropped + len(f.sched.running) + len(f.sched.pending) + len(f.sched.armed) - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
+	f.switches(&b)
 	f.waits(&b)
 	return b.String()
+}
+
+// switches lists which models could not answer, and which were asked instead.
+func (f *flowRun) switches(b *strings.Builder) {
+	for i := range f.usage.Switched {
+		s := &f.usage.Switched[i]
+		if i == 0 {
+			b.WriteString("\n| switched from | to | why | times |\n|---|---|---|---|\n")
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %d |\n", cell(cmp.Or(s.From, "others")), cell(s.To), cell(s.Class), s.Times)
+	}
 }
 
 // doneState is how an execution ended.

@@ -129,6 +129,7 @@ func (r *run) judge(judges *group, from source, i int, edge string, in contract.
 			carry.Parked = append(carry.Parked, parked)
 		case err == nil:
 			r.usage.Add(out.Usage)
+			r.usage.Switch(out.Model, out.Switched)
 			verdicts[i] = &contract.Verdict{Place: i, Yes: out.Yes, Reason: out.Reason}
 		}
 		return err

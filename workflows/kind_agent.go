@@ -322,6 +322,7 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 	a.profile.Body = nil
 	a.moved = true
 	a.usage.Add(res.Usage)
+	a.usage.Switch(res.Model, res.Switched)
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {
 		return nil, nil, "", err

@@ -52,7 +52,7 @@ type session struct {
 	kids, above workflow.Context
 	endKids     workflow.CancelFunc
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
-	prompt string
+	prompt *contract.Prompt
 	told   workflow.ReceiveChannel
 	asked  []askedBy
 }
@@ -176,12 +176,12 @@ func (s *session) turn(ctx workflow.Context) error {
 // has been asked when the run began.
 func (s *session) before(ctx workflow.Context) error {
 	given := s.prompt
-	if s.prompt = ""; given == "" {
+	if s.prompt = nil; given == nil {
 		return nil
 	}
-	prompt, err := s.f.beforeTurn(ctx, s.count, given)
-	if err == nil && prompt != given {
-		err = s.f.give(fmt.Sprintf("input~%d/hook", s.count), prompt)
+	prompt, err := s.f.beforeTurn(ctx, s.count, given.Text)
+	if err == nil && prompt != given.Text {
+		err = s.f.give(fmt.Sprintf("input~%d/hook", s.count), prompt, given.Images)
 	}
 	return err
 }
@@ -300,16 +300,16 @@ func (s *session) weight() int {
 // children that have ended since.
 func (s *session) again(ctx workflow.Context) error {
 	var t contract.Turn
-	var prompt string
+	var prompt contract.Prompt
 	if len(s.queue) > 0 {
-		p := s.queue[0]
+		prompt = s.queue[0]
 		s.queue = s.queue[1:]
-		t.ID, t.Hash, prompt = p.ID, p.Hash, p.Text
-		s.prompt = prompt
+		t.ID, t.Hash = prompt.ID, prompt.Hash
+		s.prompt = &prompt
 	} else {
-		t.Callbacks, prompt = s.called()
+		t.Callbacks, prompt.Text = s.called()
 	}
-	if err := s.f.renew(s.count+1, prompt); err != nil {
+	if err := s.f.renew(s.count+1, &prompt); err != nil {
 		return err
 	}
 	s.begin(ctx, t)
@@ -317,7 +317,7 @@ func (s *session) again(ctx workflow.Context) error {
 }
 
 // renew makes the run begin at START again, with another input in the same conversation.
-func (f *flowRun) renew(n int, prompt string) error {
+func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
 	if err := f.mendThread(); err != nil {
 		return err
 	}
@@ -330,15 +330,19 @@ func (f *flowRun) renew(n int, prompt string) error {
 	f.sched = newScheduler(f.g)
 	f.sched.ran = ran
 	f.entry = &contract.RoutingCarry{View: &view}
-	return f.give(fmt.Sprintf("input~%d", n), prompt)
+	return f.give(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
 }
 
-// give makes a text the run's input, under a thread's name.
-func (f *flowRun) give(thread, prompt string) error {
+// give makes a text the run's input, under a thread's name. What has images is read by reference.
+func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
+	m := &contract.Message{Role: contract.RoleUser, Text: prompt}
+	if len(images) > 0 {
+		m = contract.InputMessage(prompt, images)
+	}
 	var err error
 	f.shared.Text = ""
-	f.shared.Input, err = f.store.write(f.store.open(thread), &contract.Message{Role: contract.RoleUser, Text: prompt})
-	if err == nil && len(prompt) <= maxInline {
+	f.shared.Input, err = f.store.write(f.store.open(thread), m)
+	if err == nil && len(prompt) <= maxInline && len(images) == 0 {
 		f.shared.Text = prompt
 	}
 	return err

@@ -27,7 +27,7 @@ func (s *session) serve(ctx workflow.Context) error {
 	}, workflow.UpdateHandlerOptions{Validator: func(raw json.RawMessage) error {
 		_, err := s.admit(raw)
 		return wire(err)
-	}, Description: `the session's next prompt: {"prompt": "…"}, with "id" to make it repeatable`})
+	}, Description: `the session's next prompt: {"prompt": "…"}, with "id" to make it repeatable, and "images"`})
 	if err != nil {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
@@ -113,7 +113,7 @@ func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	}
 	var in contract.ResumeInput
 	err := strictly(raw, &in)
-	const remedy = `send {"prompt": "…"} and nothing else but an id`
+	const remedy = `send {"prompt": "…"} and nothing else but an id and images`
 	switch {
 	case err != nil:
 		return nil, bad(contract.ClassBadRequest, remedy, "the prompt: %v", err)
@@ -126,7 +126,10 @@ func (s *session) admit(raw json.RawMessage) (*contract.Prompt, error) {
 	case len(in.ID) > maxName || len(in.By) > maxName:
 		return nil, bad(contract.ClassBadRequest, "shorten it", "id or by is longer than %d bytes", maxName)
 	}
-	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: contract.SHA([]byte(in.Prompt))}
+	if err := contract.CheckImages(in.Images); err != nil {
+		return nil, bad(contract.ClassBadRequest, "send PNG, JPEG, GIF or WebP files in base64", "the prompt: %v", err)
+	}
+	p := &contract.Prompt{ID: in.ID, Text: in.Prompt, Hash: in.Hash(), Images: in.Images}
 	return p, s.takes(p)
 }
 
@@ -144,7 +147,7 @@ func (s *session) takes(p *contract.Prompt) error {
 		return nil
 	case s.stop != nil || s.over:
 		return &contract.Failure{Class: contract.ClassBadRequest, Remedy: "start another session", Text: "the session is stopped"}
-	case len(s.queue) >= maxQueued || s.queued()+len(p.Text) > maxInboxSize:
+	case len(s.queue) >= maxQueued || len(s.queue) > 0 && s.queued()+p.Size() > maxInboxSize:
 		return &contract.Failure{Class: contract.ClassTooLarge, Remedy: "wait until some have had their turn",
 			Text: fmt.Sprintf("%d prompts are queued already", len(s.queue))}
 	}
@@ -154,7 +157,7 @@ func (s *session) takes(p *contract.Prompt) error {
 func (s *session) queued() int {
 	n := 0
 	for i := range s.queue {
-		n += len(s.queue[i].Text)
+		n += s.queue[i].Size()
 	}
 	return n
 }

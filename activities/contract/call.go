@@ -154,10 +154,12 @@ type ModelResult struct {
 
 // Switch is a model that could not answer, and why: the next one of its list was asked.
 type Switch struct {
-	// Model is provider/model; Class is one of the classes of a [Failure].
+	// Model is provider/model; Class is one of the classes of a [Failure]. To is the model that
+	// was asked next.
 	Model string `json:"model"`
 	Class string `json:"class"`
 	Text  string `json:"text"`
+	To    string `json:"to,omitempty"`
 }
 
 // Beat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.

@@ -237,6 +237,8 @@ type Usage struct {
 	// Stopped are calls that were cancelled under way, beside Calls: their provider may charge
 	// them, but nobody was told of how many tokens.
 	Stopped int `json:"stopped_calls,omitempty"`
+	// Switched are the calls that another model of a list had to answer, sorted by their names.
+	Switched []Switched `json:"switched,omitempty"`
 }
 
 // Made are all calls that a provider may have been asked for.
@@ -253,13 +255,16 @@ func (u *Usage) Add(o Usage) {
 	u.Cost += o.Cost
 	u.Unpriced += o.Unpriced
 	u.Stopped += o.Stopped
+	for _, s := range o.Switched {
+		u.Switched = count(u.Switched, s)
+	}
 }
 
 // Less is what is left without another's tokens and calls.
 func (u Usage) Less(o Usage) Usage {
 	return Usage{Calls: u.Calls - o.Calls, Input: u.Input - o.Input, Output: u.Output - o.Output, Cached: u.Cached - o.Cached,
 		Reasoning: u.Reasoning - o.Reasoning, CacheWrite: u.CacheWrite - o.CacheWrite, Cost: u.Cost - o.Cost, Unpriced: u.Unpriced - o.Unpriced,
-		Stopped: u.Stopped - o.Stopped}
+		Stopped: u.Stopped - o.Stopped, Switched: without(u.Switched, o.Switched)}
 }
 
 // PrepareInput asks for what a run must know before its first node: the plan of a

@@ -26,8 +26,19 @@ type ResumeInput struct {
 	ID string `json:"id,omitempty"`
 	// Prompt is at least one character.
 	Prompt string `json:"prompt"`
+	// Images are shown to the model with the prompt, as a run's are with its input.
+	Images []Image `json:"images,omitempty"`
 	// By is who sent it.
 	By string `json:"by,omitempty"`
+}
+
+// Hash tells a prompt from others: by its text, and by its images where it has some.
+func (r *ResumeInput) Hash() string {
+	hash := SHA([]byte(r.Prompt))
+	for i := range r.Images {
+		hash = Chain(hash, SHA([]byte(r.Images[i].Data)))
+	}
+	return hash
 }
 
 // StopInput ends a session.
@@ -80,6 +91,17 @@ type Prompt struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	Hash string `json:"hash"`
+	// Images are those of the [ResumeInput].
+	Images []Image `json:"images,omitempty"`
+}
+
+// Size is how many bytes of a carry the prompt takes, about.
+func (p *Prompt) Size() int {
+	n := len(p.Text)
+	for i := range p.Images {
+		n += len(p.Images[i].Data)
+	}
+	return n
 }
 
 // ChildTurn is how a turn of a session stands, for the one that started the session.

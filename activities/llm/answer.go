@@ -90,6 +90,8 @@ type usage struct {
 	CacheHit looseCount `json:"prompt_cache_hit_tokens"`
 	In       struct {
 		Cached looseCount `json:"cached_tokens"`
+		// Written is OpenRouter's: what was put into the cache.
+		Written looseCount `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	Out struct {
 		Reasoning looseCount `json:"reasoning_tokens"`
@@ -319,6 +321,7 @@ func (a *assembly) info(c *remote) map[string]any {
 	if u := a.usage; u != nil {
 		g["PromptTokens"], g["CompletionTokens"] = int(u.Prompt), int(u.Completion)
 		g["PromptCachedTokens"], g["ReasoningTokens"] = int(max(u.In.Cached, u.CacheHit)), int(u.Out.Reasoning)
+		g[infoCacheWrite] = int(u.In.Written)
 	}
 	return g
 }

@@ -111,6 +111,7 @@ func TestUsageAndModel(t *testing.T) {
 		"in the last event":       {sse(text("a"), finish("stop"), last, done), contract.Usage{Calls: 1, Input: 120, Output: 30, Cached: 64, Reasoning: 12}},
 		"DeepSeek's cache":        {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"prompt_cache_hit_tokens":8,"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 9, Output: 1, Cached: 8}},
 		"plain":                   {answer(200, whole(`{"content":"a"}`, "stop")), contract.Usage{Calls: 1, Input: 7, Output: 3}},
+		"OpenRouter's cache":      {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":90,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":60},"completion_tokens":1}}`), contract.Usage{Calls: 1, Input: 90, Output: 1, Cached: 20, CacheWrite: 60}},
 		"none":                    {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`), contract.Usage{Calls: 1}},
 		"numbers that are absurd": {sse(`{"model":"m-1-2026","choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":-5,"completion_tokens":1e30}}`), contract.Usage{Calls: 1}},
 	}
@@ -121,7 +122,7 @@ func TestUsageAndModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a.Usage != tc.want || a.Model != "fake/m-1-2026" {
+			if !reflect.DeepEqual(a.Usage, tc.want) || a.Model != "fake/m-1-2026" {
 				t.Errorf("usage %+v, model %q; want %+v", a.Usage, a.Model, tc.want)
 			}
 		})

@@ -126,8 +126,7 @@ func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 		}
 		b.Output.Format = &claudeFormat{Type: "json_schema", Schema: call.Schema}
 	}
-	// Judges and condensers ask once.
-	if asksOnce := call.Kind == KindJudge || call.Kind == KindCondense; !c.noCache && !asksOnce {
+	if c.caches(call) {
 		b.markPrefixes()
 	}
 	raw, err := c.marshal(&b, call.Extra)
@@ -359,6 +358,11 @@ func dataURL(s string) (media, data string, ok bool) {
 	}
 	media, data, ok = strings.Cut(rest, ";base64,")
 	return media, data, ok
+}
+
+// caches says whether a call's prompt is worth keeping. Judges and condensers ask once.
+func (c *remote) caches(call *Call) bool {
+	return !c.noCache && call.Kind != KindJudge && call.Kind != KindCondense
 }
 
 // markPrefixes marks what the provider shall keep between calls: the tools, the system

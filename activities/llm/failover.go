@@ -61,7 +61,7 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 		}
 		answer, err := m.askWithin(ctx, ref, len(refs)-i, in, tools, opts...)
 		if err == nil {
-			answer.Switched = switched
+			answer.Switched = chained(switched, ref)
 			return answer, nil
 		}
 		if ctx.Err() != nil {
@@ -95,6 +95,17 @@ func (m *Models) vet(ctx context.Context, ref string, opts []llms.CallOption) er
 
 func switchOf(ref string, f *contract.Failure) contract.Switch {
 	return contract.Switch{Model: cut(ref, 200), Class: f.Class, Text: cut(f.Text, 500)}
+}
+
+// chained says of each switch which model was asked next; the last one went to the one that answered.
+func chained(list []contract.Switch, answered string) []contract.Switch {
+	for i := range list {
+		list[i].To = cut(answered, 200)
+		if i+1 < len(list) {
+			list[i].To = list[i+1].Model
+		}
+	}
+	return list
 }
 
 func (m *Models) askOne(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {

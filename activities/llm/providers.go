@@ -45,6 +45,9 @@ type Provider struct {
 	Reasoning string
 	// EffortObject says that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
 	EffortObject bool
+	// CacheMark begins the names of models for which a request says that its prompt is to be
+	// cached; "" is none: a server caches of its own accord, or not at all.
+	CacheMark string
 	// RawArguments says that tool calls go back with arguments that are no JSON object.
 	// Elsewhere these are wrapped into one, because the server parses them.
 	RawArguments bool
@@ -118,7 +121,7 @@ var Providers = []Provider{
 		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
 		NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},
-		Reasoning:  "reasoning", EffortObject: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
+		Reasoning:  "reasoning", EffortObject: true, CacheMark: "anthropic/", CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
 		Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,

@@ -37,6 +37,7 @@ type body struct {
 	MaxCompletion  int             `json:"max_completion_tokens,omitempty"`
 	Stream         bool            `json:"stream,omitempty"`
 	StreamOptions  *streamOptions  `json:"stream_options,omitempty"`
+	Cache          *cacheMark      `json:"cache_control,omitempty"`
 }
 
 type effort struct {
@@ -115,6 +116,11 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	b.Stream = !c.unary && !(c.row.UnaryTools && len(b.Tools) > 0)
 	if b.Stream && c.row.StreamUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if c.row.CacheMark != "" && strings.HasPrefix(b.Model, c.row.CacheMark) && c.caches(call) {
+		// One mark for the whole: the server puts it behind the last message, and finds there again
+		// what an earlier request ended with.
+		b.Cache = &cacheMark{Type: "ephemeral"}
 	}
 	raw, err := c.marshal(&b, call.Extra)
 	return &outgoing{path: "/chat/completions", body: raw, stream: b.Stream}, err

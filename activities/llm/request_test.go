@@ -66,6 +66,10 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 		"a choice without tools is dropped": {"openai", "", Call{}, []llms.CallOption{llms.WithToolChoice("none")}, []func(map[string]any) bool{is(nil, "tool_choice")}},
 		"another model by option":           {"openai", "", Call{}, []llms.CallOption{llms.WithModel("m-2")}, []func(map[string]any) bool{is("m-2", "model")}},
 		"a model's name with slashes":       {"openrouter", "", Call{}, nil, []func(map[string]any) bool{is("vendor/m-1", "model")}},
+		"a prompt to be cached":             {"openrouter", "anthropic/claude-opus-4.5", Call{}, withTools, []func(map[string]any) bool{is("ephemeral", "cache_control", "type")}},
+		"a judge's is asked once":           {"openrouter", "anthropic/claude-opus-4.5", Call{Kind: KindJudge}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"one that is cached unasked":        {"openrouter", "openai/gpt-5-mini", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
+		"a server that caches unasked":      {"openai", "anthropic/x", Call{}, nil, []func(map[string]any) bool{is(nil, "cache_control")}},
 	}
 	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
 	for name, tc := range tests {
@@ -84,6 +88,18 @@ func TestRequestsFollowTheProvidersRow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNoCacheSendsNoMark(t *testing.T) {
+	s := serve(t, answer(200, whole(`{"content":"{}"}`, "stop")))
+	m := modelOf(t, "openrouter", s.URL, func(p *ProviderSettings) { p.NoCache = true })
+	m.model = "anthropic/claude-opus-4.5"
+	if _, err := ask(t, m, &Call{}); err != nil {
+		t.Fatal(err)
+	}
+	if sent := s.sent(t); sent["cache_control"] != nil {
+		t.Errorf("sent %v", sent)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestScriptsPlayInTime(t *testing.T) {
 	if !reflect.DeepEqual(seen, []string{"one ", "one two ", "one two three"}) {
 		t.Errorf("partial texts %q", seen)
 	}
-	if a.Usage != (contract.Usage{Calls: 1, Input: 5, Output: 6}) {
+	if !reflect.DeepEqual(a.Usage, contract.Usage{Calls: 1, Input: 5, Output: 6}) {
 		t.Errorf("usage %+v", a.Usage)
 	}
 	n := 0

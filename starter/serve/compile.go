@@ -20,7 +20,7 @@ import (
 // sessionFields are those of a start in the words of the blueprint dialect's framework, and
 // model and script.
 var sessionFields = []string{"type", "session_id", "agent_name", "parameters", "project_dir", "parent_session_id", "execution_mode",
-	"additional_demands", "scope", "id", "model", "script"}
+	"additional_demands", "scope", "id", "model", "script", "images"}
 
 // resumeSession is the type of a body that goes on with a session.
 const resumeSession = "resume_session"
@@ -104,6 +104,28 @@ func (o *object) parameters() *source.Value {
 	return v
 }
 
+// images are those that a model is shown with the prompt.
+func (o *object) images() []contract.Image {
+	v := o.get("images", source.Array)
+	if v == nil {
+		return nil
+	}
+	var in struct {
+		Images []contract.Image `json:"images"`
+	}
+	only := *o.Value
+	only.Members = slices.DeleteFunc(slices.Clone(only.Members), func(m source.Member) bool { return m.Key != "images" })
+	plain := &object{Value: &only}
+	plain.decode(&in)
+	if o.problems = append(o.problems, plain.problems...); len(plain.problems) > 0 {
+		return nil
+	}
+	if err := contract.CheckImages(in.Images); err != nil {
+		o.wrong(v.Pos, "%v", err)
+	}
+	return in.Images
+}
+
 // session reads all of a start in the framework's words but the agent.
 func (o *object) session() (*contract.RunInput, error) {
 	o.only(sessionFields...)
@@ -113,7 +135,7 @@ func (o *object) session() (*contract.RunInput, error) {
 	o.mode()
 	o.noEffect(withoutEffect)
 	params := o.parameters()
-	in := &contract.RunInput{V: contract.Version}
+	in := &contract.RunInput{V: contract.Version, Images: o.images()}
 	o.modelAndScript(in)
 	o.text("agent_name")
 	o.get("scope", source.Object)

@@ -74,6 +74,15 @@ func TestAddressesThatAreNotThere(t *testing.T) {
 }
 
 // TestFaultsOfThisSide lets what is behind the door fail, and panic.
+// What Go's own server has to say goes where everything goes that is said.
+func TestTheServersOwnErrors(t *testing.T) {
+	b := newBench(t)
+	b.server().ErrorLog.Printf("http: something %s\n", "odd")
+	if got := b.said(); got != "http: something odd\n" {
+		t.Errorf("the log has %q", got)
+	}
+}
+
 func TestFaultsOfThisSide(t *testing.T) {
 	b := newBench(t)
 	b.runs.err = errStrange

@@ -10,9 +10,11 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -78,10 +80,25 @@ var defaultTimes = times{head: 10 * time.Second, body: 30 * time.Second, idle: 2
 // Last-Event-ID.
 const maxHeader = 64 << 10
 
+// server is what reads requests. What it says goes where all else is said, and nowhere else.
+func (d *Door) server() *http.Server {
+	return &http.Server{Handler: d, ReadHeaderTimeout: d.times.head, ReadTimeout: d.times.body, IdleTimeout: d.times.idle, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(lines(d.Log), "", 0)}
+}
+
+// lines writes to a log of lines.
+type lines func(format string, args ...any)
+
+// Write writes a line.
+func (l lines) Write(p []byte) (int, error) {
+	l("%s", bytes.TrimSpace(p))
+	return len(p), nil
+}
+
 // Serve answers until ctx is done; then it takes no new requests and gives those under way a
 // moment to end. It closes the listener and may be called once.
 func (d *Door) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: d, ReadHeaderTimeout: d.times.head, ReadTimeout: d.times.body, IdleTimeout: d.times.idle, MaxHeaderBytes: maxHeader}
+	server := d.server()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

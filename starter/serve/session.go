@@ -49,7 +49,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err := checkNames(r.Header.Get("Idempotency-Key"), &Start{}, &object{Value: o.Value}); err != nil {
 		return err
 	}
-	params := o.parameters()
+	params, images := o.parameters(), o.images()
 	if session == "" && len(o.problems) == 0 {
 		return NewProblem(BadRequest, "name the session that a start gave", "session_id is required for resume_session")
 	}
@@ -70,11 +70,11 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 	if err != nil {
 		return err
 	}
-	return d.nextTurn(w, r, run, session, given)
+	return d.nextTurn(w, r, run, session, contract.ResumeInput{Prompt: given, Images: images, By: callerOf(r)})
 }
 
 // nextTurn gives a session a prompt; with an Idempotency-Key the same prompt again is the same turn.
-func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session, given string) error {
+func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, session string, in contract.ResumeInput) error {
 	key, turn := r.Header.Get("Idempotency-Key"), newRunID()[len(runPrefix):]
 	if key != "" {
 		turn = derived(callerOf(r), key)[len(runPrefix):]
@@ -88,7 +88,8 @@ func (d *Door) nextTurn(w http.ResponseWriter, r *http.Request, run *Run, sessio
 	}
 	workflow, _ := SplitTurn(run.ID)
 	extend(w, answerTime)
-	if err := d.Runs.Resume(r.Context(), run, contract.ResumeInput{ID: turn, Prompt: given, By: callerOf(r)}); err != nil {
+	in.ID = turn
+	if err := d.Runs.Resume(r.Context(), run, in); err != nil {
 		w.Header().Del("Idempotent-Replayed")
 		if p := (*Problem)(nil); key != "" && errors.As(err, &p) && p.Type == NewProblem(AlreadyAnswered, "", "").Type {
 			return NewProblem(KeyReused, "send the same prompt as before, or another key", "the Idempotency-Key belongs to another prompt of the session %q", session)

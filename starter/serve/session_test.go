@@ -79,6 +79,36 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// A start and a resumption show images; what is none is refused with its place.
+func TestSessionsTakeImages(t *testing.T) {
+	const dot = `{"media_type": "image/gif", "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}`
+	b := newBench(t)
+	made := b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}, "images": [`+dot+`]}`).is(201, "pending")
+	id := made.field("run_id").(string)
+	if in := b.runs.inputs[id]; len(in.Images) != 1 || in.Images[0].MediaType != "image/gif" {
+		t.Errorf("the run is given %v", in.Images)
+	}
+	b.runs.byID[id].Kept = true
+	resume := `{"type": "resume_session", "session_id": "` + made.field("session_id").(string) + `", "parameters": {"prompt": "two"}, "images": `
+	b.call("POST", "/runs", resume+`[`+dot+`, `+dot+`]}`).is(201, "pending")
+	if in := b.runs.answers[0].(contract.ResumeInput); len(in.Images) != 2 || in.Prompt != "two" {
+		t.Errorf("the session is given %+v", in)
+	}
+	for images, part := range map[string]string{
+		`[{"media_type": "image/png", "data": "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}]`: `images[0].media_type is \"image/png\", but data is image/gif`,
+		`[{"media_type": "image/png", "data": "?"}]`:                                        "images[0].data is no base64",
+		`{"url": "http://example.com/x.png"}`:                                               "images is an object, want an array",
+		`[{"url": "http://example.com/x.png"}]`:                                             `unknown field \"url\"`,
+		`[` + strings.Repeat(dot+",", 20) + dot + `]`:                                       "images has 21, at most 20 are taken",
+	} {
+		b.call("POST", "/runs", resume+images+"}").is(422, part)
+		b.call("POST", "/runs", `{"type": "start_session", "parameters": {"prompt": "one"}, "images": `+images+"}").is(422, part)
+	}
+	if n := len(b.runs.answers); n != 1 {
+		t.Errorf("%d prompts were taken", n)
+	}
+}
+
 // An agent whose MCP server cannot be had is refused in the framework's words, before a run.
 func TestUnresolvedServers(t *testing.T) {
 	b := newBench(t)

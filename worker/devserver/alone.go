@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"go.temporal.io/sdk/log"
@@ -34,6 +33,7 @@ func serveWorker(ctx context.Context, o *options) error {
 			return err
 		}
 	}
+	o.masked(cfg)
 	ctx, free, err := whileUsed(ctx, o.users)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func serveWorker(ctx context.Context, o *options) error {
 		}
 		defer held.Close()
 	}
-	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	logger := log.NewStructuredLogger(o.logger())
 	temporal, err := cfg.Client(ctx, logger)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func serveWorker(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(os.Stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
+	fmt.Fprint(o.stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
 	if err := o.borrow(ctx); err != nil {
 		return err
 	}

@@ -40,6 +40,16 @@ type options struct {
 	users        string
 	config       config.Options
 	demo         demo
+	// stderr knows no secret, once the settings are read.
+	stderr io.Writer
+}
+
+// masked keeps the secrets of the settings out of all that is said from now on.
+func (o *options) masked(cfg *config.Config) { o.stderr = cfg.Mask().Writer(o.stderr) }
+
+// logger writes what went wrong.
+func (o *options) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(o.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 func main() {
@@ -63,13 +73,13 @@ func main() {
 		if errors.As(err, &code) {
 			os.Exit(int(code))
 		}
-		fmt.Fprintf(os.Stderr, "weft-devserver: %v\n", err)
+		fmt.Fprintf(o.stderr, "weft-devserver: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{config: config.Options{Author: true, Lent: &config.Lent{}}}
+	o := &options{stderr: os.Stderr, config: config.Options{Author: true, Lent: &config.Lent{}}}
 	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
@@ -113,6 +123,7 @@ func serve(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	o.masked(cfg)
 	ctx, free, err := whileUsed(ctx, o.users)
 	if err != nil {
 		return err
@@ -131,7 +142,7 @@ func serve(ctx context.Context, o *options) error {
 	if err := o.choosePorts(); err != nil {
 		return err
 	}
-	srv, err := startServer(o.db, o.port, o.uiPort, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	srv, err := startServer(o.db, o.port, o.uiPort, o.logger())
 	if err != nil {
 		return err
 	}
@@ -143,7 +154,7 @@ func serve(ctx context.Context, o *options) error {
 	defer cancel()
 	working := make(chan error, 1)
 	if o.worker {
-		if working, err = startWorker(inner, srv.address, cfg); err != nil {
+		if working, err = o.startWorker(inner, srv.address, cfg); err != nil {
 			return err
 		}
 	}
@@ -227,8 +238,8 @@ func (o *options) choosePorts() error {
 }
 
 // startWorker runs a worker in this process. The channel gives what its end was, once.
-func startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
-	logger := log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+func (o *options) startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
+	logger := log.NewStructuredLogger(o.logger())
 	payloads, err := cfg.OpenStore()
 	if err != nil {
 		return nil, err
@@ -249,7 +260,7 @@ func startWorker(ctx context.Context, address string, cfg *config.Config) (chan 
 		c.Close()
 		return nil, err
 	}
-	fmt.Fprint(os.Stderr, h.Describe(address, namespace, cfg), h.Attributes(ctx, namespace))
+	fmt.Fprint(o.stderr, h.Describe(address, namespace, cfg), h.Attributes(ctx, namespace))
 	ended := make(chan error, 1)
 	go func() {
 		defer c.Close()
@@ -277,9 +288,9 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 	if err := o.writeReady(raw); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "Temporal %s, database %s\n", s.address, o.db)
+	fmt.Fprintf(o.stderr, "Temporal %s, database %s\n", s.address, o.db)
 	if s.ui != "" {
-		fmt.Fprintf(os.Stderr, "Web UI   %s\n", s.ui)
+		fmt.Fprintf(o.stderr, "Web UI   %s\n", s.ui)
 	}
 	if o.demo.flow == "" {
 		fmt.Printf("ready %s\n", raw)

@@ -273,3 +273,27 @@ func TestCommandsOfFlows(t *testing.T) {
 		}
 	}
 }
+
+// All that is said behind the settings is said without their secrets, and so is an error of main's.
+func TestSecretsAreNotSaid(t *testing.T) {
+	const secret = "canary-0a1b2c3d4e"
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weft.yaml")
+	if err := os.WriteFile(file, []byte("connections: {web: {url: 'https://tools.example.com/mcp', headers: {Authorization: 'Bearer ${CANARY}'}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CANARY", secret)
+	t.Setenv("OPENAI_API_KEY", secret+"-openai")
+	cfg, err := config.Load(config.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	o := &options{stderr: &out}
+	o.masked(cfg)
+	o.logger().Error("it was told of "+secret, "error", secret+"-openai")
+	fmt.Fprintf(o.stderr, "Bearer %s\n", secret)
+	if strings.Contains(out.String(), "canary") || strings.Count(out.String(), "[secret]") != 3 {
+		t.Errorf("it says %q", out.String())
+	}
+}
