@@ -23,10 +23,10 @@ const turnPause = 500 * time.Millisecond
 // talks on, on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
 	switch {
-	case a.wantsPrompt() && a.flags.key == "" && !a.flags.detach && a.talks():
+	case a.wantsPrompt() && a.flags.key == "" && len(a.flags.images) == 0 && !a.flags.detach && a.talks():
 		return a.talkOn(ctx, args[0])
 	case a.wantsPrompt():
-		return bad("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -detach and -output, it asks for one after the other")
+		return bad("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -image, -detach and -output, it asks for one after the other")
 	}
 	prompt, err := a.textOf("-prompt", a.flags.prompt)
 	if err != nil {

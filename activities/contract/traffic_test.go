@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -56,7 +57,8 @@ func spoken(e *historypb.HistoryEvent, flow bool) map[string]*commonpb.Payloads 
 	if s := e.GetWorkflowExecutionStartedEventAttributes(); flow && s != nil && s.GetContinuedExecutionRunId() == "" && s.GetParentWorkflowExecution().GetWorkflowId() == "" {
 		out["run-input"] = s.GetInput()
 	}
-	if s := e.GetWorkflowExecutionCompletedEventAttributes(); flow && s != nil {
+	// What a run yields is for the run above it alone.
+	if s := e.GetWorkflowExecutionCompletedEventAttributes(); flow && s != nil && !bytes.HasPrefix(s.GetResult().GetPayloads()[0].GetData(), []byte(`{"status":"yielded"`)) {
 		out["run-result"] = s.GetResult()
 	}
 	if d := e.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetDetails(); d != nil {
