@@ -26,8 +26,9 @@ const loopback = "127.0.0.1"
 const namespace = "default"
 
 // settings are what makes one history shard quick enough for development: by default
-// each server-side hop waits for a poll of 50 ms, a timer is up to 1 s late, and a lost
-// notification stalls a waiting client for 20 s.
+// each server-side hop waits for a poll of 50 ms, a timer is up to 1 s late, a lost
+// notification stalls a waiting client for 20 s, and each new task of a queue walks through all
+// tasks that were done in the last 30 s.
 var settings = map[string]any{
 	"history.transferProcessorMaxPollRPS":            5000,
 	"history.timerProcessorMaxPollRPS":               5000,
@@ -36,6 +37,9 @@ var settings = map[string]any{
 	"history.hostLevelCacheMaxSize":                  8096,
 	"history.persistenceMaxQPS":                      45000,
 	"frontend.persistenceMaxQPS":                     10000,
+	"history.transferProcessorUpdateAckInterval":     time.Second,
+	"history.timerProcessorUpdateAckInterval":        time.Second,
+	"history.visibilityProcessorUpdateAckInterval":   time.Second,
 	"frontend.namespaceRPS.visibility":               100,
 	"system.forceSearchAttributesCacheRefreshOnRead": true,
 	// Tasks of a task queue are shared out between tenants once a run names one.
