@@ -22,20 +22,13 @@ const turnPause = 500 * time.Millisecond
 // resume gives a session its next prompt and waits for the turn's result; without a prompt it
 // talks on, on a terminal.
 func (a *app) resume(ctx context.Context, args []string) error {
-	switch {
-	case a.wantsPrompt() && a.flags.key == "" && len(a.flags.images) == 0 && !a.flags.detach && a.talks():
-		return a.talkOn(ctx, args[0])
-	case a.wantsPrompt():
+	if a.wantsPrompt() {
+		if a.flags.key == "" && len(a.flags.images) == 0 && !a.flags.detach && a.talks() {
+			return a.talkOn(ctx, args[0])
+		}
 		return bad("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -image, -detach and -output, it asks for one after the other")
 	}
-	prompt, err := a.textOf("-prompt", a.flags.prompt)
-	if err != nil {
-		return err
-	}
-	if prompt == "" {
-		return bad("-prompt is empty, want a text")
-	}
-	images, err := a.readImages()
+	in, err := a.nextPrompt()
 	if err != nil {
 		return err
 	}
@@ -44,10 +37,6 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	in := contract.ResumeInput{ID: a.flags.key, Prompt: prompt, Images: images, By: a.by()}
-	if in.ID == "" {
-		in.ID = "turn-" + strings.ToLower(rand.Text()[:12])
-	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
 	done := a.whileSilent(ctx, temporal, about)
@@ -68,6 +57,22 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		return nil
 	}
 	return a.concludeTurn(args[0], t)
+}
+
+// nextPrompt is the prompt of the flags, with its images and an id.
+func (a *app) nextPrompt() (in contract.ResumeInput, err error) {
+	in = contract.ResumeInput{ID: a.flags.key, By: a.by()}
+	if in.Prompt, err = a.textOf("-prompt", a.flags.prompt); err != nil {
+		return in, err
+	}
+	if in.Prompt == "" {
+		return in, bad("-prompt is empty, want a text")
+	}
+	if in.ID == "" {
+		in.ID = "turn-" + strings.ToLower(rand.Text()[:12])
+	}
+	in.Images, err = a.readImages()
+	return in, err
 }
 
 // resumeRun sends a prompt and waits for its turn, or with detach until the session has taken

@@ -9,8 +9,12 @@ import (
 	"weft/specadapter"
 )
 
-// eventLimit is the most events, beside the twin's, that interpreting may cost.
-const eventLimit = 1.05
+// eventLimit is the most events, stepLimit the most time and CPU per step, beside the twin's, that
+// interpreting may cost.
+const (
+	eventLimit = 1.05
+	stepLimit  = 1.05
+)
 
 func perStep(of func(sample) float64) func(sample) float64 {
 	return func(s sample) float64 { return of(s) / float64(s.steps) }
@@ -22,6 +26,7 @@ func eventsOf(s sample) float64 { return float64(s.events) }
 func bytesOf(s sample) float64  { return float64(s.bytes) }
 func serverOf(s sample) float64 { return s.server }
 func workerOf(s sample) float64 { return s.worker }
+func bothOf(s sample) float64   { return s.server + s.worker }
 
 // medianFlow is the wall time of a run.
 func medianFlow(s sample) float64 { return quantile(s.flow, 0.5) }
@@ -59,12 +64,13 @@ func load(_ context.Context, b *bench) error {
 func sequential(ctx context.Context, b *bench) error {
 	w := tenCalls()
 	metrics := []metric{
-		{"wall time per step", perStep(func(s sample) float64 { return s.span }), nanos, 0},
-		{"step p50", stepQuantile(0.5), nanos, 0},
+		{"wall time per step", perStep(func(s sample) float64 { return s.span }), nanos, stepLimit},
+		{"step p50", stepQuantile(0.5), nanos, stepLimit},
 		{"step p99", stepQuantile(0.99), nanos, 0},
 		{"steps per second", stepsPerSecond, whole, 0},
 		{"CPU of the worker per step", perStep(workerOf), nanos, 0},
 		{"CPU of the server per step", perStep(serverOf), nanos, 0},
+		{"CPU of both per step", perStep(bothOf), nanos, stepLimit},
 		{"history events per step", perStep(eventsOf), count, eventLimit},
 		{"history bytes per step", perStep(bytesOf), bytes, 0},
 	}
