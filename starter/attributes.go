@@ -49,6 +49,9 @@ func dress(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]st
 		return nil, bad("%v", err)
 	}
 	memo := map[string]any{contract.MemoFlow: contract.Keyword(flow.Name), contract.MemoHash: hash}
+	if in.Session {
+		memo[contract.MemoSession] = true
+	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo
 	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)

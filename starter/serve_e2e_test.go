@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -155,6 +156,7 @@ func TestEndToEndServe(t *testing.T) {
 	for name, test := range map[string]func(*doors){
 		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,
+		"sessions of others": sessionsOfOthers,
 	} {
 		t.Run(name, func(t *testing.T) { test(&doors{t, d.temporal, d.urls, d.checker}) })
 	}
@@ -324,6 +326,43 @@ func dialectCalls(d *doors) {
 	d.call(0, 409, "POST", "/runs", resumption(session, "Still there?"))
 }
 
+// sessionsOfOthers are sessions that another door has opened: the starter, or a plain client.
+func sessionsOfOthers(d *doors) {
+	const lone = `{"name": "lone", "nodes": [{"id": "a", "name": "A", "prompt": "Answer.", "is_exit_node": true}],
+		"edges": [{"id": "in", "source": "START", "target": "a"}, {"id": "out", "source": "a", "target": "END"}]}`
+	const script = `{"rules": [{"match": "(?i)hello", "say": "Good day."}, {"say": "Go on."}]}`
+	c, err := client.Dial(client.Options{HostPort: d.temporal, Logger: silent{}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer c.Close()
+	raw := json.RawMessage(`{"v": 1, "flow": {"name": "lone.json", "text": ` + strconv.Quote(lone) + `}, "input": "One.", "session": true, "model": "script", "script": ` + script + `}`)
+	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "plain-session", TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, raw); err != nil {
+		d.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	a := &app{stdin: strings.NewReader(lone), stdout: &stdout, stderr: &stderr, env: mapEnv{"TEMPORAL_ADDRESS": d.temporal, "TEMPORAL_CONFIG_FILE": d.TempDir() + "/none"}}
+	file := filepath.Join(d.TempDir(), "lone.yaml")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		d.Fatal(err)
+	}
+	if code := a.run(d.Context(), []string{"-flow", "-", "-session", "-detach", "-id", "starter-session", "-input", "One.", "-model", "script", "-script", file}); code != exitOK {
+		d.Fatalf("exit code %d: %s", code, &stderr)
+	}
+	for _, session := range []string{"plain-session", "starter-session"} {
+		// Until a worker has begun it, a plain start does not say that it is a session.
+		deadline := time.Now().Add(time.Minute)
+		for d.call(0, 200, "GET", "/runs/"+session+"?wait=1s", "")["status"] == contract.StatusRunning && time.Now().Before(deadline) {
+			continue
+		}
+		id := d.call(0, 201, "POST", "/runs", resumption(session, "Hello!"))["run_id"].(string)
+		if text := d.result(1, id)["result_text"]; text != "Good day." {
+			d.Errorf("%s: the turn gives %v", session, text)
+		}
+		d.call(1, 202, "POST", "/sessions/"+session+"/stop", "")
+	}
+}
+
 func resumption(session, prompt string) string {
 	return `{"type": "resume_session", "session_id": "` + session + `", "parameters": {"prompt": "` + prompt + `"}}`
 }
@@ -435,7 +474,7 @@ func failuresOverHTTP(d *doors) {
 	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "deaf", TaskQueue: "nobody"}, contract.WorkflowFlow, contract.RunInput{V: contract.Version}); err != nil {
 		d.Fatal(err)
 	}
-	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "deaf-session", TaskQueue: "nobody", Memo: map[string]any{memoKept: true}}, contract.WorkflowFlow, contract.RunInput{V: contract.Version, Session: true}); err != nil {
+	if _, err := c.ExecuteWorkflow(d.Context(), client.StartWorkflowOptions{ID: "deaf-session", TaskQueue: "nobody", Memo: map[string]any{contract.MemoSession: true}}, contract.WorkflowFlow, contract.RunInput{V: contract.Version, Session: true}); err != nil {
 		d.Fatal(err)
 	}
 	for _, q := range [][]string{{"GET", "/sessions/deaf-session/status", ""}, {"GET", "/sessions/deaf-session/result", ""}, {"POST", "/sessions/deaf-session/stop", ""},

@@ -25,8 +25,6 @@ import (
 const (
 	memoSession = "session_id"
 	memoRequest = "request_hash"
-	// memoKept is true for a session.
-	memoKept = "session"
 )
 
 // runs is what is behind the HTTP door: Temporal, asked as the commands ask it.
@@ -56,9 +54,6 @@ func (s *runs) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool
 	memo := map[string]any{memoRequest: wanted.Hash}
 	if wanted.Session != "" {
 		memo[memoSession] = wanted.Session
-	}
-	if wanted.Input.Session {
-		memo[memoKept] = true
 	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -107,7 +102,8 @@ func (s *runs) Find(ctx context.Context, id string) (*serve.Run, error) {
 	run := runFrom(&l)
 	run.ID = id
 	run.Hash, run.Current, run.First = text(info.GetMemo().GetFields()[memoRequest]), info.GetExecution().GetRunId(), info.GetFirstRunId()
-	return run, s.asTurn(ctx, run, turn, info.GetMemo().GetFields()[memoKept] != nil || info.GetParentExecution() != nil)
+	kept := info.GetMemo().GetFields()[contract.MemoSession] != nil || info.GetParentExecution() != nil || l.Status == contract.StatusIdle
+	return run, s.asTurn(ctx, run, turn, kept)
 }
 
 func runFrom(l *listed) *serve.Run {

@@ -34,7 +34,7 @@ func sessionThat(t *testing.T, status enumspb.WorkflowExecutionStatus, answer []
 	}
 	c.On("DescribeWorkflowExecution", mock.Anything, "r", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{
 		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: "r", RunId: "one"}, Status: status,
-			Type: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, TaskQueue: "q", Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{memoKept: payload}}}}, nil)
+			Type: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, TaskQueue: "q", Memo: &commonpb.Memo{Fields: map[string]*commonpb.Payload{contract.MemoSession: payload}}}}, nil)
 	ended := &mocks.WorkflowRun{}
 	ended.On("Get", mock.Anything, mock.Anything).Return(func(_ context.Context, to any) error {
 		if result == nil {

@@ -37,6 +37,9 @@ func (f *flowRun) introduce(ctx workflow.Context) {
 	}
 	if f.public.Memo {
 		memo := map[string]any{contract.MemoFlow: contract.Keyword(f.flow.Name), contract.MemoHash: f.hash}
+		if f.session != nil && f.session.stays {
+			memo[contract.MemoSession] = true
+		}
 		if err := workflow.UpsertMemo(ctx, memo); err != nil {
 			workflow.GetLogger(ctx).Warn("the run has no memo", "error", err)
 		}

@@ -30,10 +30,11 @@ const (
 	StatusCancelled = "cancelled"
 )
 
-// Memo fields of root runs: for lists, in any namespace.
+// Memo fields of root runs: for lists, in any namespace. MemoSession is true for a session.
 const (
-	MemoFlow = "flow"
-	MemoHash = "flow_hash"
+	MemoFlow    = "flow"
+	MemoHash    = "flow_hash"
+	MemoSession = "session"
 )
 
 // maxKeyword is the most that Temporal keeps of a Keyword, in characters.

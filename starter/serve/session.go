@@ -61,7 +61,7 @@ func (d *Door) resume(w http.ResponseWriter, r *http.Request, o *object) error {
 		return err
 	}
 	if !run.Kept {
-		return NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
+		return NewProblem(NotResumable, "start another session", "the session %q takes no prompts: it was started as a run, is of a program, or of a flow that is no agent alone (procedural_agent_no_resume)", session)
 	}
 	if agent != "" && agent != run.Flow {
 		return NewProblem(InvalidBody, "leave agent_name out", "agent_name is %s, but the session %q is of the agent %s", source.Quote(agent), session, source.Quote(run.Flow))
