@@ -77,7 +77,7 @@ func TestSignedThoughtsSurviveARun(t *testing.T) {
 		t.Errorf("result %+v", p.result)
 	}
 	want := contract.Usage{Calls: 2, Input: 1010, Output: 15, Cached: 900, Cost: 1010*3 + 15*15,
-		Switched: []contract.Switch{{From: "first/m", To: "anthropic/claude-opus-4-8", Class: contract.ClassUnavailable, Times: 2}}}
+		Switched: []contract.Switched{{From: "first/m", To: "anthropic/claude-opus-4-8", Class: contract.ClassUnavailable, Times: 2}}}
 	if !reflect.DeepEqual(p.result.Usage, want) {
 		t.Errorf("usage %+v, want %+v", p.result.Usage, want)
 	}
