@@ -59,15 +59,8 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 				said := strings.TrimRight(spoken(&contract.Message{Role: contract.RoleUser, Text: text}), "\n")
 				want = "== input\n" + said + "\n\n== n#1\n" + said + "\nassistant\n  done\n"
 			}
-			c := &mocks.Client{}
-			c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
-			a, err := readArchive(context.Background(), c, "root", "r")
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out bytes.Buffer
-			(&app{stdout: &out}).show(a.transcripts())
-			if diff := cmp.Diff(want, out.String()); diff != "" {
+			out := shownOf(t, h)
+			if diff := cmp.Diff(want, out); diff != "" {
 				t.Errorf("transcript (-want +got):\n%s", diff)
 			}
 		})
@@ -97,6 +90,18 @@ func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 		want += strings.TrimRight(spoken(m), "\n") + "\n"
 	}
 	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, answer(t, "done"))
+	out := shownOf(t, h)
+	if diff := cmp.Diff(want+"assistant\n  done\n", out); diff != "" {
+		t.Errorf("transcript (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(out, "And this?\n  [image 1, image/gif, 29 bytes]") {
+		t.Errorf("no image is told of:\n%s", out)
+	}
+}
+
+// shownOf is how the transcripts of a history are shown.
+func shownOf(t *testing.T, h *history) string {
+	t.Helper()
 	c := &mocks.Client{}
 	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
 	a, err := readArchive(context.Background(), c, "root", "r")
@@ -105,10 +110,5 @@ func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 	}
 	var out bytes.Buffer
 	(&app{stdout: &out}).show(a.transcripts())
-	if diff := cmp.Diff(want+"assistant\n  done\n", out.String()); diff != "" {
-		t.Errorf("transcript (-want +got):\n%s", diff)
-	}
-	if !strings.Contains(out.String(), "And this?\n  [image 1, image/gif, 29 bytes]") {
-		t.Errorf("no image is told of:\n%s", out.String())
-	}
+	return out.String()
 }

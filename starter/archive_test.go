@@ -243,14 +243,7 @@ func TestArchiveOfStrangeHistories(t *testing.T) {
 	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1 << 40}}, answer(t, "lost"))
 	h.call("n#1/model/2", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1", Len: 1}, Tail: []contract.TailEntry{{SHA: "nowhere"}}}, answer(t, "x\x1b[2J\r\u202ey"))
 	h.call("n#1/tool/2.1", contract.ActivityTool, contract.ToolInput{}, toolMessage(t, "late", false))
-	c := &mocks.Client{}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
-	a, err := readArchive(context.Background(), c, "root", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	(&app{stdout: &out}).show(a.transcripts())
+	out := shownOf(t, h)
 	want := `== n#1
 ?
   (a message that is not in the history, or that cannot be read here)
@@ -261,7 +254,7 @@ assistant
 tool
   late
 `
-	if diff := cmp.Diff(want, out.String()); diff != "" {
+	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)
 	}
 }
