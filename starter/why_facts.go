@@ -217,7 +217,7 @@ func (f *runFacts) waitOf(c *pendingCall) whyWait {
 	}
 	switch {
 	case c.waiting != "":
-		w.Kind, w.Text = waitLimit, fmt.Sprintf("%s waits before it begins: %s", w.Call, clean(c.waiting, 300))
+		w.Kind, w.Text = waitLimit, fmt.Sprintf("%s, which has not begun: %s", w.Call, clean(c.waiting, 300))
 	case c.attempt > 1:
 		if w.Kind = waitRetry; strings.HasPrefix(c.failed, contract.ClassRateLimited+":") {
 			w.Kind = waitLimit
@@ -230,7 +230,7 @@ func (f *runFacts) waitOf(c *pendingCall) whyWait {
 	case c.started:
 		w.Text = w.Call + " is under way"
 	default:
-		w.Kind, w.Text = waitWorker, w.Call+" waits for a worker to take it"+later
+		w.Kind, w.Text = waitWorker, w.Call+", which no worker has taken yet"
 	}
 	return w
 }

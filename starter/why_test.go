@@ -68,8 +68,8 @@ b waits (d.json)
   b#1 waits
     came by edge also from START: it has no condition
     waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the one before it failed: unavailable: 503
-    waits for model call 3 waits before it begins: requests per minute of openai
-    waits for tool call 1.1 waits for a worker to take it
+    waits for model call 3, which has not begun: requests per minute of openai
+    waits for tool call 1.1, which no worker has taken yet
     waits for confirm: may it?
       answer with: starter confirm r q -yes
     waits for its sub-agent b#1:x runs
