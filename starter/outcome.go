@@ -138,8 +138,12 @@ func (a *app) explain(id string, f *contract.Failure) {
 	} else if f.At != "" {
 		a.say("  where:  %s", clean(f.At, 300))
 	}
-	a.say("  what:   %s", clean(f.Text, 2000))
-	for _, d := range f.Diagnostics {
+	what, more := f.Text, f.Diagnostics
+	if len(more) > 0 && what == strings.Join(more, "; ") {
+		what, more = more[0], more[1:]
+	}
+	a.say("  what:   %s", clean(what, 2000))
+	for _, d := range more {
 		a.say("          %s", clean(d, 500))
 	}
 	if len(f.Data) > 0 {

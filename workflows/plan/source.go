@@ -33,12 +33,16 @@ func ToolPath(node string, i int) string { return fmt.Sprintf("nodes/%s/tools/%d
 // AgentPath prefixes the paths of a sub-agent's flow.
 func AgentPath(id string) string { return "agents/" + id + "/" }
 
-// At renders the place of a part as file:line, or the file alone, or "".
+// At renders the place of a part as file:line, or that of the part which holds it, or the file
+// alone, or "".
 func (s Source) At(path string) string {
-	for _, p := range s.Positions {
-		if p.Path == path {
-			return fmt.Sprintf("%s:%d", s.name(), p.Line)
+	for path != "" {
+		for _, p := range s.Positions {
+			if p.Path == path {
+				return fmt.Sprintf("%s:%d", s.name(), p.Line)
+			}
 		}
+		path = path[:max(0, strings.LastIndexByte(path, '/'))]
 	}
 	return s.File
 }
