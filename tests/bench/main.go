@@ -155,7 +155,7 @@ func scaleOf(quick bool) scale {
 	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
 		open: 150, elements: 10_000, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
-		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 30 * time.Second}
+		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 80 * time.Second}
 	if quick {
 		s.rounds, s.fewRounds, s.alone, s.inFlight, s.branches = 2, 2, 8, 50, 50
 		s.loops, s.toolLoops, s.coldLoops, s.byValue = []int{100, 300}, []int{100}, []int{100}, []int{100}

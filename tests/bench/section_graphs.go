@@ -78,8 +78,8 @@ func sequential(ctx context.Context, b *bench) error {
 	if err := b.compare(ctx, w, b.scale.rounds, burst{queue: benchQueue, runs: b.scale.alone, inFlight: 1, countsBytes: true}, metrics); err != nil {
 		return err
 	}
-	b.table.head("W1: the same, 50 flows in flight (%d flows, %d rounds)", b.scale.inFlight, b.scale.fewRounds)
-	return b.compare(ctx, w, b.scale.fewRounds, burst{queue: benchQueue, runs: b.scale.inFlight, inFlight: 50, countsBytes: true}, metrics)
+	b.table.head("W1: the same, 50 flows in flight (%d flows, %d rounds)", b.scale.inFlight, b.scale.rounds)
+	return b.compare(ctx, w, b.scale.rounds, burst{queue: benchQueue, runs: b.scale.inFlight, inFlight: 50, countsBytes: true}, metrics)
 }
 
 // chains is workload W3.
