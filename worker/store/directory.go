@@ -23,7 +23,7 @@ type directory struct {
 // mounted at the same path.
 const nameFile = "store.id"
 
-// Names that are no payload's.
+// Names that are no payload's. What a sweep sets aside has a name that no other sweep ever uses.
 const (
 	tempPrefix  = ".new-"
 	sweptSuffix = ".swept"
@@ -88,8 +88,7 @@ func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2
 func (d *directory) put(_ context.Context, key string, data []byte) error {
 	file := d.file(key)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
-		now := time.Now()
-		if err := os.Chtimes(file, now, now); err == nil {
+		if d.renew(file) {
 			return nil
 		}
 		// A sweep was quicker.
@@ -112,6 +111,18 @@ func (d *directory) put(_ context.Context, key string, data []byte) error {
 		return err
 	}
 	return syncDir(folder)
+}
+
+// renew marks a file as new, and says whether it stands there as such: a sweep may set it aside
+// and remove it while it is marked.
+func (d *directory) renew(file string) bool {
+	now := time.Now()
+	if os.Chtimes(file, now, now) != nil {
+		return false
+	}
+	info, err := os.Stat(file)
+	// File systems may keep times in steps of two seconds.
+	return err == nil && !info.ModTime().Before(now.Add(-2*time.Second))
 }
 
 // temp writes a file of another name and makes its bytes last.
@@ -145,17 +156,35 @@ func syncDir(dir string) error {
 	return f.Sync()
 }
 
+// find reads a file, wherever it is: sweeps may have it in their hands, and put it back. It looks
+// again for a moment, since one may take it where another has just put it back.
+func (d *directory) find(key string) ([]byte, error) {
+	const looks = 10
+	file := d.file(key)
+	for n := 1; ; n++ {
+		data, err := os.ReadFile(file)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return data, err
+		}
+		aside, _ := filepath.Glob(file + sweptSuffix + "*") // the pattern is right
+		for _, name := range aside {
+			if data, err := os.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
+				return data, err
+			}
+		}
+		if n == looks {
+			return nil, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // get reads a file. A folder that is not there, or is another store by now, is no proof
 // that the file is gone: it may not be mounted.
 func (d *directory) get(_ context.Context, key string) ([]byte, error) {
-	file := d.file(key)
-	var err error
-	// A sweep may have it in its hands, and may put it back.
-	for _, name := range []string{file, file + sweptSuffix, file} {
-		var data []byte
-		if data, err = os.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
-			return data, err
-		}
+	data, err := d.find(key)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
 	}
 	raw, idErr := os.ReadFile(filepath.Join(d.dir, nameFile))
 	switch {

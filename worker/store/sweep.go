@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,7 +81,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	switch name, swept := strings.CutSuffix(e.Name(), sweptSuffix); {
+	switch key, _, swept := strings.Cut(e.Name(), sweptSuffix); {
 	case strings.HasPrefix(e.Name(), tempPrefix):
 		if time.Since(info.ModTime()) > staleTemp {
 			return os.Remove(file)
@@ -88,7 +89,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 		return nil
 	case swept:
 		// Another sweep is at it, or ended here.
-		return w.settle(filepath.Join(filepath.Dir(file), name))
+		return w.settle(file, filepath.Join(filepath.Dir(file), key))
 	case !hexKey.MatchString(e.Name()):
 		return nil
 	case info.ModTime().After(w.before):
@@ -97,25 +98,27 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 		return nil
 	}
 	// Somebody may store the payload at this moment. Once it has another name nobody can mark
-	// it as new any more: then its age counts.
-	if err := os.Rename(file, file+sweptSuffix); err != nil {
+	// it as new any more: then its age counts. By that name no other file is ever known: another
+	// sweep may set aside what was stored since.
+	aside := file + sweptSuffix + "-" + rand.Text()
+	if err := os.Rename(file, aside); err != nil {
 		return err
 	}
-	return w.settle(file)
+	return w.settle(aside, file)
 }
 
 // settle removes a file that was set aside, or puts it back if it has become new meanwhile.
-func (w *sweep) settle(file string) error {
-	info, err := os.Stat(file + sweptSuffix)
+func (w *sweep) settle(aside, file string) error {
+	info, err := os.Stat(aside)
 	if err != nil {
 		return err
 	}
 	if info.ModTime().After(w.before) {
 		w.Kept++
 		w.Held += info.Size()
-		return os.Rename(file+sweptSuffix, file)
+		return os.Rename(aside, file)
 	}
 	w.Removed++
 	w.Freed += info.Size()
-	return os.Remove(file + sweptSuffix)
+	return os.Remove(aside)
 }
