@@ -82,7 +82,7 @@ func TestSweepThatWasCut(t *testing.T) {
 		t.Errorf("after it: %v, %v", got, err)
 	}
 	for _, f := range files(t, s.settings.Dir) {
-		if strings.HasSuffix(f, sweptSuffix) {
+		if strings.Contains(f, sweptSuffix) {
 			t.Errorf("%s is left", f)
 		}
 	}
