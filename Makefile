@@ -82,7 +82,7 @@ picture: build ## Draw README's picture of the Web UI anew, with a headless brow
 
 chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \
-	  | grep -v '^=== RUN'
+	  | grep --line-buffered -v '^=== RUN'
 
 demo: build ## Run an example flow on an embedded Temporal and show it
 	@$(DEVSERVER) -db $(DB) -demo $(EXAMPLE).json -demo-input $(EXAMPLE).input.txt -demo-script $(EXAMPLE).script
