@@ -10,20 +10,21 @@ import (
 	"weft/activities/contract"
 )
 
-// audience knows which runs somebody watches, of those whose workflows are held in this worker's
-// memory: their queries come here.
-type audience struct {
+// Audience knows which runs somebody watches, of those whose workflows are held in this worker's
+// memory: their queries come here. It is a worker's interceptor.
+type Audience struct {
 	interceptor.WorkerInterceptorBase
 	mu sync.Mutex
 	// until has the runs held, by run id, and how long each is watched.
 	until map[string]time.Time
 }
 
-func newAudience() *audience { return &audience{until: map[string]time.Time{}} }
+// NewAudience is an interceptor of one worker that knows nobody who watches.
+func NewAudience() *Audience { return &Audience{until: map[string]time.Time{}} }
 
-// watched says whether somebody may be watching a run. Of one that another worker holds, nothing
+// Watched says whether somebody may be watching a run. Of one that another worker holds, nothing
 // is known here.
-func (a *audience) watched(run string) bool {
+func (a *Audience) Watched(run string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	until, held := a.until[run]
@@ -31,7 +32,7 @@ func (a *audience) watched(run string) bool {
 }
 
 // hold notes that a run is held here, and forget that it is not any more.
-func (a *audience) hold(run string) (forget func()) {
+func (a *Audience) hold(run string) (forget func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.until[run] = time.Time{}
@@ -43,7 +44,7 @@ func (a *audience) hold(run string) (forget func()) {
 }
 
 // see notes that somebody watches a run.
-func (a *audience) see(run string) {
+func (a *Audience) see(run string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, held := a.until[run]; held {
@@ -52,14 +53,14 @@ func (a *audience) see(run string) {
 }
 
 // InterceptWorkflow is called for each run that comes into this worker's memory.
-func (a *audience) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (a *Audience) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &attended{interceptor.WorkflowInboundInterceptorBase{Next: next}, a}
 }
 
 // attended is one run. It commands nothing, and what it notes no workflow reads.
 type attended struct {
 	interceptor.WorkflowInboundInterceptorBase
-	audience *audience
+	audience *Audience
 }
 
 // ExecuteWorkflow is the run, until it ends or leaves the worker's memory.

@@ -26,7 +26,7 @@ func TestAudience(t *testing.T) {
 		"somebody asks for more": {contract.QueryStatus, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := newAudience()
+			seen := NewAudience()
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}, DeadlockDetectionTimeout: time.Minute})
@@ -34,7 +34,7 @@ func TestAudience(t *testing.T) {
 			run := ""
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
 				run = activity.GetInfo(ctx).WorkflowExecution.RunID
-				if seen.watched(run) {
+				if seen.Watched(run) {
 					return errors.New("the run is watched before anybody says so")
 				}
 				return nil
@@ -56,7 +56,7 @@ func TestAudience(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					watched = seen.watched(run)
+					watched = seen.Watched(run)
 				}, time.Second)
 				return workflow.Sleep(ctx, 2*time.Second)
 			})
@@ -66,7 +66,7 @@ func TestAudience(t *testing.T) {
 			if watched != tc.want {
 				t.Errorf("the run is watched: %v, want %v", watched, tc.want)
 			}
-			if len(seen.until) != 0 || !seen.watched(run) {
+			if len(seen.until) != 0 || !seen.Watched(run) {
 				t.Errorf("of a run that has ended is still known: %v", seen.until)
 			}
 		})

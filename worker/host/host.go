@@ -70,7 +70,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	note(err)
 	hooks, err := cfg.Hooks()
 	note(err)
-	seen := newAudience()
+	seen := NewAudience()
 	how, err := options(cfg, seen)
 	note(err)
 	if len(problems) > 0 {
@@ -86,7 +86,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Webhooks: hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: seen.watched,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: seen.Watched,
 	}).Register(h.worker)
 	return h, nil
 }
