@@ -18,6 +18,8 @@ type parts struct {
 	tools  *tool.Tools
 	hooks  *webhook.Hooks
 	how    worker.Options
+	// seen knows who watches calls; it is among how.
+	seen *Audience
 }
 
 // assemble makes a worker's parts of its settings, without any network. model is the default model,
@@ -38,7 +40,8 @@ func assemble(cfg *config.Config, model, why string, functions []tool.Function) 
 	note(err)
 	p.hooks, err = cfg.Hooks()
 	note(err)
-	p.how, err = options(cfg)
+	p.seen = NewAudience()
+	p.how, err = options(cfg, p.seen)
 	note(err)
 	return p, problems
 }
