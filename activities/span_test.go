@@ -27,7 +27,7 @@ func recorded(t *testing.T, f func(ctx context.Context)) (trace.SpanKind, []stri
 	}
 	out := []string{}
 	for _, a := range spans[0].Attributes {
-		out = append(out, string(a.Key)+"="+a.Value.Emit())
+		out = append(out, string(a.Key)+"="+a.Value.String())
 	}
 	slices.Sort(out)
 	return spans[0].SpanKind, append([]string{spans[0].Name}, out...)
