@@ -29,6 +29,8 @@ type recordedRun struct {
 	checks map[int64]contract.CheckInput
 	// inbox is what came to the run, if it takes turns.
 	inbox *mailbox
+	// resumed are the events by which Updates with a session's prompt were accepted.
+	resumed map[int64]bool
 }
 
 // event takes what an event adds.
@@ -66,7 +68,11 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 		}
 		c.inbox.signalled(s)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-		c.updated(e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest())
+		req := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
+		c.resumed[e.GetEventId()] = req.GetInput().GetName() == contract.UpdateResume
+		c.updated(req)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
+		c.prompted(e.GetWorkflowExecutionUpdateCompletedEventAttributes())
 	default:
 		c.inbox.closed(e)
 		if root {
@@ -321,9 +327,10 @@ func (c *recordedRun) ended(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		x.Status = contract.StatusFailed
 		x.Class = contract.FailureOf(temporal.GetDefaultFailureConverter().FailureToError(e.GetWorkflowExecutionFailedEventAttributes().GetFailure())).Class
+		x.Turns = c.turnsBefore()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		x.Status = contract.StatusCancelled
+		x.Status, x.Turns = contract.StatusCancelled, c.turnsBefore()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-		x.Status = rehearse.Terminated
+		x.Status, x.Turns = rehearse.Terminated, c.turnsBefore()
 	}
 }

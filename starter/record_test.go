@@ -107,6 +107,8 @@ func TestRecordingsDiffer(t *testing.T) {
 		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: Model}\n", "the call is not made", "z#9/model/1", "z#9"},
 		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
 		"a session's prompt":             {"session", "prompt: go on", "prompt: go home", "what the model is told", "boss#1~3/model/1", "at: boss#1~3"},
+		"what a session's prompt shows": {"session", "prompt: go on\n", "prompt: go on\n          images: [{media_type: image/gif, data: R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=}]\n",
+			"what the model is told", "boss#1~3/model/1", "at: boss#1~3"},
 		"a prompt that does not come":    {"session", "    - prompts:\n        - id: a\n          prompt: go on\n", "", "what comes next", "", "ended:"},
 		"what a session's agent says":    {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
 		"what a session below says":      {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
@@ -114,10 +116,14 @@ func TestRecordingsDiffer(t *testing.T) {
 		"a turn too many":                {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that the recording does not have", "", "n: 2"},
 		"a turn too few": {"session", "        status: completed\n        result_text: second\n",
 			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a turn that the run does not take", "", "n: 4"},
-		"another model that answers": {"failover", "class: unavailable", "class: timeout", "the models that could not answer", "ask#1/model/1", "at: ask"},
-		"a first model that answers": {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that could not answer", "ask#1/model/1", "at: ask"},
-		"a list that is another":     {"failover", "model: first/m, second/n", "model: second/n", "the models that could not answer", "ask#1/model/1", "at: ask"},
-		"a list that ends before":    {"failover", "model: first/m, second/n", "model: first/m", "the model does not answer", "ask#1/model/1", "at: ask"},
+		"a turn of a session that was cancelled":     {"session-cancelled", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"one that nobody asked for by Update":        {"session-cancelled", "say: first", "say: other", "the result of turn 1", "", "n: 1"},
+		"a turn of a session that was terminated":    {"session-terminated", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"a turn that a cancelled session never took": {"session-cancelled", "n: 2\n", "n: 7\n", "a turn that the run does not take", "", "n: 7"},
+		"another model that answers":                 {"failover", "class: unavailable", "class: timeout", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a first model that answers":                 {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a list that is another":                     {"failover", "model: first/m, second/n", "model: second/n", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a list that ends before":                    {"failover", "model: first/m, second/n", "model: first/m", "the model does not answer", "ask#1/model/1", "at: ask"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := k.record(t, tc.run)
