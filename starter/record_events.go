@@ -82,9 +82,11 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	return nil
 }
 
-// updated takes an Update that was not refused.
+// updated takes an Update that was not refused. A prompt whose turn the run's cancellation ended was
+// taken, too.
 func (c *recordedRun) updated(req *updatepb.Request) {
-	if c.refused(req.GetMeta().GetUpdateId()) {
+	err := c.refused(req.GetMeta().GetUpdateId())
+	if err != nil && (req.GetInput().GetName() != contract.UpdateResume || !contract.Cancelled(err)) {
 		return
 	}
 	if c.id == c.root {
@@ -301,14 +303,14 @@ func (c *recordedRun) checked(in *contract.CheckInput, result *commonpb.Payloads
 	})
 }
 
-// refused says whether an Update failed behind its acceptance.
-func (c *recordedRun) refused(update string) bool {
+// refused is why an Update failed behind its acceptance, or nil.
+func (c *recordedRun) refused(update string) error {
 	for _, e := range c.events {
 		if s := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); s != nil && s.GetMeta().GetUpdateId() == update {
-			return s.GetOutcome().GetFailure() != nil
+			return temporal.GetDefaultFailureConverter().FailureToError(s.GetOutcome().GetFailure())
 		}
 	}
-	return false
+	return nil
 }
 
 // ended takes the run's end.

@@ -102,9 +102,11 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 			if got := h.resume(t, id, "a", "two", tc.images...); got.N != 2 || got.ResultText == nil || *got.ResultText != "second" {
 				t.Errorf("the second turn is %+v", got)
 			}
-			if err := h.client.SignalWorkflow(t.Context(), id, "", contract.UpdateResume, contract.ResumeInput{ID: "b", Prompt: "never"}); err != nil {
-				t.Fatal(err)
-			}
+			waitFor(t, "the third prompt to be taken", func() bool { // in between the session may continue as new
+				_, err := h.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateResume,
+					Args: []any{contract.ResumeInput{ID: "b", Prompt: "never"}}, WaitForStage: client.WorkflowUpdateStageAccepted})
+				return err == nil
+			})
 			waitFor(t, "the call of the third turn", func() bool {
 				d, err := h.client.DescribeWorkflowExecution(t.Context(), id, "")
 				return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetActivityType().GetName() == contract.ActivityModel
