@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weft/tests/programs"
 )
 
 // storyteller is a model server whose answer comes in pieces: each when the test says so.
@@ -95,10 +97,7 @@ func (s *screen) wait(t *testing.T, text string) time.Duration {
 
 // TestEndToEndPartialAnswers watches a model answer, on a terminal.
 func TestEndToEndPartialAnswers(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	model := newStoryteller(t)
 	// Signs of life come each 10 s then: what is seen sooner is seen because somebody watches.
 	address := devserverWith(t, path, []string{"WEFT_TIMEOUTS_HEARTBEAT=1m", "WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})

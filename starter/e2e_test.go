@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"go.temporal.io/sdk/log"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 )
 
 // TestEndToEnd runs testdata/e2e against a real server with a worker.
@@ -35,10 +34,7 @@ func TestEndToEndSchedule(t *testing.T) { endToEnd(t, "testdata/schedule") }
 
 func endToEnd(t *testing.T, dir string) {
 	t.Helper()
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	namespaces(t, address)
 	testscript.Run(t, testscript.Params{
@@ -134,21 +130,7 @@ func devserverWith(t *testing.T, path string, env []string, flags ...string) str
 	cmd := exec.Command(path, append([]string{"-db", ":memory:", "-port", "0", "-ui-port", "0"}, flags...)...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("no ready line: %v", err)
-	}
 	var ready struct{ Address string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
-		t.Fatal(err)
-	}
+	programs.Ready(t, cmd, &ready)
 	return ready.Address
 }

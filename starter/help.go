@@ -115,7 +115,8 @@ beside them, in the field recorded, the plan, what the run was given, what its t
 what people said, and how it ended. Branches, sub-agents and runs that it continued as are in
 it. It is read from history alone. Calls that failed and were made again are there with their
 last answer. It holds the run's whole content: keep it as you keep that. A session is recorded
-when it has ended: see starter stop.
+when it has ended: see starter stop. Of one that was cancelled or terminated the turns are in it
+whose results its history has.
 
 The file is also a script for a new run: starter -flow FLOW -script FILE.`,
 		examples: `# keep a run as a test

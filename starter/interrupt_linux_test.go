@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weft/tests/programs"
 )
 
 // onTerminal starts starter as a shell on a terminal does: what is typed at the first end
@@ -179,10 +181,7 @@ func TestInterruptedWhileDevStarts(t *testing.T) {
 // Ctrl-C while a run is followed, or an answer is half typed, leaves it to itself and says how
 // to come back.
 func TestEndToEndDetached(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	dir := t.TempDir()
 	base := []string{"TEMPORAL_ADDRESS=" + devserver(t, path), "TEMPORAL_CONFIG_FILE=" + dir + "/none.toml", "TERM=xterm"}
 	guess, err := filepath.Abs("../tests/examples/agentspec/guess.yaml")

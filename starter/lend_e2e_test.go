@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"weft/tests/programs"
 )
 
 // TestEndToEndLend runs testdata/lend: secrets that stand in a document, with -dev and without.
 // A server on this machine is model and service; what it was shown is in the file seen.
 func TestEndToEndLend(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/lend", RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weft/tests/programs"
 	"weft/worker/config"
 )
 
@@ -120,10 +121,7 @@ func TestReadmeSettings(t *testing.T) {
 
 // TestEndToEndReadme starts the run that README starts.
 func TestEndToEndReadme(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path)
 	lines := typedLines(t, "../README.md")
 	t.Chdir("..")

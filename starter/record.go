@@ -92,6 +92,8 @@ type recorder struct {
 	heard []toldText
 	// prompted are prompts that sessions have had, by place and id.
 	prompted map[[2]string]bool
+	// took are the turns of the run itself of which its history tells what they gave, by number.
+	took     map[int]rehearse.TurnOf
 	warnings []string
 }
 
@@ -104,7 +106,7 @@ type recordedRules struct {
 func newRecorder(root string, history func(id, run string) ([]*historypb.HistoryEvent, error)) *recorder {
 	r := &recorder{root: root, history: history, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
 		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{},
-		prompted: map[[2]string]bool{}}
+		prompted: map[[2]string]bool{}, took: map[int]rehearse.TurnOf{}}
 	r.rec.Version, r.rec.ID = rehearse.Version, root
 	return r
 }
@@ -121,7 +123,7 @@ func (r *recorder) visit(id, run string) error {
 	if err != nil {
 		return err
 	}
-	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}, inbox: newMailbox(r, id)}
+	c := recordedRun{recorder: r, id: id, events: events, asked: map[int64]string{}, checks: map[int64]contract.CheckInput{}, inbox: newMailbox(r, id), resumed: map[int64]bool{}}
 	for _, e := range events {
 		if s := e.GetWorkflowExecutionStartedEventAttributes(); s != nil && s.GetContinuedExecutionRunId() != "" {
 			if err := r.visit(id, s.GetContinuedExecutionRunId()); err != nil {

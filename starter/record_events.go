@@ -29,6 +29,8 @@ type recordedRun struct {
 	checks map[int64]contract.CheckInput
 	// inbox is what came to the run, if it takes turns.
 	inbox *mailbox
+	// resumed are the events by which Updates with a session's prompt were accepted.
+	resumed map[int64]bool
 }
 
 // event takes what an event adds.
@@ -66,7 +68,11 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 		}
 		c.inbox.signalled(s)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
-		c.updated(e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest())
+		req := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
+		c.resumed[e.GetEventId()] = req.GetInput().GetName() == contract.UpdateResume
+		c.updated(req)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
+		c.prompted(e.GetWorkflowExecutionUpdateCompletedEventAttributes())
 	default:
 		c.inbox.closed(e)
 		if root {
@@ -76,9 +82,11 @@ func (c *recordedRun) event(i int, e *historypb.HistoryEvent) error {
 	return nil
 }
 
-// updated takes an Update that was not refused.
+// updated takes an Update that was not refused. A prompt whose turn the run's cancellation ended was
+// taken, too.
 func (c *recordedRun) updated(req *updatepb.Request) {
-	if c.refused(req.GetMeta().GetUpdateId()) {
+	err := c.refused(req.GetMeta().GetUpdateId())
+	if err != nil && (req.GetInput().GetName() != contract.UpdateResume || !contract.Cancelled(err)) {
 		return
 	}
 	if c.id == c.root {
@@ -295,14 +303,14 @@ func (c *recordedRun) checked(in *contract.CheckInput, result *commonpb.Payloads
 	})
 }
 
-// refused says whether an Update failed behind its acceptance.
-func (c *recordedRun) refused(update string) bool {
+// refused is why an Update failed behind its acceptance, or nil.
+func (c *recordedRun) refused(update string) error {
 	for _, e := range c.events {
 		if s := e.GetWorkflowExecutionUpdateCompletedEventAttributes(); s != nil && s.GetMeta().GetUpdateId() == update {
-			return s.GetOutcome().GetFailure() != nil
+			return temporal.GetDefaultFailureConverter().FailureToError(s.GetOutcome().GetFailure())
 		}
 	}
-	return false
+	return nil
 }
 
 // ended takes the run's end.
@@ -321,9 +329,10 @@ func (c *recordedRun) ended(e *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		x.Status = contract.StatusFailed
 		x.Class = contract.FailureOf(temporal.GetDefaultFailureConverter().FailureToError(e.GetWorkflowExecutionFailedEventAttributes().GetFailure())).Class
+		x.Turns = c.turnsBefore()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		x.Status = contract.StatusCancelled
+		x.Status, x.Turns = contract.StatusCancelled, c.turnsBefore()
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-		x.Status = rehearse.Terminated
+		x.Status, x.Turns = rehearse.Terminated, c.turnsBefore()
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,11 +29,38 @@ type mailbox struct {
 	last int
 }
 
-// turns looks whether a run takes turns.
+// turns looks whether a run takes turns, and takes those that it was given with what it goes on with.
 func (c *recordedRun) turns(s *historypb.WorkflowExecutionStartedEventAttributes) {
 	var in contract.RunInput
 	c.inbox.off = s.GetWorkflowType().GetName() != contract.WorkflowFlow || !decode(s.GetInput(), &in) ||
 		!in.Session && (in.Carry == nil || in.Carry.Session == nil) && (in.Flow.Plan == nil || !in.Flow.Plan.StartsSessions())
+	if in.Carry == nil || in.Carry.Session == nil {
+		return
+	}
+	for i := range in.Carry.Session.Turns {
+		c.gave(&in.Carry.Session.Turns[i])
+	}
+}
+
+// prompted takes what a session said of a prompt's turn to whoever sent it by Update.
+func (c *recordedRun) prompted(s *historypb.WorkflowExecutionUpdateCompletedEventAttributes) {
+	var t contract.Turn
+	if c.resumed[s.GetAcceptedEventId()] && decode(s.GetOutcome().GetSuccess(), &t) {
+		c.gave(&t)
+	}
+}
+
+// gave notes what a turn of the run itself gave, once: later it may have been left out. Where the run
+// comes to its own end, its result tells more.
+func (c *recordedRun) gave(t *contract.Turn) {
+	if _, ok := c.took[t.N]; !ok && c.id == c.root && t.N > 0 && t.Done() {
+		c.took[t.N] = rehearse.NewTurnOf("", t)
+	}
+}
+
+// turnsBefore are the turns of a run that has no result, in their order.
+func (r *recorder) turnsBefore() []rehearse.TurnOf {
+	return slices.SortedFunc(maps.Values(r.took), func(x, y rehearse.TurnOf) int { return cmp.Compare(x.N, y.N) })
 }
 
 // takesPrompts says whether a run is a session.
@@ -159,7 +188,11 @@ func (b *mailbox) asked(to *rehearse.Delivery, name, id string, args *commonpb.P
 			return // the same again
 		}
 		b.r.prompted[key] = true
-		to.Prompts = append(to.Prompts, rehearse.Prompt{ID: id, Prompt: told.Prompt})
+		q := rehearse.Prompt{ID: id, Prompt: told.Prompt, Images: told.Images}
+		if raw, err := q.Stored(); err == nil {
+			b.r.content[contract.SHA(raw)] = raw
+		}
+		to.Prompts = append(to.Prompts, q)
 	case contract.UpdateStop:
 		var told contract.StopInput
 		if decode(args, &told) {

@@ -24,6 +24,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/serve/servetest"
+	"weft/tests/programs"
 )
 
 // doors are two doors before one Temporal with a worker.
@@ -37,10 +38,7 @@ type doors struct {
 // openDoors starts everything; it ends with the test. more are files of the folder of agents and
 // flows, by name.
 func openDoors(t *testing.T, more map[string]string) *doors {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	dir := t.TempDir()
 	files := map[string]string{
 		"worker.yaml": "model: script\nagents: {trusted: [" + filepath.Join(dir, "flows") + "]}\n", "door.yaml": "serve: {edit_agents: true}\n", "flows/wide.json": wideFlow,

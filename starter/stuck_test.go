@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 )
 
 // lines is standard error that is read while it is written.
@@ -53,10 +54,7 @@ const stuckFlow = `{"name": "Echo", "nodes": [{"id": "echo", "name": "Echo", "pr
 // TestEndToEndRunsThatCannotGoOn starts runs that no worker takes, or that break every worker
 // that takes them: it is said within 5 seconds, and the starter waits until it is mended.
 func TestEndToEndRunsThatCannotGoOn(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	address := devserver(t, path, "-worker=false")
 	c, err := client.Dial(client.Options{HostPort: address, Logger: silent{}})
 	if err != nil {

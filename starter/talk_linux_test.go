@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weft/tests/programs"
 )
 
 // TestAloud shows answers, and what happens beside.
@@ -59,10 +61,7 @@ func (b bracketed) Write(p []byte) (int, error) {
 
 // TestEndToEndTalk talks on with a session, on a terminal.
 func TestEndToEndTalk(t *testing.T) {
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	model := newStoryteller(t)
 	address := devserverWith(t, path, []string{"WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
 	flow := filepath.Join(t.TempDir(), "guide.json")

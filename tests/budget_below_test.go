@@ -124,7 +124,7 @@ func turns(t *testing.T, f *plan.Flow, script string) rehearsal {
 				stop(t),
 			}
 			for i, step := range steps {
-				p.env.RegisterDelayedCallback(func() { step(p) }, time.Duration(i+1)*time.Hour)
+				atTime(p.env, time.Duration(i+1)*time.Hour, func() { step(p) })
 			}
 		}}
 }
@@ -263,4 +263,65 @@ func TestBudgetOfTheHookAfterARun(t *testing.T) {
 			t.Errorf("with a budget of %d calls, %d were made: %v", budget, made.Load(), p.err)
 		}
 	}
+}
+
+// The hook after a turn takes nothing from the turns behind it.
+func TestBudgetBehindTheHookAfterATurn(t *testing.T) {
+	res := hooked(t, "block")
+	res.Flow.Hooks.Before = nil
+	r := turns(t, res.Flow, "rules: [{say: fine}]")
+	set := r.set
+	r.set = func(in *contract.RunInput) {
+		set(in)
+		in.Flow.Source, in.Params = &res.Source, json.RawMessage(`{"topic":"abc","prompt":"one"}`)
+		in.Budget = &contract.Budget{Calls: 10, Tokens: 1_000_000}
+	}
+	p := r.play(t)
+	if p.err != nil || len(p.result.Turns) != 3 {
+		t.Fatalf("%+v, %v", p.result, p.err)
+	}
+	for _, turn := range p.result.Turns {
+		if turn.Status != contract.TurnCompleted {
+			t.Errorf("turn %d is %s: %v", turn.N, turn.Status, turn.Failure)
+		}
+	}
+}
+
+// What the hook before a run has under way when the run is cancelled is counted, too.
+func TestStoppedCallsOfTheHookBeforeARunAreCounted(t *testing.T) {
+	res := hooked(t, "block")
+	c := cancelling{end: make(chan struct{})}
+	t.Cleanup(func() { close(c.end) })
+	r := rehearsal{script: "rules: [{say: fine}]", set: func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+	}}
+	r.wrap = func(w worker.ActivityRegistry) worker.ActivityRegistry {
+		c.ActivityRegistry, c.env = w, w.(*testsuite.TestWorkflowEnvironment)
+		return c
+	}
+	p := r.play(t)
+	if p.err == nil || p.err.Class != contract.ClassCancelled {
+		t.Fatalf("the run ended with %+v", p.err)
+	}
+	if got := p.status.Usage; got.Stopped != 1 || got.Calls != 0 {
+		t.Errorf("the usage is %+v, want a stopped call", got)
+	}
+}
+
+// cancelling cancels the run while a model's call is under way, which hears of nothing.
+type cancelling struct {
+	worker.ActivityRegistry
+	env *testsuite.TestWorkflowEnvironment
+	end chan struct{}
+}
+
+func (c cancelling) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	if _, ok := fn.(func(context.Context, contract.ModelInput) (*contract.ModelResult, error)); ok {
+		fn = func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
+			c.env.CancelWorkflow()
+			<-c.end
+			return nil, context.Canceled
+		}
+	}
+	c.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }

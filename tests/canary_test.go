@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 )
 
 // canaries are secrets of a worker, by what they are. None may be found anywhere else than in the
@@ -214,23 +214,8 @@ func canaryDoor(t *testing.T, address, config string) (string, *locked) {
 	log := &locked{}
 	cmd := exec.Command(filepath.Join(filepath.Dir(program(t, "WEFT_WORKER")), "starter"), "serve", "-listen", "127.0.0.1:0")
 	canaryPlace(t, cmd, address, config, "WEFT_SERVE_TOKENS=me:"+canaries["door's token"])
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the door says no address: %v\n%s", err, log)
-	}
-	return strings.TrimSpace(line), log
+	return programs.Line(t, cmd, ""), log
 }
 
 // canaryDevserver starts the program that a laptop has, as another worker with all secrets, and

@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
+	"weft/tests/programs"
 	"weft/worker/codec"
 )
 
@@ -37,20 +37,16 @@ func runWorker(t *testing.T, args []string, env ...string) (firstLine string, st
 	t.Helper()
 	cmd := exec.Command(program(t, "WEFT_WORKER"), args...)
 	cmd.Dir, cmd.Env = t.TempDir(), append(clean(), env...)
-	cmd.Stderr = logFile(t, "worker")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
+	stop = func() { programs.Kill(cmd) }
+	if len(args) > 0 {
+		return programs.Line(t, cmd, ""), stop
 	}
+	cmd.Stderr = logFile(t, "worker")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 	t.Cleanup(stop)
-	if len(args) > 0 {
-		firstLine, _ = bufio.NewReader(out).ReadString('\n')
-	}
-	return strings.TrimSpace(firstLine), stop
+	return "", stop
 }
 
 // encoding is a client with a codec.

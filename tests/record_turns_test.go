@@ -78,6 +78,53 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 	saveChain(t, h.client, "session-again", run)
 }
 
+// TestEndToEndRecordEndedSessions records sessions that somebody ends from outside in the middle of
+// their third turn: one in a later run of its, behind a prompt that shows an image, and one in its
+// first.
+func TestEndToEndRecordEndedSessions(t *testing.T) {
+	dot := contract.Image{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
+	for how, tc := range map[string]struct {
+		events int
+		images []contract.Image
+		end    func(c client.Client, id string) error
+	}{
+		"cancelled":  {1, []contract.Image{dot}, func(c client.Client, id string) error { return c.CancelWorkflow(t.Context(), id, "") }},
+		"terminated": {0, nil, func(c client.Client, id string) error { return c.TerminateWorkflow(t.Context(), id, "", "test") }},
+	} {
+		t.Run(how, func(t *testing.T) {
+			h := newHand(t, 0)
+			run := h.session(t, agentFlow("talker"), `rules:
+- {match: ^never$, delay: 10m, say: late}
+- {contains: two, say: second}
+- {match: ^one$, say: first}`, tc.events)
+			id := run.GetID()
+			h.turns(t, id, 1)
+			if got := h.resume(t, id, "a", "two", tc.images...); got.N != 2 || got.ResultText == nil || *got.ResultText != "second" {
+				t.Errorf("the second turn is %+v", got)
+			}
+			waitFor(t, "the third prompt to be taken", func() bool { // in between the session may continue as new
+				_, err := h.client.UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateResume,
+					Args: []any{contract.ResumeInput{ID: "b", Prompt: "never"}}, WaitForStage: client.WorkflowUpdateStageAccepted})
+				return err == nil
+			})
+			waitFor(t, "the call of the third turn", func() bool {
+				d, err := h.client.DescribeWorkflowExecution(t.Context(), id, "")
+				return err == nil && len(d.GetPendingActivities()) == 1 && d.GetPendingActivities()[0].GetActivityType().GetName() == contract.ActivityModel
+			})
+			if err := tc.end(h.client, id); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := resultOf(t, run); err == nil {
+				t.Errorf("the session ended with %+v", out)
+			}
+			if n := runsOf(t, h.client, run); (n > 1) != (tc.events > 0) {
+				t.Errorf("the session took %d runs", n)
+			}
+			saveChain(t, h.client, "session-"+how, run)
+		})
+	}
+}
+
 // TestEndToEndRecordFailover records a run whose first model is away.
 func TestEndToEndRecordFailover(t *testing.T) {
 	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))

@@ -1,14 +1,11 @@
 package tests
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,20 +19,17 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/tests/programs"
 	"weft/worker/host"
 	"weft/workflows"
 )
 
-// program names a built program that the end-to-end tests run, or skips: they need a real
-// server, which make e2e builds.
-func program(t testing.TB, variable string) string {
-	t.Helper()
-	path := os.Getenv(variable)
-	if path == "" {
-		t.Skipf("%s is not set; make e2e builds the programs and runs this", variable)
-	}
-	return path
-}
+// What the tests of this package need of the programs that make e2e has built.
+var (
+	program = programs.Path
+	clean   = programs.Clean
+	logFile = programs.Log
+)
 
 // embedded is a server in a process of its own.
 type embedded struct {
@@ -48,70 +42,12 @@ func startTemporal(t testing.TB, args ...string) *embedded {
 	t.Helper()
 	cmd := exec.Command(program(t, "WEFT_DEVSERVER"), append([]string{"-worker=false", "-ui-port=0"}, args...)...)
 	cmd.Env = append(clean(), "WEFT_MODEL=script")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = logFile(t, "server")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s := &embedded{cmd: cmd}
-	t.Cleanup(s.kill)
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		raw, ok := strings.CutPrefix(lines.Text(), "ready ")
-		if !ok {
-			continue
-		}
-		var ready struct{ Address string }
-		if err := json.Unmarshal([]byte(raw), &ready); err != nil {
-			t.Fatal(err)
-		}
-		s.address = ready.Address
-		go func() {
-			for lines.Scan() {
-			}
-		}()
-		return s
-	}
-	t.Fatalf("the server ended before it was ready; its log is %s", filepath.Join(t.TempDir(), ".."))
-	return nil
+	var ready struct{ Address string }
+	programs.Ready(t, cmd, &ready)
+	return &embedded{address: ready.Address, cmd: cmd}
 }
 
-func (s *embedded) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
-// clean is the environment without what could lead a test to a real provider or cluster.
-func clean() []string {
-	var out []string
-	for _, e := range os.Environ() {
-		name, _, _ := strings.Cut(e, "=")
-		if strings.HasSuffix(name, "_API_KEY") || strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" {
-			continue
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-func logFile(t testing.TB, name string) *os.File {
-	f, err := os.CreateTemp(t.TempDir(), name+"-*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		f.Close()
-		if t.Failed() {
-			if raw, err := os.ReadFile(f.Name()); err == nil && len(raw) > 0 {
-				t.Logf("%s said:\n%s", name, raw[max(0, len(raw)-4000):])
-			}
-		}
-	})
-	return f
-}
+func (s *embedded) kill() { programs.Kill(s.cmd) }
 
 var sharedServer struct {
 	once    sync.Once

@@ -26,13 +26,13 @@ func (h *hand) session(t *testing.T, f *plan.Flow, text string, maxEvents int) c
 
 // resume gives a session a prompt and waits for its turn, as long as it takes: where the
 // session continues as new, the same prompt is asked about again.
-func (h *hand) resume(t *testing.T, id, key, prompt string) contract.Turn {
+func (h *hand) resume(t *testing.T, id, key, prompt string, images ...contract.Image) contract.Turn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
 		u, err := h.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: contract.UpdateResume,
-			Args: []any{contract.ResumeInput{ID: key, Prompt: prompt}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+			Args: []any{contract.ResumeInput{ID: key, Prompt: prompt, Images: images}}, WaitForStage: client.WorkflowUpdateStageCompleted})
 		var out contract.Turn
 		if err == nil {
 			err = u.Get(ctx, &out)

@@ -157,6 +157,9 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 		t.Fatal(p.err)
 	}
 	query(t, p.env, contract.QueryTurns, &last)
+	if len(last) != 4 || len(p.result.Turns) != 4 {
+		t.Errorf("the query has %d turns, the result %d, want 4: each once", len(last), len(p.result.Turns))
+	}
 	for i, id := range []string{"b", "c"} {
 		for where, turns := range map[string][]contract.Turn{"the result": p.result.Turns, "the query": last, "the answer": {queued[i].out}} {
 			n := slices.IndexFunc(turns, func(t contract.Turn) bool { return t.ID == id })

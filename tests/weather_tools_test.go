@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/tool"
 	"weft/specadapter"
+	"weft/tests/programs"
 	"weft/worker/config"
 )
 
@@ -115,21 +115,7 @@ func startWeather(t *testing.T) (program, base string) {
 	if out, err := exec.Command("go", "build", "-o", program, "./examples/weather").CombinedOutput(); err != nil {
 		t.Fatalf("build examples/weather: %v\n%s", err, out)
 	}
-	cmd := exec.Command(program, "-http", "127.0.0.1:0")
-	cmd.Stderr = logFile(t, "weather")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the server says nothing: %v", err)
-	}
-	return program, strings.TrimSpace(line)
+	return program, programs.Line(t, exec.Command(program, "-http", "127.0.0.1:0"), "")
 }
 
 // compileWeather compiles a document for a worker that has the tool weather.

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/tests/programs"
 	"weft/worker/host"
 )
 
@@ -258,30 +257,12 @@ type server struct {
 // startServer starts a server, or skips.
 func startServer(t *testing.T) server {
 	t.Helper()
-	path := os.Getenv("WEFT_DEVSERVER")
-	if path == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
-	}
+	path := programs.Path(t, "WEFT_DEVSERVER")
 	cmd := exec.Command(path, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
 	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kill := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	t.Cleanup(kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("no ready line: %v", err)
-	}
 	var ready struct{ Address string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
-		t.Fatal(err)
-	}
-	return server{address: ready.Address, kill: kill}
+	programs.Ready(t, cmd, &ready)
+	return server{address: ready.Address, kill: func() { programs.Kill(cmd) }}
 }
 
 // TestEndToEndSetup makes a namespace that is not there, and leaves alone one that is.

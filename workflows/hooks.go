@@ -141,16 +141,16 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	defer cancel()
 	future := workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input)
 	limit := time.Duration(h.Seconds) * time.Second
-	ended, err := workflow.AwaitWithTimeout(ctx, limit, future.IsReady)
-	if err != nil {
-		return nil, "", err
-	}
+	ended, stopped := workflow.AwaitWithTimeout(ctx, limit, future.IsReady)
 	var out contract.RunResult
 	if !ended {
 		cancel()
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		err := future.Get(quiet, &out) // it was too late, whatever it says now
 		f.hookSpent(&out, err)
+		if stopped != nil {
+			return nil, "", stopped
+		}
 		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
 	}
 	switch err := future.Get(ctx, &out); {
@@ -212,8 +212,10 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	}
 	h := f.flow.Hooks.After
 	input := f.hookInput(h, resultParams(out))
-	// Nobody waits for what it spends, so it has what is left now.
-	input.Budget, _ = f.share(1)
+	// Nobody waits for what it spends, so it has what is left now, and so have later turns.
+	var release func()
+	input.Budget, release = f.share(1)
+	defer release()
 	err := f.guard.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
 		hctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

@@ -46,11 +46,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		if !s.on() {
 			return nil, fmt.Errorf("this run is no session")
 		}
-		out := s.shown()
-		for _, p := range s.queue {
-			out = append(out, contract.Turn{ID: p.ID, Status: contract.TurnQueued})
-		}
-		return out, nil
+		return s.shown(), nil
 	})
 }
 

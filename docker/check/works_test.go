@@ -1,9 +1,7 @@
 package check
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weft/tests/programs"
 )
 
 // TestImagesHealth lets the worker of the image work for a server, and its health check say so.
@@ -64,19 +64,8 @@ func temporal(t *testing.T, program string) string {
 	t.Helper()
 	cmd := exec.Command(program, "-db", ":memory:", "-port", "0", "-ui-port", "0", "-worker=false")
 	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
 	var ready struct{ Address string }
-	if err != nil || json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready) != nil {
-		t.Fatalf("the server says %q: %v", line, err)
-	}
+	programs.Ready(t, cmd, &ready)
 	return ready.Address
 }
 

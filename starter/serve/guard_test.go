@@ -73,7 +73,6 @@ func TestAddressesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestFaultsOfThisSide lets what is behind the door fail, and panic.
 // What Go's own server has to say goes where everything goes that is said.
 func TestTheServersOwnErrors(t *testing.T) {
 	b := newBench(t)
@@ -83,6 +82,7 @@ func TestTheServersOwnErrors(t *testing.T) {
 	}
 }
 
+// TestFaultsOfThisSide lets what is behind the door fail, and panic.
 func TestFaultsOfThisSide(t *testing.T) {
 	b := newBench(t)
 	b.runs.err = errStrange

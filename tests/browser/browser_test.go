@@ -2,9 +2,7 @@
 package browser
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -16,6 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"go.temporal.io/sdk/client"
+
+	"weft/tests/programs"
 )
 
 // browsers are the programs that will do, the first one that is found.
@@ -37,10 +37,7 @@ type site struct {
 // open starts the server and the browser, or skips where one of them is not there.
 func open(t *testing.T) *site {
 	t.Helper()
-	server := os.Getenv("WEFT_DEVSERVER")
-	if server == "" {
-		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the programs and runs this")
-	}
+	server := programs.Path(t, "WEFT_DEVSERVER")
 	program := ""
 	for _, name := range browsers {
 		if path, err := exec.LookPath(name); err == nil {
@@ -75,23 +72,10 @@ func (s *site) serve(t *testing.T, program string) {
 	cmd := exec.Command(program, "-db", ":memory:", "-port", "0", "-ui-port", "-1")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "WEFT_MODEL=script"}
 	cmd.Dir = t.TempDir()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("no ready line: %v", err)
-	}
 	var ready struct{ Address, UI string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &ready); err != nil {
-		t.Fatal(err)
-	}
+	programs.Ready(t, cmd, &ready)
 	s.ui, s.address = ready.UI, ready.Address
+	var err error
 	if s.client, err = client.Dial(client.Options{HostPort: ready.Address}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"weft/tests/programs"
 	"weft/worker/config"
 )
 
@@ -49,35 +49,9 @@ func begin(t *testing.T, args ...string) *process {
 func beginWith(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), log: &strings.Builder{}}
-	p.Env, p.Stderr = append(append(clean(), runMain+"=1"), env...), p.log
-	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Process.Kill(); _ = p.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		_ = p.Wait()
-		t.Fatalf("no ready line: %v\n%s", err, p.log)
-	}
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ready ")), &p.ready); err != nil {
-		t.Fatalf("ready line %q: %v", line, err)
-	}
+	p.Env, p.Stderr = append(append(programs.Clean(), runMain+"=1"), env...), p.log
+	programs.Ready(t, p.Cmd, &p.ready)
 	return p
-}
-
-// clean is the environment without settings of whoever runs the test.
-func clean() []string {
-	var out []string
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "WEFT_") && !strings.HasPrefix(pair, "TEMPORAL_") && !strings.Contains(pair, "_API_KEY") && !strings.HasPrefix(pair, "OLLAMA_") {
-			out = append(out, pair)
-		}
-	}
-	return out
 }
 
 func connect(t *testing.T, address string) client.Client {
@@ -100,7 +74,7 @@ func TestRunsSurviveKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := exec.Command(os.Args[0], args...)
-	refused.Env = append(clean(), runMain+"=1")
+	refused.Env = append(programs.Clean(), runMain+"=1")
 	out, err := refused.CombinedOutput()
 	if want := fmt.Sprintf("weft-devserver: database %q is in use by another weft-devserver; stop that one, or name another file with -db\n", db); err == nil || string(out) != want {
 		t.Errorf("a second server on the database: %v, %s; want %s", err, out, want)

@@ -132,8 +132,12 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 		g.pass(ctx, g.resumed[id])
 		delete(g.resumed, id)
 	}
-	for _, q := range d.Prompts {
-		g.tell(ctx, contract.UpdateResume, contract.ResumeInput{ID: q.ID, Prompt: q.Prompt})
+	for i := range d.Prompts {
+		q := &d.Prompts[i]
+		if raw, err := q.Stored(); err == nil {
+			g.p.keep(raw)
+		}
+		g.tell(ctx, contract.UpdateResume, contract.ResumeInput{ID: q.ID, Prompt: q.Prompt, Images: q.Images})
 	}
 	if d.Stop != nil {
 		g.tell(ctx, contract.UpdateStop, d.Stop)

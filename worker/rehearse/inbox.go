@@ -3,6 +3,7 @@ package rehearse
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -48,6 +49,13 @@ const Ended = "ended"
 type Prompt struct {
 	ID     string `json:"id,omitempty"`
 	Prompt string `json:"prompt"`
+	// Images are shown to the model with it.
+	Images []contract.Image `json:"images,omitempty"`
+}
+
+// Stored is the message that the run stores of it, to which calls may refer.
+func (q *Prompt) Stored() (json.RawMessage, error) {
+	return contract.InputMessage(q.Prompt, q.Images).Encode()
 }
 
 // TurnOf is how a turn of a session stood.
@@ -111,6 +119,30 @@ func given(t *TurnOf) string {
 		return string(t.ResultData)
 	}
 	return deref(t.ResultText)
+}
+
+// turnsBefore compares the turns of a run that has no result with those of which the recording
+// tells. Its caller holds the lock.
+func (p *player) turnsBefore(want []TurnOf) {
+	var have []contract.Turn
+	v, err := p.env.QueryWorkflow(contract.QueryTurns)
+	if err == nil {
+		err = v.Get(&have)
+	}
+	if err != nil {
+		p.noteAt(want[0].Line, "", "the turns", want[0].String(), err.Error())
+		return
+	}
+	p.took = len(slices.DeleteFunc(slices.Clone(have), func(t contract.Turn) bool { return t.N == 0 }))
+	for i := range want {
+		k := slices.IndexFunc(have, func(t contract.Turn) bool { return t.N == want[i].N })
+		if k < 0 {
+			p.noteAt(want[i].Line, "", "a turn that the run does not take", want[i].String()+": "+want[i].Status, fmt.Sprintf("%d turns", p.took))
+			return
+		}
+		got := NewTurnOf("", &have[k])
+		p.compareTurn(&want[i], &got)
+	}
 }
 
 // turns compares the turns of the run itself. Its caller holds the lock.

@@ -276,6 +276,8 @@ func (p *player) ended() string {
 	}
 	if err == nil {
 		p.result(want)
+	} else if len(want.Turns) > 0 {
+		p.turnsBefore(want.Turns)
 	}
 	return status
 }

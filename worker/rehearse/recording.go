@@ -125,7 +125,8 @@ type Expect struct {
 	ResultNode string          `json:"result_node,omitempty"`
 	// Class is that of the failure.
 	Class string `json:"class,omitempty"`
-	// Turns are those of a session.
+	// Turns are those of a session: all of one that came to its own end, else those of which its
+	// history tells what they gave.
 	Turns []TurnOf `json:"turns,omitempty"`
 	Line  int      `json:"-"`
 }
@@ -167,17 +168,17 @@ func (r *Recording) lines(n *yaml.Node) {
 	r.Expect.Line = n.Line
 	if e := field(n, "expect"); e != nil {
 		r.Expect.Line = e.Line
-		for i, line := range linesOf(e, "turns") {
+		for i, line := range linesOf(e, "turns", len(r.Expect.Turns)) {
 			r.Expect.Turns[i].Line = line
 		}
 	}
-	for i, line := range linesOf(n, "calls") {
+	for i, line := range linesOf(n, "calls", len(r.Calls)) {
 		r.Calls[i].Line = line
 	}
-	for i, line := range linesOf(n, "inbox") {
+	for i, line := range linesOf(n, "inbox", len(r.Inbox)) {
 		d := &r.Inbox[i]
 		d.Line = line
-		for k, line := range linesOf(field(n, "inbox").Content[i], "turns") {
+		for k, line := range linesOf(field(n, "inbox").Content[i], "turns", len(d.Turns)) {
 			d.Turns[k].Line = line
 		}
 	}

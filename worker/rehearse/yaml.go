@@ -23,15 +23,17 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// linesOf are the lines of a list's items, nil where the field is no list.
-func linesOf(n *yaml.Node, name string) []int {
+// linesOf are the lines of a list's items, no more than there are items in what was decoded of it;
+// nil where the field is no list. JSON's decoder also takes a field for another one's whose name has
+// capitals, so that the two may differ.
+func linesOf(n *yaml.Node, name string, items int) []int {
 	list := field(n, name)
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
 	}
-	out := make([]int, len(list.Content))
-	for i, item := range list.Content {
-		out[i] = item.Line
+	out := make([]int, min(items, len(list.Content)))
+	for i := range out {
+		out[i] = list.Content[i].Line
 	}
 	return out
 }
@@ -65,6 +67,7 @@ func putJSON(b *bytes.Buffer, n *yaml.Node) error {
 // putAll writes a list, or a mapping, whose keys are every second item.
 func putAll(b *bytes.Buffer, n *yaml.Node, from, to byte, every int) error {
 	b.WriteByte(from)
+	seen := map[string]bool{}
 	for i, item := range n.Content {
 		switch {
 		case i > 0 && i%every == 0:
@@ -76,6 +79,10 @@ func putAll(b *bytes.Buffer, n *yaml.Node, from, to byte, every int) error {
 			if item.Kind != yaml.ScalarNode {
 				return fmt.Errorf("%d: a key is no text", item.Line)
 			}
+			if seen[item.Value] {
+				return fmt.Errorf("%d: %q is there twice; leave out one of them", item.Line, item.Value)
+			}
+			seen[item.Value] = true
 			quoted, _ := json.Marshal(item.Value) // a string always encodes
 			b.Write(quoted)
 			continue

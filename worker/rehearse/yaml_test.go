@@ -39,11 +39,22 @@ func TestRecordingsKeepTheirContent(t *testing.T) {
 	}
 }
 
+// TestReadRefusesAFieldTwice says where, instead of taking one of the two.
+func TestReadRefusesAFieldTwice(t *testing.T) {
+	_, err := Read("r.yaml", []byte("rules: [{say: a}]\nrecorded:\n  version: 1\n  id: x\n  calls: [{at: a, kind: b}, {at: c, kind: d}]\n  calls: []\n"))
+	if want := `r.yaml:6: "calls" is there twice; leave out one of them`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // FuzzRead reads anything without a panic.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}}"))
 	f.Add([]byte("recorded: &a [*a]\ndefault: {say: x}"))
 	f.Add([]byte("recorded: {? [x] : y}\ndefault: {say: x}"))
+	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}, calls: [{at: a, kind: b}, {at: c, kind: d}], CALLS: []}"))
+	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}, expect: {status: x, turns: [{n: 1, status: x}], Turns: []}}"))
+	f.Add([]byte("rules: [{say: a}]\nrecorded: {version: 1, id: x, run: {flow: {plan: {}}}, inbox: [{turns: [{n: 1, status: x}], Turns: []}, {}], Inbox: [{}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Read("f", data)
 		if (r == nil) == (err == nil) && err == nil {

@@ -187,9 +187,12 @@ func (d *directory) find(key string) ([]byte, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return data, err
 		}
-		aside, _ := filepath.Glob(file + sweptSuffix + "*") // the pattern is right
-		for _, name := range aside {
-			if data, err := os.ReadFile(name); !errors.Is(err, fs.ErrNotExist) {
+		aside, _ := os.ReadDir(filepath.Dir(file)) // what cannot be read holds nothing
+		for _, e := range aside {
+			if !strings.HasPrefix(e.Name(), key+sweptSuffix) {
+				continue
+			}
+			if data, err := os.ReadFile(filepath.Join(filepath.Dir(file), e.Name())); !errors.Is(err, fs.ErrNotExist) {
 				return data, err
 			}
 		}

@@ -36,15 +36,22 @@ func AgentPath(id string) string { return "agents/" + id + "/" }
 // At renders the place of a part as file:line, or that of the part which holds it, or the file
 // alone, or "".
 func (s Source) At(path string) string {
-	for path != "" {
-		for _, p := range s.Positions {
-			if p.Path == path {
-				return fmt.Sprintf("%s:%d", s.name(), p.Line)
-			}
+	var best Position
+	for _, p := range s.Positions {
+		if len(p.Path) > len(best.Path) && holds(p.Path, path) {
+			best = p
 		}
-		path = path[:max(0, strings.LastIndexByte(path, '/'))]
 	}
-	return s.File
+	if best.Path == "" {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.name(), best.Line)
+}
+
+// holds says whether a path is that of a part, or of one that holds it.
+func holds(outer, path string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '/')
 }
 
 // Sub is the source of the sub-agent with an id. The other agents stay, since it may call
