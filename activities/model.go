@@ -83,7 +83,10 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	if profile.Signed {
 		answer.Message.From = profile.Node
 	}
-	return out, a.finish(in, out, &answer.Message)
+	if err := a.finish(in, out, &answer.Message); err != nil {
+		return nil, contract.Spent(err, answer.Usage)
+	}
+	return out, nil
 }
 
 // based names the run that asks where the thread is its own.
