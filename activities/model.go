@@ -83,10 +83,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	if profile.Signed {
 		answer.Message.From = profile.Node
 	}
-	if err := a.finish(in, out, &answer.Message); err != nil {
-		return nil, contract.Spent(err, answer.Usage)
-	}
-	return out, nil
+	return out, a.finish(in, out, &answer.Message)
 }
 
 // based names the run that asks where the thread is its own.
@@ -116,7 +113,7 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 	}
 	out.Message = raw
 	if err := a.bounded("the model's answer", out); err != nil {
-		return err
+		return contract.Spent(err, out.Usage)
 	}
 	sha := contract.SHA(raw)
 	a.cache.keep(sha, raw)
