@@ -45,7 +45,10 @@ func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, t
 			return nil, err
 		}
 	}
-	return out, a.bounded("the condensed value", out)
+	if err := a.bounded("the condensed value", out); err != nil {
+		return nil, contract.Spent(err, answer.Usage)
+	}
+	return out, nil
 }
 
 // valueOf finds the value in the message that asked to store it.

@@ -47,7 +47,10 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits f
 				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: waits,
 			},
 		}, llms.WithTemperature(0))
-		if err != nil {
+		switch {
+		case err != nil && out.Usage.Calls > 0 && ctx.Err() == nil:
+			return nil, contract.Spent(err, out.Usage)
+		case err != nil:
 			return nil, err
 		}
 		out.Usage.Add(answer.Usage)
@@ -57,10 +60,10 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits f
 			out.Yes, out.Reason = yes, trim(reason, 500)
 			return out, nil
 		}
-		if try == 2 {
-			return nil, &contract.Failure{Class: contract.ClassConditionUnparsable,
+		if try == 2 || in.Once {
+			return nil, contract.Spent(&contract.Failure{Class: contract.ClassConditionUnparsable,
 				Text:   fmt.Sprintf("the question %q was answered %q, neither yes nor no", in.Question, trim(answer.Message.Text, 200)),
-				Remedy: "word the condition as a yes/no question, or use a stronger model"}
+				Remedy: "word the condition as a yes/no question, or use a stronger model"}, out.Usage)
 		}
 		messages = append(messages, contract.Message{Role: contract.RoleAssistant, Text: answer.Message.Text},
 			contract.Message{Role: contract.RoleUser, Text: "Answer with yes or no, nothing else."})

@@ -87,6 +87,9 @@ func TestJudge(t *testing.T) {
 				if f == nil || f.Class != tc.class {
 					t.Fatalf("failure is %+v, want %s", f, tc.class)
 				}
+				if tc.calls > 0 != (f.Usage != nil) || f.Usage != nil && f.Usage.Calls != tc.calls {
+					t.Errorf("the failure's usage is %+v, want %d calls", f.Usage, tc.calls)
+				}
 				if f.Class == contract.ClassConditionUnparsable && (f.Remedy == "" || !strings.Contains(f.Text, `"Is it done?"`) || !strings.Contains(f.Text, "perhaps <so>")) {
 					t.Errorf("failure is %+v", f)
 				}
@@ -129,4 +132,32 @@ func FuzzVerdict(f *testing.F) {
 			t.Fatalf("verdict(%q) changes with blanks around it", text)
 		}
 	})
+}
+
+// A budget that has no call for a second asking gets none.
+func TestAJudgeIsAskedOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		class  string
+	}{
+		"an answer":          {`rules: [{kind: judge, yes: false}]`, ""},
+		"neither yes nor no": {`rules: [{kind: judge, turn: 1, say: perhaps}, {kind: judge, turn: 2, say: "yes"}]`, contract.ClassConditionUnparsable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newFakeRun()
+			_, env := bench(t, Deps{Source: r})
+			out, f := perform[contract.JudgeResult](t, env, contract.ActivityJudge, contract.JudgeInput{
+				Model: "script", Script: scripted(t, r, tc.script), Question: "Is it done?", Node: "w", Step: 2, Input: contract.Part{Text: "x"}, Once: true,
+			})
+			var usage *contract.Usage
+			if f != nil {
+				usage = f.Usage
+			} else {
+				usage = &out.Usage
+			}
+			if (tc.class == "") != (f == nil) || f != nil && f.Class != tc.class || usage == nil || usage.Calls != 1 {
+				t.Errorf("%+v, failure %+v, usage %+v", out, f, usage)
+			}
+		})
+	}
 }

@@ -114,7 +114,7 @@ func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, 
 	}
 	out.Message = raw
 	if err := a.bounded("the model's answer", out); err != nil {
-		return err
+		return contract.Spent(err, out.Usage)
 	}
 	sha := contract.SHA(raw)
 	a.cache.keep(sha, raw)

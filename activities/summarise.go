@@ -44,7 +44,10 @@ func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput,
 		return nil, err
 	}
 	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Switched: answer.Switched}
-	return out, a.bounded("the summary", out)
+	if err := a.bounded("the summary", out); err != nil {
+		return nil, contract.Spent(err, answer.Usage)
+	}
+	return out, nil
 }
 
 // written is a conversation as text for a model to read.

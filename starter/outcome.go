@@ -38,7 +38,7 @@ func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) 
 		}
 		return a.noResult(ctx, t, id, run, err)
 	}
-	if scripted(res.Model) {
+	if contract.ScriptedAll(res.Model) {
 		a.say("the result below comes from scripted answers, not from a model")
 	}
 	for _, m := range res.Unread {

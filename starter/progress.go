@@ -325,11 +325,15 @@ func childPlace(s *historypb.ChildWorkflowExecutionStartedEventAttributes) strin
 	return clean(unescape(id[strings.LastIndex(id, "/")+1:]), 100)
 }
 
-// placeOf splits an activity's id, node#step/kind/turn.
+// placeOf splits an activity's id, node#step/kind/turn. A model call that is made once more with
+// less has that behind its turn.
 func placeOf(id string) (node, turn string) {
 	rest, turn, ok := cutLast(id, "/")
 	if !ok {
 		return clean(unescape(id), 200), ""
+	}
+	if kind, nth, found := cutLast(rest, "/"); found && strings.HasSuffix(kind, "/model") {
+		rest, turn = kind, nth+"/"+turn
 	}
 	if node, _, ok := cutLast(rest, "/"); ok {
 		return clean(unescape(node), 200), unescape(turn)

@@ -494,3 +494,22 @@ func TestIDs(t *testing.T) {
 		}
 	}
 }
+
+func TestPlaces(t *testing.T) {
+	for id, want := range map[string][2]string{
+		"a#1/model/7":              {"a#1", "7"},
+		"a#1/model/7~2":            {"a#1", "7~2"},
+		"a#1/model/7/less":         {"a#1", "7/less"},
+		"a#1/model/7/less~2":       {"a#1", "7/less~2"},
+		"a#1/summary/7.1":          {"a#1", "7.1"},
+		"a%2Fmodel#1/tool/call_1":  {"a/model#1", "call_1"},
+		"a#1/tool/model":           {"a#1", "model"},
+		"prepare":                  {"prepare", ""},
+		"model/3":                  {"model", "3"},
+		"team#2/member#1/model/12": {"team#2/member#1", "12"},
+	} {
+		if node, turn := placeOf(id); node != want[0] || turn != want[1] {
+			t.Errorf("%s is call %q of %q, want %q of %q", id, turn, node, want[1], want[0])
+		}
+	}
+}

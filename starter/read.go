@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -154,7 +153,7 @@ func (a *app) chooseModel() (string, error) {
 		return llm.ScriptModel, nil
 	case model != "" && len(llm.Refs(model)) == 0:
 		return "", bad("the model %q names none; write for example openai/gpt-5-mini", model)
-	case a.flags.script != "" && !slices.Contains(llm.Refs(model), llm.ScriptModel):
+	case a.flags.script != "" && !llm.AsksScript(model):
 		return "", bad("-script is what the model script says, but the model is %q; leave out one of them", model)
 	}
 	return model, nil

@@ -308,7 +308,7 @@ func doubled(raw []byte) bool {
 }
 
 func spent(u contract.Usage) *llm.ScriptUsage {
-	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Reasoning: u.Reasoning}
+	out := llm.ScriptUsage{Input: u.Input, Output: u.Output, Cached: u.Cached, Written: u.CacheWrite, Reasoning: u.Reasoning}
 	if out == (llm.ScriptUsage{}) {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 
-	"weft/activities/llm"
+	"weft/activities/contract"
 )
 
 // clean makes an untrusted text safe for one line of a terminal, and cuts it.
@@ -40,22 +40,17 @@ func unescape(s string) string {
 	return s
 }
 
-// scripted says whether a model is the scripted one.
-func scripted(model string) bool {
-	return model == llm.ScriptModel || strings.HasPrefix(model, llm.ScriptModel+"/")
-}
-
 // modelLabel names a model, and says so where it is none.
 func modelLabel(model string) string {
-	if scripted(model) {
-		return model + " (scripted answers, no model is called)"
+	if contract.ScriptedAll(model) {
+		return clean(model, 200) + " (scripted answers, no model is called)"
 	}
 	return clean(model, 200)
 }
 
 // scriptNote marks an answer that no model gave.
 func scriptNote(model string) string {
-	if scripted(model) {
+	if contract.ScriptedAll(model) {
 		return ", scripted"
 	}
 	return ""

@@ -160,3 +160,51 @@ func TestEndToEndBudget(t *testing.T) {
 		t.Errorf("the run did not continue as new: %v %v", first.GetWorkflowExecutionInfo().GetStatus(), err)
 	}
 }
+
+// A call that a model answered, and that failed all the same, has spent of the budget.
+func TestCallsThatFailAreSpent(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(quiet{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
+	env.SetTestTimeout(time.Minute)
+	workflows.Settings{}.Register(env)
+	env.RegisterActivityWithOptions(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
+		return nil, contract.Spent(&contract.Failure{Class: contract.ClassRefused, Text: "I will not"}, contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}).Wire()
+	}, activity.RegisterOptions{Name: contract.ActivityModel})
+	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: fan(1)}, Input: "input", Model: "script", Budget: &contract.Budget{Calls: 5}})
+	f := contract.FailureOf(env.GetWorkflowError())
+	if f == nil || f.Class != contract.ClassRefused || f.Usage == nil || f.Usage.Calls != 1 || f.Usage.Input != 60 || f.Usage.Cost != 1000 {
+		t.Fatalf("the failure is %+v", f)
+	}
+	var status contract.Status
+	query(t, env, contract.QueryStatus, &status)
+	if status.Usage.Calls != 1 || status.Usage.Output != 40 {
+		t.Errorf("the status has the usage %+v", status.Usage)
+	}
+}
+
+// Judges whose answers are none are asked again while there are calls for it, and never beyond the
+// budget.
+func TestJudgesStayWithinTheBudget(t *testing.T) {
+	doc := `{"name":"judged","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p","is_exit_node":true},{"id":"c","name":"C","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b","condition_prompt":"one?"},{"id":"e3","source":"a","target":"c","condition_prompt":"two?"},
+{"id":"e4","source":"b","target":"END"},{"id":"e5","source":"c","target":"END"}]}`
+	for calls, want := range map[int]string{
+		2: contract.ClassBudget,              // no call for the second question
+		3: contract.ClassConditionUnparsable, // both are asked, none is asked again
+		9: "",
+	} {
+		t.Run(fmt.Sprint(calls), func(t *testing.T) {
+			p := rehearsal{doc: doc, input: "Go.", script: "rules:\n- {kind: judge, turn: 1, say: perhaps}\n- {kind: judge, turn: 2, yes: true}\n- {say: done}\n",
+				set: func(in *contract.RunInput) { in.Budget = &contract.Budget{Calls: calls} }}.play(t)
+			class := ""
+			if p.err != nil {
+				class = p.err.Class
+			}
+			if class != want || p.status.Usage.Made() > calls {
+				t.Errorf("class %q with %+v, want %q within %d calls: %v", class, p.status.Usage, want, calls, p.err)
+			}
+		})
+	}
+}

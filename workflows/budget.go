@@ -83,6 +83,21 @@ func (r *run) reserve(x *step, bytes int) (release func(), err error) {
 	return func() { r.earmark(need, -1) }, nil
 }
 
+// reserveTwice is [run.reserve] for a call that may be made once more, if twice is set: the budget
+// has a call for that even when others, which are yet to begin, have one each.
+func (r *run) reserveTwice(x *step, bytes, others int) (release func(), twice bool, err error) {
+	first, err := r.reserve(x, bytes)
+	if b := r.shared.Budget; err != nil || !b.Bounds() || b.Calls == 0 {
+		return first, true, err
+	}
+	if r.left().Calls <= others {
+		return first, false, nil
+	}
+	second := spent{Calls: 1}
+	r.earmark(second, 1)
+	return func() { first(); r.earmark(second, -1) }, true, nil
+}
+
 // stopped says how many of the calls that are spent were cancelled under way.
 func (r *run) stopped() string {
 	if r.usage.Stopped == 0 {
@@ -91,11 +106,18 @@ func (r *run) stopped() string {
 	return fmt.Sprintf(" (%d of them stopped)", r.usage.Stopped)
 }
 
-// asks has an activity call a model. A call that is cancelled under way is counted as stopped.
+// asks has an activity call a model. A call that is cancelled under way is counted as stopped, and
+// one that failed although a model answered with what it took.
 func (r *run) asks(ctx workflow.Context, name string, in, out any) error {
 	begun := ctx.Err() == nil
 	err := workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
-	if begun && contract.Cancelled(err) {
+	switch {
+	case err == nil:
+	case !contract.Cancelled(err):
+		if f := contract.FailureOf(err); f.Usage != nil {
+			r.usage.Add(*f.Usage)
+		}
+	case begun:
 		r.usage.Stopped++
 	}
 	return err

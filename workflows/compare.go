@@ -66,7 +66,7 @@ func (r *run) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge
 		return err
 	}
 	judges := newGroup(ctx)
-	r.judge(judges, from, i, edge.ID, in, carry, verdicts)
+	r.judge(judges, from, asking{i, edge.ID, 0}, in, carry, verdicts)
 	err := judges.wait()
 	if errors.Is(err, errYield) {
 		carry.Verdicts = nil

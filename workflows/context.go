@@ -296,7 +296,7 @@ func (a *agentRun) shortened(ctx workflow.Context, longs []*plan.Long, i int, m 
 func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int, before string) (string, error) {
 	in := contract.SummariseInput{Model: cmp.Or(by.Model, a.modelRef()), Script: a.shared.Script, Node: a.who(), Step: a.n, Instructions: by.Instructions,
 		Params: by.Params, From: from, To: to, Before: before, Home: a.home()}
-	if a.shared.Model == contract.ScriptModel {
+	if contract.ScriptedAll(a.shared.Model) {
 		in.Model = a.shared.Model
 	}
 	in.Base, in.Tail = a.thread.pending()

@@ -48,17 +48,25 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 	}
 	judges := newGroup(ctx)
 	question := r.judgeInput(from)
+	asks := func(i int) bool { return r.flow.Edges[edges[i]].Question != "" && verdicts[i] == nil }
+	others := 0
+	for i := range edges {
+		if asks(i) {
+			others++
+		}
+	}
 	for i, e := range edges {
 		edge := &r.flow.Edges[e]
-		if edge.Question == "" || verdicts[i] != nil {
+		if !asks(i) {
 			continue
 		}
+		others--
 		in := question
 		in.Question = edge.Question
 		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
 			return nil, nil, err
 		}
-		r.judge(judges, from, i, edge.ID, in, carry, verdicts)
+		r.judge(judges, from, asking{i, edge.ID, others}, in, carry, verdicts)
 	}
 	if err = judges.wait(); errors.Is(err, errYield) {
 		carry.Verdicts = nil
@@ -106,22 +114,32 @@ func (r *run) judgeInput(from source) contract.JudgeInput {
 	}
 }
 
+// asking is a question under way: its place among a source's edges, its edge, and how many others
+// are yet to be asked.
+type asking struct {
+	place  int
+	edge   string
+	others int
+}
+
 // judge asks one question.
-func (r *run) judge(judges *group, from source, i int, edge string, in contract.JudgeInput, carry *contract.RoutingCarry, verdicts []*contract.Verdict) {
+func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput, carry *contract.RoutingCarry, verdicts []*contract.Verdict) {
+	i := q.place
 	parked := contract.Parked{Place: i}
 	if k := slices.IndexFunc(carry.Parked, func(p contract.Parked) bool { return p.Place == i }); k >= 0 {
 		parked = carry.Parked[k]
 		carry.Parked = slices.Delete(carry.Parked, k, k+1)
 	}
 	judges.start(func(ctx workflow.Context) error {
-		release, err := r.reserve(from.x, len(in.State))
+		release, twice, err := r.reserveTwice(from.x, len(in.State), q.others)
 		if err != nil {
 			return err
 		}
 		defer release()
+		in.Once = !twice
 		var out contract.JudgeResult
 		err = r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
-			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, edge), r.flow.Policy.ModelSeconds, 0)
+			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, q.edge), r.flow.Policy.ModelSeconds, 0)
 			return r.asks(actx, contract.ActivityJudge, in, &out)
 		})
 		switch {

@@ -204,7 +204,7 @@ func (a *agentRun) said(sha string) contract.Part {
 
 // modelRef is the model that the node is for. A script answers for all.
 func (a *agentRun) modelRef() string {
-	if a.shared.Model == contract.ScriptModel {
+	if contract.ScriptedAll(a.shared.Model) {
 		return a.shared.Model
 	}
 	return cmp.Or(a.cfg.Model, a.shared.Model)

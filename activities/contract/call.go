@@ -278,6 +278,9 @@ type JudgeInput struct {
 	State json.RawMessage `json:"state,omitempty"`
 	Long  []LongValue     `json:"long,omitempty"`
 	Home  Run             `json:"home"`
+	// Once: an answer that is neither yes nor no is not asked for again, because the run's budget
+	// has no call for that.
+	Once bool `json:"once,omitempty"`
 }
 
 // LongValue is a state key whose value is kept as a message's text.

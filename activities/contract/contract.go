@@ -9,6 +9,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strings"
 
 	"weft/workflows/plan"
 )
@@ -20,8 +21,27 @@ const Version = 1
 const TaskQueue = "weft"
 
 // ScriptModel is the model that answers from the run's script. In a run of it, it answers for
-// nodes with models of their own too.
+// nodes with models of their own too. Under further names, "script/backup", it plays several
+// models of a list.
 const ScriptModel = "script"
+
+// Scripted says whether a reference is to the scripted model.
+func Scripted(ref string) bool { return ref == ScriptModel || strings.HasPrefix(ref, ScriptModel+"/") }
+
+// ScriptedAll says whether all models of a list are scripted, so that a script answers for a whole
+// run.
+func ScriptedAll(list string) bool {
+	found := false
+	for _, ref := range strings.Split(list, ",") {
+		if ref = strings.TrimSpace(ref); ref == "" {
+			continue
+		}
+		if found = Scripted(ref); !found {
+			return false
+		}
+	}
+	return found
+}
 
 // NoModel stands for the run's model where there is none and no part of the flow asks it.
 const NoModel = "none"

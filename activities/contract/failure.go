@@ -99,12 +99,23 @@ type Failure struct {
 	// Data is the result of a program that ended with another code than 0.
 	Data json.RawMessage `json:"data,omitempty"`
 
-	// Usage and Executions are what a branch, or a run below another, had done before it failed.
+	// Usage and Executions are what a branch, or a run below another, had done before it failed;
+	// Usage is also what a call took that a model answered, and that failed all the same.
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
 
 	// After is the provider's wish before the next attempt; not on the wire.
 	After time.Duration `json:"-"`
+}
+
+// Spent is an error of a call that took a usage, as a failure that says so.
+func Spent(err error, u Usage) *Failure {
+	out := *FailureOf(err)
+	if out.Usage != nil {
+		u.Add(*out.Usage)
+	}
+	out.Usage = &u
+	return &out
 }
 
 // Answer is the recorded answer to one conditional edge.

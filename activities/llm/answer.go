@@ -86,6 +86,7 @@ type deltaCall struct {
 type usage struct {
 	Prompt     looseCount `json:"prompt_tokens"`
 	Completion looseCount `json:"completion_tokens"`
+	Total      looseCount `json:"total_tokens"`
 	// CacheHit is DeepSeek's name for cached tokens.
 	CacheHit looseCount `json:"prompt_cache_hit_tokens"`
 	In       struct {
@@ -96,6 +97,16 @@ type usage struct {
 	Out struct {
 		Reasoning looseCount `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
+}
+
+// written are the tokens of an answer with its thoughts. Most servers count these into the answer;
+// xAI and some others count them beside it, which their total tells.
+func (u *usage) written() int {
+	beside := u.Completion + u.Out.Reasoning
+	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+beside == u.Total {
+		return int(beside)
+	}
+	return int(u.Completion)
 }
 
 // isSet says whether an error field holds an error.
@@ -267,7 +278,7 @@ var finishReasons = map[string]string{
 	"stop": "stop", "end_turn": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "complete": "stop",
 	"length": "length", "max_tokens": "length", "model_length": "length",
 	"tool_calls": "tool_calls", "tool_call": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
-	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter",
+	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter", "error_toxic": "content_filter",
 	"model_context_window_exceeded": "length",
 }
 
@@ -319,7 +330,7 @@ func (a *assembly) info(c *remote) map[string]any {
 		g[infoRefusal] = a.refusal.String()
 	}
 	if u := a.usage; u != nil {
-		g["PromptTokens"], g["CompletionTokens"] = int(u.Prompt), int(u.Completion)
+		g["PromptTokens"], g["CompletionTokens"] = int(u.Prompt), u.written()
 		g["PromptCachedTokens"], g["ReasoningTokens"] = int(max(u.In.Cached, u.CacheHit)), int(u.Out.Reasoning)
 		g[infoCacheWrite] = int(u.In.Written)
 	}

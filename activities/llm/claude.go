@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -366,8 +367,9 @@ func (c *remote) caches(call *Call) bool {
 }
 
 // markPrefixes marks what the provider shall keep between calls: the tools, the system
-// prompt, and, where tools make more turns likely, the conversation up to its last two
-// messages of the user's side. The second mark finds what the call before has stored.
+// prompt, and, where more turns are likely because there are tools, or were turns before, the
+// conversation up to its last two messages of the user's side. The second mark finds what the
+// call before has stored.
 func (b *claudeBody) markPrefixes() {
 	mark := &cacheMark{Type: "ephemeral"}
 	if n := len(b.Tools); n > 0 {
@@ -377,7 +379,10 @@ func (b *claudeBody) markPrefixes() {
 		b.System[n-1].Cache = mark
 	}
 	marks := 2
-	for i := len(b.Messages) - 1; i >= 0 && marks > 0 && len(b.Tools) > 0; i-- {
+	if len(b.Tools) == 0 && !b.goesOn() {
+		marks = 0
+	}
+	for i := len(b.Messages) - 1; i >= 0 && marks > 0; i-- {
 		if b.Messages[i].Role != "user" {
 			continue
 		}
@@ -386,4 +391,9 @@ func (b *claudeBody) markPrefixes() {
 			marks--
 		}
 	}
+}
+
+// goesOn says whether the conversation has had an answer before.
+func (b *claudeBody) goesOn() bool {
+	return slices.ContainsFunc(b.Messages, func(m claudeMessage) bool { return m.Role == "assistant" })
 }

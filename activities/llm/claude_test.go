@@ -15,7 +15,7 @@ import (
 // claudeBench is Anthropic under test.
 func claudeBench() bench {
 	row, _ := rowOf("anthropic")
-	return bench{row, fakeClaude{}}
+	return bench{row: row, vendor: fakeClaude{}}
 }
 
 // marks lists where a request has cache marks.
@@ -73,6 +73,16 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 			same(t, "marks", marks(e.sent(t), ""), tc.want)
 		})
 	}
+}
+
+// A conversation that has had an answer is likely to have another, with tools or without.
+func TestClaudeCachesTalksWithoutTools(t *testing.T) {
+	e, m := claudeBench().at(t, says("ok"), nil)
+	said := func(s string) contract.Message { return contract.Message{Role: "assistant", Text: s} }
+	e.one(t, m, &Call{}, transcriptOf(t, "be good", user("a"), said("b"), user("c"), said("d"), user("e")))
+	same(t, "marks", marks(e.sent(t), ""), []string{".system[0]", ".messages[2].content[0]", ".messages[4].content[0]"})
+	e.one(t, m, &Call{Kind: KindJudge}, transcriptOf(t, "be good", user("a"), said("b"), user("c")))
+	same(t, "marks of a judge", marks(e.sent(t), ""), []string(nil))
 }
 
 // Requests of a growing conversation have equal prefixes, marks aside: what the provider

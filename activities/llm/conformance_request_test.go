@@ -49,6 +49,9 @@ func conformChoice(t *testing.T, b bench) string {
 		if !b.row.ToolChoice && tc.want != "" && tc.want != "none" {
 			continue
 		}
+		if _, silent := b.vendor.(interface{ noAuto() }); silent && tc.want == "auto" {
+			tc.want = ""
+		}
 		e.one(t, m, &Call{}, in, opts...)
 		got := e.got(t)
 		switch {
@@ -67,7 +70,7 @@ func conformChoice(t *testing.T, b bench) string {
 func conformSchema(t *testing.T, b bench) string {
 	const schema = `{"additionalProperties":false,"properties":{"kind":{"enum":["bug","idea"]},"note":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["kind","note"],"type":"object"}`
 	e, m := b.at(t, says(`{"kind":"bug","note":null}`), nil)
-	m.model = schemaModel(b.row)
+	m.model = b.schemaModel()
 	in := transcriptOf(t, "Answer in JSON.", user("go"))
 	a := e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in)
 	same(t, "answer", a.Message.Text, `{"kind":"bug","note":null}`)
@@ -101,7 +104,7 @@ func conformAnySchema(t *testing.T, b bench) {
 		"a pattern":      `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`,
 	} {
 		e, m := b.at(t, says(`["a"]`), nil)
-		m.model = schemaModel(b.row)
+		m.model = b.schemaModel()
 		same(t, name, e.one(t, m, &Call{Schema: json.RawMessage(schema), JSON: true}, in).Message.Text, `["a"]`)
 		got := e.got(t)
 		if got.strict {
@@ -124,7 +127,7 @@ func conformAnySchema(t *testing.T, b bench) {
 		answer(200, b.vendor.whole(says(`{"a":"b"}`)))(w, r)
 	}
 	e, m := b.at(t, said{}, refuse)
-	m.model = schemaModel(b.row)
+	m.model = b.schemaModel()
 	same(t, "the answer without a schema", e.one(t, m, &Call{Schema: json.RawMessage(closed), JSON: true, IdempotencyKey: "k"}, in).Message.Text, `{"a":"b"}`)
 	if !b.row.Schema {
 		same(t, "requests", len(keys), 1)
@@ -140,7 +143,7 @@ func conformAnySchema(t *testing.T, b bench) {
 		keys = append(keys, "")
 		answer(400, b.vendor.fault(400, faultPlain, "no such parameter"))(w, r)
 	})
-	m.model = schemaModel(b.row)
+	m.model = b.schemaModel()
 	_, err := Generate(WithCall(t.Context(), &Call{Schema: json.RawMessage(closed)}), m, in, nil)
 	if f := failureOf(t, err); f.Class != contract.ClassBadRequest || len(keys) != 1 {
 		t.Errorf("another refusal: %v, requests %d", err, len(keys))
@@ -149,11 +152,11 @@ func conformAnySchema(t *testing.T, b bench) {
 }
 
 // schemaModel is a model's name that takes a schema.
-func schemaModel(row Provider) string {
-	if row.Protocol == ProtocolClaude {
+func (b bench) schemaModel() string {
+	if b.row.Protocol == ProtocolClaude {
 		return "claude-opus-4-7"
 	}
-	return "m-1"
+	return orElse(b.model, "m-1")
 }
 
 func conformImages(t *testing.T, b bench) string {
@@ -221,7 +224,7 @@ func seenResults(got *seen) (results []seenResult, images []string, text string)
 
 func conformParameters(t *testing.T, b bench) string {
 	e, m := b.at(t, says("ok"), nil)
-	m.model = samplingModel(b.row)
+	m.model = b.samplingModel()
 	in := transcriptOf(t, "", user("go"))
 	e.one(t, m, &Call{}, in)
 	if got := e.got(t); got.temperature != nil || got.topP != nil || got.seed != nil || got.stop != nil {
@@ -249,11 +252,11 @@ func conformParameters(t *testing.T, b bench) string {
 }
 
 // samplingModel is a model's name that takes sampling parameters.
-func samplingModel(row Provider) string {
-	if row.Protocol == ProtocolClaude {
+func (b bench) samplingModel() string {
+	if b.row.Protocol == ProtocolClaude {
 		return "claude-sonnet-4-5"
 	}
-	return "m-1"
+	return orElse(b.model, "m-1")
 }
 
 func conformSeed(t *testing.T, b bench) string {

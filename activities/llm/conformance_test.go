@@ -86,10 +86,27 @@ type seenTool struct {
 	schema            any
 }
 
-// bench is one provider under test.
+// bench is one provider under test; with a model, where that has a format of its own.
 type bench struct {
 	row    Provider
 	vendor vendor
+	// name is the line of the table.
+	name, model string
+}
+
+// benches are all that are under test.
+func benches() []bench {
+	var out []bench
+	for _, row := range Providers {
+		if row.Script {
+			continue
+		}
+		out = append(out, bench{row: row, vendor: vendorOf(row), name: "`" + row.Name + "`"})
+		if row.Protocol == ProtocolOCI {
+			out = append(out, bench{row: row, vendor: fakeOCICohere{}, name: "`" + row.Name + "`, of Cohere", model: "cohere.command-a-03-2025"})
+		}
+	}
+	return out
 }
 
 // vendorOf is the fake server of a row.
@@ -145,6 +162,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 	})
 	// Only a test of silence is about time: a busy machine must not fail the others.
 	m.first, m.idle = 15*time.Second, 15*time.Second
+	m.model = orElse(b.model, m.model)
 	return e, m
 }
 
@@ -232,13 +250,9 @@ type conformance struct {
 func TestConformance(t *testing.T) {
 	table := conformance{results: map[string]map[string]string{}}
 	t.Run("providers", func(t *testing.T) {
-		for _, row := range Providers {
-			if row.Script {
-				continue
-			}
-			b := bench{row, vendorOf(row)}
+		for _, b := range benches() {
 			for _, f := range features {
-				t.Run(row.Name+"/"+f.name, func(t *testing.T) {
+				t.Run(strings.ReplaceAll(b.name, "`", "")+"/"+f.name, func(t *testing.T) {
 					if f.name != "sign-in" { // which sets variables, that are the whole process's
 						t.Parallel()
 					}
@@ -246,7 +260,7 @@ func TestConformance(t *testing.T) {
 					if t.Failed() {
 						result = "FAILS"
 					}
-					table.put(row.Name, f.name, result)
+					table.put(b.name, f.name, result)
 				})
 			}
 		}
@@ -271,8 +285,8 @@ func (c *conformance) put(provider, feature, result string) {
 
 // complete says whether every test ran, which -run can prevent.
 func (c *conformance) complete() bool {
-	for _, row := range Providers {
-		if !row.Script && len(c.results[row.Name]) != len(features) {
+	for _, b := range benches() {
+		if len(c.results[b.name]) != len(features) {
 			return false
 		}
 	}
@@ -286,13 +300,10 @@ func (c *conformance) markdown() string {
 		head, line = head+" "+f.name+" |", line+" --- |"
 	}
 	b.WriteString(head + "\n" + line + "\n")
-	for _, row := range Providers {
-		if row.Script {
-			continue
-		}
-		b.WriteString("| `" + row.Name + "` |")
+	for _, under := range benches() {
+		b.WriteString("| " + under.name + " |")
 		for _, f := range features {
-			b.WriteString(" " + c.results[row.Name][f.name] + " |")
+			b.WriteString(" " + c.results[under.name][f.name] + " |")
 		}
 		b.WriteString("\n")
 	}

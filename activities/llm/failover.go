@@ -2,6 +2,7 @@ package llm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +69,9 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 			return nil, ctx.Err()
 		}
 		f := contract.FailureOf(err)
-		m.resting.note(ref, f)
+		if !m.scripted && !m.script(ref) { // what a script says is of its run alone
+			m.resting.note(ref, f)
+		}
 		if !slices.Contains(switching, f.Class) {
 			return nil, allOf(append(failures, f), f)
 		}
@@ -151,8 +154,13 @@ func (m *Models) call(ctx context.Context, ref string, in []llms.MessageContent,
 	answer, err := Generate(ctx, model, in, tools, opts...)
 	if err == nil {
 		m.price(ref, &answer.Usage)
+		return answer, nil
 	}
-	return answer, err
+	var f *contract.Failure
+	if errors.As(err, &f) && f.Usage != nil {
+		m.price(ref, f.Usage)
+	}
+	return nil, err
 }
 
 // askWithin asks one of several models that are left.
@@ -203,8 +211,9 @@ type rests struct {
 	until map[string]time.Time
 }
 
+// note takes the pause that a failure asks for, whether for a limit or for being down.
 func (r *rests) note(ref string, f *contract.Failure) {
-	if f.Class != contract.ClassRateLimited || f.After <= 0 {
+	if f.After <= 0 {
 		return
 	}
 	r.mu.Lock()

@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -101,7 +102,13 @@ func TestNoneCanAnswer(t *testing.T) {
 }
 
 func TestAPauseIsKept(t *testing.T) {
-	m, first, second := pair(t, answer(429, errorBody("", "slow down"), "Retry-After", "60"), good)
+	for _, status := range []int{429, 503, 529} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) { pauseIsKept(t, status) })
+	}
+}
+
+func pauseIsKept(t *testing.T, status int) {
+	m, first, second := pair(t, answer(status, errorBody("", "slow down"), "Retry-After", "600"), good)
 	for range 3 {
 		got, err := m.Ask(t.Context(), "a/x,b/y", hello(), nil)
 		if err != nil || len(got.Switched) != 1 {

@@ -15,13 +15,19 @@ import (
 // Codes and types by which providers name an error, all in lower case. They decide
 // before the HTTP status, which the same providers use loosely.
 var (
-	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error"}
-	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits"}
-	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired"}
+	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error", "arrearage"}
+	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits", "used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits"}
+	deniedTexts  = []string{"api key not valid", "api_key_invalid", "api key expired", "pass a valid api key", "incorrect api key", "invalid api key"}
 	contextCodes = []string{"context_length_exceeded", "context_window_exceeded", "exceed_context_size_error"}
-	contextTexts = []string{"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens"}
-	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation"}
-	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk"}
+	contextTexts = []string{
+		"maximum context", "context length", "context_length", "context window", "context size", "prompt is too long", "too many tokens", "too large for model with", "exceed context limit", "exceeds the maximum number of tokens",
+		"maximum prompt length", "maximum model length", "range of input length", "input is too long", "input too long", "exceeded model token limit", "reduce the length of the messages", "reduce your message size", "`max_new_tokens` must be",
+	}
+	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"}
+	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk", "violates usage guidelines", "inappropriate content"}
+	// slipCodes name an answer that the model got wrong, and the server withholds: another one may
+	// be right.
+	slipCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
 )
 
 // statusOfCode gives the HTTP status that a code means, for errors inside a 200 answer.
@@ -34,7 +40,8 @@ var statusOfCode = map[string]int{
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "api_error": 500, "internal": 500,
 	"toomanyrequests": 429, "notauthenticated": 401, "notauthorizedornotfound": 404, "invalidparameter": 400, "serviceunavailable": 503,
 	"request_too_large": 413, "timeout_error": 504, "deadline_exceeded": 504,
-	"overloaded_error": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
+	"throttling": 429, "throttlingexception": 429, "throttling.ratequota": 429, "throttling.allocationquota": 429,
+	"overloaded_error": 503, "capacity_exceeded": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
 // classOf gives the class of an error that a provider reports: by its codes and words
@@ -53,6 +60,8 @@ func classOf(r *report) string {
 		return contract.ClassContextLength
 	case r.flagged, r.is(refusalCodes), (refusesInput || st == 403) && containsAny(text, refusalTexts):
 		return contract.ClassRefused
+	case r.is(slipCodes):
+		return contract.ClassUnavailable
 	}
 	return classOfStatus(st)
 }
@@ -69,7 +78,7 @@ func classOfStatus(st int) string {
 		return contract.ClassTooLarge
 	case 429:
 		return contract.ClassRateLimited
-	case 408, 409, 425:
+	case 408, 409, 424, 425, 498: // 424 is Bedrock's for a model that failed, 498 Groq's for one that is busy
 		return contract.ClassUnavailable
 	}
 	switch {

@@ -30,6 +30,10 @@ var chatFields = map[string]string{
 	"dashscope":   "max_tokens seed stream_options parallel_tool_calls presence_penalty top_k response_format tool_choice",
 	"groq":        "max_completion_tokens seed stream_options parallel_tool_calls reasoning_effort response_format tool_choice",
 	"huggingface": "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
+	"cloudflare":  "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
+	"ernie":       "max_tokens seed stream_options frequency_penalty presence_penalty tool_choice",
+	"llamafile":   "max_tokens seed stream_options frequency_penalty presence_penalty top_k tool_choice",
+	"maritaca":    "max_tokens stream_options tool_choice",
 	"xai":         "max_tokens seed stream_options parallel_tool_calls reasoning_effort response_format tool_choice",
 }
 
@@ -279,7 +283,11 @@ func (f fakeChat) stop(s said) string {
 }
 
 func (f fakeChat) usage(s said) object {
-	u := object{"prompt_tokens": s.usage.Input, "completion_tokens": s.usage.Output, "completion_tokens_details": object{"reasoning_tokens": s.usage.Reasoning}}
+	u := object{"prompt_tokens": s.usage.Input, "completion_tokens": s.usage.Output, "total_tokens": s.usage.Input + s.usage.Output,
+		"completion_tokens_details": object{"reasoning_tokens": s.usage.Reasoning}}
+	if f.kind == "xai" { // thoughts are counted beside the answer, and into the total
+		u["completion_tokens"] = s.usage.Output - s.usage.Reasoning
+	}
 	if f.kind == "deepseek" {
 		u["prompt_cache_hit_tokens"] = s.usage.Cached
 	} else {

@@ -94,6 +94,14 @@ func verify(r *http.Request, body []byte, key *rsa.PublicKey) (string, error) {
 	return m[2], rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], sig)
 }
 
+// key is the one that signs.
+func (f fakeOCI) key() *rsa.PublicKey {
+	if f.identity != nil {
+		return f.identity.session.Load()
+	}
+	return &ociKey().PublicKey
+}
+
 type oracleRequest struct {
 	Compartment string `json:"compartmentId"`
 	Serving     struct {
@@ -151,11 +159,7 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 	if err := strict(body, &q); err != nil {
 		return nil, err
 	}
-	key := &ociKey().PublicKey
-	if f.identity != nil {
-		key = f.identity.session.Load()
-	}
-	keyID, err := verify(r, body, key)
+	keyID, err := verify(r, body, f.key())
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the signature is wrong: %w", err)

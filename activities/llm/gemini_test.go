@@ -13,7 +13,7 @@ import (
 // geminiBench is Google under test.
 func geminiBench() bench {
 	row, _ := rowOf("google")
-	return bench{row, fakeGemini{}}
+	return bench{row: row, vendor: fakeGemini{}}
 }
 
 func TestGeminisFamilies(t *testing.T) {

@@ -41,7 +41,7 @@ type Answer struct {
 //
 // Its errors are [contract.Failure]s, except that the end of ctx comes back as ctx's own
 // error. A filtered or refused answer fails with class refused, one without a stop reason
-// with unavailable.
+// with unavailable; what a refused one took is in the failure's usage.
 func Generate(ctx context.Context, m llms.Model, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -89,6 +89,9 @@ func merge(resp *llms.ContentResponse) (*Answer, error) {
 	}
 	a.Message.Text, a.Message.Reasoning = text.String(), reasoning.String()
 	if err := check(a, refusal.String()); err != nil {
+		if f := contract.FailureOf(err); f.Class == contract.ClassRefused {
+			return nil, contract.Spent(f, a.Usage) // it is charged like any answer
+		}
 		return nil, err
 	}
 	return a, nil

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,7 +62,8 @@ func newLimiter(bounds [3]int) *limiter {
 }
 
 // enter waits for a call's turn; what it waits for is told to whoever watches. size is the
-// request's, in bytes. The call ends with done, which settles how many tokens it really was.
+// request's, in bytes, see [exchange.size]. The call ends with done, which settles how many tokens
+// it really was.
 //
 // A turn that would come after the call's deadline is not waited for: the failure is
 // rate_limited, and says when to try again.
@@ -152,16 +154,34 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, tell func(string)) e
 	return nil
 }
 
-// settle charges the tokens that a call was more than guessed.
+// settle charges the tokens that a call was more than guessed, or gives back those that it was
+// less. A call of which no usage is known was what was guessed.
 func (l *limiter) settle(resp *llms.ContentResponse, guess int) {
 	if l.tokens == nil {
 		return
 	}
 	var u contract.Usage
+	known := false
 	for _, c := range choicesOf(resp) {
-		count(&u, c.GenerationInfo)
+		known = count(&u, c.GenerationInfo) || known
 	}
-	if more := u.Input + u.Output - guess; more > 0 {
-		l.tokens.ReserveN(time.Now(), min(more, l.tokens.Burst()))
+	if !known {
+		return
 	}
+	// A negative number adds tokens; the limiter itself never holds more than its burst.
+	more := u.Input + u.Output - min(guess, l.tokens.Burst())
+	l.tokens.ReserveN(time.Now(), min(more, l.tokens.Burst()))
+}
+
+// size is how much of a request counts: an image is far longer as text than it is in tokens.
+func (x *exchange) size(body []byte) int {
+	n := len(body)
+	for _, mc := range x.in {
+		for _, part := range mc.Parts {
+			if image, ok := part.(llms.BinaryContent); ok {
+				n += min(0, contract.ImageText-base64.StdEncoding.EncodedLen(len(image.Data)))
+			}
+		}
+	}
+	return max(0, n)
 }

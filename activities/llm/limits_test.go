@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"weft/activities/contract"
 )
 
@@ -72,6 +74,37 @@ func TestTokensCount(t *testing.T) {
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassRateLimited)
 	mentions(t, f.Text, "tokens_per_minute")
+}
+
+// What a call was guessed to take, and did not, is there for the next one.
+func TestTokensThatWereNotUsedComeBack(t *testing.T) {
+	small := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":90,"completion_tokens":10}}`
+	m, s := limited(t, answer(200, small), ProviderSettings{TokensPerMinute: 6000})
+	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second) // for what is guessed, each call would wait longer
+	defer cancel()
+	for range 4 {
+		if _, err := m.Ask(ctx, "fake/m", transcriptOf(t, "", user(strings.Repeat("word ", 4500))), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "calls", s.calls(), 4)
+}
+
+// An image is far longer in a request than it is in tokens.
+func TestImagesAreNotCountedAsText(t *testing.T) {
+	silent := `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`
+	m, s := limited(t, answer(200, silent), ProviderSettings{TokensPerMinute: 6000})
+	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+	defer cancel()
+	picture := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+		llms.TextContent{Text: "What is this?"}, llms.BinaryPart("image/png", make([]byte, 400_000)),
+	}}}
+	for range 3 {
+		if _, err := m.Ask(ctx, "fake/m", picture, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same(t, "calls", s.calls(), 3)
 }
 
 func TestPlacesAreBounded(t *testing.T) {

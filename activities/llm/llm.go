@@ -197,8 +197,9 @@ func (m *Models) Default() (string, error) {
 }
 
 // Get returns the model that ref names: provider/model, where the model may hold slashes,
-// or "script". It fails with class connection where the provider is unknown or lacks its
-// key or address, and with bad_request where ref is no reference.
+// or "script", which may have a name behind it, "script/backup". It fails with class connection
+// where the provider is unknown or lacks its key or address, and with bad_request where ref is no
+// reference.
 func (m *Models) Get(ref string) (llms.Model, error) {
 	name, model, _ := strings.Cut(ref, "/")
 	p := m.provider(name)
@@ -217,14 +218,8 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", cut(ref, 200), cut(name, 100), m.known()),
 			Remedy: fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", cut(name, 100)),
 		}
-	case p.row.Script && ref != name:
-		return nil, &contract.Failure{
-			Class:  contract.ClassBadRequest,
-			Text:   fmt.Sprintf("model %q: the scripted model has no variants", cut(ref, 200)),
-			Remedy: "write " + name,
-		}
-	case p.row.Script:
-		return &scripted{ScriptModel}, nil
+	case p.row.Script && (ref == name || strings.TrimSpace(model) != ""):
+		return &scripted{ScriptModel + strings.TrimPrefix(ref, name)}, nil
 	case strings.TrimSpace(model) == "":
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
@@ -240,8 +235,18 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 
 // Scripted says whether a script answers for a model of a list.
 func (m *Models) Scripted(list string) bool {
-	return m.scripted || slices.Contains(Refs(list), ScriptModel)
+	return m.scripted || slices.ContainsFunc(Refs(list), m.script)
 }
+
+// script says whether a reference is to a scripted model.
+func (m *Models) script(ref string) bool {
+	name, _, _ := strings.Cut(ref, "/")
+	p := m.providers[name]
+	return p != nil && p.row.Script
+}
+
+// AsksScript says whether a list of models has the scripted one, under whatever name.
+func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
 
 // provider gives a provider with what it was lent, or nil where there is none of the name.
 func (m *Models) provider(name string) *provider {

@@ -55,17 +55,18 @@ func TestGet(t *testing.T) {
 		class string
 		says  []string
 	}{
-		"no provider":               {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
-		"nothing":                   {"", contract.ClassBadRequest, []string{"provider/model"}},
-		"an unknown provider":       {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
-		"a provider without model":  {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
-		"a provider without key":    {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
-		"a key by convention":       {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
-		"a provider without URL":    {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
-		"a model with slashes":      {"proxy/vendor/model:free", "", nil},
-		"a server that needs none":  {"ollama/qwen3:8b", "", nil},
-		"the script":                {"script", "", nil},
-		"the script with a variant": {"script/any", contract.ClassBadRequest, []string{"no variants", "write script"}},
+		"no provider":              {"gpt-5", contract.ClassBadRequest, []string{`"gpt-5" is not provider/model`, "openai/gpt-5", "ollama"}},
+		"nothing":                  {"", contract.ClassBadRequest, []string{"provider/model"}},
+		"an unknown provider":      {"opnai/gpt-5", contract.ClassConnection, []string{`no provider "opnai"`, "anthropic, azure", "proxy, script, vllm, xai"}},
+		"a provider without model": {"ollama/", contract.ClassBadRequest, []string{"ollama/MODEL"}},
+		"a provider without key":   {"openai/gpt-5", contract.ClassConnection, []string{"MY_OPENAI_KEY", "worker's environment (not the client's)"}},
+		"a key by convention":      {"deepseek/x", contract.ClassConnection, []string{"DEEPSEEK_API_KEY is not set"}},
+		"a provider without URL":   {"compatible/x", contract.ClassConnection, []string{"providers: {\"compatible\": {base_url: "}},
+		"a model with slashes":     {"proxy/vendor/model:free", "", nil},
+		"a server that needs none": {"ollama/qwen3:8b", "", nil},
+		"the script":               {"script", "", nil},
+		"the script with a name":   {"script/any", "", nil},
+		"the script with no name":  {"script/", contract.ClassBadRequest, []string{"script/MODEL"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestDefault(t *testing.T) {
 	}
 	_, err = models.Default()
 	mentions(t, failureOf(t, err).Error(), "no default model", "provider/model", "script")
-	for _, def := range []string{"script", "ollama/x", "openrouter/a/b"} {
+	for _, def := range []string{"script", "script/first, script/backup", "ollama/x", "openrouter/a/b"} {
 		if models, err = Open(Settings{Default: def}); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,7 @@ func TestDefault(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	}
-	for _, def := range []string{"openai/", "script/x"} {
+	for _, def := range []string{"openai/", "script/"} {
 		if _, err := Open(Settings{Default: def}); err == nil {
 			t.Errorf("default %q is taken", def)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // oci is the chat of Oracle's Generative AI service in its GENERIC format: all models there
-// but Cohere's. Requests are signed, see [signer].
+// but Cohere's, see [ociCohere]. Requests are signed, see [signer].
 type oci struct{ *remote }
 
 type ociBody struct {
@@ -60,9 +60,10 @@ type ociMessage struct {
 }
 
 type ociContent struct {
-	Type  string    `json:"type"`
-	Text  *string   `json:"text,omitempty"`
-	Image *ociImage `json:"imageUrl,omitempty"`
+	Type     string    `json:"type"`
+	Text     *string   `json:"text,omitempty"`
+	Image    *ociImage `json:"imageUrl,omitempty"`
+	Thinking string    `json:"thinking,omitempty"`
 }
 
 type ociImage struct {
@@ -106,9 +107,6 @@ func (c oci) authorize(req *http.Request, _ []byte) error { return c.signer.sign
 
 func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	model := orElse(o.Model, c.model)
-	if strings.HasPrefix(model, "cohere.") {
-		return nil, c.unsendable("Cohere's models at OCI speak a format of their own, which is not supported; use the provider cohere, or another model")
-	}
 	q := ociRequest{
 		Format: "GENERIC", Stream: !c.unary, Stop: o.StopWords, TopK: o.TopK, Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty,
 		Effort: strings.ToUpper(call.Effort),
@@ -138,12 +136,17 @@ func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (
 	if err != nil {
 		return nil, err
 	}
+	return c.wrapped(model, inner, q.Stream)
+}
+
+// wrapped says which model a request is for, and whom it is charged to.
+func (c oci) wrapped(model string, inner json.RawMessage, stream bool) (*outgoing, error) {
 	b := ociBody{Compartment: c.compartment, Serving: ociServing{Type: "ON_DEMAND", Model: model}, Request: inner}
 	if strings.HasPrefix(model, ociEndpoint) {
 		b.Serving = ociServing{Type: "DEDICATED", Endpoint: model}
 	}
 	raw, err := c.marshal(&b, nil)
-	return &outgoing{path: "/20231130/actions/chat", body: raw, stream: q.Stream}, err
+	return &outgoing{path: "/20231130/actions/chat", body: raw, stream: stream}, err
 }
 
 func (c oci) setTools(q *ociRequest, call *Call, o *llms.CallOptions) error {

@@ -29,8 +29,11 @@ type ociAgent struct {
 
 // newOCI is a model of Oracle's, or an agent.
 func newOCI(m *remote) protocol {
-	if strings.HasPrefix(m.model, ociAgentPrefix) {
+	switch {
+	case strings.HasPrefix(m.model, ociAgentPrefix):
 		return &ociAgent{oci: oci{m}}
+	case strings.HasPrefix(m.model, ociCohereName), strings.HasPrefix(m.model, ociCoherePrefix):
+		return ociCohere{oci{m}}
 	}
 	return oci{m}
 }

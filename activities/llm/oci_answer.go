@@ -11,13 +11,15 @@ import (
 type ociReader struct {
 	x *exchange
 	assembly
+	// repeats says that the last event of a stream says all once more.
+	repeats bool
 }
 
 type ociAnswer struct {
 	Model looseText `json:"modelId"`
 	Chat  *struct {
 		Choices []ociChunk `json:"choices"`
-		Usage   *ociUsage  `json:"usage"`
+		ociChunk
 	} `json:"chatResponse"`
 	ociChunk
 	Code  looseText       `json:"code"`
@@ -29,24 +31,38 @@ type ociChunk struct {
 	Message json.RawMessage `json:"message"`
 	Finish  looseText       `json:"finishReason"`
 	Usage   *ociUsage       `json:"usage"`
+	// Problem is Cohere's, in answers and inside streams.
+	Problem looseText `json:"errorMessage"`
 }
 
 type ociDelta struct {
 	Content []struct {
-		Text looseText `json:"text"`
+		Text     looseText `json:"text"`
+		Thinking looseText `json:"thinking"`
 	} `json:"content"`
 	Refusal   looseText `json:"refusal"`
 	Reasoning looseText `json:"reasoningContent"`
-	Calls     []struct {
-		ID        looseText `json:"id"`
-		Name      looseText `json:"name"`
-		Arguments looseText `json:"arguments"`
-	} `json:"toolCalls"`
+	// Plan is what Cohere's models say of their calls.
+	Plan  looseText      `json:"toolPlan"`
+	Calls []ociDeltaCall `json:"toolCalls"`
+}
+
+// ociDeltaCall is a call or a piece of one; Cohere's models have it in Function.
+type ociDeltaCall struct {
+	ID looseText `json:"id"`
+	ociFunction
+	Function ociFunction `json:"function"`
+}
+
+type ociFunction struct {
+	Name      looseText `json:"name"`
+	Arguments looseText `json:"arguments"`
 }
 
 type ociUsage struct {
 	Prompt     looseCount `json:"promptTokens"`
 	Completion looseCount `json:"completionTokens"`
+	Total      looseCount `json:"totalTokens"`
 	In         struct {
 		Cached looseCount `json:"cachedTokens"`
 	} `json:"promptTokensDetails"`
@@ -73,7 +89,7 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 	chunks := []ociChunk{a.ociChunk}
 	switch {
 	case a.Chat != nil:
-		chunks = append(a.Chat.Choices, ociChunk{Usage: a.Chat.Usage})
+		chunks = append(a.Chat.Choices, a.Chat.ociChunk)
 		streamed = false
 	case !streamed:
 		return "", false, badf("the answer has no chatResponse: %s", cut(string(raw), 100))
@@ -81,6 +97,10 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 	r.model = orElse(string(a.Model), r.model)
 	before := r.text.Len()
 	for i := range chunks {
+		if text := chunks[i].Problem; text != "" {
+			raw, _ := plainJSON(map[string]string{"message": string(text)}) // a map of strings always encodes
+			return "", false, r.x.problem(raw)
+		}
 		if err := r.chunk(&chunks[i], streamed); err != nil {
 			return "", false, err
 		}
@@ -90,7 +110,7 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 
 func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	if u := c.Usage; u != nil {
-		r.usage = &usage{Prompt: u.Prompt, Completion: max(u.Completion, u.Out.Reasoning)}
+		r.usage = &usage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Total}
 		r.usage.In.Cached, r.usage.Out.Reasoning = u.In.Cached, u.Out.Reasoning
 	}
 	r.finish = orElse(string(c.Finish), r.finish)
@@ -101,14 +121,18 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	if err := json.Unmarshal(c.Message, &m); err != nil {
 		return badf("a message of the answer is none (%v): %s", err, cut(string(c.Message), 100))
 	}
+	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.calls) > 0 {
+		return nil
+	}
 	for _, part := range m.Content {
 		r.text.WriteString(string(part.Text))
+		r.reasoning.WriteString(string(part.Thinking))
 	}
 	r.refusal.WriteString(string(m.Refusal))
-	r.reasoning.WriteString(string(m.Reasoning))
+	r.reasoning.WriteString(string(m.Reasoning + m.Plan))
 	for _, call := range m.Calls {
 		d := deltaCall{ID: call.ID}
-		d.Function.Name, d.Function.Arguments = call.Name, call.Arguments
+		d.Function.Name, d.Function.Arguments = call.Name+call.Function.Name, call.Arguments+call.Function.Arguments
 		r.addCall(&d, streamed)
 	}
 	return nil

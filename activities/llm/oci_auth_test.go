@@ -129,7 +129,7 @@ func conformSignIn(t *testing.T, b bench) string {
 func conformInstance(t *testing.T, b bench) {
 	t.Helper()
 	identity := newOCIIdentity(t)
-	b.vendor = fakeOCI{identity}
+	b.vendor = b.identified(identity)
 	e, m := b.at(t, says("ok"), nil)
 	t.Setenv("OCI_METADATA_BASE_URL", identity.URL+"/opc/v2")
 	t.Setenv("OCI_SDK_AUTH_CLIENT_REGION_URL", identity.URL)
@@ -169,4 +169,12 @@ func conformResource(t *testing.T, b bench) {
 	f := failureOf(t, err)
 	same(t, "class", f.Class, contract.ClassUnavailable)
 	mentions(t, f.Error(), "resource_principal", "run the worker where OCI gives it a principal")
+}
+
+// identified is the fake server of a bench, whose keys a service has signed.
+func (b bench) identified(identity *ociIdentity) vendor {
+	if _, ok := b.vendor.(fakeOCICohere); ok {
+		return fakeOCICohere{fakeOCI{identity}}
+	}
+	return fakeOCI{identity}
 }

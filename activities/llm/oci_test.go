@@ -11,7 +11,7 @@ import (
 // ociBench is OCI under test.
 func ociBench() bench {
 	row, _ := rowOf("oci")
-	return bench{row, fakeOCI{}}
+	return bench{row: row, vendor: fakeOCI{}}
 }
 
 func TestOCIServesOnDemandAndDedicated(t *testing.T) {
@@ -25,11 +25,6 @@ func TestOCIServesOnDemandAndDedicated(t *testing.T) {
 		e.one(t, m, &Call{Extra: json.RawMessage(`{"verbosity":"LOW"}`)}, hello())
 		same(t, model, e.sent(t)["servingMode"], serving)
 	}
-	m.model = "cohere.command-a"
-	_, err := ask(t, m, &Call{})
-	f := failureOf(t, err)
-	same(t, "class", f.Class, contract.ClassBadRequest)
-	mentions(t, f.Text, "provider cohere")
 }
 
 func TestOCISaysWhatToDo(t *testing.T) {

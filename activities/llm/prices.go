@@ -45,16 +45,19 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 }
 
 // price puts a call's cost into its usage: millionths, because a price is per million. A
-// model without a price is counted, so that a sum is never taken for all.
+// model without a price is counted, so that a sum is never taken for all. The scripted model costs
+// nothing where the table has no price for it.
 func (m *Models) price(ref string, u *contract.Usage) {
-	if len(m.prices) == 0 || ref == ScriptModel {
+	if len(m.prices) == 0 {
 		return
 	}
 	i := slices.IndexFunc(m.prices, func(r priceRow) bool {
 		return r.model == ref || r.prefix && strings.HasPrefix(ref, r.model)
 	})
 	if i < 0 {
-		u.Unpriced = u.Calls
+		if !m.script(ref) {
+			u.Unpriced = u.Calls
+		}
 		return
 	}
 	p := m.prices[i]

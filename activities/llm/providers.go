@@ -183,6 +183,26 @@ var Providers = []Provider{
 		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
 		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
 	},
+	{
+		Name: "cloudflare", KeyName: "CLOUDFLARE_API_TOKEN", NeedsKey: true, Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1",
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true,
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
+	},
+	{
+		Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstSeconds: 600, IdleSeconds: 300,
+	},
+	{
+		Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true,
+		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens",
+		FirstSeconds: 300, IdleSeconds: 120,
+	},
 	{Name: ScriptModel, Script: true},
 }
 

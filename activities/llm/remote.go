@@ -74,6 +74,7 @@ type exchange struct {
 	*remote
 	ctx     context.Context
 	call    *Call
+	in      []llms.MessageContent
 	opts    *llms.CallOptions
 	watch   *watch
 	header  http.Header
@@ -93,6 +94,7 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 		return nil, err
 	}
 	in = c.picture(in)
+	x.in = in
 	speak := c.speak()
 	if s, ok := speak.(interface {
 		begin(ctx context.Context, x *exchange, in []llms.MessageContent) error
@@ -119,7 +121,7 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 
 // ask makes one request when its turn has come.
 func (x *exchange) ask(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
-	done, err := x.limits.enter(x, len(out.body))
+	done, err := x.limits.enter(x, x.size(out.body))
 	if err != nil {
 		return nil, x.broken(x.ctx, err)
 	}

@@ -16,7 +16,8 @@ import (
 // calls: everything follows from the conversation and the [Call], so a repeated or
 // replayed call gets the same answer on any worker.
 type scripted struct {
-	// ref is the model that it plays, "script" for none but itself.
+	// ref is the model that it plays: "script", a name of its own, "script/backup", or, where all is
+	// played, another's.
 	ref string
 }
 
@@ -71,6 +72,7 @@ type ScriptUsage struct {
 	Input     int `json:"input,omitempty"`
 	Output    int `json:"output,omitempty"`
 	Cached    int `json:"cached,omitempty"`
+	Written   int `json:"cache_write,omitempty"`
 	Reasoning int `json:"reasoning,omitempty"`
 }
 
@@ -192,6 +194,7 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 	if a.Usage != nil {
 		c.GenerationInfo["PromptTokens"], c.GenerationInfo["CompletionTokens"] = a.Usage.Input, a.Usage.Output
 		c.GenerationInfo["CachedTokens"], c.GenerationInfo["ReasoningTokens"] = a.Usage.Cached, a.Usage.Reasoning
+		c.GenerationInfo[infoCacheWrite] = a.Usage.Written
 	}
 	if c.StopReason == "" {
 		c.StopReason = "stop"

@@ -229,7 +229,7 @@ func (r *scriptReader) usage(n *yaml.Node) *ScriptUsage {
 		}
 	}
 	r.fields(n, "usage", map[string]func(*yaml.Node){"input": set("input", &u.Input), "output": set("output", &u.Output),
-		"cached": set("cached", &u.Cached), "reasoning": set("reasoning", &u.Reasoning)})
+		"cached": set("cached", &u.Cached), "cache_write": set("cache_write", &u.Written), "reasoning": set("reasoning", &u.Reasoning)})
 	return u
 }
 

@@ -225,9 +225,7 @@ func (o *opener) checkDefault(m *Models) {
 		switch {
 		case p == nil:
 			o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(ref, 200), cut(name, 100), m.known())
-		case p.row.Script && slash:
-			o.problem("default: model %q: the scripted model has no variants; want %s", cut(ref, 200), name)
-		case !p.row.Script && strings.TrimSpace(model) == "":
+		case (slash || !p.row.Script) && strings.TrimSpace(model) == "":
 			o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(ref, 200), name)
 		}
 	}

@@ -188,8 +188,12 @@ func providerOf(c *Component) string {
 // model sets an agent's model and the parameters of its calls. Where a provider is, and the key
 // for it, is the worker's configuration.
 func (b *builder) model(c *Component, a *plan.Agent) {
-	provider := providerOf(c)
-	a.Model = provider + "/" + c.Text("model_id")
+	provider, id := providerOf(c), c.Text("model_id")
+	if c.Type.Name == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {
+		// An OCID does not tell that the model is of Cohere, which has a format of its own.
+		id = "cohere/" + id
+	}
+	a.Model = provider + "/" + id
 	if f := c.Field("url"); f != nil && !b.told[c] {
 		b.told[c] = true
 		b.warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),

@@ -240,7 +240,7 @@ func (o *object) modelAndScript(in *contract.RunInput) {
 		o.wrong(v.Pos, "the script: %s", contract.FailureOf(err).Text)
 	case in.Model == "":
 		in.Model = llm.ScriptModel
-	case !slices.Contains(models, llm.ScriptModel):
+	case !llm.AsksScript(in.Model):
 		o.wrong(at, "the script is what the model script says, but the model is %s; leave out one of them", source.Quote(in.Model))
 	}
 	in.Script = script

@@ -1,0 +1,53 @@
+package llm
+
+import (
+	"testing"
+
+	"weft/activities/contract"
+)
+
+// A script plays several models of a list, with prices: what a flow does when its first model fails
+// can be rehearsed without any.
+func TestAScriptPlaysSeveralModels(t *testing.T) {
+	m, err := Open(Settings{Prices: map[string]Price{"script/dear": {Input: 2, Output: 10}, "openai/*": {Input: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := ParseScript("s.yaml", []byte(`
+rules:
+  - {model: script/first, turn: 1, fail: {class: rate_limited, retry_after: 10m, text: too fast}}
+  - {model: script/first, say: from the first}
+  - {model: script/dear, say: from the second, usage: {input: 1000, output: 100}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(in ...contract.Message) *Answer {
+		t.Helper()
+		a, err := m.Ask(WithCall(t.Context(), &Call{Script: script}), "script/first, script/dear", transcriptOf(t, "", in...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a := ask(user("go"))
+	same(t, "text", a.Message.Text, "from the second")
+	same(t, "model", a.Model, "script/dear")
+	same(t, "usage", a.Usage, contract.Usage{Calls: 1, Input: 1000, Output: 100, Cost: 3000})
+	if len(a.Switched) != 1 || a.Switched[0].Model != "script/first" || a.Switched[0].To != "script/dear" || a.Switched[0].Class != contract.ClassRateLimited {
+		t.Errorf("switched %+v", a.Switched)
+	}
+	// The pause that the script asked for is one of its run: no other call is kept from the model.
+	a = ask(user("go"), a.Message, user("on"))
+	same(t, "text of the second turn", a.Message.Text, "from the first")
+	same(t, "usage without a price", a.Usage, contract.Usage{Calls: 1})
+	for list, want := range map[string]bool{"script": true, "script/a": true, "openai/x, script/a": true, "scripted/a": false, "openai/script": false} {
+		if m.Scripted(list) != want || AsksScript(list) != want {
+			t.Errorf("%q: %v and %v, want %v", list, m.Scripted(list), AsksScript(list), want)
+		}
+	}
+	for ref, says := range map[string]string{"script/ ": "names a provider but no model"} {
+		_, err := m.Get(ref)
+		mentions(t, failureOf(t, err).Text, says)
+	}
+}
