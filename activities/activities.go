@@ -51,6 +51,8 @@ type Deps struct {
 	Means *contract.Means
 	// Mask knows the worker's secrets; nil: there are none.
 	Mask *mask.Mask
+	// Watched says whether somebody may be watching the calls of a run id; nil: of every one.
+	Watched func(run string) bool
 }
 
 // Given is what a run of a flow with declared inputs is given.
@@ -73,6 +75,9 @@ type Activities struct {
 
 // New makes a worker's activities.
 func New(d Deps) *Activities {
+	if d.Watched == nil {
+		d.Watched = func(string) bool { return true }
+	}
 	if d.CacheBytes == 0 {
 		d.CacheBytes = 128 << 20
 	}
@@ -213,8 +218,11 @@ const maxBeat = 4 << 10
 // bounds what reaches the server.
 const soonest = 100 * time.Millisecond
 
-// beat sends heartbeats until stop is called. tell replaces the text that they carry; new
-// text goes out soon, so that a watcher sees it come.
+// slowest is the most time between two heartbeats of a call that nobody watches.
+const slowest = 10 * time.Second
+
+// beat sends heartbeats until stop is called. tell replaces the text that they carry; where
+// somebody may be watching, new text goes out soon.
 func (a *Activities) beat(ctx context.Context) (tell func(string), stop func()) {
 	tell, _, stop = a.pulse(ctx)
 	return tell, stop
@@ -240,7 +248,7 @@ func (a *Activities) pulseOf(ctx context.Context, tasks <-chan string) (tell, wa
 	go func() {
 		defer close(ended)
 		b := contract.Beat{Attempt: info.Attempt}
-		every := max(info.HeartbeatTimeout/4, soonest)
+		every := min(max(info.HeartbeatTimeout/4, soonest), slowest)
 		t := time.NewTicker(soonest)
 		defer t.Stop()
 		// A call that ends before the first tick costs no heartbeat.
@@ -257,7 +265,7 @@ func (a *Activities) pulseOf(ctx context.Context, tasks <-chan string) (tell, wa
 			case b.Waiting = <-reasons:
 				activity.RecordHeartbeat(ctx, b)
 			case now := <-t.C:
-				if text != told || now.Sub(sent) >= every {
+				if now.Sub(sent) >= every || text != told && a.deps.Watched(info.WorkflowExecution.RunID) {
 					sent, told = now, text
 					b.Text = a.deps.Mask.Tail(text, maxBeat)
 					activity.RecordHeartbeat(ctx, b)

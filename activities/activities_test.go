@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,11 +209,12 @@ func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) 
 // pulseFor is beatFor for work that can wait.
 func pulseFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Beat {
 	t.Helper()
-	return watchedFor(t, timeout, func(tell, waits func(string), _ func() []contract.Beat) { work(tell, waits) })
+	return watchedFor(t, timeout, nil, func(tell, waits func(string), _ func() []contract.Beat) { work(tell, waits) })
 }
 
-// watchedFor is pulseFor for work that looks at its heartbeats so far.
-func watchedFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string), seen func() []contract.Beat)) []contract.Beat {
+// watchedFor is pulseFor for work that looks at its heartbeats so far, and that somebody watches or
+// nobody does.
+func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Beat)) []contract.Beat {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
@@ -220,7 +222,7 @@ func watchedFor(t *testing.T, timeout time.Duration, work func(tell, waits func(
 	b := &beats{}
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{b}, DeadlockDetectionTimeout: time.Minute})
 	env.SetTestTimeout(3 * time.Minute)
-	a := New(Deps{Mask: mask.New(veiledSecret)})
+	a := New(Deps{Mask: mask.New(veiledSecret), Watched: watched})
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
 		tell, waits, stop := a.pulse(ctx)
 		defer stop()
@@ -239,7 +241,7 @@ func watchedFor(t *testing.T, timeout time.Duration, work func(tell, waits func(
 
 func TestBeatTellsTheLatestText(t *testing.T) {
 	long := strings.Repeat("x", 10) + strings.Repeat("y", maxBeat)
-	watchedFor(t, 500*time.Millisecond, func(tell, _ func(string), seen func() []contract.Beat) {
+	watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
 		began := time.Now()
 		says := func(text string) {
 			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -257,6 +259,30 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 		says(long[10:])
 		if n, most := len(seen()), int(time.Since(began)/soonest)+2; n > most {
 			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), soonest)
+		}
+	})
+}
+
+// Where nobody watches, new text waits for the call's next sign of life; of a watcher who comes it is
+// known at once.
+func TestBeatWhereNobodyWatches(t *testing.T) {
+	const timeout = time.Hour // its quarter is more than slowest
+	var watched atomic.Bool
+	watchedFor(t, timeout, func(run string) bool { return run != "" && watched.Load() }, func(tell, _ func(string), seen func() []contract.Beat) {
+		began := time.Now()
+		for i := range 20 {
+			tell(fmt.Sprint("text ", i))
+			time.Sleep(soonest)
+		}
+		if n, most := len(seen()), int(time.Since(began)/slowest)+1; n > most {
+			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), slowest)
+		}
+		watched.Store(true)
+		tell("the end")
+		for end := time.Now().Add(time.Minute); !slices.Contains(seen(), contract.Beat{Attempt: 1, Text: "the end"}); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no heartbeat says the end: %.300q", fmt.Sprint(seen()))
+			}
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestVeil(t *testing.T) {
 func TestVeilOfAStream(t *testing.T) {
 	text := "my key is " + veiledSecret + ", as you asked"
 	whole := func(b contract.Beat) bool { return b.Text == "my key is [secret], as you asked" }
-	seen := watchedFor(t, 500*time.Millisecond, func(tell, _ func(string), seen func() []contract.Beat) {
+	seen := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
 		for n := range len(text) {
 			tell(text[:n+1])
 			time.Sleep(40 * time.Millisecond)

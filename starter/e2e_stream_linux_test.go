@@ -100,7 +100,8 @@ func TestEndToEndPartialAnswers(t *testing.T) {
 		t.Skip("WEFT_DEVSERVER is not set; make e2e builds the server and runs this")
 	}
 	model := newStoryteller(t)
-	address := devserverWith(t, path, []string{"WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
+	// Signs of life come each 10 s then: what is seen sooner is seen because somebody watches.
+	address := devserverWith(t, path, []string{"WEFT_TIMEOUTS_HEARTBEAT=1m", "WEFT_MODEL=fake/m", "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.url})
 	flow := filepath.Join(t.TempDir(), "tell.json")
 	if err := os.WriteFile(flow, []byte(`{"name": "Tell", "nodes": [{"id": "tell", "name": "Tell", "prompt": "Tell a story.", "is_exit_node": true}],
 		"edges": [{"id": "in", "source": "START", "target": "tell"}, {"id": "out", "source": "tell", "target": "END"}]}`), 0o600); err != nil {

@@ -28,7 +28,9 @@ type track struct {
 	changed  time.Time
 	// looked is when the run was last asked about.
 	looked time.Time
-	done   chan struct{}
+	// announced is when its worker was last told that somebody watches.
+	announced time.Time
+	done      chan struct{}
 	// broken is why the last workflow task failed that did, and remedy what to do.
 	broken, remedy string
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"weft/activities/contract"
 	"weft/worker/config"
 )
 
@@ -22,6 +24,8 @@ const (
 	textEvery = 500 * time.Millisecond
 	// quiet is how long a run may be without events before it is asked about.
 	quiet = 1500 * time.Millisecond
+	// announceEvery is how often a worker is told that somebody watches a run in which a model answers.
+	announceEvery = contract.WatchedFor * time.Second / 2
 	// unclaimed is how long a task may wait for a worker before that is worth a line.
 	unclaimed = 3 * time.Second
 	// maxAsked bounds how many runs are asked about at a time.
@@ -32,6 +36,8 @@ const (
 func (f *follower) watch(ctx context.Context) {
 	ticker := time.NewTicker(textEvery)
 	defer ticker.Stop()
+	var announcing sync.WaitGroup
+	defer announcing.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,9 +45,32 @@ func (f *follower) watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		for _, t := range f.due() {
+			if f.unannounced(t) {
+				announcing.Go(func() { f.announce(ctx, t) })
+			}
 			f.look(ctx, t)
 		}
 	}
+}
+
+// unannounced says whether it is time to tell a run's worker that somebody watches, and takes it as
+// told.
+func (f *follower) unannounced(t *track) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.reads() || !t.streaming() || time.Since(t.announced) < announceEvery {
+		return false
+	}
+	t.announced = time.Now()
+	return true
+}
+
+// announce tells a run's worker that somebody watches. Where nobody hears it, text comes as often as
+// the calls' signs of life.
+func (f *follower) announce(ctx context.Context, t *track) {
+	ctx, cancel := context.WithTimeout(ctx, announceEvery)
+	defer cancel()
+	_, _ = f.temporal.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
 }
 
 // due lists the runs that wait for something, those first that were not looked at for the

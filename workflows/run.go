@@ -53,6 +53,7 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 		{contract.QueryPast, r.pastPage},
 		{contract.QueryStatus, func() (contract.Status, error) { return status(), nil }},
 		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
+		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},
 		{contract.QueryState, func() (map[string]json.RawMessage, error) {
 			out := map[string]json.RawMessage{}
 			total := 0

@@ -59,7 +59,19 @@ const (
 	QueryTurns = "turns"
 	// QueryPlan takes nothing and returns the [plan.Flow] that runs.
 	QueryPlan = "plan"
+	// QueryWatching takes nothing and returns a [Watching]: it tells the worker that somebody
+	// watches what the run's calls answer while they do. It changes nothing of the run.
+	QueryWatching = "watching"
 )
+
+// WatchedFor is how many seconds a worker believes a watcher that asked [QueryWatching] once.
+const WatchedFor = 10
+
+// Watching is the answer to [QueryWatching].
+type Watching struct {
+	// Seconds is how long new text of the run's calls comes at once; ask again before they are over.
+	Seconds int `json:"seconds"`
+}
 
 // RunInput starts a run of workflow type Flow.
 type RunInput struct {

@@ -51,6 +51,7 @@ var published = []struct {
 	{file: "retry-answer", v: RetryAnswer{}, input: true},
 	{file: "receipt", v: Receipt{}},
 	{file: "beat", v: Beat{}},
+	{file: "watching", v: Watching{}},
 }
 
 // constraints narrow fields beyond their Go types, by Type.Field.

@@ -48,6 +48,7 @@ type joinSearch struct {
 	shortest, longest []int
 	indegree, most    []int
 	reached, queue    []int
+	arriving          []arrival
 	found             map[int]bool
 	work              int
 }
@@ -221,9 +222,9 @@ func (s *joinSearch) unequal(fork, n int, fast, slow *arrival) {
 		s.describe(fast), s.describe(slow))
 }
 
-// arrivals are the edges into a node that branches of a fork can take.
+// arrivals are the edges into a node that branches of a fork can take, until it is called again.
 func (s *joinSearch) arrivals(fork, n int, branch map[int]uint64) []arrival {
-	var out []arrival
+	out := s.arriving[:0]
 	for _, i := range s.in[n] {
 		s.work++
 		from := s.links[i].from
@@ -233,6 +234,7 @@ func (s *joinSearch) arrivals(fork, n int, branch map[int]uint64) []arrival {
 			out = append(out, arrival{i, s.branches[from], s.shortest[from] + 1, min(s.longest[from]+1, endless)})
 		}
 	}
+	s.arriving = out
 	return out
 }
 

@@ -152,7 +152,8 @@ type scale struct {
 }
 
 func scaleOf(quick bool) scale {
-	s := scale{rounds: 5, fewRounds: 3, alone: 20, inFlight: 100, branches: 100,
+	// Many short rounds: the machine's own speed changes between two of them.
+	s := scale{rounds: 24, fewRounds: 3, alone: 8, inFlight: 50, branches: 100,
 		loops: []int{100, 300, 1000}, toolLoops: []int{100, 500}, coldLoops: []int{100, 500}, byValue: []int{100, 300},
 		open: 150, elements: 10_000, replay: time.Second, stream: 10 * time.Second, heartbeats: []int{5, 2}, loads: 20,
 		loopsToReplay: 100, killCalls: 100, killInMid: 51, budget: 80 * time.Second}

@@ -240,14 +240,14 @@ type metric struct {
 }
 
 // compare measures both sides by turns, after a round that does not count unless the burst is
-// cold, and prints the metrics. On a busy machine it makes do with two rounds, or with one of a
-// cold burst.
+// cold, and prints the metrics. On a busy machine it makes do with two rounds, so that either side is
+// once the first.
 func (b *bench) compare(ctx context.Context, w workload, rounds int, how burst, metrics []metric) error {
 	var ours, twin []sample
 	began := time.Now()
 	first, enough := 0, 2
 	if how.cold {
-		first, enough = 1, 1
+		first = 1
 	}
 	for i := first; i <= rounds; i++ {
 		if i > enough && time.Since(began) > b.scale.budget {

@@ -62,7 +62,7 @@ func mapOver(n int) (workload, error) {
 }
 
 // mapBudget is how long the larger map may take where nobody has said how many elements it has.
-const mapBudget = 8 * time.Minute
+const mapBudget = 10 * time.Minute
 
 // maps is a map over some elements beside the twin's, and then over many beside that.
 func maps(ctx context.Context, b *bench) error {

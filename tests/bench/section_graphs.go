@@ -89,9 +89,10 @@ func chains(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.table.head("W3: three chains of 500/100/100, 100/500/100, 100/100/500 ms and a join (%d runs each by turns)", b.scale.rounds)
+	b.table.note("(target: at most 60 ms over the critical path of 700 ms, where a hand-written workflow keeps that, too)")
 	return b.compare(ctx, w, b.scale.rounds, burst{queue: benchQueue, runs: 1, inFlight: 1, countsBytes: true}, []metric{
 		{"wall time", medianFlow, nanos, 0},
-		{"wall time over the critical path's 700 ms", func(s sample) float64 { return medianFlow(s) - float64(criticalPath) }, nanos, 0},
+		{"wall time over the critical path's 700 ms", func(s sample) float64 { return medianFlow(s) - float64(criticalPath) }, nanos, stepLimit},
 		{"history events, children included", eventsOf, whole, 0},
 		{"  those not about workflow tasks", func(s sample) float64 { return float64(s.events - s.tasks) }, whole, eventLimit},
 		{"history bytes, children included", bytesOf, bytes, 0},

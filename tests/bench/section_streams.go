@@ -67,17 +67,24 @@ func watching(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// watch looks at a run again and again, as a watcher does: at the details of its calls' last
-// heartbeats. It counts the texts that it has not seen before.
+// watch looks at a run again and again, as a watcher does: it says that it watches, and looks at the
+// details of its calls' last heartbeats. It counts the texts that it has not seen before.
 func (b *bench) watch(ctx context.Context, id string, seen *atomic.Int64) {
 	t := time.NewTicker(looks)
 	defer t.Stop()
 	last := ""
+	var said time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
+		}
+		if time.Since(said) > contract.WatchedFor*time.Second/2 {
+			if _, err := b.client.QueryWorkflow(ctx, id, "", contract.QueryWatching); err != nil {
+				continue // it has not begun
+			}
+			said = time.Now()
 		}
 		d, err := b.client.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {

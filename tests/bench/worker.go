@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -104,6 +105,7 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 		InitialNumberOfPollers: 8, MinimumNumberOfPollers: 4, MaximumNumberOfPollers: 32,
 	})
 	host.NameBuild()
+	seen := host.NewAudience()
 	w := worker.New(c, of.queue, worker.Options{
 		MaxConcurrentActivityExecutionSize:     200,
 		MaxConcurrentWorkflowTaskExecutionSize: 100,
@@ -113,11 +115,12 @@ func newWorker(c client.Client, of crew) (worker.Worker, error) {
 		DeadlockDetectionTimeout:               10 * time.Second,
 		DefaultHeartbeatThrottleInterval:       300 * time.Millisecond,
 		MaxHeartbeatThrottleInterval:           300 * time.Millisecond,
+		Interceptors:                           []interceptor.WorkerInterceptor{seen},
 	})
 	workflows.Settings{MaxPayload: of.maxPayload}.Register(w)
 	registerTwins(w)
 	activities.New(activities.Deps{Models: models, Tools: tools, Source: of.source, CacheBytes: of.cacheBytes,
-		MaxPayload: of.maxPayload, Begin: host.Begin}).Register(w)
+		MaxPayload: of.maxPayload, Begin: host.Begin, Watched: seen.Watched}).Register(w)
 	return w, nil
 }
 

@@ -70,7 +70,8 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	note(err)
 	hooks, err := cfg.Hooks()
 	note(err)
-	how, err := options(cfg)
+	seen := NewAudience()
+	how, err := options(cfg, seen)
 	note(err)
 	if len(problems) > 0 {
 		if h.tools != nil {
@@ -85,7 +86,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	activities.New(activities.Deps{
 		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Webhooks: hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(),
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: seen.Watched,
 	}).Register(h.worker)
 	return h, nil
 }
@@ -161,7 +162,7 @@ const firstPollers = 8
 // workflow task stay, although a kill in its milliseconds costs them: to rebuild a run of
 // 40,000 events takes two seconds of processor time, several times that on a busy machine, and
 // a run whose worker never ends in time would never get on.
-func options(cfg *config.Config) (worker.Options, error) {
+func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.Options, error) {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: min(max(firstPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),
 		MinimumNumberOfPollers: cfg.Worker.PollersMin, MaximumNumberOfPollers: cfg.Worker.PollersMax,
@@ -174,7 +175,7 @@ func options(cfg *config.Config) (worker.Options, error) {
 		DefaultHeartbeatThrottleInterval: cfg.Worker.Heartbeats,
 		MaxHeartbeatThrottleInterval:     cfg.Worker.Heartbeats,
 		WorkerStopTimeout:                cfg.Worker.StopTimeout + stopGrace,
-		Interceptors:                     []interceptor.WorkerInterceptor{&cutter{after: cfg.Worker.StopTimeout}},
+		Interceptors:                     append([]interceptor.WorkerInterceptor{&cutter{after: cfg.Worker.StopTimeout}}, more...),
 	}
 	if d := deploymentOf(cfg); d != nil {
 		o.DeploymentOptions = *d
