@@ -357,16 +357,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
-	if c.Ended != nil && c.Session != nil {
-		// The next turn goes on with the state.
-		for i := range c.Ended.State {
-			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
-		}
-	}
-	needing(need).talk(c.Talk)
-	for i := range c.Live {
-		needing(need).resume(c.Live[i].Resume)
-	}
+	needing(need).carry(c)
 	return out
 }
 

@@ -64,21 +64,26 @@ func (f *flowRun) weights() []weight {
 	}
 	seen := map[string]bool{} // several branches know the same
 	for _, v := range views {
-		for i := range v.State {
-			e := &v.State[i]
-			if k, ok := f.writer(e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
-				seen[e.By.Exec+"\n"+e.Key] = true
-				out[k].add(entryBytes(e), e.By.Step)
-			}
-		}
-		for _, o := range v.Outputs {
-			if k, ok := f.g.index[o.Node]; ok && !seen[o.SHA] {
-				seen[o.SHA] = true
-				out[k].add(len(f.store.content[o.SHA]), o.By.Step)
-			}
-		}
+		f.weigh(v, seen, out)
 	}
 	return out
+}
+
+// weigh adds what nodes wrote to the state of a view, and their outputs in it.
+func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
+	for i := range v.State {
+		e := &v.State[i]
+		if k, ok := f.writer(e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
+			seen[e.By.Exec+"\n"+e.Key] = true
+			out[k].add(entryBytes(e), e.By.Step)
+		}
+	}
+	for _, o := range v.Outputs {
+		if k, ok := f.g.index[o.Node]; ok && !seen[o.SHA] {
+			seen[o.SHA] = true
+			out[k].add(len(f.store.content[o.SHA]), o.By.Step)
+		}
+	}
 }
 
 // writer is the node of an execution, by its id.

@@ -72,3 +72,17 @@ func (need needing) resume(r *contract.Resume) {
 		need.talk(r.Called[i].Talk)
 	}
 }
+
+// carry tells of what the state of a session and all messages of a carry refer to.
+func (need needing) carry(c *contract.Carry) {
+	if c.Ended != nil && c.Session != nil {
+		// The next turn goes on with the state.
+		for i := range c.Ended.State {
+			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
+		}
+	}
+	need.talk(c.Talk)
+	for i := range c.Live {
+		need.resume(c.Live[i].Resume)
+	}
+}

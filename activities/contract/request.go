@@ -221,10 +221,10 @@ type DeskCarry struct {
 	Inbox      []Inbound    `json:"inbox,omitempty"`
 	// Seen are hashes of Updates that brought messages without a key: the same one again, as a
 	// client sends it that has had no answer, is the same message.
-	Seen []string `json:"seen,omitempty"`
-	Seq  int      `json:"seq,omitempty"`
-	Rejected   int          `json:"rejected,omitempty"`
-	Rejects    []string     `json:"rejects,omitempty"`
+	Seen     []string `json:"seen,omitempty"`
+	Seq      int      `json:"seq,omitempty"`
+	Rejected int      `json:"rejected,omitempty"`
+	Rejects  []string `json:"rejects,omitempty"`
 }
 
 // Resume is an execution under way when its run stopped between two boundaries.
