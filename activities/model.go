@@ -64,6 +64,7 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	began := time.Now()
 	answer, err := a.generate(ctx, asked{
 		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: sent, tools: tools,
+		conversation: in.Base.Workflow + "/" + in.Base.Thread,
 	}, opts...)
 	if err != nil {
 		return nil, err
@@ -129,6 +130,8 @@ type asked struct {
 	system   string
 	messages []contract.Message
 	tools    []llms.Tool
+	// conversation names the thread that is asked on; empty for a question by itself.
+	conversation string
 }
 
 // generate calls a model once; of a list, each model until one answers.
@@ -144,16 +147,23 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	calling, span := beginChat(ctx, q.model, q.call)
-	answer, err := a.deps.Models.Ask(llm.WithCall(calling, q.call), q.model, in, q.tools, opts...)
-	if err == nil {
-		a.veil(answer)
+	var began time.Time
+	q.call.Asking = func(ctx context.Context, m llm.Asking) (context.Context, func(*llm.Answer, error)) {
+		began = time.Now()
+		return beginChat(ctx, &m, &q)
 	}
-	endChat(span, answer, err)
+	waits := q.call.Waiting
+	q.call.Waiting = func(what string) {
+		began = time.Now() // the time until its turn is not the model's
+		if waits != nil {
+			waits(what)
+		}
+	}
+	answer, err := a.deps.Models.Ask(llm.WithCall(ctx, q.call), q.model, in, q.tools, opts...)
 	if err != nil {
 		return nil, err
 	}
+	a.veil(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
 	for _, s := range answer.Switched {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)

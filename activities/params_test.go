@@ -133,18 +133,16 @@ func TestASwitchIsRecorded(t *testing.T) {
 }
 
 func TestWaitingIsSeen(t *testing.T) {
-	seen := pulseFor(t, 500*time.Millisecond, func(_, waits func(string)) {
-		waits("waiting 3s for its turn")
-		time.Sleep(2 * time.Second)
-		waits("")
-		time.Sleep(1000 * time.Millisecond)
+	watchedFor(t, time.Minute, nil, func(_, waits func(string), seen func() []contract.Beat) {
+		for _, reason := range []string{"waiting 3s for its turn", ""} {
+			waits(reason)
+			said := func() bool { all := seen(); return len(all) > 0 && all[len(all)-1].Waiting == reason }
+			for end := time.Now().Add(time.Minute); !said(); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Errorf("no heartbeat says %q: %+v", reason, seen())
+					return
+				}
+			}
+		}
 	})
-	waited, cleared := false, false
-	for _, b := range seen {
-		waited = waited || b.Waiting == "waiting 3s for its turn"
-		cleared = waited && b.Waiting == ""
-	}
-	if !waited || !cleared {
-		t.Errorf("heartbeats %+v", seen)
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/tmc/langchaingo/llms"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
@@ -18,21 +19,50 @@ import (
 // never enters them.
 
 // begin begins a span inside the attempt's.
-func begin(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
-	return trace.SpanFromContext(ctx).TracerProvider().Tracer("weft").Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
+func begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+	return trace.SpanFromContext(ctx).TracerProvider().Tracer("weft").Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// beginChat begins the span of one call of a model, provider/model.
-func beginChat(ctx context.Context, name string, call *llm.Call) (context.Context, trace.Span) {
-	provider, model, ok := strings.Cut(name, "/")
-	if !ok {
-		model = name
+// beginChat begins the span of one call of one model; of a list of models each that is asked has
+// its own. It is called with what came of it.
+func beginChat(ctx context.Context, m *llm.Asking, q *asked) (context.Context, func(*llm.Answer, error)) {
+	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.System),
+		semconv.GenAIRequestModel(m.Model), semconv.GenAIAgentName(q.call.Node), attribute.String("weft.kind", q.call.Kind)}
+	if q.conversation != "" {
+		attrs = append(attrs, semconv.GenAIConversationID(q.conversation))
 	}
-	return begin(ctx, "chat "+model, semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(provider),
-		semconv.GenAIRequestModel(model), semconv.GenAIAgentName(call.Node), attribute.String("weft.kind", call.Kind))
+	if q.call.JSON {
+		attrs = append(attrs, semconv.GenAIOutputTypeJSON)
+	}
+	if m.Stream {
+		attrs = append(attrs, semconv.GenAIRequestStream(true))
+	}
+	ctx, span := begin(ctx, "chat "+m.Model, trace.SpanKindClient, append(attrs, requested(&m.Options)...)...)
+	return ctx, func(a *llm.Answer, err error) { endChat(span, a, err) }
 }
 
-// endChat ends it with what the model answered.
+// requested are the parameters of a request, those that it has.
+func requested(o *llms.CallOptions) []attribute.KeyValue {
+	var out []attribute.KeyValue
+	if o.MaxTokens > 0 {
+		out = append(out, semconv.GenAIRequestMaxTokens(o.MaxTokens))
+	}
+	if o.Temperature >= 0 {
+		out = append(out, semconv.GenAIRequestTemperature(o.Temperature))
+	}
+	if o.TopP >= 0 {
+		out = append(out, semconv.GenAIRequestTopP(o.TopP))
+	}
+	if o.TopK > 0 {
+		out = append(out, semconv.GenAIRequestTopK(float64(o.TopK)))
+	}
+	if o.Seed >= 0 {
+		out = append(out, semconv.GenAIRequestSeed(o.Seed))
+	}
+	return out
+}
+
+// endChat ends a span with what the model answered.
 func endChat(span trace.Span, a *llm.Answer, err error) {
 	if err == nil {
 		_, model, ok := strings.Cut(a.Model, "/")
@@ -44,6 +74,9 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 		if a.Usage.Cached > 0 {
 			span.SetAttributes(semconv.GenAIUsageCacheReadInputTokens(a.Usage.Cached))
 		}
+		if a.Usage.CacheWrite > 0 {
+			span.SetAttributes(semconv.GenAIUsageCacheCreationInputTokens(a.Usage.CacheWrite))
+		}
 		if a.Usage.Reasoning > 0 {
 			span.SetAttributes(semconv.GenAIUsageReasoningOutputTokens(a.Usage.Reasoning))
 		}
@@ -53,7 +86,7 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 
 // beginTool begins the span of one call of a tool.
 func beginTool(ctx context.Context, in *contract.ToolInput) (context.Context, trace.Span) {
-	return begin(ctx, "execute_tool "+in.Name, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(in.Name),
+	return begin(ctx, "execute_tool "+in.Name, trace.SpanKindInternal, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(in.Name),
 		semconv.GenAIToolCallID(in.CallID), semconv.GenAIToolType("function"))
 }
 

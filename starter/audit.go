@@ -58,6 +58,9 @@ type auditRequest struct {
 	// Bound says that it was computed again from the text or call shown here, and is the same.
 	Hash  string `json:"hash,omitempty"`
 	Bound bool   `json:"bound"`
+	// Hashed is the very text that was bound, so that others can compute Hash: it is the SHA-256 of
+	// the kind, the id without "-" and these digits, and the SHA-256 of Hashed, a line each.
+	Hashed string `json:"hashed,omitempty"`
 	// Asked is what was asked; it is empty where the history does not tell.
 	Asked      string          `json:"asked,omitempty"`
 	Tool       string          `json:"tool,omitempty"`

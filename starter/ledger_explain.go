@@ -36,11 +36,11 @@ func (l *ledger) announced(q *contract.Request, at time.Time) {
 	r.Execution, r.At, r.Workflow, r.AskedAt = q.Execution, q.At, q.Run.Workflow, &at
 	var contents []string
 	if q.Failure != nil {
-		contents = append(contents, contract.SHA([]byte(q.Failure.Class+q.Failure.Text)))
+		contents = append(contents, q.Failure.Class+q.Failure.Text)
 	}
-	contents = append(contents, contract.SHA([]byte(q.Text)))
+	contents = append(contents, q.Text)
 	for _, raw := range ways(q.Arguments) {
-		contents = append(contents, contract.SHA([]byte(q.Name+"\n"+raw)))
+		contents = append(contents, q.Name+"\n"+raw)
 	}
 	r.bind(contents)
 }
@@ -60,17 +60,17 @@ func ways(raw json.RawMessage) []string {
 // boundTo splits an id into what it names and the first digits of the hash.
 var boundTo = regexp.MustCompile(`^(.*)-([0-9a-f]{8})$`)
 
-// bind computes the hash of a request from what was asked, and says whether that is the one that
-// its id ends with.
+// bind computes the hash of a request from what was asked, in one of several ways to write it, and
+// says whether that is the one that its id ends with.
 func (r *auditRequest) bind(contents []string) bool {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
 		return false
 	}
 	for _, c := range contents {
-		hash := contract.SHA([]byte(r.Kind + "\n" + m[1] + "\n" + c))
+		hash := contract.SHA([]byte(r.Kind + "\n" + m[1] + "\n" + contract.SHA([]byte(c))))
 		if hash[:8] == m[2] && (r.Hash == "" || r.Hash == hash) {
-			r.Hash, r.Bound = hash, true
+			r.Hash, r.Bound, r.Hashed = hash, true, c
 			return true
 		}
 	}
@@ -162,7 +162,7 @@ func (l *ledger) explain(r *auditRequest) {
 		if nth != "1" {
 			id += "~" + nth
 		}
-		if f, ok := l.failed[id]; ok && r.bind([]string{contract.SHA([]byte(f.failure.Class + f.failure.Text))}) {
+		if f, ok := l.failed[id]; ok && r.bind([]string{f.failure.Class + f.failure.Text}) {
 			r.Asked, r.AskedAt = f.failure.Error(), f.at
 		}
 	case contract.RequestMessage:
@@ -194,13 +194,13 @@ func kindOf(rest string) string {
 // question looks for the text of a question: the node's, or what an agent said last.
 func (l *ledger) question(r *auditRequest, node string) {
 	if l.flow != nil {
-		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{contract.SHA([]byte(n.Ask.Text))}) {
+		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{n.Ask.Text}) {
 			r.Asked = n.Ask.Text
 			return
 		}
 	}
 	for _, s := range l.said {
-		if r.bind([]string{contract.SHA([]byte(s.message.Text))}) {
+		if r.bind([]string{s.message.Text}) {
 			r.Asked, r.AskedAt = s.message.Text, s.at
 			return
 		}
@@ -224,7 +224,7 @@ func (l *ledger) called(r *auditRequest, s *saidOnce, at int) bool {
 	for _, raw := range args {
 		for _, t := range tools {
 			for _, way := range ways(raw) {
-				if r.bind([]string{contract.SHA([]byte(t.Name + "\n" + way))}) {
+				if r.bind([]string{t.Name + "\n" + way}) {
 					r.Tool, r.Name, r.Connection, r.Arguments, r.AskedAt = t.As, t.Name, t.Connection, raw, s.at
 					r.Asked = map[string]string{contract.RequestConfirm: "may it be called: ", contract.RequestToolResult: "run "}[r.Kind] + t.As
 					return true

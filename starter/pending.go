@@ -21,6 +21,22 @@ func waitsFor(p *workflowpb.PendingActivityInfo) string {
 	return b.Waiting
 }
 
+// pausedText says that somebody has paused a call of a workflow at Temporal, and how it goes on; ""
+// where nobody has.
+func pausedText(p *workflowpb.PendingActivityInfo, workflow string) string {
+	if !p.GetPaused() {
+		return ""
+	}
+	text := "it is paused at Temporal"
+	if m := p.GetPauseInfo().GetManual(); m != nil {
+		text += " by " + orDash(clean(m.GetIdentity(), 200))
+		if m.GetReason() != "" {
+			text += ": " + clean(m.GetReason(), 300)
+		}
+	}
+	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, quoted(workflow), quoted(p.GetActivityId()))
+}
+
 // heldCalls says, a line each, which calls of an open run and of its branches wait: for their turn,
 // or for another attempt.
 func heldCalls(ctx context.Context, t *config.Temporal, id string, about about) []string {
@@ -34,23 +50,28 @@ func heldCalls(ctx context.Context, t *config.Temporal, id string, about about) 
 		return nil
 	}
 	var out []string
-	all := d.GetPendingActivities()
+	add := func(id string, all []*workflowpb.PendingActivityInfo) {
+		for _, p := range all {
+			if text := heldText(p, id, time.Now()); text != "" {
+				out = append(out, clean(p.GetActivityId()+": "+text, 600))
+			}
+		}
+	}
+	add(id, d.GetPendingActivities())
 	children := d.GetPendingChildren()
 	for _, c := range children[:min(len(children), mostBranches)] {
 		if of, err := t.Client.DescribeWorkflowExecution(ctx, c.GetWorkflowId(), c.GetRunId()); err == nil {
-			all = append(all, of.GetPendingActivities()...)
-		}
-	}
-	for _, p := range all {
-		if text := heldText(p, time.Now()); text != "" {
-			out = append(out, clean(p.GetActivityId()+": "+text, 600))
+			add(c.GetWorkflowId(), of.GetPendingActivities())
 		}
 	}
 	return out
 }
 
 // heldText is why a call is not under way; "" where it is.
-func heldText(p *workflowpb.PendingActivityInfo, now time.Time) string {
+func heldText(p *workflowpb.PendingActivityInfo, workflow string, now time.Time) string {
+	if paused := pausedText(p, workflow); paused != "" {
+		return paused
+	}
 	if waiting := waitsFor(p); waiting != "" {
 		return waiting
 	}

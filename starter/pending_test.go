@@ -43,6 +43,8 @@ func TestHeldCalls(t *testing.T) {
 			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Text: "Once"})},
 			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Waiting: turn})},
 			{ActivityId: "d#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 1, ScheduledTime: later},
+			{ActivityId: "g#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_PAUSED, Attempt: 2, LastFailure: rateLimited, ScheduledTime: later, Paused: true, PauseInfo: &workflowpb.PendingActivityInfo_PauseInfo{
+				PausedBy: &workflowpb.PendingActivityInfo_PauseInfo_Manual_{Manual: &workflowpb.PendingActivityInfo_PauseInfo_Manual{Identity: "kim", Reason: "too dear"}}}},
 		},
 		PendingChildren: []*workflowpb.PendingChildExecutionInfo{{WorkflowId: "root/e#2", RunId: "re"}, {WorkflowId: "root/f#2", RunId: "rf"}},
 	}
@@ -55,10 +57,11 @@ func TestHeldCalls(t *testing.T) {
 	c.On("DescribeWorkflowExecution", mock.Anything, "root/f#2", "rf").Return((*workflowservice.DescribeWorkflowExecutionResponse)(nil), context.DeadlineExceeded)
 	at := about{run: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}
 	got := heldCalls(context.Background(), &config.Temporal{Client: c}, "root", at)
-	if len(got) == 2 {
-		got[1], _, _ = strings.Cut(got[1], " in 3") // some seconds
+	if len(got) == 3 {
+		got[2], _, _ = strings.Cut(got[2], " in 3") // some seconds
 	}
-	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, "e#2/model/1: attempt 3"}, got); diff != "" {
+	const paused = "g#1/model/1: it is paused at Temporal by kim: too dear; it goes on with: temporal activity unpause --workflow-id root --activity-id 'g#1/model/1'"
+	if diff := cmp.Diff([]string{"a#1/model/1: " + turn, paused, "e#2/model/1: attempt 3"}, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	at.status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED

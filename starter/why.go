@@ -85,6 +85,7 @@ const (
 	waitRequest  = "request"
 	waitRetry    = "retry"
 	waitLimit    = "rate_limit"
+	waitPaused   = "paused"
 	waitCall     = "call"
 	waitWorker   = "worker"
 	waitSubAgent = "sub_agent"
@@ -242,7 +243,7 @@ func (f *runFacts) pending(ctx context.Context, t *config.Temporal, v *visit) {
 		if at := p.GetScheduledTime(); at != nil {
 			c.next = at.AsTime()
 		}
-		c.waiting = waitsFor(p)
+		c.waiting, c.paused = waitsFor(p), pausedText(p, v.id)
 		f.calls[exec] = append(f.calls[exec], c)
 	}
 	if task := d.GetPendingWorkflowTask(); task.GetAttempt() > 1 {

@@ -34,10 +34,10 @@ type runFacts struct {
 
 // pendingCall is a call that has no result yet.
 type pendingCall struct {
-	id, kind, failed, waiting string
-	attempt                   int32
-	started                   bool
-	next                      time.Time
+	id, kind, failed, waiting, paused string
+	attempt                           int32
+	started                           bool
+	next                              time.Time
 }
 
 // request is an open request, and the command lines that answer it.
@@ -216,6 +216,8 @@ func (f *runFacts) waitOf(c *pendingCall) whyWait {
 		later = fmt.Sprintf(" at %s (in %.0f s)", at.Local().Format(time.DateTime), at.Sub(f.now).Seconds()+0.5)
 	}
 	switch {
+	case c.paused != "":
+		w.Kind, w.Next, w.Text = waitPaused, nil, fmt.Sprintf("%s: %s", w.Call, c.paused)
 	case c.waiting != "":
 		w.Kind, w.Text = waitLimit, fmt.Sprintf("%s, which has not begun: %s", w.Call, clean(c.waiting, 300))
 	case c.attempt > 1:
@@ -228,7 +230,7 @@ func (f *runFacts) waitOf(c *pendingCall) whyWait {
 		}
 		w.Text = fmt.Sprintf("%s: attempt %d %s; the one before it failed: %s", w.Call, c.attempt, what, cmp.Or(c.failed, "an unknown failure"))
 	case c.started:
-		w.Text = w.Call + " is under way"
+		w.Text = w.Call + ", which is under way"
 	default:
 		w.Kind, w.Text = waitWorker, w.Call+", which no worker has taken yet"
 	}

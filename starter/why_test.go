@@ -39,6 +39,7 @@ func deskFacts() *runFacts {
 			{id: "b#1/model/2", kind: contract.ActivityModel, attempt: 3, failed: "unavailable: 503", next: now.Add(4 * time.Second)},
 			{id: "b#1/model/3", kind: contract.ActivityModel, attempt: 1, started: true, waiting: "requests per minute of openai"},
 			{id: "b#1/tool/1.1", kind: contract.ActivityTool, attempt: 1},
+			{id: "b#1/model/4", kind: contract.ActivityModel, attempt: 2, failed: "unavailable: 503", next: now.Add(time.Hour), paused: "it is paused at Temporal by kim"},
 		}},
 		requests:  []request{{&contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"}, []string{"starter confirm r q -yes"}}},
 		subAgents: []*visit{{id: "r/b#1:x", place: "b#1:x › ", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}},
@@ -70,6 +71,7 @@ b waits (d.json)
     waits for model call 2: attempt 3 comes at 2026-01-02 03:04:09 (in 4 s); the one before it failed: unavailable: 503
     waits for model call 3, which has not begun: requests per minute of openai
     waits for tool call 1.1, which no worker has taken yet
+    waits for model call 4: it is paused at Temporal by kim
     waits for confirm: may it?
       answer with: starter confirm r q -yes
     waits for its sub-agent b#1:x runs

@@ -119,6 +119,7 @@ func TestStoreSweep(t *testing.T) {
 func TestConfigShowsOriginsAndNoSecret(t *testing.T) {
 	alone(t, "there:7233")
 	t.Setenv("MISTRAL_API_KEY", "geheim")
+	t.Setenv("TOKEN", "geheim")
 	t.Setenv("WEFT_WORKER_ACTIVITIES", "7")
 	t.Setenv("WEFT_CONNECTIONS_FILES_DIR", "/srv")
 	if err := os.WriteFile("weft.yaml", []byte(`
@@ -133,8 +134,12 @@ tools: {search: web}
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	if code := host.Command(context.Background(), []string{"config", "-task-queue", "mine"}, &stdout, &stderr); code != 0 {
+	if code := host.Command(context.Background(), []string{"config", "-task-queue", "mine"}, &stdout, &stderr); code != 2 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	// What is wrong is said behind the settings, and repeats no secret either.
+	if said := stderr.String(); !strings.Contains(said, "weft.yaml:5:10: connections.web.url: ") || strings.Count(said, "\n") != 1 || strings.Contains(said, "geheim") {
+		t.Errorf("it says %s", said)
 	}
 	got := regexp.MustCompile(`  +`).ReplaceAllString(stdout.String(), " | ")
 	for _, want := range []string{
@@ -153,6 +158,68 @@ tools: {search: web}
 	}
 	if strings.Contains(got, "geheim") {
 		t.Errorf("a secret is shown:\n%s", got)
+	}
+}
+
+// TestConfigSaysWhatAStartRefuses shows settings that are wrong, and starts a worker with them: both
+// say the same, all of it at once, and leave the disk as it is.
+func TestConfigSaysWhatAStartRefuses(t *testing.T) {
+	tests := map[string]struct {
+		env  map[string]string
+		file string
+		want []string
+	}{
+		"all sorts": {
+			env: map[string]string{"WEFT_CODEC_KEYS": "a:bm90IGVub3VnaA==", "WEFT_CODEC_KEY": "a", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+			file: "connections: {web: {url: 'https://x.example', headers: {A: '${NOPE}'}}}\ntools: {search: nowhere}\nmodel: acme/m\nflows: {dir: none}\n" +
+				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
+			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: no connection \"nowhere\"",
+				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "there are no prices to count it by", "has a key of 10 bytes, want 32",
+				`store.dir "taken/payloads" cannot be made: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
+		},
+		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; give one of them`}},
+		"a bucket of no service": {file: "store: {bucket: there, endpoint: minio}\n", want: []string{"store.endpoint is no URL of a host"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			alone(t, "127.0.0.1:1")
+			for k, v := range tc.env {
+				t.Setenv(k, v)
+			}
+			for file, text := range map[string]string{"weft.yaml": tc.file, "taken": "a file"} {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var shown, said, told bytes.Buffer
+			if code := host.Command(t.Context(), []string{"config"}, &shown, &said); code != 2 || !strings.Contains(shown.String(), "task_queue") {
+				t.Errorf("config: exit code %d, it shows %s", code, shown.String())
+			}
+			if code := host.Command(t.Context(), nil, io.Discard, &told); code != 2 || told.String() != said.String() {
+				t.Errorf("a start: exit code %d, it says\n%s\nand config says\n%s", code, told.String(), said.String())
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(said.String(), want) {
+					t.Errorf("no %q in:\n%s", want, said.String())
+				}
+			}
+			if left, err := os.ReadDir("."); err != nil || len(left) != 2 {
+				t.Errorf("the folder has %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestConfigMakesNoStore looks at a folder that a worker would make.
+func TestConfigMakesNoStore(t *testing.T) {
+	alone(t, "127.0.0.1:1")
+	t.Setenv("WEFT_STORE_DIR", "payloads")
+	var stderr bytes.Buffer
+	if code := host.Command(t.Context(), []string{"config"}, io.Discard, &stderr); code != 0 || stderr.Len() > 0 {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if _, err := os.Stat("payloads"); !os.IsNotExist(err) {
+		t.Errorf("the folder is there: %v", err)
 	}
 }
 

@@ -125,16 +125,16 @@ func (r *receiver) check(t *testing.T) {
 	node := func(id, kind string, step int) string {
 		return fmt.Sprintf("  node %s [weft.execution=%s#%d weft.node.kind=%s weft.node=%s]\n", id, id, step, kind, id)
 	}
-	want := "invoke_workflow [gen_ai.operation.name=invoke_workflow" + run + "]\n" +
+	want := "invoke_workflow Pair [gen_ai.operation.name=invoke_workflow gen_ai.workflow.name=Pair" + run + "]\n" +
 		"  Prepare [temporalActivityID=prepare temporalAttempt=1" + run + "]\n" +
 		node("first", "agent", 1) +
 		"    Model [error.type=rate_limited temporalActivityID=first#1/model/1 temporalAttempt=1" + run + " weft.node=first]\n" +
-		"      chat script [error.type=rate_limited gen_ai.agent.name=first " + chat + "weft.kind=agent]\n" +
+		"      chat script [error.type=rate_limited gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + "weft.kind=agent]\n" +
 		"    Model [temporalActivityID=first#1/model/1 temporalAttempt=2" + run + " weft.node=first]\n" +
-		"      chat script [gen_ai.agent.name=first " + chat + fmt.Sprintf(answered, 120, 15) +
+		"      chat script [gen_ai.agent.name=first gen_ai.conversation.id=pair-1/first#1 " + chat + fmt.Sprintf(answered, 120, 15) +
 		node("second", "agent", 2) +
 		"    Model [temporalActivityID=second#2/model/1 temporalAttempt=1" + run + " weft.node=second]\n" +
-		"      chat script [gen_ai.agent.name=second " + chat + fmt.Sprintf(answered, 200, 30)
+		"      chat script [gen_ai.agent.name=second gen_ai.conversation.id=pair-1/second#2 " + chat + fmt.Sprintf(answered, 200, 30)
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}

@@ -167,7 +167,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 
 // execute runs a node and decides where to go on from it.
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
-	ctx, leave := r.watch.enter(ctx, x)
+	ctx, leave := r.watch.enter(ctx, r.flow.Name, x)
 	done, err := r.perform(ctx, x, edges)
 	leave(err == nil && done.resume != nil, err)
 	return done, err

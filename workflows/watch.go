@@ -25,6 +25,8 @@ type Watcher interface {
 
 // Visit is an execution of a node.
 type Visit struct {
+	// Flow is the name of the flow that has the node.
+	Flow string
 	Node string
 	Kind plan.Kind
 	// Execution is node#step, with ~n behind it for the n-th with that node and step.
@@ -48,10 +50,10 @@ func watchersOf(ctx workflow.Context) watchers {
 }
 
 // enter tells that an execution begins. The last watcher's context is inside the others'.
-func (w watchers) enter(ctx workflow.Context, x *step) (inside workflow.Context, leave func(yielded bool, err error)) {
+func (w watchers) enter(ctx workflow.Context, flow string, x *step) (inside workflow.Context, leave func(yielded bool, err error)) {
 	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
 	for i := range w {
-		ctx, leaves[i] = w[i].Enter(ctx, Visit{Node: x.node.ID, Kind: x.node.Kind, Execution: x.id})
+		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.node.ID, Kind: x.node.Kind, Execution: x.id})
 	}
 	return ctx, func(yielded bool, err error) {
 		for _, l := range leaves {

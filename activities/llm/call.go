@@ -3,6 +3,8 @@ package llm
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/tmc/langchaingo/llms"
 )
 
 // Kinds of calls, for scripts.
@@ -46,6 +48,21 @@ type Call struct {
 	// Waiting, if set, gets what the call waits for before it begins, and "" when it
 	// begins.
 	Waiting func(what string)
+	// Asking, if set, gets each model before it is asked, of a list one after another, from the
+	// calling goroutine. It is asked in the context that comes back, and what came of that goes to
+	// the function beside it.
+	Asking func(ctx context.Context, m Asking) (context.Context, func(*Answer, error))
+}
+
+// Asking is a model that is asked, for those who watch.
+type Asking struct {
+	// System is who runs the model, in the words of OpenTelemetry's conventions; Model is the
+	// model's name there.
+	System, Model string
+	// Stream says that the answer comes in parts; Options are the request's, where a negative
+	// temperature, top_p or seed is none.
+	Stream  bool
+	Options llms.CallOptions
 }
 
 type callKey struct{}

@@ -109,6 +109,41 @@ func chained(list []contract.Switch, answered string) []contract.Switch {
 }
 
 func (m *Models) askOne(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
+	watch := CallFrom(ctx).Asking
+	if watch == nil {
+		return m.call(ctx, ref, in, tools, opts...)
+	}
+	ctx, ended := watch(ctx, m.asking(ref, len(tools) > 0, opts))
+	answer, err := m.call(ctx, ref, in, tools, opts...)
+	ended(answer, err)
+	return answer, err
+}
+
+// asking tells of a call of a model.
+func (m *Models) asking(ref string, tools bool, opts []llms.CallOption) Asking {
+	name, model, ok := strings.Cut(ref, "/")
+	if !ok {
+		model = ref
+	}
+	a := Asking{System: name, Model: cut(model, 200), Options: *optionsOf(opts)}
+	if p := m.providers[name]; p != nil && !m.scripted {
+		a.System = p.system()
+		a.Stream = !p.row.Script && !p.unary && !(p.row.UnaryTools && tools)
+	}
+	return a
+}
+
+// system is who runs a provider's models: by its kind, or by its own name where the kind is any
+// server of the protocol.
+func (p *provider) system() string {
+	if p.row.Name == "compatible" {
+		return p.name
+	}
+	return orElse(p.row.System, p.row.Name)
+}
+
+// call makes one call of one model.
+func (m *Models) call(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
 	model, err := m.Get(ref)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ package llm
 type Provider struct {
 	// Name is the kind, and the name of a provider that names no kind.
 	Name string
+	// System is the kind's name in OpenTelemetry's conventions, where that is another.
+	System string
 	// Protocol is one of the constants; empty is OpenAI's chat completions.
 	Protocol string
 	// BaseURL is the default; empty means that one must be configured, like Example.
@@ -106,7 +108,7 @@ var Providers = []Provider{
 		ResultImages: true, CallIDs: idsWord, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
-		Name: "google", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
+		Name: "google", System: "gcp.gemini", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
 		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
 		FirstSeconds: 300, IdleSeconds: 120,
@@ -124,7 +126,7 @@ var Providers = []Provider{
 		Reasoning:  "reasoning", EffortObject: true, CacheMark: "anthropic/", CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
-		Name: "mistral", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
+		Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, MaxTokens: "max_tokens", Seed: "random_seed",
 		Params:  []string{paramSeed, paramFrequency, paramPresence, paramParallel},
 		CallIDs: idsNine, ResultImages: true, BridgeResults: true, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
@@ -145,13 +147,13 @@ var Providers = []Provider{
 		Example: "https://host/v1", FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
-		Name: "azure", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
+		Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
 		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
 		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
 		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
-		Name: "bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true, Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
+		Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true, Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
 		ToolChoice: true, StreamUsage: true, MaxTokens: "max_completion_tokens", Params: []string{paramParallel, paramEffort},
 		Reasoning: "reasoning", FirstSeconds: 300, IdleSeconds: 120,
 	},
@@ -177,7 +179,7 @@ var Providers = []Provider{
 		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
 	},
 	{
-		Name: "xai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
+		Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
 		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
 		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
 	},

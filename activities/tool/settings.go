@@ -327,7 +327,7 @@ func urlProblem(raw string) string {
 	case err != nil:
 		return "is not a URL; write it as https://host/path"
 	case u.User != nil:
-		return fmt.Sprintf("%q carries a user or password", u.Redacted())
+		return fmt.Sprintf("%q carries a user or password; leave it out, and send a header instead", shown(raw))
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Sprintf("%q has scheme %q, want http or https", shown(raw), u.Scheme)
 	case u.Hostname() == "":

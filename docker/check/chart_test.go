@@ -253,6 +253,25 @@ func TestChartRunsOnTemporalCloud(t *testing.T) {
 	}
 }
 
+// TestChartVersions compares the build that workers say they are of with the one whose backlog is
+// followed.
+func TestChartVersions(t *testing.T) {
+	const scaled = "autoscaling: {enabled: true}\n"
+	if r := released(t, plain+scaled); strings.Contains(r.others["ScaledObject"], "workerDeployment") {
+		t.Errorf("workers without a version have one in\n%s", r.others["ScaledObject"])
+	}
+	r := released(t, plain+scaled+"versioning: {deployment: agents, buildId: v1.2.0}\nconfig: {worker: {versioning: pinned}}\n")
+	cfg, _ := r.settings(t)
+	if v := cfg.Versioning(); v.Deployment != "agents" || v.BuildID != "v1.2.0" || v.Behavior != config.VersioningPinned {
+		t.Errorf("the workers are of %+v", v)
+	}
+	for _, want := range []string{"workerDeploymentName: \"agents\"\n", "workerDeploymentBuildId: \"v1.2.0\"\n"} {
+		if !strings.Contains(r.others["ScaledObject"], want) {
+			t.Errorf("no %q in\n%s", want, r.others["ScaledObject"])
+		}
+	}
+}
+
 func TestChartHasADoor(t *testing.T) {
 	r := released(t, plain+`
 taskQueue: agents
@@ -335,6 +354,9 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"a setting that the chart sets": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
 		"a door for everybody":          {plain + "door: {enabled: true}", "set door.tokens.secret to the Secret with the tokens"},
 		"a number that is none":         {plain + "replicas: many", "replicas"},
+		"a deployment without a build":  {plain + "versioning: {deployment: agents}", "set versioning.buildId to the build"},
+		"a build without a deployment":  {plain + "versioning: {buildId: v1}", "set versioning.deployment to the name"},
+		"a deployment with a dot":       {plain + "versioning: {deployment: a.b, buildId: v1}", "/versioning/deployment"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,31 @@ func TestComposeServices(t *testing.T) {
 	}
 }
 
+// TestComposeBuildsEachImageOnce looks for services that would build the same image at the same
+// time, which fails where the image is new, and for those that would ask a registry for it.
+func TestComposeBuildsEachImageOnce(t *testing.T) {
+	p := project(t)
+	built := map[string][]string{}
+	for name, s := range p.Services {
+		switch own := strings.HasPrefix(s.Image, "weft/"); {
+		case own && s.Build != nil:
+			built[s.Image] = append(built[s.Image], name)
+		case own && s.PullPolicy != types.PullPolicyNever:
+			t.Errorf("%s would pull %s: its policy is %q", name, s.Image, s.PullPolicy)
+		case own && built[s.Image] == nil:
+			built[s.Image] = []string{}
+		}
+	}
+	if len(built) != 2 {
+		t.Errorf("the images are %v, want two", built)
+	}
+	for image, by := range built {
+		if len(by) != 1 || slices.Contains(p.Services[by[0]].Profiles, "run") {
+			t.Errorf("%s is built by %v, want one service that is always there", image, by)
+		}
+	}
+}
+
 // settings reads what a service's program would read.
 func settings(t *testing.T, s types.ServiceConfig) (*config.Config, env) {
 	t.Helper()

@@ -12,11 +12,37 @@ const sessionVariable = "AWS_SESSION_TOKEN"
 // OpenStore opens the store of the settings, or its absence. The error is [Problems] and
 // holds no key.
 func (c *Config) OpenStore() (*store.Store, error) {
+	s, err := c.storeSettings()
+	if err != nil {
+		return nil, err
+	}
+	out, err := store.Open(s)
+	if err != nil {
+		return nil, Problems{err.Error()}
+	}
+	return out, nil
+}
+
+// CheckStore looks at the settings of the store, which stays as it is: a folder is not made, a
+// bucket not asked for. The error is [Problems] and holds no key.
+func (c *Config) CheckStore() error {
+	s, err := c.storeSettings()
+	if err != nil {
+		return err
+	}
+	if err := store.Check(s); err != nil {
+		return Problems{err.Error()}
+	}
+	return nil
+}
+
+// storeSettings are the store's, with keys.
+func (c *Config) storeSettings() (store.Settings, error) {
 	s := c.Store
 	if s.Bucket.Name != "" {
 		options, _, err := c.temporal()
 		if err != nil {
-			return nil, err
+			return s, err
 		}
 		s.Bucket.Namespace = options.Namespace
 		var problems Problems
@@ -36,12 +62,8 @@ func (c *Config) OpenStore() (*store.Store, error) {
 			problems = append(problems, fmt.Sprintf("store.bucket: one of %s and %s is set and the other is not; set both, or neither for the machine's own role", c.StoreKeyEnv, c.StoreSecretEnv))
 		}
 		if len(problems) > 0 {
-			return nil, problems
+			return s, problems
 		}
 	}
-	out, err := store.Open(s)
-	if err != nil {
-		return nil, Problems{err.Error()}
-	}
-	return out, nil
+	return s, nil
 }

@@ -49,8 +49,8 @@ func (u *Unreachable) Error() string {
 // Unwrap gives the cause.
 func (u *Unreachable) Unwrap() error { return u.Cause }
 
-// dialTimeout is how long the server may take for its first answer.
-const dialTimeout = 8 * time.Second
+// dialTimeout is how long the server may take for its first answer; tests have more patience.
+var dialTimeout = 8 * time.Second
 
 // Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
 // TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
@@ -96,8 +96,8 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if t.Client, err = client.DialContext(ctx, options); err != nil {
-		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from, Cause: plain(ctx, err),
-			Remedy: "start one with: make dev; or name a running one with TEMPORAL_ADDRESS"}
+		cause := plain(ctx, err)
+		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: from, Cause: cause, Remedy: remedy(t.Address, from, err, cause)}
 	}
 	return t, nil
 }
@@ -123,6 +123,9 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// fromDefault is where the address comes from that nobody gave.
+const fromDefault = "the default"
+
 // temporal reads Temporal's own settings, and says where the address comes from.
 func (c *Config) temporal() (options client.Options, from string, err error) {
 	options, err = envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: c.env})
@@ -134,7 +137,7 @@ func (c *Config) temporal() (options client.Options, from string, err error) {
 		from = "TEMPORAL_ADDRESS"
 	}
 	if options.HostPort == "" {
-		options.HostPort, from = "127.0.0.1:7233", "the default"
+		options.HostPort, from = "127.0.0.1:7233", fromDefault
 	}
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace

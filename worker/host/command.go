@@ -79,7 +79,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer, funct
 		fmt.Fprint(stdout, config.Reference())
 		return nil
 	case o.show:
-		return show(o.Options, stdout, stderr)
+		return show(ctx, o.Options, stdout, stderr, functions)
 	}
 	return work(ctx, o.Options, stderr, functions)
 }
@@ -106,7 +106,7 @@ func parse(args []string, stderr io.Writer) (flags, error) {
 	fs.Usage = func() {
 		fmt.Fprintln(stderr, "usage: worker [flags]\n       worker config [-reference] [flags]\n       worker store sweep -older-than AGE [-config FILE]\n       worker codec [-listen HOST:PORT] [-config FILE]\n       worker health [-live] [-config FILE]\n       worker setup [-retention AGE] [-wait TIME] [-config FILE]\n       worker deployment [-current] [-wait TIME] [-config FILE]\n       worker version\n\n"+
 			"Runs flows for the Temporal that TEMPORAL_ADDRESS names (default 127.0.0.1:7233).\n"+
-			"config prints every setting in force and where it comes from, secrets masked.\n"+
+			"config prints every setting in force and where it comes from, secrets masked, and what is wrong.\n"+
 			"store sweep removes old payloads from the store.\n"+
 			"codec decodes payloads for the Web UI and for clients in other languages.\n"+
 			"health asks a running worker whether it can work.\n"+
@@ -147,8 +147,8 @@ func readFlags(fs *flag.FlagSet, args []string, stderr io.Writer) error {
 	return nil
 }
 
-// show prints the settings in force.
-func show(o config.Options, stdout, stderr io.Writer) error {
+// show prints the settings in force. Its error is all that would keep a worker from starting with them.
+func show(ctx context.Context, o config.Options, stdout, stderr io.Writer, functions []tool.Function) error {
 	cfg, err := config.Load(o)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func show(o config.Options, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "worker: warning: %s\n", w)
 	}
 	config.Print(stdout, list)
-	return nil
+	return check(ctx, cfg, functions)
 }
 
 // work runs a worker until ctx is done.
@@ -171,6 +171,9 @@ func work(ctx context.Context, o config.Options, stderr io.Writer, functions []t
 		return err
 	}
 	stderr = cfg.Mask().Writer(stderr)
+	if err := check(ctx, cfg, functions); err != nil {
+		return err
+	}
 	w, err := openWatch(ctx, cfg, stderr)
 	if err != nil {
 		return err

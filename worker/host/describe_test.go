@@ -8,11 +8,13 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"google.golang.org/grpc"
 
 	"weft/activities"
 	"weft/activities/contract"
+	"weft/worker/config"
 )
 
 // operator answers for the search attributes of a namespace.
@@ -27,6 +29,34 @@ func (o *operator) OperatorService() operatorservice.OperatorServiceClient { ret
 
 func (o *operator) ListSearchAttributes(context.Context, *operatorservice.ListSearchAttributesRequest, ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
+}
+
+func (o *operator) AddSearchAttributes(context.Context, *operatorservice.AddSearchAttributesRequest, ...grpc.CallOption) (*operatorservice.AddSearchAttributesResponse, error) {
+	return &operatorservice.AddSearchAttributesResponse{}, o.err
+}
+
+// A setup that may not add search attributes says who can, and does not try again.
+func TestAttributesThatSomebodyElseAdds(t *testing.T) {
+	tests := map[string]struct {
+		err   error
+		want  string
+		final bool
+	}{
+		"added":         {},
+		"there already": {err: serviceerror.NewAlreadyExists("there")},
+		"not allowed":   {err: serviceerror.NewPermissionDenied("not for you", ""), final: true, want: "tcld namespace search-attributes add --namespace n.acct --search-attribute FlowName=Keyword --search-attribute FlowStatus=Keyword"},
+		"not known":     {err: serviceerror.NewUnimplemented("what?"), final: true, want: "temporal operator search-attribute create --namespace n.acct --name FlowName --type Keyword --name FlowStatus --type Keyword; "},
+		"not now":       {err: serviceerror.NewUnavailable("away"), want: "add search attributes to namespace n.acct: away"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := addAttributes(t.Context(), &operator{err: tc.err}, "n.acct", []string{"FlowName", "FlowStatus"})
+			var final config.Problems
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || errors.As(err, &final) != tc.final {
+				t.Errorf("the error is %v, want %q in it", err, tc.want)
+			}
+		})
+	}
 }
 
 func TestAttributesSaysWhatIsMissing(t *testing.T) {

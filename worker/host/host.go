@@ -48,45 +48,27 @@ type Host struct {
 // wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
 	h := &Host{functions: names(functions), attributes: activities.NewAttributes(c)}
-	var problems config.Problems
-	note := func(err error) { problems = append(problems, listed(err)...) }
-	note(checkFlows(cfg.Flows))
-	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
-		note(config.Problems{"budget.cost_micros bounds what runs cost, and there are no prices to count it by; set prices, or budget.calls or budget.tokens instead"})
-	}
 	var err error
 	if h.Model, err = cfg.DefaultModel(ctx); err != nil {
 		h.ModelNote = err.Error()
 	}
-	models, err := openModels(cfg, h.Model, h.ModelNote)
-	note(err)
-	if err == nil {
-		h.lacks = lacks(cfg, models, h.Model)
-	}
-	settings, err := cfg.Tool()
-	note(err)
-	settings.Functions = functions
-	h.tools, err = tool.Open(settings)
-	note(err)
-	hooks, err := cfg.Hooks()
-	note(err)
-	seen := NewAudience()
-	how, err := options(cfg, seen)
-	note(err)
+	p, problems := assemble(cfg, h.Model, h.ModelNote, functions)
+	h.tools = p.tools
 	if len(problems) > 0 {
 		if h.tools != nil {
 			h.tools.Close()
 		}
 		return nil, cfg.Placed(problems)
 	}
+	h.lacks = lacks(cfg, p.models, h.Model)
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
-	h.worker = worker.New(c, cfg.TaskQueue, how)
-	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: hooks.Wanted()}.Register(h.worker)
+	h.worker = worker.New(c, cfg.TaskQueue, p.how)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
-		Models: models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
-		Begin: Begin, Webhooks: hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: seen.Watched,
+		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
+		Begin: Begin, Webhooks: p.hooks, Mask: cfg.Mask(),
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: p.seen.Watched,
 	}).Register(h.worker)
 	return h, nil
 }

@@ -123,8 +123,14 @@ func addAttributes(ctx context.Context, c client.Client, namespace string, names
 	}
 	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: add})
 	var there *serviceerror.AlreadyExists
-	if err == nil || errors.As(err, &there) {
+	var denied *serviceerror.PermissionDenied
+	var none *serviceerror.Unimplemented
+	switch {
+	case err == nil || errors.As(err, &there):
 		return nil
+	case errors.As(err, &denied) || errors.As(err, &none):
+		return config.Problems{fmt.Sprintf("search attributes cannot be added to namespace %s from here: %v; have its operator do it, with: %s; on Temporal Cloud with: tcld namespace search-attributes add --namespace %s --search-attribute %s=Keyword",
+			namespace, err, activities.RegisterCommand(namespace, names...), namespace, strings.Join(names, "=Keyword --search-attribute "))}
 	}
 	return fmt.Errorf("add search attributes to namespace %s: %w", namespace, err)
 }

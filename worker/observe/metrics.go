@@ -3,7 +3,6 @@ package observe
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -52,7 +51,7 @@ func NewMetrics() (*Metrics, error) {
 		// A metric that cannot be made is missing; that is no reason to end the worker.
 		OnError: func(error) {},
 	}), meter, nil}
-	m.runs, m.visible = newRuns(m.registry), &visible{now: time.Now}
+	m.runs, m.visible = newRuns(m.registry), newVisible()
 	version, revision := build.Info()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "weft_build_info", Help: "The build of this worker.",
 		ConstLabels: prometheus.Labels{"version": version, "revision": revision}})

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -48,6 +49,11 @@ type runSpan struct {
 	traces *Traces
 	// caller is the span that the run was started in; invalid if none is known.
 	caller trace.SpanContext
+	// flow is the name of the run's flow, once a node of it has begun.
+	flow string
+	// chosen says that sampled holds the sampler's word.
+	chosen  bool
+	sampled trace.TraceFlags
 	// visits counts how often an execution has begun here: one that gave way may go on.
 	visits map[string]int
 }
@@ -70,9 +76,16 @@ func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if r.caller.IsValid() {
 		gctx = trace.ContextWithRemoteSpanContext(gctx, r.caller)
 	}
-	_, span := r.traces.tracer.Start(gctx, "invoke_workflow", trace.WithTimestamp(info.WorkflowStartTime), trace.WithAttributes(
+	name := "invoke_workflow"
+	if r.flow != "" {
+		name += " " + r.flow
+	}
+	_, span := r.traces.tracer.Start(gctx, name, trace.WithTimestamp(info.WorkflowStartTime), trace.WithAttributes(
 		semconv.GenAIOperationNameInvokeWorkflow, attribute.String("temporalWorkflowID", info.WorkflowExecution.ID),
 		attribute.String("temporalRunID", info.WorkflowExecution.RunID)))
+	if r.flow != "" {
+		span.SetAttributes(semconv.GenAIWorkflowName(r.flow))
+	}
 	var again *workflow.ContinueAsNewError
 	if err != nil && !errors.As(err, &again) {
 		failed(span, err)
@@ -87,9 +100,19 @@ func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	c := trace.SpanContextConfig{TraceID: r.caller.TraceID(), SpanID: spanOfRun(info.WorkflowExecution.RunID), TraceFlags: r.caller.TraceFlags(), Remote: true}
 	if !r.caller.IsValid() {
 		c.TraceID = traceOf(info.Namespace, info.WorkflowExecution.ID, info.FirstRunID)
-		c.TraceFlags = trace.FlagsSampled
+		c.TraceFlags = r.flags(c.TraceID)
 	}
 	return trace.NewSpanContext(c)
+}
+
+// flags ask the sampler about a run that has no caller, once: what is in the run is reported if the
+// run is. A span that never ends is not reported.
+func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
+	if !r.chosen {
+		_, asked := r.traces.tracer.Start(withSeed(context.Background(), newSeed(id, "asked")), "invoke_workflow")
+		r.chosen, r.sampled = true, asked.SpanContext().TraceFlags()
+	}
+	return r.sampled
 }
 
 // nodeKey is where a context of workflow code has the span of its node.
@@ -99,6 +122,7 @@ type nodeKey struct{}
 // from now on.
 func (r *runSpan) Enter(ctx workflow.Context, at workflows.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	own, began := r.own(ctx), workflow.Now(ctx)
+	r.flow = cmp.Or(r.flow, at.Flow)
 	if r.visits == nil {
 		r.visits = map[string]int{}
 	}

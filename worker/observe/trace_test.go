@@ -52,10 +52,10 @@ func parent(ctx workflow.Context) error {
 }
 
 // traced runs the parent and gives its spans, and the header of the run that continues it.
-func traced(t *testing.T, h *commonpb.Header) (tracetest.SpanStubs, *commonpb.Header) {
+func traced(t *testing.T, h *commonpb.Header, o ...sdktrace.TracerProviderOption) (tracetest.SpanStubs, *commonpb.Header) {
 	t.Helper()
 	exp := tracetest.NewInMemoryExporter()
-	traces := newTraces(sdktrace.WithSyncer(exp))
+	traces := newTraces(append(o, sdktrace.WithSyncer(exp))...)
 	inter, _ := traces.Interceptor().(interceptor.WorkerInterceptor)
 	var suite testsuite.WorkflowTestSuite
 	suite.SetHeader(h)
@@ -131,6 +131,26 @@ func TestSpansAreTheSameAgain(t *testing.T) {
 	}
 	if diff := cmp.Diff(idsOf(), idsOf()); diff != "" {
 		t.Errorf("the same run has other ids (-first +second):\n%s", diff)
+	}
+}
+
+// What a sampler says of a run counts for all that is in it, whichever of OpenTelemetry's samplers
+// it is.
+func TestRunsAreSampledAsAWhole(t *testing.T) {
+	all, _ := traced(t, nil)
+	for name, tc := range map[string]struct {
+		sampler sdktrace.Sampler
+		want    int
+	}{
+		"all": {sdktrace.AlwaysSample(), len(all)}, "all, by the parent": {sdktrace.ParentBased(sdktrace.AlwaysSample()), len(all)},
+		"none": {sdktrace.NeverSample(), 0}, "none, by the parent": {sdktrace.ParentBased(sdktrace.NeverSample()), 0},
+		"a share of none": {sdktrace.TraceIDRatioBased(0), 0}, "a share of none, by the parent": {sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0)), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := traced(t, nil, sdktrace.WithSampler(tc.sampler)); len(got) != tc.want || tc.want == 0 && len(all) == 0 {
+				t.Errorf("%d spans, want %d: %v", len(got), tc.want, shape(got))
+			}
+		})
 	}
 }
 

@@ -17,7 +17,7 @@ func TestWaitingRunsAreCounted(t *testing.T) {
 		t.Error("runs are counted before there is anybody to ask")
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m.visible.now = func() time.Time { return now }
+	m.visible.now, m.visible.patience = func() time.Time { return now }, time.Minute
 	var asked []string
 	var away error
 	m.Connected(func(_ context.Context, query string) (int64, error) {
@@ -49,5 +49,35 @@ func TestWaitingRunsAreCounted(t *testing.T) {
 	now, away = now.Add(visibleFor), nil
 	if page := scrape(t, m); !strings.Contains(page, `weft_runs_waiting{older_than="0"} 5`) {
 		t.Errorf("it is not asked for again:\n%s", page)
+	}
+}
+
+// A count that does not come holds up no page: it is on a later one.
+func TestASlowCountIsNotWaitedFor(t *testing.T) {
+	m, err := NewMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.visible.patience = time.Millisecond
+	answer, asked := make(chan struct{}), make(chan string, 100)
+	m.Connected(func(_ context.Context, query string) (int64, error) {
+		asked <- query
+		<-answer
+		return 3, nil
+	}, "weft")
+	for range 3 {
+		if page := scrape(t, m); strings.Contains(page, "weft_runs_waiting{") || !strings.Contains(page, "weft_build_info{") {
+			t.Errorf("the page is\n%s", page)
+		}
+	}
+	<-asked
+	if len(asked) != 0 {
+		t.Errorf("%d more counts are under way", len(asked))
+	}
+	close(answer)
+	for end := time.Now().Add(time.Minute); !strings.Contains(scrape(t, m), `weft_runs_waiting{older_than="86400"} 3`); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the count is on no page")
+		}
 	}
 }

@@ -49,12 +49,39 @@ const openPatience = 10 * time.Second
 
 // openBucket checks the settings and that the bucket can be reached.
 func openBucket(s Settings) (place, error) {
-	b := &bucket{Bucket: s.Bucket}
-	endpoint := b.Endpoint
-	if endpoint == "" {
-		endpoint = "https://s3.amazonaws.com"
+	b, err := newBucket(s)
+	if err != nil {
+		return nil, err
 	}
-	u, err := serviceURL(endpoint)
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	switch there, err := b.client.BucketExists(ctx, b.Name); {
+	case err != nil:
+		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; look at store.endpoint, store.region and the keys", b.Name, b.service(), plainly(err))
+	case !there:
+		return nil, fmt.Errorf("store.bucket %q is not there at %s; make it, or name another", b.Name, b.service())
+	}
+	return b, nil
+}
+
+// checkBucket says why there can be no such bucket.
+func checkBucket(s Settings) error {
+	_, err := newBucket(s)
+	return err
+}
+
+// service is the URL of the service.
+func (b *bucket) service() string {
+	if b.Endpoint == "" {
+		return "https://s3.amazonaws.com"
+	}
+	return b.Endpoint
+}
+
+// newBucket makes a bucket's client, and asks nobody.
+func newBucket(s Settings) (*bucket, error) {
+	b := &bucket{Bucket: s.Bucket}
+	u, err := serviceURL(b.service())
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +105,6 @@ func openBucket(s Settings) (place, error) {
 	b.client, err = minio.New(u.Host, &minio.Options{Creds: keys, Secure: u.Scheme == "https", Region: region, BucketLookup: lookup, MaxRetries: tries})
 	if err != nil {
 		return nil, fmt.Errorf("store.bucket %q: %w", b.Name, err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
-	defer cancel()
-	switch there, err := b.client.BucketExists(ctx, b.Name); {
-	case err != nil:
-		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; look at store.endpoint, store.region and the keys", b.Name, endpoint, plainly(err))
-	case !there:
-		return nil, fmt.Errorf("store.bucket %q is not there at %s; make it, or name another", b.Name, endpoint)
 	}
 	return b, nil
 }

@@ -29,6 +29,27 @@ const (
 	sweptSuffix = ".swept"
 )
 
+// checkDirectory says why there can be no such folder.
+func checkDirectory(s Settings) error {
+	dir, err := filepath.Abs(s.Dir)
+	if err != nil {
+		return fmt.Errorf("store.dir %q: %w", s.Dir, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, nameFile)); err == nil && strings.TrimSpace(string(raw)) == "" {
+		return fmt.Errorf("store.dir %q cannot be used: %s is empty; name a folder that the worker can read and write", s.Dir, nameFile)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		switch info, err := os.Stat(at); {
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("store.dir %q cannot be used: %w; name a folder that the worker can read and write", s.Dir, err)
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("store.dir %q cannot be made: %s is no folder; name a folder that the worker can write", s.Dir, at)
+		case err == nil || at == filepath.Dir(at):
+			return nil
+		}
+	}
+}
+
 // openDirectory makes the folder, if it is not there, and names it.
 func openDirectory(s Settings) (place, error) {
 	dir, err := filepath.Abs(s.Dir)

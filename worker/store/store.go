@@ -57,17 +57,18 @@ type place interface {
 	fmt.Stringer
 }
 
-// kind is a kind of places.
+// kind is a kind of places. check looks at the settings alone; open tries the place.
 type kind struct {
 	name  string
 	given func(Settings) bool
+	check func(Settings) error
 	open  func(Settings) (place, error)
 }
 
 // kinds is the table of all kinds. The first whose settings are given is used.
 var kinds = []kind{
-	{"bucket", func(s Settings) bool { return s.Bucket.Name != "" }, openBucket},
-	{"directory", func(s Settings) bool { return s.Dir != "" }, openDirectory},
+	{"bucket", func(s Settings) bool { return s.Bucket.Name != "" }, checkBucket, openBucket},
+	{"directory", func(s Settings) bool { return s.Dir != "" }, checkDirectory, openDirectory},
 }
 
 // Most is the largest payload that the store takes in bytes, 0 where there is no store.
@@ -89,8 +90,8 @@ type Store struct {
 // Open makes a store ready, or its absence; a folder and a bucket at once are an error. It tries the place, so that a wrong setting is
 // known before there is a run.
 func Open(s Settings) (*Store, error) {
-	if s.Dir != "" && s.Bucket.Name != "" {
-		return nil, fmt.Errorf("store.dir is %q and store.bucket %q; give one of them", s.Dir, s.Bucket.Name)
+	if err := s.lone(); err != nil {
+		return nil, err
 	}
 	for _, k := range kinds {
 		if !k.given(s) {
@@ -103,6 +104,27 @@ func Open(s Settings) (*Store, error) {
 		return &Store{settings: s, driver: &driver{place: p, most: s.MaxPayload}}, nil
 	}
 	return &Store{driver: &driver{}}, nil
+}
+
+// Check says what of the settings cannot be right, and leaves the place alone.
+func Check(s Settings) error {
+	if err := s.lone(); err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if k.given(s) {
+			return k.check(s)
+		}
+	}
+	return nil
+}
+
+// lone refuses two places.
+func (s Settings) lone() error {
+	if s.Dir != "" && s.Bucket.Name != "" {
+		return fmt.Errorf("store.dir is %q and store.bucket %q; give one of them", s.Dir, s.Bucket.Name)
+	}
+	return nil
 }
 
 // String says where the store is; empty where there is none.

@@ -22,6 +22,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if or .Values.temporal.tls.enabled .Values.temporal.tls.secret .Values.temporal.apiKey.secret }}true{{ end }}
 {{- end }}
 
+{{- /* Whether the workers are versioned: then deployment and build are named. */ -}}
+{{- define "weft.versioned" -}}
+{{- with .Values.versioning }}{{ if or .deployment .buildId -}}
+{{- required "set versioning.deployment to the name of the deployment that versioning.buildId is a build of" .deployment | quote | trunc 0 -}}
+{{- required "set versioning.buildId to the build of versioning.deployment that these workers are, such as the image's tag" .buildId | quote | trunc 0 -}}
+true{{ end }}{{ end }}
+{{- end }}
+
 {{- define "weft.door.selector" -}}
 app.kubernetes.io/name: weft
 app.kubernetes.io/instance: {{ .Release.Name }}

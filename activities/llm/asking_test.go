@@ -1,0 +1,56 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+)
+
+// Of a list each model that is asked is told, with what came of it.
+func TestEachModelThatIsAskedIsTold(t *testing.T) {
+	m, _, _ := pair(t, answer(503, `{"error":{"message":"down"}}`), good)
+	var got []string
+	type key struct{}
+	ctx := WithCall(t.Context(), &Call{Asking: func(ctx context.Context, a Asking) (context.Context, func(*Answer, error)) {
+		got = append(got, fmt.Sprintf("%s %s stream %v, temperature %v", a.System, a.Model, a.Stream, a.Options.Temperature))
+		return context.WithValue(ctx, key{}, true), func(answer *Answer, err error) {
+			got = append(got, fmt.Sprintf("answer %v, error %v", answer != nil, err != nil))
+		}
+	}})
+	if _, err := m.Ask(ctx, "a/x/y, b/z, b/never", hello(), nil, llms.WithTemperature(0.5)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a x/y stream true, temperature 0.5", "answer false, error true", "b z stream true, temperature 0.5", "answer true, error false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what is told (-want +got):\n%s", diff)
+	}
+	if _, err := m.Ask(ctx, "nobody/x", hello(), nil); err == nil || got[len(got)-1] != "answer false, error true" {
+		t.Errorf("a model of no provider: %v, told %v", err, got)
+	}
+}
+
+// Providers have the names that OpenTelemetry's conventions give them, whatever the operator calls
+// them; one of any server has the operator's.
+func TestSystems(t *testing.T) {
+	m, err := Open(Settings{Providers: map[string]ProviderSettings{
+		"second": {Kind: "azure", BaseURL: "https://r.openai.azure.com/openai/v1"}, "acme": {Kind: "compatible", BaseURL: "https://acme.example/v1", Unary: true}, "eu": {Kind: "openai"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"openai/m": "openai", "eu/m": "openai", "anthropic/m": "anthropic", "google/m": "gcp.gemini", "azure/m": "azure.ai.openai", "second/m": "azure.ai.openai", "bedrock/m": "aws.bedrock",
+		"mistral/m": "mistral_ai", "xai/m": "x_ai", "deepseek/m": "deepseek", "groq/m": "groq", "cohere/m": "cohere", "acme/m": "acme", "ollama/m": "ollama", "script": "script",
+	} {
+		got := m.asking(ref, true, nil)
+		if got.System != want {
+			t.Errorf("%s is of %q, want %q", ref, got.System, want)
+		}
+		// Ollama's streams lose calls of tools; acme's settings want whole answers.
+		if unary := ref == "ollama/m" || ref == "acme/m" || ref == "script"; got.Stream == unary {
+			t.Errorf("%s: streamed %v", ref, got.Stream)
+		}
+	}
+}
