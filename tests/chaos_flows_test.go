@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -21,6 +22,10 @@ type chaosFlow struct {
 	// answer is what somebody says to a request; he says it again and again, by signal and by
 	// Update, to requests that are long answered too.
 	answer func(contract.Request) any
+	// prompts are what a session is given after its input, each again and again.
+	prompts []string
+	// long leaves the flow to the full form.
+	long bool
 	// unknown is the result where a call that must not be repeated was cut off.
 	unknown string
 }
@@ -178,8 +183,97 @@ var chaosFlows = []chaosFlow{
 		}},
 		unknown: "perhaps it was sent",
 	},
+	{name: "tools that must not be repeated, in a branch and below", doc: mailing, input: "write to all", say: mailingSays, unknown: "perhaps", long: true},
 	{name: "a person is asked", doc: paying, input: "pay", say: payingSays, answer: payingAnswer},
 	{name: "a person is asked, continued as new", doc: paying, input: "pay on", maxEvents: 1, say: payingSays, answer: payingAnswer},
+	{name: "a session", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, say: deskSays, answer: payingAnswer, long: true},
+	{name: "a session, continued as new", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, maxEvents: 1, say: deskSays, answer: payingAnswer},
+	{name: "a map of agents that ask", doc: payroll, say: payrollSays, answer: payingAnswer, long: true},
+	{name: "a map of agents that ask, continued as new", doc: payroll, maxEvents: 1, say: payrollSays, answer: payingAnswer},
+}
+
+// desk is an agent alone, which can be a session.
+const desk = `{"name":"chaos session",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","is_exit_node":true,"tools":[{"name":"search","data_connection_id":"web"},{"name":"pay","data_connection_id":"web"}]}],` + oneExit + `}`
+
+var deskSays = map[string]func(talk) says{"[a]": func(t talk) says {
+	switch {
+	case strings.Contains(t.last, "look it up"):
+		return calls(asks{"search", `{"n":5}`})
+	case strings.Contains(t.last, "pay it"):
+		return calls(asks{"pay", `{"n":1}`}, asks{"pay", `{"n":3}`})
+	}
+	return digest(t)
+}}
+
+// payroll runs a flow for each of three people, beside each other. Its agent pays them, each of which
+// needs a yes.
+const payroll = `{"component_type":"Flow","agentspec_version":"26.1.2","name":"payroll","start_node":{"$component_ref":"start"},
+"nodes":[{"$component_ref":"start"},{"$component_ref":"each"},{"$component_ref":"end"}],
+"control_flow_connections":[
+{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"start"},"to_node":{"$component_ref":"each"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"each"},"to_node":{"$component_ref":"end"}}],
+"data_flow_connections":[
+{"component_type":"DataFlowEdge","name":"1","source_node":{"$component_ref":"start"},"source_output":"names","destination_node":{"$component_ref":"each"},"destination_input":"iterated_name"},
+{"component_type":"DataFlowEdge","name":"2","source_node":{"$component_ref":"each"},"source_output":"collected_word","destination_node":{"$component_ref":"end"},"destination_input":"words"}],
+"$referenced_components":{
+"model":{"component_type":"OpenAiCompatibleConfig","name":"m","model_id":"m","url":"http://127.0.0.1:1"},
+"start":{"component_type":"StartNode","name":"start","inputs":[{"title":"names","type":"array","items":{"type":"string"},"default":["Ann","Bob","Cid"]}]},
+"each":{"component_type":"ParallelMapNode","name":"each","subflow":{"$component_ref":"one"}},
+"one":{"component_type":"Flow","name":"one","start_node":{"$component_ref":"o1"},"nodes":[{"$component_ref":"o1"},{"$component_ref":"o2"},{"$component_ref":"o3"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"o1","from_node":{"$component_ref":"o1"},"to_node":{"$component_ref":"o2"}},{"component_type":"ControlFlowEdge","name":"o2","from_node":{"$component_ref":"o2"},"to_node":{"$component_ref":"o3"}}]},
+"o1":{"component_type":"StartNode","name":"o1","inputs":[{"title":"name","type":"string"}]},
+"o2":{"component_type":"AgentNode","name":"payer","agent":{"component_type":"Agent","name":"a","llm_config":{"$component_ref":"model"},"system_prompt":"[payer] {{name}}","human_in_the_loop":false,
+"inputs":[{"title":"name","type":"string"}],"outputs":[{"title":"word","type":"string"}],"tools":[{"component_type":"ServerTool","name":"pay","inputs":[{"title":"n","type":"number"}]}]}},
+"o3":{"component_type":"EndNode","name":"o3","outputs":[{"title":"word","type":"string"}]},
+"end":{"component_type":"EndNode","name":"end","outputs":[{"title":"words","type":"array","items":{"type":"string"}}]}}}`
+
+var payrollSays = map[string]func(talk) says{"[payer]": func(t talk) says {
+	if t.turn == 1 {
+		n := map[string]int{"Ann": 1, "Bob": 2}[t.last]
+		return calls(asks{"pay", fmt.Sprintf(`{"n":%d}`, n)})
+	}
+	word, _ := json.Marshal(digest(t).text)
+	return calls(asks{"submit_result", `{"word":` + string(word) + `}`})
+}}
+
+// mailing is a fork: in one branch an agent sends a mail, in the other its sub-agent does.
+const mailing = `{"data_connections":[{"id":"helper","type":2,"name":"Helper","description":"knows things","config":{"agent_id":"sub"}}],
+"agents":[{"id":"main","name":"Main",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"A","prompt":"[a]","tools":[{"name":"send","data_connection_id":"mail"}]},
+{"id":"b","name":"B","prompt":"[b]","tools":[{"name":"call_sub_agent","data_connection_id":"helper"}]},
+{"id":"j","name":"J","prompt":"[j]","defer":true,"is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"START","target":"b"},
+{"id":"e3","source":"a","target":"j"},{"id":"e4","source":"b","target":"j"},{"id":"e5","source":"j","target":"END"}]},
+{"id":"sub","name":"Sub",` + plainAnswer + `,"nodes":[
+{"id":"a","name":"S","prompt":"[s]","is_exit_node":true,"tools":[{"name":"send","data_connection_id":"mail"}]}],` + oneExit + `}]}`
+
+// sends has an agent send a mail once, and say whether it knows that it did.
+func sends(t talk) says {
+	if t.turn == 1 {
+		return calls(asks{"send", `{"n":1}`})
+	}
+	return text("%s", surely(t.last))
+}
+
+// surely passes on that an outcome is unknown.
+func surely(told string) string {
+	if strings.Contains(told, "outcome unknown: ") || strings.Contains(told, "perhaps") {
+		return "perhaps"
+	}
+	return "sent"
+}
+
+var mailingSays = map[string]func(talk) says{
+	"[a]": sends,
+	"[s]": sends,
+	"[b]": func(t talk) says {
+		if t.turn == 1 {
+			return calls(asks{"call_sub_agent", `{"user_question":"write"}`})
+		}
+		return text("%s", surely(t.last))
+	},
+	"[j]": func(t talk) says { return text("%s", surely(strings.Join(t.users, " "))) },
 }
 
 // paying is a fork: in one branch an agent pays twice, in the other its sub-agent does. Every

@@ -51,26 +51,27 @@ func TestEndToEndChaos(t *testing.T) {
 	program(t, "WEFT_WORKER")
 	form := os.Getenv("CHAOS")
 	report := newChaosReport()
-	calm := killWorkers(t, form, report)
+	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.long && form == "" })
+	calm := killWorkers(t, form, flows, report)
 	if calm == nil || t.Failed() && form == "" {
 		return
 	}
-	killServers(t, form, calm, report)
+	killServers(t, form, flows, calm, report)
 	fmt.Print(report)
 }
 
 // killWorkers disturbs runs on the shared server, several at once, and returns how each flow
 // runs undisturbed.
-func killWorkers(t *testing.T, form string, report *chaosReport) []*passage {
+func killWorkers(t *testing.T, form string, flows []chaosFlow, report *chaosReport) []*passage {
 	lanes := newLanes(t, temporalAddress(t), "chaos", chaosLanes)
-	calm := make([]*passage, len(chaosFlows))
-	inLanes(lanes, len(chaosFlows), func(l *lane, i int) {
-		calm[i] = l.play(&chaosFlows[i], nil)
-		if p := calm[i].problems(&chaosFlows[i], calm[i]); len(p) > 0 {
-			t.Errorf("%s, undisturbed: %s", chaosFlows[i].name, strings.Join(p, "\n"))
+	calm := make([]*passage, len(flows))
+	inLanes(lanes, len(flows), func(l *lane, i int) {
+		calm[i] = l.play(&flows[i], nil)
+		if p := calm[i].problems(&flows[i], calm[i]); len(p) > 0 {
+			t.Errorf("%s, undisturbed: %s", flows[i].name, strings.Join(p, "\n"))
 		}
 		if n := calm[i].repeated(); n > 0 {
-			t.Errorf("%s, undisturbed: %d calls were repeated", chaosFlows[i].name, n)
+			t.Errorf("%s, undisturbed: %d calls were repeated", flows[i].name, n)
 		}
 	})
 	if t.Failed() {
@@ -78,8 +79,8 @@ func killWorkers(t *testing.T, form string, report *chaosReport) []*passage {
 	}
 	var cases []chaosCase
 	base := map[*chaosFlow]*passage{}
-	for i := range chaosFlows {
-		f := &chaosFlows[i]
+	for i := range flows {
+		f := &flows[i]
 		base[f] = calm[i]
 		for _, m := range moments(form, calm[i]) {
 			if c := (chaosCase{f, m}); form == "" || form == "full" || strings.Contains(c.String(), form) {
@@ -131,7 +132,7 @@ func moments(form string, calm *passage) []moment {
 
 // killServers runs all flows at once on a server of their own and kills it when so many
 // calls have come.
-func killServers(t *testing.T, form string, calm []*passage, report *chaosReport) {
+func killServers(t *testing.T, form string, flows []chaosFlow, calm []*passage, report *chaosReport) {
 	total := 0
 	for _, p := range calm {
 		total += len(p.log)
@@ -146,14 +147,14 @@ func killServers(t *testing.T, form string, calm []*passage, report *chaosReport
 		db := filepath.Join(t.TempDir(), "temporal.db")
 		s := startTemporal(t, "-db", db, "-port=0")
 		_, port, _ := strings.Cut(s.address, ":")
-		lanes := newLanes(t, s.address, fmt.Sprintf("server-%d", n), len(chaosFlows))
+		lanes := newLanes(t, s.address, fmt.Sprintf("server-%d", n), len(flows))
 		enough := newGate(n)
 		var started, ended sync.WaitGroup
-		for i := range chaosFlows {
+		for i := range flows {
 			l := lanes[i]
 			started.Add(1)
 			ended.Go(func() {
-				f := &chaosFlows[i]
+				f := &flows[i]
 				p := l.playOn(f, enough, started.Done)
 				problems := p.problems(f, calm[i])
 				report.add(f, atServer, p, problems)
@@ -263,8 +264,8 @@ func (l *lane) revive() error {
 	defer l.mu.Unlock()
 	l.generation++
 	base := fmt.Sprintf("%s/%d", l.outside.url, l.generation)
-	settings := fmt.Sprintf("timeouts: {heartbeat: 4s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\nconfirm:\n  money: {tools: [pay]}\n",
-		base+"/web", base+"/mail")
+	settings := fmt.Sprintf("timeouts: {heartbeat: 4s, first_retry: 100ms}\nconnections:\n  web: {url: %q}\n  mail: {url: %q, retry: never}\ntools: {pay: web}\nproviders: {compatible: {base_url: %q}}\nconfirm:\n  money: {tools: [pay]}\n",
+		base+"/web", base+"/mail", base+"/v1")
 	if err := os.WriteFile(filepath.Join(l.dir, "weft.yaml"), []byte(settings), 0o600); err != nil {
 		return err
 	}
@@ -312,7 +313,7 @@ func (l *lane) start(ctx context.Context, f *chaosFlow) (client.WorkflowRun, err
 	l.runs++
 	return l.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: l.queue, ID: fmt.Sprintf("%s-%d", l.queue, l.runs)},
 		contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: f.doc, Name: "flow.json"},
-			Input: f.input, Model: "fake/m", MaxEvents: f.maxEvents})
+			Input: f.input, Model: "fake/m", MaxEvents: f.maxEvents, Session: f.prompts != nil})
 }
 
 // play runs a flow; if at is set, the lane's worker is killed then, and another started.
@@ -331,6 +332,7 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 	}
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
+	go l.prompt(ctx, f, p.run.GetID())
 	if b != nil && b.kind == atEvent {
 		w := &eventWatch{client: l.client, blow: b}
 		go w.follow(ctx, p.run.GetID(), first)
@@ -377,51 +379,11 @@ func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
 	}
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
+	go l.prompt(ctx, f, p.run.GetID())
 	<-l.await(ctx, p)
 	p.recovery = enough.since()
 	l.settle(ctx, p, first)
 	return p
-}
-
-// answer answers a run's requests: the newest first, each of them twice by signal and once by
-// Update, every time that it looks, besides answers to nothing.
-func (l *lane) answer(ctx context.Context, f *chaosFlow, id string) {
-	if f.answer == nil {
-		return
-	}
-	var known []contract.Request
-	for ctx.Err() == nil {
-		asked, stop := context.WithTimeout(ctx, 5*time.Second)
-		v, err := l.client.QueryWorkflow(asked, id, "", contract.QueryStatus)
-		stop()
-		var s contract.Status
-		if err == nil && v.Get(&s) == nil {
-			if s.Status != contract.StatusRunning && s.Status != contract.StatusWaiting {
-				return
-			}
-			for _, q := range s.Requests {
-				if !slices.ContainsFunc(known, func(k contract.Request) bool { return k.ID == q.ID }) {
-					known = append(known, q)
-				}
-			}
-		}
-		for _, q := range slices.Backward(known) {
-			// Whether one of them comes through does not matter: the next round says it again.
-			a := f.answer(q)
-			_ = l.client.SignalWorkflow(ctx, id, "", q.Kind, a)
-			update, stop := context.WithTimeout(ctx, time.Second)
-			if u, err := l.client.UpdateWorkflow(update, client.UpdateWorkflowOptions{
-				WorkflowID: id, UpdateName: q.Kind, Args: []any{a}, WaitForStage: client.WorkflowUpdateStageAccepted}); err == nil {
-				_ = u.Get(update, nil)
-			}
-			stop()
-			_ = l.client.SignalWorkflow(ctx, id, "", q.Kind, a)
-		}
-		if len(known) > 0 {
-			_ = l.client.SignalWorkflow(ctx, id, "", contract.RequestConfirm, map[string]any{"id": "nobody", "approve": false})
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
 }
 
 // await reads the run's result.
@@ -435,7 +397,7 @@ func (l *lane) await(ctx context.Context, p *passage) <-chan struct{} {
 		for {
 			err := run.Get(ctx, &out)
 			if err == nil {
-				p.result = &out
+				p.result = timeless(&out)
 				return
 			}
 			if f := contract.FailureOf(err); ctx.Err() != nil || f.Class != contract.ClassUnavailable {

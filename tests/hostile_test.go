@@ -157,3 +157,33 @@ func TestEndToEndSameIDAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestEndToEndSameIDAgainBelow starts a run with the id of one that was terminated while its sub-agent
+// still ran.
+func TestEndToEndSameIDAgainBelow(t *testing.T) {
+	h := newHand(t, 0)
+	start := func(delay string) client.WorkflowRun {
+		run, err := h.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.queue, ID: "same-below-" + h.queue}, contract.WorkflowFlow,
+			contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: deepFork(nil)}, Script: script(t, `rules:
+- {node: m, turn: 1, call: [{id: one, tool: call_sub_agent, arguments: {user_question: go}}]}
+- {kind: judge, question: "enough?", yes: true}
+- {kind: judge, yes: false}
+- {node: a, delay: `+delay+`, say: done}
+- {say: done}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	first := start("20s")
+	waitFor(t, "the sub-agent", func() bool {
+		d, err := h.client.DescribeWorkflowExecution(context.Background(), first.GetID()+"/m#1:one/a#1", "")
+		return err == nil && len(d.PendingActivities) == 1 && d.PendingActivities[0].State == enumspb.PENDING_ACTIVITY_STATE_STARTED
+	})
+	if err := h.client.TerminateWorkflow(context.Background(), first.GetID(), "", "test"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := resultOf(t, start("1ms")); err != nil || *out.ResultText != "done" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

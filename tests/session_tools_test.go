@@ -290,3 +290,18 @@ func TestSessionBudget(t *testing.T) {
 		t.Errorf("%d calls", p.result.Usage.Calls)
 	}
 }
+
+// A prompt that a session below would not take is refused at once: nobody would hear of it.
+func TestSessionPromptTooLong(t *testing.T) {
+	p := sessionRun(t, orchestrator(), `rules:
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
+- {node: boss, turn: 2, call: [{tool: resume_agent_session, arguments: {session_id: "`+childID(1)+`", parameters: {prompt: "`+strings.Repeat("語", 90_000)+`"}}}]}
+- {node: boss, say: "done"}`, nil, stop(t))
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	if got := toolAnswers(t, p); len(got) != 2 || !strings.Contains(got[1], "Parameters too large: a prompt of 270000 bytes (max 262144)") {
+		t.Errorf("the tools answered %.300q", got)
+	}
+}

@@ -27,6 +27,12 @@ func (d *desk) admit(kind string, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	// A client may write characters as they are that take six bytes on their way to the run that
+	// waits.
+	if n, err := size(a.reply); err != nil || n > maxAnswer+envelope {
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer takes %d bytes in a payload, at most %d are taken", n, maxAnswer),
+			Remedy: "keep the data elsewhere and pass a reference to it"}
+	}
 	if a.id == "" {
 		return d.roomFor(a.message)
 	}
@@ -63,19 +69,31 @@ func (d *desk) names() string {
 
 func (d *desk) roomFor(m *contract.MessageAnswer) error {
 	// What branches have counts too, read or not: they bring back what they have not read.
-	n, size := d.given()
-	n, size = n+len(d.inbox), size+len(m.Text)+len(m.Node)
+	n, all := d.given()
+	own := inPayload(m.Text) + len(m.Node)
+	n, all = n+len(d.inbox), all+own
 	for i := range d.inbox {
-		size += len(d.inbox[i].Text) + len(d.inbox[i].Node)
+		all += inPayload(d.inbox[i].Text) + len(d.inbox[i].Node)
 	}
 	switch {
 	case len(m.Text) > maxMessage:
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message is %d bytes, at most %d are taken", len(m.Text), maxMessage)}
-	case n >= maxInbox || size > maxInboxSize:
+	case own > maxInboxSize:
+		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the message takes %d bytes in a payload, at most %d are taken", own, maxInboxSize)}
+	case n >= maxInbox || all > maxInboxSize:
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("%d messages are unread already, or with branches that still run", n),
 			Remedy: "wait until an agent has read them"}
 	}
 	return d.placed(m)
+}
+
+// inPayload is how many bytes a text takes in a payload, where some characters are escaped.
+func inPayload(text string) int {
+	n, err := size(text)
+	if err != nil {
+		return len(text)
+	}
+	return n
 }
 
 // placed refuses a message for a node that there is not.
@@ -89,10 +107,13 @@ func (d *desk) placed(m *contract.MessageAnswer) error {
 
 // answer takes an answer that was admitted. What the tool's schema says of it is checked by
 // an activity, because schemas are untrusted; a wrong one leaves the request open.
-func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage) (*contract.Receipt, error) {
+func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage, update string) (*contract.Receipt, error) {
 	a, err := readAnswer(kind, raw)
 	if err != nil {
 		return nil, err
+	}
+	if update != "" {
+		a.update = contract.SHA([]byte(update + "\n" + a.hash))[:16]
 	}
 	if a.id == "" {
 		return d.take(ctx, a)
@@ -160,6 +181,17 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		}
 		d.record(ctx, contract.Answered{ID: id, Kind: contract.RequestMessage, Hash: a.hash, By: a.by})
 	}
+	update := a.update
+	if m.Key != "" {
+		update = "" // the key says as much
+	}
+	if slices.Contains(d.seen, update) {
+		return &contract.Receipt{ID: id, Status: "accepted"}, nil
+	}
+	if update != "" {
+		d.seen = append(d.seen, update)
+		d.seen = d.seen[max(0, len(d.seen)-maxAnswered):]
+	}
 	for i := range d.requests {
 		if q := &d.requests[i]; q.Kind == contract.RequestMessage && (m.Node == "" || m.Node == q.Node) {
 			id = q.ID
@@ -182,6 +214,7 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	if err := d.placed(m); err != nil {
 		d.inbox = slices.DeleteFunc(d.inbox, func(i contract.Inbound) bool { return i.Seq == seq })
 		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
+		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
 		return nil, err
 	}
 	return &contract.Receipt{ID: id, Status: "accepted"}, nil
@@ -193,6 +226,9 @@ type sent struct {
 	reply        contract.Reply
 	message      *contract.MessageAnswer
 	check        contract.CheckInput
+	// update names the Update that it came with; "" where it came by signal. Within a run the server
+	// knows an Update again, but not in the run that continues it.
+	update string
 }
 
 // readAnswer decodes an answer strictly: a misspelt field would be a silent default.

@@ -1,10 +1,10 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -19,8 +19,12 @@ import (
 //
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
-func (s Settings) Branch(ctx workflow.Context, raw json.RawMessage) (*contract.BranchResult, error) {
-	in, err := contract.ReadBranchInput(raw)
+func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
+	body, err := argumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
+	if err != nil {
+		return nil, wire(err)
+	}
+	in, err := contract.ReadBranchInput(body)
 	if err != nil {
 		return nil, wire(err)
 	}
@@ -90,6 +94,8 @@ type branch struct {
 	stops, deferred bits
 	done            []contract.Execution
 	now             string
+	// told is how many bytes done holds of answers, and of what exit nodes said.
+	told int
 }
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
@@ -129,14 +135,40 @@ func (b *branch) status() contract.Status {
 	return s
 }
 
-// maxStatus is how many executions a status holds.
-const maxStatus = 1000
+// maxTrace is how many executions a status holds, and how many are carried over; maxJudged is how many
+// bytes of answers to conditions they hold together.
+const (
+	maxTrace  = 1000
+	maxJudged = 512 << 10
+)
+
+// tail is where the end of a trace begins that fits.
+func tail(trace []contract.Execution) int {
+	first, bytes := max(0, len(trace)-maxTrace), 0
+	for i := len(trace) - 1; i >= first; i-- {
+		if bytes += judged(&trace[i]); bytes > maxJudged {
+			return i + 1
+		}
+	}
+	return first
+}
+
+// judged is how many bytes the answers of an execution take.
+func judged(e *contract.Execution) int {
+	if len(e.Answers) == 0 {
+		return 0
+	}
+	n, err := size(e.Answers)
+	if err != nil {
+		return maxJudged
+	}
+	return n
+}
 
 // lean is the end of a trace without what the nodes said.
 func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
-	if n := len(trace) - maxStatus; n > 0 {
-		trace, dropped = trace[n:], dropped+n
-	}
+	first := tail(trace)
+	trace, dropped = trace[first:], dropped+first
 	out := make([]contract.Execution, len(trace))
 	for i, e := range trace {
 		e.Text, e.Data = nil, nil
@@ -170,6 +202,9 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		done.Nth = nth
 		b.now, b.done = "", append(b.done, done.Execution)
+		if b.told += judged(&done.Execution); x.node.Exit && done.Text != nil {
+			b.told += len(*done.Text) + len(done.Data)
+		}
 		next, ok := b.next(node, done.taken)
 		due, err := b.due(ctx, 0)
 		if err != nil {
@@ -243,7 +278,7 @@ func (b *branch) full() bool {
 	for _, sha := range contents(&own) {
 		n += len(b.store.content[sha])
 	}
-	return n+stateBytes(&own) > b.guard.limit()/2
+	return n+b.told+stateBytes(&own) > b.guard.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -275,10 +310,23 @@ func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution
 	for _, e := range taken {
 		out.Edges = append(out.Edges, b.in.Edges[e])
 	}
-	for _, sha := range contents(&out.View) {
-		if raw, ok := b.store.content[sha]; ok {
+	has := map[string]bool{}
+	for _, raw := range b.in.Values {
+		has[contract.SHA(raw)] = true // the run above gave them
+	}
+	need := func(ref *contract.ContentRef) {
+		if raw, ok := b.store.content[ref.SHA]; ok && !has[ref.SHA] {
+			has[ref.SHA] = true
 			out.Messages = append(out.Messages, raw)
 		}
+	}
+	for _, sha := range contents(&out.View) {
+		delete(has, sha)
+		need(&contract.ContentRef{SHA: sha})
+	}
+	needing(need).talk(out.Talk)
+	if yielded != nil {
+		needing(need).resume(yielded.Resume)
 	}
 	if err := b.guard.fits("what node "+x.node.ID+" brings back", out); err != nil {
 		return nil, b.failed(x, err)

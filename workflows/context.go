@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -306,16 +307,21 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 		return "", err
 	}
 	defer release()
-	a.summaries++
+	if a.condensing.Failure == nil {
+		a.summaries++
+	}
 	var out contract.SummariseResult
-	var parked contract.Parked
-	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), &parked, a.bulk(), func(id string) error {
+	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), &a.condensing, a.bulk(), func(id string) error {
 		if err := a.guard.admit(ctx, "a summary of the conversation", in); err != nil {
 			return err
 		}
 		actx := a.options(ctx, id, fmt.Sprintf("%s · summary · %s", a.who(), in.Model), a.flow.Policy.ModelSeconds, 0)
 		return a.asks(actx, contract.ActivitySummarise, in, &out)
 	})
+	if errors.Is(err, errYield) {
+		return "", err
+	}
+	a.condensing = contract.Parked{}
 	if err != nil {
 		if !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
 			return "", nil

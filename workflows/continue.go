@@ -23,9 +23,6 @@ const (
 	lastBytes  = 46 << 20
 )
 
-// maxTrace is how many executions a run carries over; exit nodes' are always carried.
-const maxTrace = 1000
-
 // pace says when a run must stop and go on in a new one.
 type pace struct {
 	limit int
@@ -125,6 +122,9 @@ func (a *agentRun) carry() *contract.Resume {
 	if a.parked.Tries > 0 {
 		c.Parked = &a.parked
 	}
+	if a.condensing.Tries > 0 {
+		c.Summary = &a.condensing
+	}
 	for _, e := range a.thread.entries {
 		c.Messages = append(c.Messages, contract.CarriedMessage{Raw: e.raw, Own: e.own})
 	}
@@ -147,6 +147,9 @@ func (a *agentRun) restore(c *contract.AgentCarry) {
 	a.begun, a.think, a.results, a.problems = c.Begun, c.Think, c.Results, c.Problems
 	if c.Parked != nil {
 		a.parked = *c.Parked
+	}
+	if c.Summary != nil {
+		a.condensing = *c.Summary
 	}
 }
 
@@ -178,15 +181,9 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	if err := f.session.gather(ctx); err != nil {
 		return err
 	}
-	if f.desk != nil {
-		f.desk.drain(ctx)
-		if err := f.desk.quiet(ctx); err != nil {
-			return err
-		}
+	if err := f.takeIn(ctx); err != nil {
+		return err
 	}
-	f.part(ctx)
-	f.handOut(ctx)
-	f.hear()
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
@@ -209,27 +206,29 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, contract.WorkflowFlow, in)
 }
 
-// grown places the failure of a run whose carry is too large: at the node that stopped in its
-// middle with the most, else at the last that ran.
-func (f *flowRun) grown(err error) error {
-	var large *contract.Failure
-	if !errors.As(err, &large) {
-		return err
-	}
-	large.Class = contract.ClassStateTooLarge
-	if n := len(f.trace); n > 0 {
-		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
-	}
-	most := 0
-	for _, x := range f.sched.resumed {
-		if n, err := size(x.resume); err == nil && n > most {
-			most, large.Node, large.Step = n, f.flow.Nodes[x.node].ID, x.step
+// takeIn takes in all that has come, and waits until nothing of it is under way. Nothing is waited for
+// after the last look: what comes while this run waits may be in a channel when it goes on, before
+// the coroutine that listens does.
+func (f *flowRun) takeIn(ctx workflow.Context) error {
+	for {
+		f.part(ctx)
+		f.handOut(ctx)
+		if f.desk != nil {
+			if err := f.desk.quiet(ctx); err != nil {
+				return err
+			}
+		}
+		f.hear()
+		if f.session != nil {
+			f.session.hear()
+		}
+		if f.desk != nil {
+			f.desk.drain(ctx)
+		}
+		if len(f.parting)+len(f.told) == 0 && (f.desk == nil || f.desk.busy == 0) {
+			return nil
 		}
 	}
-	if large.Node != "" {
-		large.At = f.source.At(plan.NodePath(large.Node))
-	}
-	return large
 }
 
 // handOver decides what becomes of a run that stopped where it did not end.
@@ -252,7 +251,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
-		Ran: f.sched.ranBehind(&execution{step: -1}, all(len(f.flow.Nodes))), Entry: f.entry,
+		Ran: f.ran(), Entry: f.entry,
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
@@ -264,12 +263,16 @@ func (f *flowRun) carryOver() *contract.Carry {
 		v, _ := join(f.ended)
 		c.Ended = &v
 	}
+	first := tail(f.trace)
 	for i := range f.trace {
 		e := f.trace[i]
 		exit := f.flow.Nodes[f.g.index[e.Node]].Exit
-		if !exit && i < len(f.trace)-maxTrace {
+		switch {
+		case !exit && i < first:
 			c.Dropped++
 			continue
+		case i < first:
+			e.Answers = nil // what an exit node said is part of the result
 		}
 		if !exit && f.exits() {
 			e.Text = nil
@@ -282,6 +285,23 @@ func (f *flowRun) carryOver() *contract.Carry {
 	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.resumed, f.talks))
 	c.Content = f.needed(c)
 	return c
+}
+
+// ran counts executions by node and step. Of very many those are left out that lie before all that
+// lives: none comes there any more, but in a session, whose turns begin at the first step again.
+func (f *flowRun) ran() []contract.Count {
+	whole := all(len(f.flow.Nodes))
+	out := f.sched.ranBehind(&execution{step: -1}, whole)
+	if len(out) <= maxTrace || f.session.on() {
+		return out
+	}
+	oldest := f.flow.Limits.MaxSteps + 1
+	for _, list := range [][]*execution{f.sched.resumed, f.sched.pending, f.sched.armed} {
+		for _, x := range list {
+			oldest = min(oldest, x.step)
+		}
+	}
+	return f.sched.ranBehind(&execution{step: oldest - 1}, whole)
 }
 
 func all(n int) bits {
@@ -337,6 +357,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
+	needing(need).carry(c)
 	return out
 }
 

@@ -42,6 +42,7 @@ type desk struct {
 	answered   []contract.Answered
 	remembered []contract.Remembered
 	inbox      []contract.Inbound
+	seen       []string
 	seq        int
 	rejected   int
 	rejects    []string
@@ -68,12 +69,22 @@ type desk struct {
 func (d *desk) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
-			func(ctx workflow.Context, raw json.RawMessage) (*contract.Receipt, error) {
-				out, err := d.answer(ctx, kind, raw)
+			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+				body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
+				if err != nil {
+					return nil, wire(err)
+				}
+				out, err := d.answer(ctx, kind, body, workflow.GetCurrentUpdateInfo(ctx).ID)
 				return out, wire(err)
 			},
 			workflow.UpdateHandlerOptions{
-				Validator:   func(raw json.RawMessage) error { return wire(d.admit(kind, raw)) },
+				Validator: func(raw converter.RawValue) error {
+					body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
+					if err != nil {
+						return wire(err)
+					}
+					return wire(d.admit(kind, body))
+				},
 				Description: updateText[kind],
 			})
 		if err != nil {
@@ -133,7 +144,7 @@ func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawVal
 	}
 	d.busy++
 	workflow.GoNamed(ctx, "answer", func(ctx workflow.Context) {
-		if _, err := d.answer(ctx, kind, body); err != nil {
+		if _, err := d.answer(ctx, kind, body, ""); err != nil {
 			d.reject(ctx, kind, err)
 		}
 		d.busy--
@@ -167,6 +178,12 @@ func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 // answer that cannot be relayed would be a command that the server refuses for ever.
 func (d *desk) announced(req *contract.Request) error {
 	wf := req.Run.Workflow
+	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
+	for _, ref := range []*contract.ContentRef{req.Call, req.Catalogue} {
+		if ref != nil {
+			names = append(names, ref.Workflow, ref.Run, ref.SHA)
+		}
+	}
 	switch {
 	case len(req.ID) > maxRequestID:
 		return fmt.Errorf("the id has %d bytes, at most %d are taken", len(req.ID), maxRequestID)
@@ -177,6 +194,12 @@ func (d *desk) announced(req *contract.Request) error {
 	case len(req.Text) > 2*maxAsked || len(req.Arguments) > 8*maxShown:
 		return fmt.Errorf("it has %d bytes of text and %d of arguments", len(req.Text), len(req.Arguments))
 	}
+	for _, name := range names {
+		if len(name) > maxField+len("…") {
+			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), maxField, cut(name, 50))
+		}
+	}
+	req.Failure = toMend(req.Failure)
 	return d.foreign(req.ID)
 }
 
@@ -414,7 +437,7 @@ func (d *desk) status(s *contract.Status) {
 // carry is what the owner's next run goes on with.
 func (d *desk) carry() *contract.DeskCarry {
 	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.inbox,
-		Seq: d.seq, Rejected: d.rejected, Rejects: d.rejects}
+		Seen: d.seen, Seq: d.seq, Rejected: d.rejected, Rejects: d.rejects}
 }
 
 // restore takes over the desk of the run before.
@@ -424,7 +447,7 @@ func (d *desk) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	}
 	// A signal may have come before.
 	d.requests, d.answered, d.remembered = append(c.Open, d.requests...), append(c.Answered, d.answered...), c.Remembered
-	d.inbox, d.seq = append(c.Inbox, d.inbox...), c.Seq+d.seq
+	d.inbox, d.seen, d.seq = append(c.Inbox, d.inbox...), append(c.Seen, d.seen...), c.Seq+d.seq
 	d.rejected, d.rejects = c.Rejected+d.rejected, append(c.Rejects, d.rejects...)
 	for i := range c.Open {
 		d.r.watch.open(ctx, &c.Open[i])

@@ -12,7 +12,8 @@
 // What waits for somebody outside opens a request (requests.go). The run at the root of the
 // tree keeps all of them on its desk (desk.go), takes the answers (answer.go) and relays them;
 // messages that nobody asked for go to branches by steer.go. Waits give way where a run
-// continues as new (continue.go): an execution is carried in its middle.
+// continues as new (continue.go): an execution is carried in its middle, with what its messages
+// refer to (referred.go). What is too large to carry fails at the node that made it (grown.go).
 //
 // In flows with typed values, a value flows along the edges: values.go keeps it in the state,
 // compare.go decides by it, kind_transform.go changes and merges it. An agent may end by a

@@ -134,7 +134,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *
 // begin makes the view with which an execution starts.
 func (f *flowRun) begin(x *execution) contract.View {
 	view, conflicts := join(x.arrivals)
-	f.conflicts = append(f.conflicts, conflicts...)
+	f.conflicts = latestOf(append(f.conflicts, conflicts...))
 	if f.sched.alone(x) {
 		settle(&view)
 		// What ended before is settled too, or it would count as later than all of x's.
@@ -143,6 +143,21 @@ func (f *flowRun) begin(x *execution) contract.View {
 		}
 	}
 	return view
+}
+
+// maxConflicts is how many bytes of conflicts a run keeps.
+const maxConflicts = 256 << 10
+
+// latestOf is the end of a list of conflicts that a run keeps.
+func latestOf(list []contract.Conflict) []contract.Conflict {
+	bytes := 0
+	for i := len(list) - 1; i >= 0; i-- {
+		c := &list[i]
+		if bytes += envelope/8 + len(c.Key) + len(c.Value) + len(c.Kept.Exec) + len(c.Dropped.Exec); bytes > maxConflicts {
+			return slices.Delete(list, 0, i+1)
+		}
+	}
+	return list
 }
 
 // bounded refuses a join whose branches wrote more together than the state may hold.

@@ -1,10 +1,10 @@
 package workflows
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -45,7 +45,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 //
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
-func (s Settings) Flow(ctx workflow.Context, raw json.RawMessage) (*contract.RunResult, error) {
+func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
 	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning}
 	f.root = f.store.workflow
 	in, err := read(ctx, raw)
@@ -115,8 +115,12 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 }
 
 // read decodes what a run is started with, and refuses what only runs may say.
-func read(ctx workflow.Context, raw json.RawMessage) (*contract.RunInput, error) {
-	in, err := contract.ReadInput(raw)
+func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
+	body, err := argumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
+	if err != nil {
+		return nil, err
+	}
+	in, err := contract.ReadInput(body)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +245,11 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
 		return f.arrive(f.edgesOf(k.Entry.Taken), 1, "", first)
 	}
-	taken, answers, err := f.route(ctx, source{node: plan.Start, id: plan.Start, view: first}, f.g.starts, f.entry)
+	id := plan.Start
+	if f.shared.Turn > 1 {
+		id = fmt.Sprintf("%s~%d", id, f.shared.Turn) // its calls are others than those of the turn before
+	}
+	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.starts, f.entry)
 	if err != nil {
 		if contract.Cancelled(err) || errors.Is(err, errYield) {
 			return err

@@ -86,10 +86,12 @@ type agentRun struct {
 	repairs   int
 	summaries int
 	// under are the calls under way; halfway is what became of them where the agent stops in
-	// their middle. parked is the state of a model call that waits for an operator.
-	under   []*toolCall
-	halfway []contract.CarriedCall
-	parked  contract.Parked
+	// their middle. parked is the state of a model call that waits for an operator, condensing that
+	// of a summary.
+	under      []*toolCall
+	halfway    []contract.CarriedCall
+	parked     contract.Parked
+	condensing contract.Parked
 	// result is the value by which the node ends; problems are those of the arguments that
 	// should give it.
 	result   *value.Value
@@ -304,15 +306,19 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 			return nil, nil, "", err
 		}
 	}
-	res, err := a.completion(ctx, "")
-	if err != nil && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+	res, err := a.completion(ctx)
+	if err != nil && a.parked.Place == 0 && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
 		// Once with less; then it is an error.
 		fits, failed := a.fit(ctx, true)
 		switch {
+		case errors.Is(failed, errYield):
+			a.turn-- // the next run finds out anew that it is too long
+			err = failed
 		case failed != nil:
 			err = failed
 		case fits:
-			res, err = a.completion(ctx, "/less")
+			a.parked.Place = 1
+			res, err = a.completion(ctx)
 		}
 	}
 	if err != nil {
@@ -334,7 +340,11 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 }
 
 // completion makes one call of the model.
-func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
+func (a *agentRun) completion(ctx workflow.Context) (*contract.ModelResult, error) {
+	suffix := ""
+	if a.parked.Place == 1 {
+		suffix = "/less"
+	}
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -206,8 +207,8 @@ func TestStoreIsAFactOfTheRun(t *testing.T) {
 			env := patient()
 			tc.worker.Register(env)
 			var got []int
-			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, raw json.RawMessage) (*contract.BranchResult, error) {
-				in, err := contract.ReadBranchInput(raw)
+			env.OnWorkflow(contract.WorkflowBranch, mock.Anything, mock.Anything).Return(func(_ workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
+				in, err := contract.ReadBranchInput(raw.Payload().GetData())
 				if err != nil {
 					return nil, err
 				}

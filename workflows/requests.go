@@ -109,13 +109,24 @@ func (r *run) hear() {
 // readPayload decodes what came as it came.
 func readPayload(raw converter.RawValue, to any) error {
 	p := raw.Payload()
-	if p == nil {
-		return fmt.Errorf("there is no argument")
-	}
-	if e := string(p.GetMetadata()[converter.MetadataEncoding]); e != converter.MetadataEncodingJSON {
-		return fmt.Errorf("the argument's encoding is %q, want %s", e, converter.MetadataEncodingJSON)
+	e := string(p.GetMetadata()[converter.MetadataEncoding])
+	switch {
+	case p == nil || e == converter.MetadataEncodingNil:
+		return errors.New("there is no argument")
+	case e != converter.MetadataEncodingJSON:
+		return fmt.Errorf("the argument's encoding is %q, want %s", cut(e, 100), converter.MetadataEncodingJSON)
 	}
 	return json.Unmarshal(p.GetData(), to)
+}
+
+// argumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
+// SDK cannot decode would be refused without a class.
+func argumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
+	var body json.RawMessage
+	if err := readPayload(raw, &body); err != nil {
+		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
+	}
+	return body, nil
 }
 
 // deliver hands an answer to the execution that waits for it.
@@ -176,13 +187,28 @@ func (r *run) complete(x *step, req contract.Request) contract.Request {
 		req.ID = path + req.ID
 		req.Execution = path + req.Execution
 	}
+	for _, s := range []*string{&req.Node, &req.Execution, &req.At, &req.Tool, &req.Name, &req.Connection} {
+		*s = cut(*s, maxField)
+	}
 	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
 	req.ID = boundID(req.ID) + "-" + req.Hash[:8]
 	return req
 }
 
-// maxAsked bounds the text of a request.
-const maxAsked = 8 << 10
+// maxAsked bounds the text of a request, maxField each of what it names.
+const (
+	maxAsked = 8 << 10
+	maxField = 2 << 10
+)
+
+// toMend is a failure as a request shows it: without lists, which can be long.
+func toMend(f *contract.Failure) *contract.Failure {
+	if f == nil {
+		return nil
+	}
+	b := f.Bounded()
+	return &contract.Failure{Class: cut(b.Class, maxField), Text: b.Text, Remedy: b.Remedy, Node: b.Node, Step: b.Step, At: b.At}
+}
 
 // below is the path from the owner to this sub-agent, or "" in the owner's own flow. Where
 // the owner's id is so long that ids below it are shortened, it is the sub-agent's whole id.
@@ -242,10 +268,11 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 // signal whose sender ends in the same moment.
 func (r *run) part(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for _, sent := range r.parting {
+	for len(r.parting) > 0 { // others may come meanwhile
+		sent := r.parting[0]
+		r.parting = r.parting[1:]
 		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
 	}
-	r.parting = nil
 }
 
 // attempt makes a call. Where it fails with something that an operator must mend, a request of
@@ -269,9 +296,10 @@ func (r *run) attempt(ctx workflow.Context, x *step, id string, parked *contract
 			parked.Tries++
 			parked.Failure = f
 		}
+		shown := toMend(parked.Failure)
 		reply, err := r.request(ctx, x, contract.Request{
 			ID: fmt.Sprintf("%s~%d", id, parked.Tries), Kind: contract.RequestRetry, Text: parked.Failure.Error(),
-			Hash: contract.SHA([]byte(parked.Failure.Class + parked.Failure.Text)), Failure: parked.Failure,
+			Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
 		}, carried)
 		if err != nil {
 			return err

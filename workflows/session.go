@@ -22,6 +22,8 @@ const (
 	maxQueued    = 100
 	maxTurns     = 1000
 	maxTurnBytes = 256 << 10
+	// maxLeftText is what is left of the text of an old failure.
+	maxLeftText = 100
 	// maxCallback is how much of children's results one turn is given.
 	maxCallback = 256 << 10
 )
@@ -211,19 +213,27 @@ func (s *session) ended(ctx workflow.Context, out *contract.RunResult, err error
 	}
 }
 
-// trim drops what is too much to keep: results of old turns, then the turns.
+// trim drops what is too much to keep: results of old turns and all but the class of their failures,
+// then the turns.
 func (s *session) trim() {
-	size := 0
+	all := 0
 	for i := len(s.turns) - 1; i >= 0; i-- {
 		t := &s.turns[i]
 		n := len(t.ResultData)
 		if t.ResultText != nil {
 			n += len(*t.ResultText)
 		}
-		if size += n; size > maxTurnBytes && i < len(s.turns)-1 && n > 0 {
-			t.ResultText, t.ResultData, t.LeftOut = nil, nil, n
-			size -= n
+		if t.Failure != nil {
+			n, _ = size(t.Failure)
 		}
+		if all += n; all <= maxTurnBytes || i == len(s.turns)-1 || n == 0 {
+			continue
+		}
+		if all -= n; t.Failure != nil {
+			t.Failure = &contract.Failure{Class: t.Failure.Class, Text: cut(t.Failure.Text, maxLeftText)}
+			continue
+		}
+		t.ResultText, t.ResultData, t.LeftOut = nil, nil, n
 	}
 	s.turns = s.turns[max(0, len(s.turns)-maxTurns):]
 }

@@ -19,26 +19,47 @@ type askedBy struct {
 	take    func(raw json.RawMessage) error
 }
 
+// What a session's Updates take.
+const (
+	resumeText = `{"prompt": "…"}, with "id" to make it repeatable, and "images"`
+	stopText   = `{} or {"reason": "…"}`
+)
+
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
-	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw json.RawMessage) (*contract.Turn, error) {
-		t, err := s.resume(ctx, raw)
+	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
+		body, err := argumentOf(raw, "the prompt", resumeText)
+		if err != nil {
+			return nil, wire(err)
+		}
+		t, err := s.resume(ctx, body)
 		return t, wire(err)
-	}, workflow.UpdateHandlerOptions{Validator: func(raw json.RawMessage) error {
-		_, err := s.admit(raw)
+	}, workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+		body, err := argumentOf(raw, "the prompt", resumeText)
+		if err == nil {
+			_, err = s.admit(body)
+		}
 		return wire(err)
-	}, Description: `the session's next prompt: {"prompt": "…"}, with "id" to make it repeatable, and "images"`})
+	}, Description: "the session's next prompt: " + resumeText})
 	if err != nil {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(_ workflow.Context, raw json.RawMessage) (*contract.Receipt, error) {
-		if err := s.halt(raw); err != nil {
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(_ workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+		body, err := argumentOf(raw, "stop", stopText)
+		if err == nil {
+			err = s.halt(body)
+		}
+		if err != nil {
 			return nil, wire(err)
 		}
 		return &contract.Receipt{ID: s.f.store.workflow, Status: "accepted"}, nil
-	}, workflow.UpdateHandlerOptions{Validator: func(raw json.RawMessage) error {
-		return wire(s.admitStop(raw))
-	}, Description: `end the session: {} or {"reason": "…"}`})
+	}, workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+		body, err := argumentOf(raw, "stop", stopText)
+		if err == nil {
+			err = s.admitStop(body)
+		}
+		return wire(err)
+	}, Description: "end the session: " + stopText})
 	if err != nil {
 		return fmt.Errorf("register update %s: %w", contract.UpdateStop, err)
 	}
@@ -223,7 +244,7 @@ func (s *session) admitStop(raw json.RawMessage) error {
 		err = fmt.Errorf("reason is longer than %d bytes, or by than %d", maxReason, maxName)
 	}
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: `send {} or {"reason": "…"}`}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("stop: %v", err), Remedy: "send " + stopText}
 	}
 	return nil
 }

@@ -245,6 +245,15 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	if err := strictly(args.Params, &in); err != nil || in.Prompt == "" {
 		return saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil
 	}
+	if n := len(in.Prompt); n > maxMessage {
+		return saidError("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil
+	}
+	if err := c.guard.admit(ctx, "the prompt", in); err != nil {
+		return toolReply{}, err
+	}
+	if k.Closed {
+		return saidError("Session '%s' has ended", k.ID), nil
+	}
 	now := workflow.Now(ctx).UTC()
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
 	o.ID = boundID(o.ID)

@@ -48,7 +48,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 // given counts the messages that branches have, and their bytes.
 func (f *flowRun) given() (n, size int) {
 	for i := range f.sent {
-		size += len(f.sent[i].message.Text) + len(f.sent[i].message.Node)
+		size += inPayload(f.sent[i].message.Text) + len(f.sent[i].message.Node)
 	}
 	return len(f.sent), size
 }

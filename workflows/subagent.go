@@ -2,11 +2,14 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -105,9 +108,34 @@ func lastSaid(t *contract.Talk) string {
 	return ""
 }
 
-// awaitFlow runs a flow below this one and waits for it. Where this run should stop, the other is
-// asked to come back with what it goes on with; weight is what this run would carry.
+// awaitFlow runs a flow below this one and waits for it. Its id may still be taken: by one below a
+// run with the same id that was ended just now.
 func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult, weight func() int) error {
+	for tries := 1; ; tries++ {
+		err := r.runFlow(ctx, cctx, in, out, weight)
+		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
+		if !errors.As(err, &taken) || tries == startTries {
+			return below(err)
+		}
+		if err := pause(ctx, time.Second, "the id of the flow below is still taken"); err != nil {
+			return err
+		}
+	}
+}
+
+// below is the error of a run below this one.
+func below(err error) error {
+	if err == nil || contract.Cancelled(err) {
+		return err
+	}
+	f := contract.FailureOf(err)
+	f.Usage = nil // it is counted
+	return f
+}
+
+// runFlow is [run.awaitFlow], once. Where this run should stop, the other is asked to come back with
+// what it goes on with; weight is what this run would carry.
+func (r *run) runFlow(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult, weight func() int) error {
 	future := workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
 	asked := false
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
@@ -124,21 +152,19 @@ func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *c
 	}
 	err := future.Get(quiet, out)
 	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if contract.Cancelled(err) {
+	case contract.Cancelled(err):
 		if f := spentBy(err); f != nil && f.Usage != nil {
 			r.usage.Add(*f.Usage)
 		}
 		return err
 	}
-	f := contract.FailureOf(err)
-	if f.Usage != nil {
+	if f := contract.FailureOf(err); f.Usage != nil {
 		r.usage.Add(*f.Usage)
-		f.Usage = nil
 	}
-	return f
+	return err
 }
 
 func toolError(format string, args ...any) toolReply {

@@ -49,23 +49,40 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	in := contract.DeliverInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: boundID(f.root + "/webhook:" + in.ID), StaticSummary: boundSummary(event),
-		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	deliver := func(ctx workflow.Context) workflow.Future {
+		ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+			WorkflowID: boundID(f.root + "/webhook:" + in.ID), StaticSummary: boundSummary(event),
+			ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		})
+		return workflow.ExecuteChildWorkflow(ctx, contract.WorkflowDeliver, in).GetChildWorkflowExecution()
+	}
+	if n, err := size(in); err == nil && f.guard.take(ctx, n) {
+		f.told = append(f.told, deliver(ctx))
+		return
+	}
+	// The workflow task is full, of requests that came together: this event goes with another.
+	told, tell := workflow.NewFuture(ctx)
+	f.told = append(f.told, told)
+	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
+		if err := f.guard.admit(ctx, "the event", in); err != nil {
+			tell.SetError(err)
+			return
+		}
+		tell.Chain(deliver(ctx))
 	})
-	f.told = append(f.told, workflow.ExecuteChildWorkflow(cctx, contract.WorkflowDeliver, in).GetChildWorkflowExecution())
 }
 
 // handOut waits until the server has taken all events. One that it refuses is lost, and no reason
 // for the run to fail.
 func (f *flowRun) handOut(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for _, told := range f.told {
+	for len(f.told) > 0 { // others may come meanwhile
+		told := f.told[0]
+		f.told = f.told[1:]
 		if err := told.Get(ctx, nil); err != nil {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}
-	f.told = nil
 }
 
 // finish tells how the run ended.

@@ -245,10 +245,11 @@ type Status struct {
 	Waits []Wait `json:"waits,omitempty"`
 	// Entry is what was decided at START, once it is decided.
 	Entry *Execution `json:"entry,omitempty"`
-	// Executions are the last ones, without their outputs; Dropped is how many came before.
+	// Executions are the last ones, without their outputs: 1,000, with 512 KiB of answers to conditions;
+	// Dropped is how many came before.
 	Executions []Execution `json:"executions"`
 	Dropped    int         `json:"dropped,omitempty"`
-	// Conflicts are concurrent writes of one key that met at a join.
+	// Conflicts are concurrent writes of one key that met at a join, the latest 256 KiB of them.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Usage     Usage      `json:"usage"`
 	// Budget bounds the usage; absent: nothing does.

@@ -28,8 +28,10 @@ type AgentCarry struct {
 	Problems []FieldError `json:"problems,omitempty"`
 	// Calls are those of the last message where the agent stopped in their middle.
 	Calls []CarriedCall `json:"calls,omitempty"`
-	// Parked is the model call that waits for an operator.
-	Parked *Parked `json:"parked,omitempty"`
+	// Parked is the model call that waits for an operator; its place is 1 for the call that sends
+	// less, after one that was found too long. Summary is the call that waits to summarise.
+	Parked  *Parked `json:"parked,omitempty"`
+	Summary *Parked `json:"summary,omitempty"`
 	// Speaker is the member that has the conversation, Next whom the last message hands it to.
 	Speaker string `json:"speaker,omitempty"`
 	Next    string `json:"next,omitempty"`

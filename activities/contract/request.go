@@ -219,9 +219,12 @@ type DeskCarry struct {
 	Answered   []Answered   `json:"answered,omitempty"`
 	Remembered []Remembered `json:"remembered,omitempty"`
 	Inbox      []Inbound    `json:"inbox,omitempty"`
-	Seq        int          `json:"seq,omitempty"`
-	Rejected   int          `json:"rejected,omitempty"`
-	Rejects    []string     `json:"rejects,omitempty"`
+	// Seen are hashes of Updates that brought messages without a key: the same one again, as a
+	// client sends it that has had no answer, is the same message.
+	Seen     []string `json:"seen,omitempty"`
+	Seq      int      `json:"seq,omitempty"`
+	Rejected int      `json:"rejected,omitempty"`
+	Rejects  []string `json:"rejects,omitempty"`
 }
 
 // Resume is an execution under way when its run stopped between two boundaries.

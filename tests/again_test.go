@@ -1,0 +1,58 @@
+package tests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// TestEndToEndSameUpdateAgain sends an Update again, as a client does that has had no answer, to the run
+// that continues the one that took it. It must not answer the next question.
+func TestEndToEndSameUpdateAgain(t *testing.T) {
+	f := graphPlan("asking twice", []graphNode{{ID: "colour"}, {ID: "size"}, {ID: "paint", Exit: true}},
+		[]graphEdge{{Source: plan.Start, Target: "colour"}, {Source: "colour", Target: "size"}, {Source: "size", Target: "paint"}, {Source: "paint", Target: plan.End}})
+	for i, question := range []string{"Which colour?", "Which size?"} {
+		f.Nodes[i].Kind, f.Nodes[i].Agent, f.Nodes[i].Ask = plan.KindAsk, nil, &plan.Ask{Text: question}
+	}
+	h := newHand(t, 0)
+	run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 1, Script: script(t, `rules: [{contains: large, say: painted}, {say: no}]`)})
+	asked := func(question string) {
+		t.Helper()
+		waitFor(t, question, func() bool {
+			open := h.status(t, run.GetID()).Requests
+			return len(open) == 1 && open[0].Text == question
+		})
+	}
+	send := func(id, text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		var out contract.Receipt
+		u, err := h.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: run.GetID(), UpdateID: id, UpdateName: contract.RequestMessage,
+			Args: []any{contract.MessageAnswer{Text: text}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		if err == nil {
+			err = u.Get(ctx, &out)
+		}
+		if err != nil || out.Status != "accepted" {
+			t.Fatalf("%s: %+v, %v", text, out, err)
+		}
+	}
+	asked("Which colour?")
+	send("one", "blue")
+	asked("Which size?")
+	send("one", "blue")
+	asked("Which size?")
+	send("two", "large")
+	out, err := resultOf(t, run)
+	if err != nil || *out.ResultText != "painted" || len(out.Unread) != 0 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if n := runsOf(t, h.client, h.client.GetWorkflow(context.Background(), run.GetID(), "")); n < 2 {
+		t.Errorf("%d runs: the Update came to the same run again", n)
+	}
+}

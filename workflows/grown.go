@@ -1,0 +1,101 @@
+package workflows
+
+import (
+	"errors"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// grown places the failure of a run whose carry is too large: at the node that made most of it, else
+// at the last that ran.
+func (f *flowRun) grown(err error) error {
+	var large *contract.Failure
+	if !errors.As(err, &large) {
+		return err
+	}
+	large.Class = contract.ClassStateTooLarge
+	if n := len(f.trace); n > 0 {
+		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
+	}
+	most := 0
+	for i, w := range f.weights() {
+		if w.bytes > most {
+			most, large.Node, large.Step = w.bytes, f.flow.Nodes[i].ID, w.step
+		}
+	}
+	if large.Node != "" {
+		large.At = f.source.At(plan.NodePath(large.Node))
+	}
+	return large
+}
+
+// weight is how many bytes of a carry a node made, and at which step last.
+type weight struct{ bytes, step int }
+
+func (w *weight) add(n, step int) {
+	w.bytes += n
+	w.step = max(w.step, step)
+}
+
+// weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
+// state, their latest outputs, and what exit nodes said.
+func (f *flowRun) weights() []weight {
+	out := make([]weight, len(f.flow.Nodes))
+	views := make([]*contract.View, 0, len(f.ended))
+	for i := range f.ended {
+		views = append(views, &f.ended[i].view)
+	}
+	for _, list := range [][]*execution{f.sched.resumed, f.sched.pending, f.sched.armed} {
+		for _, x := range list {
+			if n, err := size(x.resume); err == nil && x.resume != nil {
+				out[x.node].add(n, x.step)
+			}
+			for i := range x.arrivals {
+				views = append(views, &x.arrivals[i].view)
+			}
+		}
+	}
+	for i := range f.trace {
+		if e := &f.trace[i]; e.Text != nil && f.flow.Nodes[f.g.index[e.Node]].Exit {
+			out[f.g.index[e.Node]].add(len(*e.Text)+len(e.Data), e.Step)
+		}
+	}
+	seen := map[string]bool{} // several branches know the same
+	for _, v := range views {
+		f.weigh(v, seen, out)
+	}
+	return out
+}
+
+// weigh adds what nodes wrote to the state of a view, and their outputs in it.
+func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
+	for i := range v.State {
+		e := &v.State[i]
+		if k, ok := f.writer(e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
+			seen[e.By.Exec+"\n"+e.Key] = true
+			out[k].add(entryBytes(e), e.By.Step)
+		}
+	}
+	for _, o := range v.Outputs {
+		if k, ok := f.g.index[o.Node]; ok && !seen[o.SHA] {
+			seen[o.SHA] = true
+			out[k].add(len(f.store.content[o.SHA]), o.By.Step)
+		}
+	}
+}
+
+// writer is the node of an execution, by its id.
+func (f *flowRun) writer(exec string) (int, bool) {
+	node, _, found := strings.Cut(exec, "#")
+	if !found {
+		return 0, false
+	}
+	for i := range f.flow.Nodes {
+		if escapeID(f.flow.Nodes[i].ID) == node {
+			return i, true
+		}
+	}
+	return 0, false
+}

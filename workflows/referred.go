@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"weft/activities/contract"
+)
+
+// A message may refer to what its run holds: a long input, a long value of the state as it was when a
+// tool read it, the output of a node. Where the message goes on in another run, so does what it refers
+// to, though nothing else may name it any more.
+
+// needing is told of each reference that names no run.
+type needing func(*contract.ContentRef)
+
+func (need needing) parts(parts []contract.Part) {
+	for i := range parts {
+		if ref := parts[i].Ref; ref != nil && ref.Run == "" {
+			need(ref)
+		}
+	}
+}
+
+func (need needing) message(raw json.RawMessage) {
+	if len(raw) == 0 {
+		return
+	}
+	if m, err := contract.DecodeMessage(raw); err == nil {
+		need.parts(m.Parts)
+	}
+}
+
+func (need needing) messages(list []contract.CarriedMessage) {
+	for i := range list {
+		need.message(list[i].Raw)
+	}
+}
+
+func (need needing) talk(t *contract.Talk) {
+	if t == nil {
+		return
+	}
+	need.messages(t.Messages)
+	for i := range t.Forks {
+		need.messages(t.Forks[i].Messages)
+	}
+}
+
+func (need needing) agent(a *contract.AgentCarry) {
+	if a == nil {
+		return
+	}
+	need.messages(a.Messages)
+	for i := range a.Lines {
+		need.messages(a.Lines[i].Messages)
+	}
+	for i := range a.Calls {
+		if r := a.Calls[i].Reply; r != nil {
+			need.message(r.Message)
+			need.parts(r.Parts)
+		}
+		need.agent(a.Calls[i].Member)
+	}
+}
+
+func (need needing) resume(r *contract.Resume) {
+	if r == nil {
+		return
+	}
+	need.agent(r.Agent)
+	for i := range r.Called {
+		need.talk(r.Called[i].Talk)
+	}
+}
+
+// carry tells of what the state of a session and all messages of a carry refer to.
+func (need needing) carry(c *contract.Carry) {
+	if c.Ended != nil && c.Session != nil {
+		// The next turn goes on with the state.
+		for i := range c.Ended.State {
+			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
+		}
+	}
+	need.talk(c.Talk)
+	for i := range c.Live {
+		need.resume(c.Live[i].Resume)
+	}
+}
