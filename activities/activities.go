@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -211,7 +212,7 @@ func key(ctx context.Context) string {
 	return i.WorkflowExecution.RunID + "/" + i.ActivityID
 }
 
-// maxBeat bounds the text that a heartbeat carries, in bytes.
+// maxBeat bounds what a heartbeat carries, in bytes of JSON.
 const maxBeat = 4 << 10
 
 // soonest is the least time between two heartbeats with new text. The SDK's own throttle
@@ -261,19 +262,36 @@ func (a *Activities) pulseOf(ctx context.Context, tasks <-chan string) (tell, wa
 			case text = <-texts:
 			case task := <-tasks:
 				b.Task = a.deps.Mask.Text(task)
-				activity.RecordHeartbeat(ctx, b)
+				activity.RecordHeartbeat(ctx, bounded(b))
 			case b.Waiting = <-reasons:
-				activity.RecordHeartbeat(ctx, b)
+				activity.RecordHeartbeat(ctx, bounded(b))
 			case now := <-t.C:
 				if now.Sub(sent) >= every || text != told && a.deps.Watched(info.WorkflowExecution.RunID) {
 					sent, told = now, text
 					b.Text = a.deps.Mask.Tail(text, maxBeat)
-					activity.RecordHeartbeat(ctx, b)
+					activity.RecordHeartbeat(ctx, bounded(b))
 				}
 			}
 		}
 	}()
 	return func(text string) { latest(texts, text) }, func(reason string) { latest(reasons, reason) }, func() { close(done); <-ended }
+}
+
+// bounded is a beat with as much of the end of its text as maxBeat leaves room for.
+func bounded(b contract.Beat) contract.Beat {
+	for {
+		raw, err := json.Marshal(b)
+		over := len(raw) - maxBeat
+		if err != nil || over <= 0 || b.Text == "" {
+			return b
+		}
+		// A byte of the text takes one of the JSON or several.
+		cut := 1 + over*len(b.Text)/len(raw)
+		for cut < len(b.Text) && !utf8.RuneStart(b.Text[cut]) {
+			cut++
+		}
+		b.Text = b.Text[cut:]
+	}
 }
 
 // latest puts a text where only the newest one counts. It never waits.

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/interceptor"
@@ -256,11 +258,29 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 		}
 		says("text 999")
 		tell(long)
-		says(long[10:])
+		says(long[len(long)-len(bounded(contract.Beat{Attempt: 1, Text: long}).Text):])
 		if n, most := len(seen()), int(time.Since(began)/soonest)+2; n > most {
 			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), soonest)
 		}
 	})
+}
+
+func TestBeatsAreBounded(t *testing.T) {
+	for name, text := range map[string]string{
+		"short": "a story", "plain": strings.Repeat("x", maxBeat), "quotes and lines": strings.Repeat("\"\n", maxBeat/2),
+		"marks": strings.Repeat("<b>", maxBeat), "of several bytes": strings.Repeat("日本", maxBeat), "no text": strings.Repeat("\x00\xff", maxBeat),
+	} {
+		for _, waiting := range []string{"", "its turn: 3s"} {
+			b := bounded(contract.Beat{Attempt: 1, Text: text, Waiting: waiting})
+			raw, err := json.Marshal(b)
+			if err != nil || len(raw) > maxBeat || !strings.HasSuffix(text, b.Text) || b.Waiting != waiting {
+				t.Errorf("%s: %d bytes of JSON (%v) with %d of the text", name, len(raw), err, len(b.Text))
+			}
+			if full := len(text) < maxBeat/2; full && b.Text != text || b.Text == "" || utf8.ValidString(text) && !utf8.ValidString(b.Text) {
+				t.Errorf("%s: the text is %.40q… of %d bytes", name, b.Text, len(b.Text))
+			}
+		}
+	}
 }
 
 // Where nobody watches, new text waits for the call's next sign of life; of a watcher who comes it is

@@ -164,7 +164,7 @@ type Switch struct {
 
 // Beat is the detail of a call's heartbeats: what a watcher sees of it while it is pending.
 type Beat struct {
-	// Text is the end of what the model has answered so far, 4 KiB at most.
+	// Text is the end of what the model has answered so far: as much as the beat's 4 KiB of JSON hold.
 	Text string `json:"text,omitempty"`
 	// Attempt says which attempt Text belongs to, from 1.
 	Attempt int32 `json:"attempt"`
