@@ -92,7 +92,7 @@ type Settings struct {
 
 // ConfirmRule says of some tools that every call needs a person's yes, or none of them.
 type ConfirmRule struct {
-	// Tools are patterns of tool names, as in path.Match: "send_*".
+	// Tools are patterns of tool names, as in path.Match, but that * matches slashes, too: "send_*".
 	Tools []string
 	// Connections are patterns of connection ids; empty means all.
 	Connections []string
