@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -255,14 +256,25 @@ func (s *session) notified(n mcp.JSONRPCNotification) {
 }
 
 func progressText(fields map[string]any) string {
-	text := fmt.Sprint(fields["progress"])
+	text := inDigits(fields["progress"])
 	if total, ok := fields["total"]; ok {
-		text += fmt.Sprintf("/%v", total)
+		text += "/" + inDigits(total)
 	}
 	if message, _ := fields["message"].(string); message != "" {
 		text += " " + message
 	}
 	return text
+}
+
+// inDigits is a number as people write it, 1500000 and not 1.5e+06.
+func inDigits(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "?"
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 // problem tells errors that belong to the model from those of the connection. A server

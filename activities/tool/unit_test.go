@@ -16,6 +16,25 @@ import (
 	"weft/workflows/plan"
 )
 
+// A server's numbers are shown as people write them.
+func TestProgressText(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"progress":1500000,"total":20000000}`:          "1500000/20000000",
+		`{"progress":0.25,"total":1,"message":"a part"}`: "0.25/1 a part",
+		`{"progress":null}`:                              "?",
+		`{"progress":"half"}`:                            "half",
+		`{}`:                                             "?",
+	} {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := progressText(fields); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
 // A host that is written with a port is that of a URL without one, too, for secrets and variables.
 func TestHostsWithTheirSchemesPort(t *testing.T) {
 	s := Settings{Secrets: map[string]Secret{"s": {Value: "value", Hosts: []string{"x.com:443"}}}}
