@@ -120,6 +120,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			return nil
 		}
 		r, err = e.server.call(ctx, in, m)
+		t.losses.served(m.Caller, e, err)
 		return err
 	})
 	if err != nil {
