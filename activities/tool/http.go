@@ -208,6 +208,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, value := range g.headers {
 		req.Header.Set(name, value)
 	}
+	// The transport asks for compressed answers itself, and expands what it has asked for alone.
+	req.Header.Del("Accept-Encoding")
 	onceOnly(req.Header)
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil {
