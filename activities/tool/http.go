@@ -62,6 +62,8 @@ type exchange struct {
 	retryAfter time.Duration
 	body       string
 	tooLarge   bool
+	// resumed: the stream of the answer had ended early, and was asked for again.
+	resumed bool
 }
 
 type exchangeKey struct{}
@@ -214,6 +216,11 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil {
 		ex = &exchange{}
+	}
+	if req.Header.Get("Last-Event-ID") != "" {
+		ex.mu.Lock()
+		ex.resumed = true
+		ex.mu.Unlock()
 	}
 	resp, err := g.base.RoundTrip(req)
 	if err != nil {
