@@ -143,7 +143,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		base.Proxy = http.ProxyURL(proxy)
 	}
 	return &http.Client{
-		Transport: &guard{base: base, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
+		Transport: &guard{base: base, transport: at.conn.Transport, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: shown(req.URL.String())}
 		},
@@ -193,6 +193,7 @@ func pemOf(text string) ([]byte, error) {
 // status, which the library hides.
 type guard struct {
 	base         *http.Transport
+	transport    string
 	scheme, host string
 	headers      map[string]string
 	limit        int
@@ -233,9 +234,16 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ex.mu.Lock()
 	ex.status = resp.StatusCode
 	ex.mu.Unlock()
-	events := isEventStream(resp.Header.Get("Content-Type"))
+	events := g.streams(req, resp)
 	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
 	return resp, nil
+}
+
+// streams says whether a body is read event by event, so that it may go on for ever. What is read
+// as a whole is bounded as a whole, whatever the server calls it.
+func (g *guard) streams(req *http.Request, resp *http.Response) bool {
+	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet
+	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
 }
 
 // onceOnly spells the keys of a request that only its headers make repeatable so that Go's

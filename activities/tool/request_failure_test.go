@@ -48,6 +48,7 @@ func TestFailingRequests(t *testing.T) {
 		"dies before it answers":       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, class: contract.ClassUnavailable, says: "EOF"},
 		"dies in the middle of it":     {answer: halfAnAnswer, class: contract.ClassUnavailable, says: "EOF"},
 		"answers without end":          {answer: endless, class: contract.ClassTooLarge, says: "max_message_bytes"},
+		"answers events without end":   {answer: endlessEvents, class: contract.ClassTooLarge, says: "max_message_bytes"},
 		"takes it and says nothing":    {answer: silent200, class: contract.ClassTimeout, says: "within 3 s"},
 		"stops in the middle for ever": {answer: silentHalf, class: contract.ClassTimeout, says: "within 3 s"},
 	}
@@ -88,6 +89,16 @@ func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprint(w, "half")
 	w.(http.Flusher).Flush()
 	panic(http.ErrAbortHandler)
+}
+
+// endlessEvents never passes a limit that begins anew with each event.
+func endlessEvents(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for r.Context().Err() == nil {
+		if _, err := fmt.Fprint(w, "data: x\n\n"); err != nil {
+			return
+		}
+	}
 }
 
 func endless(w http.ResponseWriter, r *http.Request) {
