@@ -197,6 +197,15 @@ func TestWrongTransport(t *testing.T) {
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 	fails(t, err, contract.ClassConnection, "no MCP server over http", "connections.c.transport: sse")
+	// A page for people is at the address.
+	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, "<html>Welcome</html>")
+	}))
+	for _, transport := range []string{TransportHTTP, TransportSSE} {
+		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectSeconds: 3600}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+		fails(t, err, contract.ClassConnection, "no MCP server over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
+	}
 }
 
 func TestUntrustedAnswers(t *testing.T) {

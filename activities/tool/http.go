@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
+
+	"weft/activities/contract"
 )
 
 const (
@@ -102,6 +105,22 @@ func wireSSE(at *target) (*wire, error) {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
+	questions := make(chan question, maxQuestions)
+	c.Transport.(*guard).take = func(event []byte) bool {
+		if to := elsewhereIn(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
+			end(at.failure(contract.ClassConnection, "the server wants its messages at "+to+", which is another server",
+				"have the server name its own address, or give the connection the url of that one"))
+		}
+		q, ok := questionIn(event)
+		if ok {
+			select {
+			case questions <- q:
+			default:
+			}
+		}
+		return ok
+	}
+	go answerAll(lost, c, tr.GetEndpoint, questions)
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
 	return &wire{
 		transport: sseTap{tr},
@@ -197,6 +216,8 @@ type guard struct {
 	scheme, host string
 	headers      map[string]string
 	limit        int
+	// take, if set, is given each event of a stream; those that it takes nobody else reads.
+	take func(event []byte) bool
 }
 
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
@@ -234,8 +255,15 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ex.mu.Lock()
 	ex.status = resp.StatusCode
 	ex.mu.Unlock()
+	if kind := resp.Header.Get("Content-Type"); g.transport == TransportSSE && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !isEventStream(kind) {
+		resp.Body.Close()
+		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
+	}
 	events := g.streams(req, resp)
 	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
+	if events && g.take != nil {
+		resp.Body = newEvents(resp.Body, g.take)
+	}
 	return resp, nil
 }
 

@@ -96,7 +96,13 @@ func (s *session) begin(ctx context.Context) error {
 	inner := s.wire.close
 	s.wire.close = func() { end(); inner() }
 	ex := &exchange{}
-	if err := s.client.Start(withExchange(life, ex)); err != nil {
+	early := context.AfterFunc(s.wire.lost, end)
+	err := s.client.Start(withExchange(life, ex))
+	early()
+	if err != nil {
+		if cause := context.Cause(s.wire.lost); cause != nil {
+			return cause
+		}
 		_, err = ex.judge(nil, err)
 		return err
 	}
@@ -104,9 +110,16 @@ func (s *session) begin(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.client.OnNotification(s.notified)
-	_, err := s.client.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
+	// The library waits for an answer, though the stream on which it would come has ended.
+	shake, done := context.WithCancel(ctx)
+	defer done()
+	defer context.AfterFunc(s.wire.lost, func() { time.AfterFunc(lossGrace, done) })()
+	_, err = s.client.Initialize(shake, mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
 	}})
+	if err != nil && shake.Err() != nil && ctx.Err() == nil {
+		return context.Cause(s.wire.lost)
+	}
 	return err
 }
 
