@@ -108,22 +108,7 @@ func classifyDial(at *target, err error) error {
 		wrong = se.status == 400 || se.status == 405 || se.status == 406 || se.status == 410 || se.status == 415
 	}
 	if wrong {
-		text := "there is no MCP server over " + at.conn.Transport
-		switch {
-		case se != nil:
-			text += ": " + se.Error()
-		case page:
-			text += ": " + plain(err)
-		}
-		other := TransportSSE
-		if at.conn.Transport == TransportSSE {
-			other = TransportHTTP
-		}
-		remedy := fmt.Sprintf("set %s.%s.transport: %s", SettingConnections, at.id, other)
-		if at.supplied {
-			remedy = "give the connection the transport " + other + " in the flow"
-		}
-		return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
+		return noServer(at, se, err, page)
 	}
 	var f *contract.Failure
 	if errors.As(err, &f) && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
@@ -131,6 +116,27 @@ func classifyDial(at *target, err error) error {
 		return refusal(f.Text, "correct "+at.setting("command")+", or its args and env")
 	}
 	return classify(at, err)
+}
+
+// noServer says that no MCP server is where a session was to begin. se is nil where the answer had no
+// error status; page says that it was of a type that servers do not answer with.
+func noServer(at *target, se *statusError, err error, page bool) error {
+	text := "there is no MCP server over " + at.conn.Transport
+	switch {
+	case se != nil:
+		text += ": " + se.Error()
+	case page:
+		text += ": " + plain(err)
+	}
+	other := TransportSSE
+	if at.conn.Transport == TransportSSE {
+		other = TransportHTTP
+	}
+	remedy := fmt.Sprintf("set %s.%s.transport: %s", SettingConnections, at.id, other)
+	if at.supplied {
+		remedy = "give the connection the transport " + other + " in the flow"
+	}
+	return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
 }
 
 // otherVersion says that a server speaks no version of the protocol that this client speaks, empty
