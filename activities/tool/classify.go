@@ -22,6 +22,9 @@ import (
 // comes from a server's own hand over HTTP.
 const codeTooLarge = -31999
 
+// oddType begins an error about an answer that is neither JSON nor a stream of events.
+const oddType = "unexpected content type: "
+
 // forgotten says whether a server refused a request because it does not know the
 // session: it has executed nothing.
 func forgotten(err error) bool {
@@ -68,7 +71,6 @@ func classifyOwn(at *target, err error) error {
 		cert     *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
 	)
-	setting := fmt.Sprintf("%s.%s", SettingConnections, at.id)
 	switch {
 	case errors.Is(err, errStopping):
 		return at.failure(contract.ClassUnavailable, errStopping.Error(), "")
@@ -80,7 +82,14 @@ func classifyOwn(at *target, err error) error {
 		return at.failure(contract.ClassConnection, "it "+redirect.Error()+", and redirects are not followed",
 			"give the connection its final url")
 	case errors.As(err, &cert), errors.As(err, &unknown):
-		return at.failure(contract.ClassConnection, plain(err), fmt.Sprintf("set %s.ca_file to the authority that signed it", setting))
+		remedy := fmt.Sprintf("set %s.%s.ca_file to the authority that signed it", SettingConnections, at.id)
+		switch {
+		case at.conn.Transport == TransportRequest:
+			remedy = "have it present a certificate of an authority that the worker's machine knows, or the flow name a secret with that authority"
+		case at.supplied:
+			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, shown(at.conn.URL))
+		}
+		return at.failure(contract.ClassConnection, plain(err), remedy)
 	}
 	return nil
 }
@@ -92,28 +101,42 @@ func classifyDial(at *target, err error) error {
 	if text := otherVersion(err); text != "" {
 		return at.failure(contract.ClassConnection, text, "use a server that speaks one of the versions "+strings.Join(mcp.ValidProtocolVersions, ", "))
 	}
-	wrong := errors.Is(err, transport.ErrLegacySSEServer) || errors.Is(err, transport.ErrSessionTerminated)
+	// A page for people, most often: the library has no error of its own for it.
+	page := strings.Contains(err.Error(), oddType)
+	wrong := page || errors.Is(err, transport.ErrLegacySSEServer) || errors.Is(err, transport.ErrSessionTerminated)
 	if errors.As(err, &se) && se.status != http.StatusNotFound {
 		wrong = se.status == 400 || se.status == 405 || se.status == 406 || se.status == 410 || se.status == 415
 	}
 	if wrong {
-		text := "there is no MCP server over " + at.conn.Transport
-		if se != nil {
-			text += ": " + se.Error()
-		}
-		other := TransportSSE
-		if at.conn.Transport == TransportSSE {
-			other = TransportHTTP
-		}
-		return at.failure(contract.ClassConnection, text,
-			fmt.Sprintf("check the path of the url; for a server that speaks the other transport set %s.%s.transport: %s", SettingConnections, at.id, other))
+		return noServer(at, se, err, page)
 	}
 	var f *contract.Failure
 	if errors.As(err, &f) && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
 		// A command that does not get to its first answer is not configured well.
-		return refusal(f.Text, fmt.Sprintf("correct command, args and env of %s.%s in weft.yaml", SettingConnections, at.id))
+		return refusal(f.Text, "correct "+at.setting("command")+", or its args and env")
 	}
 	return classify(at, err)
+}
+
+// noServer says that no MCP server is where a session was to begin. se is nil where the answer had no
+// error status; page says that it was of a type that servers do not answer with.
+func noServer(at *target, se *statusError, err error, page bool) error {
+	text := "there is no MCP server over " + at.conn.Transport
+	switch {
+	case se != nil:
+		text += ": " + se.Error()
+	case page:
+		text += ": " + plain(err)
+	}
+	other := TransportSSE
+	if at.conn.Transport == TransportSSE {
+		other = TransportHTTP
+	}
+	remedy := fmt.Sprintf("set %s.%s.transport: %s", SettingConnections, at.id, other)
+	if at.supplied {
+		remedy = "give the connection the transport " + other + " in the flow"
+	}
+	return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
 }
 
 // otherVersion says that a server speaks no version of the protocol that this client speaks, empty
@@ -137,13 +160,43 @@ func otherVersion(err error) string {
 	return "unsupported protocol version: the server speaks " + short(strings.Join(said.Error.Data.Supported, ", "))
 }
 
+// setting says where a setting of the target is.
+func (t *target) setting(name string) string {
+	if t.supplied {
+		return fmt.Sprintf("%s of the connection %q in the flow", name, t.id)
+	}
+	return fmt.Sprintf("%s.%s.%s in weft.yaml", SettingConnections, t.id, name)
+}
+
+// credentials says where credentials for the target go. What a flow asks itself gets none of a
+// connection's.
+func (t *target) credentials() string {
+	switch {
+	case t.conn.Transport == TransportRequest:
+		return fmt.Sprintf("have the flow name a secret for a header of the request, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
+			SettingSecrets, hostOf(t.conn.URL))
+	case t.supplied:
+		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, shown(t.conn.URL))
+	}
+	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, t.id)
+}
+
+// hostOf is the host of a URL, with its port.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 func classifyStatus(at *target, se *statusError) error {
 	class, remedy := contract.ClassBadRequest, ""
 	switch {
 	case se.passes:
 		class = contract.ClassUnavailable
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
-		class, remedy = contract.ClassDenied, fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, at.id)
+		class, remedy = contract.ClassDenied, at.credentials()
 	case se.status == http.StatusPaymentRequired:
 		class = contract.ClassQuota
 	case se.status == http.StatusTooManyRequests:

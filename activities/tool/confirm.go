@@ -2,6 +2,7 @@ package tool
 
 import (
 	"path"
+	"strings"
 
 	"weft/workflows/plan"
 )
@@ -31,12 +32,16 @@ func (r ConfirmRule) covers(connection, name string) bool {
 
 func matches(patterns []string, s string) bool {
 	for _, p := range patterns {
-		if ok, err := path.Match(p, s); ok && err == nil {
+		if ok, err := path.Match(flat(p), flat(s)); ok && err == nil {
 			return true
 		}
 	}
 	return false
 }
+
+// flat is a pattern or a name without slashes, at which a * would stop: servers have tools such as
+// files/delete, and a rule for all of them must not miss one.
+func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 func (r ConfirmRule) check(p *problems, at string) {
 	if len(r.Tools) == 0 {

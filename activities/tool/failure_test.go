@@ -197,6 +197,15 @@ func TestWrongTransport(t *testing.T) {
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
 	fails(t, err, contract.ClassConnection, "no MCP server over http", "connections.c.transport: sse")
+	// A page for people is at the address.
+	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprint(w, "<html>Welcome</html>")
+	}))
+	for _, transport := range []string{TransportHTTP, TransportSSE} {
+		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectSeconds: 3600}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+		fails(t, err, contract.ClassConnection, "no MCP server over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
+	}
 }
 
 func TestUntrustedAnswers(t *testing.T) {
@@ -241,5 +250,37 @@ func TestOddSchemasSurvive(t *testing.T) {
 	want := `[{"name":"a","schema":{"type":"object"}},{"name":"b","description":"B","schema":{"type":"object","properties":[]}}]`
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// TestAnswerThatIsTakenUpAgain has a server end the stream of an answer early, as it may, and then
+// lose the session. It had taken the call: that nobody knows the session now is no leave to make it
+// a second time.
+func TestAnswerThatIsTakenUpAgain(t *testing.T) {
+	for name, again := range map[string]http.HandlerFunc{
+		"nobody knows the session": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "session not found", http.StatusNotFound) },
+		"in other words":           func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "unknown session", http.StatusBadRequest) },
+		"it does no such thing":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
+		"it dies then":             func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &legacy{}
+			l.onCall = func(w http.ResponseWriter, _ json.RawMessage, _ int) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				fmt.Fprint(w, "id: 1\nretry: 10\ndata:\n\n")
+			}
+			s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					again(w, r)
+					return
+				}
+				l.ServeHTTP(w, r)
+			}))
+			_, _, err := said(open(t, Connection{URL: s.URL}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
+			fails(t, err, contract.ClassUnavailable, "the answer ended early")
+			if _, calls := l.counts(); calls != 1 {
+				t.Errorf("%d calls, want 1", calls)
+			}
+		})
 	}
 }

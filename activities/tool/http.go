@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
+
+	"weft/activities/contract"
 )
 
 const (
@@ -62,6 +65,8 @@ type exchange struct {
 	retryAfter time.Duration
 	body       string
 	tooLarge   bool
+	// resumed: the stream of the answer had ended early, and was asked for again.
+	resumed bool
 }
 
 type exchangeKey struct{}
@@ -100,6 +105,22 @@ func wireSSE(at *target) (*wire, error) {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
+	questions := make(chan question, maxQuestions)
+	c.Transport.(*guard).take = func(event []byte) bool {
+		if to := elsewhereIn(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
+			end(at.failure(contract.ClassConnection, "the server wants its messages at "+to+", which is another server",
+				"have the server name its own address, or give the connection the url of that one"))
+		}
+		q, ok := questionIn(event)
+		if ok {
+			select {
+			case questions <- q:
+			default:
+			}
+		}
+		return ok
+	}
+	go answerAll(lost, c, tr.GetEndpoint, questions)
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
 	return &wire{
 		transport: sseTap{tr},
@@ -141,7 +162,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		base.Proxy = http.ProxyURL(proxy)
 	}
 	return &http.Client{
-		Transport: &guard{base: base, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
+		Transport: &guard{base: base, transport: at.conn.Transport, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
 			return &redirected{to: shown(req.URL.String())}
 		},
@@ -191,9 +212,12 @@ func pemOf(text string) ([]byte, error) {
 // status, which the library hides.
 type guard struct {
 	base         *http.Transport
+	transport    string
 	scheme, host string
 	headers      map[string]string
 	limit        int
+	// take, if set, is given each event of a stream; those that it takes nobody else reads.
+	take func(event []byte) bool
 }
 
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
@@ -208,10 +232,17 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, value := range g.headers {
 		req.Header.Set(name, value)
 	}
+	// The transport asks for compressed answers itself, and expands what it has asked for alone.
+	req.Header.Del("Accept-Encoding")
 	onceOnly(req.Header)
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil {
 		ex = &exchange{}
+	}
+	if req.Header.Get("Last-Event-ID") != "" {
+		ex.mu.Lock()
+		ex.resumed = true
+		ex.mu.Unlock()
 	}
 	resp, err := g.base.RoundTrip(req)
 	if err != nil {
@@ -224,9 +255,23 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	ex.mu.Lock()
 	ex.status = resp.StatusCode
 	ex.mu.Unlock()
-	events := isEventStream(resp.Header.Get("Content-Type"))
+	if kind := resp.Header.Get("Content-Type"); g.transport == TransportSSE && req.Method == http.MethodGet && resp.StatusCode == http.StatusOK && !isEventStream(kind) {
+		resp.Body.Close()
+		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
+	}
+	events := g.streams(req, resp)
 	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
+	if events && g.take != nil {
+		resp.Body = newEvents(resp.Body, g.take)
+	}
 	return resp, nil
+}
+
+// streams says whether a body is read event by event, so that it may go on for ever. What is read
+// as a whole is bounded as a whole, whatever the server calls it.
+func (g *guard) streams(req *http.Request, resp *http.Response) bool {
+	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet
+	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
 }
 
 // onceOnly spells the keys of a request that only its headers make repeatable so that Go's

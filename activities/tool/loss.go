@@ -1,6 +1,11 @@
 package tool
 
-import "sync"
+import (
+	"errors"
+	"sync"
+
+	"weft/activities/contract"
+)
 
 // lostText tells a model that a server may have forgotten what its earlier calls left there: the page
 // of a browser, a transaction, a login.
@@ -21,10 +26,9 @@ type losses struct {
 }
 
 // moved says whether a caller's calls have been served by another session than this one, which
-// serves it from now on.
+// counts as told: this one serves it from now on.
 func (l *losses) moved(caller string, e *entry) bool {
-	k, ok := e.server.(keeper)
-	if caller == "" || !ok {
+	if caller == "" {
 		return false
 	}
 	place := caller + "\n" + e.key
@@ -34,10 +38,25 @@ func (l *losses) moved(caller string, e *entry) bool {
 	if !known {
 		before, known = l.old[place]
 	}
-	if known || k.keeps() {
-		l.note(place, e.serial)
+	if !known || before == e.serial {
+		return false
 	}
-	return known && before != e.serial
+	l.note(place, e.serial)
+	return true
+}
+
+// served notes that a session has served a caller, if the server can keep something in it. A call
+// that came to no answer has left nothing to build on: whoever makes it again has lost nothing.
+func (l *losses) served(caller string, e *entry, err error) {
+	var f *contract.Failure
+	answered := err == nil || errors.Is(err, errTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
+	k, ok := e.server.(keeper)
+	if caller == "" || !ok || !answered || !k.keeps() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(caller+"\n"+e.key, e.serial)
 }
 
 // note keeps where a caller is served. The lock is held.

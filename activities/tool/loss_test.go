@@ -1,8 +1,12 @@
 package tool
 
 import (
+	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
+
+	"weft/activities/contract"
 )
 
 // A model whose server has lost the session hears of it, once; who had no part in the session does not.
@@ -43,6 +47,32 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	told("c")
 	if sessions, calls := l.counts(); sessions != 3 || calls != 7 {
 		t.Errorf("%d sessions and %d calls, want 3 and 7", sessions, calls)
+	}
+}
+
+// A call that ended with its server, before it had an answer, has left nothing to build on: the next
+// attempt is made, and nobody is told of a loss.
+func TestNothingIsLostWithTheFirstCall(t *testing.T) {
+	l := &legacy{}
+	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
+		switch n {
+		case 1, 3:
+			l.forget()
+			panic(http.ErrAbortHandler)
+		default:
+			result(w, id, `{"content":[{"type":"text","text":"ok"}]}`)
+		}
+	}
+	tools := open(t, Connection{URL: start(t, l).URL})
+	for i, want := range []string{"", "ok", "", lostText, "ok"} {
+		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
+		if want == "" {
+			fails(t, err, contract.ClassUnavailable)
+			continue
+		}
+		if err != nil || text != want {
+			t.Errorf("attempt %d: %q, %v; want %q", i+1, text, err, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +96,13 @@ func (s *session) begin(ctx context.Context) error {
 	inner := s.wire.close
 	s.wire.close = func() { end(); inner() }
 	ex := &exchange{}
-	if err := s.client.Start(withExchange(life, ex)); err != nil {
+	early := context.AfterFunc(s.wire.lost, end)
+	err := s.client.Start(withExchange(life, ex))
+	early()
+	if err != nil {
+		if cause := context.Cause(s.wire.lost); cause != nil {
+			return cause
+		}
 		_, err = ex.judge(nil, err)
 		return err
 	}
@@ -103,9 +110,16 @@ func (s *session) begin(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.client.OnNotification(s.notified)
-	_, err := s.client.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
+	// The library waits for an answer, though the stream on which it would come has ended.
+	shake, done := context.WithCancel(ctx)
+	defer done()
+	defer context.AfterFunc(s.wire.lost, func() { time.AfterFunc(lossGrace, done) })()
+	_, err = s.client.Initialize(shake, mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
 	}})
+	if err != nil && shake.Err() != nil && ctx.Err() == nil {
+		return context.Cause(s.wire.lost)
+	}
 	return err
 }
 
@@ -255,14 +269,25 @@ func (s *session) notified(n mcp.JSONRPCNotification) {
 }
 
 func progressText(fields map[string]any) string {
-	text := fmt.Sprint(fields["progress"])
+	text := inDigits(fields["progress"])
 	if total, ok := fields["total"]; ok {
-		text += fmt.Sprintf("/%v", total)
+		text += "/" + inDigits(total)
 	}
 	if message, _ := fields["message"].(string); message != "" {
 		text += " " + message
 	}
 	return text
+}
+
+// inDigits is a number as people write it, 1500000 and not 1.5e+06.
+func inDigits(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "?"
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 // problem tells errors that belong to the model from those of the connection. A server

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 type rule struct {
 	settings *Settings
 	host     string // without port, lower case
-	port     string // empty where the URL names none
+	at       *url.URL
 }
 
 // loopback begins the reason of every refusal that allow_loopback lifts.
@@ -46,26 +47,28 @@ func (r *refused) failure(id string) *contract.Failure {
 func newRule(s *Settings, raw string) rule {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return rule{settings: s}
+		return rule{settings: s, at: &url.URL{}}
 	}
-	return rule{settings: s, host: canonicalHost(u.Hostname()), port: u.Port()}
+	return rule{settings: s, host: canonicalHost(u.Hostname()), at: u}
 }
 
 func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
 
-// allowed says whether the operator lifted the policy for this host.
-func (r rule) allowed() bool {
-	if r.settings.AllowPrivate {
-		return true
+// has says whether a list of hosts, or host:port, has that of an address. An address without a port
+// has its scheme's.
+func has(list []string, u *url.URL) bool {
+	host, port := canonicalHost(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	for _, h := range r.settings.AllowHosts {
+	return slices.ContainsFunc(list, func(h string) bool {
 		h = canonicalHost(h)
-		if h == r.host || h == net.JoinHostPort(r.host, r.port) || strings.Trim(h, "[]") == r.host {
-			return true
-		}
-	}
-	return false
+		return h == host || strings.Trim(h, "[]") == host || h == net.JoinHostPort(host, port)
+	})
 }
+
+// allowed says whether the operator lifted the policy for this host.
+func (r rule) allowed() bool { return r.settings.AllowPrivate || has(r.settings.AllowHosts, r.at) }
 
 // checkName refuses what the name alone gives away, without asking a name server.
 func (r rule) checkName() *refused {

@@ -43,7 +43,7 @@ func wireStdio(at *target) (*wire, error) {
 	p, err := startProcess(at, func() { end(errors.New("the command has ended")) })
 	if err != nil {
 		return nil, refusal(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
-			fmt.Sprintf("correct %s.%s.command in weft.yaml", SettingConnections, at.id))
+			"correct "+at.setting("command"))
 	}
 	tr := transport.NewIO(p.out, p.in, nil)
 	return &wire{

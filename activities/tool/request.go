@@ -118,6 +118,9 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	if err != nil {
 		return nil, fmt.Sprintf("the arguments make no address: %v", plain(err))
 	}
+	if upward(u.EscapedPath()) > upward(server+path) {
+		return nil, "the arguments make a path that goes up: no part of it may become .. by them; give another value"
+	}
 	u.RawQuery = fill(query, args, url.QueryEscape)
 	for _, p := range q.Query {
 		if u.RawQuery != "" {
@@ -131,7 +134,7 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	header := http.Header{}
 	for _, h := range q.Headers {
 		name, text := fill(h.Name, args, asIs), fill(h.Value, args, asIs)
-		if name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(text, "\r\n\x00") {
+		if !isToken(name) || !isHeaderText(text) {
 			return nil, fmt.Sprintf("the arguments make a header %.100q that cannot be sent", name)
 		}
 		header.Set(name, text)
@@ -143,6 +146,17 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	}
 	req.Header = header
 	return req, ""
+}
+
+// upward counts the parts of a path that go up.
+func upward(path string) int {
+	n := 0
+	for part := range strings.SplitSeq(path, "/") {
+		if part == ".." {
+			n++
+		}
+	}
+	return n
 }
 
 // allowed says whether an address begins like one of a list: the same server, and the path.

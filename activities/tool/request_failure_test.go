@@ -38,7 +38,7 @@ func TestFailingRequests(t *testing.T) {
 		after  time.Duration
 		says   string
 	}{
-		"wants credentials":            {answer: status(401), class: contract.ClassDenied, says: "401"},
+		"wants credentials":            {answer: status(401), class: contract.ClassDenied, says: "secrets: {NAME: {value:"},
 		"wants money":                  {answer: status(402), class: contract.ClassQuota, says: "402"},
 		"forbids it":                   {answer: status(403), class: contract.ClassDenied, says: "403"},
 		"too many":                     {answer: status(429), class: contract.ClassRateLimited, after: pause, says: "429"},
@@ -48,6 +48,7 @@ func TestFailingRequests(t *testing.T) {
 		"dies before it answers":       {answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, class: contract.ClassUnavailable, says: "EOF"},
 		"dies in the middle of it":     {answer: halfAnAnswer, class: contract.ClassUnavailable, says: "EOF"},
 		"answers without end":          {answer: endless, class: contract.ClassTooLarge, says: "max_message_bytes"},
+		"answers events without end":   {answer: endlessEvents, class: contract.ClassTooLarge, says: "max_message_bytes"},
 		"takes it and says nothing":    {answer: silent200, class: contract.ClassTimeout, says: "within 3 s"},
 		"stops in the middle for ever": {answer: silentHalf, class: contract.ClassTimeout, says: "within 3 s"},
 	}
@@ -88,6 +89,16 @@ func halfAnAnswer(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprint(w, "half")
 	w.(http.Flusher).Flush()
 	panic(http.ErrAbortHandler)
+}
+
+// endlessEvents never passes a limit that begins anew with each event.
+func endlessEvents(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for r.Context().Err() == nil {
+		if _, err := fmt.Fprint(w, "data: x\n\n"); err != nil {
+			return
+		}
+	}
 }
 
 func endless(w http.ResponseWriter, r *http.Request) {

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,12 +49,19 @@ func TestRequest(t *testing.T) {
 	}{
 		"values are escaped in path and query": {q: plan.Request{Method: "get", Path: "/c/{{city}}?n={{ n }}&c={{city}}", Query: []plan.Header{{Name: "q{{n}}", Value: "{{city}}"}}}, args: evil,
 			want: "GET /c/a%2F..%2Fb%3Fx=1&y%20%23?n=2&c=a%2F..%2Fb%3Fx%3D1%26y+%23&q2=a%2F..%2Fb%3Fx%3D1%26y+%23    "},
+		"a value that goes up":            {q: plan.Request{Method: "GET", Path: "/users/{{id}}/orders"}, args: `{"id":".."}`, want: "a path that goes up", wrong: true},
+		"two values that do":              {q: plan.Request{Method: "GET", Path: "/users/{{id}}{{id}}"}, args: `{"id":"."}`, want: "a path that goes up", wrong: true},
+		"a value of three points":         {q: plan.Request{Method: "GET", Path: "/users/{{id}}"}, args: `{"id":"..."}`, want: "GET /users/... "},
+		"a path that does by itself":      {q: plan.Request{Method: "GET", Path: "/users/../{{id}}"}, args: `{"id":"..."}`, want: "GET /users/../... "},
 		"JSON with lists as texts":        {q: plan.Request{Method: "POST", Path: "/", Body: json.RawMessage(`["x",{"{{n}}":"{{list}}","b":true}]`)}, args: evil, want: `POST / application/json  key ["x",{"2":"[1, \"b\"]","b":true}]`},
 		"a form":                          {q: plan.Request{Method: "POST", Path: "/", Headers: []plan.Header{{Name: "content-type", Value: "application/x-www-form-urlencoded"}}, Body: json.RawMessage(`{"c":"{{city}}"}`)}, args: evil, want: `POST / application/x-www-form-urlencoded  key c=a%2F..%2Fb%3Fx%3D1%26y+%23`},
 		"a text":                          {q: plan.Request{Method: "PUT", Path: "/", Body: json.RawMessage(`"city: {{city}}"`)}, args: `{"city":"Bern"}`, want: `PUT / text/plain; charset=utf-8  key city: Bern`},
 		"a text that is JSON":             {q: plan.Request{Method: "PUT", Path: "/", Body: json.RawMessage(`"{{list}}"`)}, args: evil, want: `PUT / application/json  key [1, "b"]`},
 		"a header":                        {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: evil, want: `GET /  2  `},
 		"a header of two lines":           {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"1\r\nX-B: 2"}`, want: `a header "X-A" that cannot be sent`, wrong: true},
+		"a header of a control character": {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"1\u0001"}`, want: `a header "X-A" that cannot be sent`, wrong: true},
+		"a header of an odd name":         {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-{{n}}", Value: "1"}}}, args: `{"n":"é"}`, want: `a header "X-é" that cannot be sent`, wrong: true},
+		"a header with letters of others": {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{n}}"}}}, args: `{"n":"é\tü"}`, want: "é\tü"},
 		"a placeholder without a value":   {q: plan.Request{Method: "GET", Path: "/", Headers: []plan.Header{{Name: "X-A", Value: "{{other}}"}}}, args: `{}`, want: `{{other}}`},
 		"an address that is not allowed":  {q: plan.Request{Method: "GET", Path: "/x", Allow: []string{"http://other/"}}, args: `{}`, want: `is not in the list`, wrong: true},
 		"what there is not":               {q: plan.Request{Method: "GET", Path: "/missing"}, args: `{}`, want: `status 404 Not Found: 404 page not found`, wrong: true},
@@ -82,6 +90,29 @@ func TestRequest(t *testing.T) {
 				t.Errorf("got  %q, %v, %v\nwant %q", got, wrong, err, tc.want)
 			}
 		})
+	}
+}
+
+// A flow that asks for compressed answers reads them all the same.
+func TestCompressedAnswer(t *testing.T) {
+	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			fmt.Fprint(w, "plain words")
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		fmt.Fprint(z, "plain words")
+		z.Close()
+	}))
+	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
+	for _, value := range []string{"gzip, deflate, br", "identity", "gzip"} {
+		in := call("get", "{}")
+		in.Connection = plan.Connection{ID: "http:get", Kind: plan.ConnectionHTTP, URL: web.URL,
+			Requests: []plan.Request{{Name: "get", Method: "GET", Path: "/", Headers: []plan.Header{{Name: "accept-encoding", Value: value}}}}}
+		if text, isError, err := said(tools.Call(soon(t, time.Minute), in, Meta{})); err != nil || isError || text != "plain words" {
+			t.Errorf("%s: %q, %v, %v", value, text, isError, err)
+		}
 	}
 }
 

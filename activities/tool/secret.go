@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -36,18 +35,6 @@ func (s Secret) check(p *problems, at string) {
 	}
 }
 
-// usable says whether the secret may be used at a URL.
-func (s Secret) usable(at *url.URL) bool {
-	host := canonicalHost(at.Hostname())
-	for _, h := range s.Hosts {
-		h = canonicalHost(h)
-		if h == host || h == net.JoinHostPort(host, at.Port()) || strings.Trim(h, "[]") == host {
-			return true
-		}
-	}
-	return false
-}
-
 // Secret gives a secret that a flow names, for use at an address. Its error is a
 // *[contract.Failure] of class connection, with the lines that allow it.
 func (s *Settings) Secret(ref, address string) (string, error) {
@@ -64,7 +51,7 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	switch {
 	case !ok:
 		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
-	case !own.usable(u):
+	case !has(own.Hosts, u):
 		return "", refusal(fmt.Sprintf("the flow wants the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
 	}
 	return own.Value, nil

@@ -92,7 +92,7 @@ type Settings struct {
 
 // ConfirmRule says of some tools that every call needs a person's yes, or none of them.
 type ConfirmRule struct {
-	// Tools are patterns of tool names, as in path.Match: "send_*".
+	// Tools are patterns of tool names, as in path.Match, but that * matches slashes, too: "send_*".
 	Tools []string
 	// Connections are patterns of connection ids; empty means all.
 	Connections []string
@@ -343,20 +343,30 @@ var reserved = map[string]bool{
 }
 
 func headerProblem(name, value string) string {
-	for _, r := range name {
-		if !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') {
-			return fmt.Sprintf("%q is not the name of a header", name)
-		}
-	}
 	switch {
 	case name == "":
 		return "a header has an empty name"
+	case !isToken(name):
+		return fmt.Sprintf("%q is not the name of a header", name)
 	case reserved[strings.ToLower(name)]:
 		return fmt.Sprintf("%q is set by the protocol", name)
-	case strings.ContainsAny(value, "\r\n\x00"):
-		return fmt.Sprintf("the value of %q has a line break", name)
+	case !isHeaderText(value):
+		return fmt.Sprintf("the value of %q has a line break or another control character", name)
 	}
 	return ""
+}
+
+// isToken says whether a text can be the name of a header.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
+	})
+}
+
+// isHeaderText says whether a text can be the value of a header. Go's client sends no other, and
+// fails as if the server were away.
+func isHeaderText(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // known lists the ids of the connections, for messages.

@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,6 +101,9 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 	switch {
 	case e.tooLarge:
 		return nil, errTooLarge
+	case e.resumed && err != nil:
+		// The server had taken the request: that it does not know the session now is no refusal.
+		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", plain(err))
 	case e.status >= 400:
 		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
 		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.status) && !aboutSession(resp.Error) {

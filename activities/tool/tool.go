@@ -120,6 +120,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 			return nil
 		}
 		r, err = e.server.call(ctx, in, m)
+		t.losses.served(m.Caller, e, err)
 		return err
 	})
 	if err != nil {
@@ -158,7 +159,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 	}
 	if run.Err() != nil {
 		return at.failure(contract.ClassTimeout, fmt.Sprintf("no answer within %d s", at.conn.TimeoutSeconds),
-			fmt.Sprintf("raise connections.%s.timeout_seconds if the tool needs longer", at.id))
+			"if the tool needs longer raise "+at.setting("timeout_seconds"))
 	}
 	return classify(at, err)
 }

@@ -16,6 +16,36 @@ import (
 	"weft/workflows/plan"
 )
 
+// A server's numbers are shown as people write them.
+func TestProgressText(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"progress":1500000,"total":20000000}`:          "1500000/20000000",
+		`{"progress":0.25,"total":1,"message":"a part"}`: "0.25/1 a part",
+		`{"progress":null}`:                              "?",
+		`{"progress":"half"}`:                            "half",
+		`{}`:                                             "?",
+	} {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := progressText(fields); got != want {
+			t.Errorf("%s: %q, want %q", raw, got, want)
+		}
+	}
+}
+
+// A host that is written with a port is that of a URL without one, too, for secrets and variables.
+func TestHostsWithTheirSchemesPort(t *testing.T) {
+	s := Settings{Secrets: map[string]Secret{"s": {Value: "value", Hosts: []string{"x.com:443"}}}}
+	for address, want := range map[string]bool{"https://x.com/a": true, "https://x.com:443/": true, "https://X.com./": true,
+		"http://x.com/": false, "https://x.com:444/": false, "https://y.com/": false} {
+		if _, err := s.Secret("s", address); (err == nil) != want {
+			t.Errorf("%s: %v, want allowed %v", address, err, want)
+		}
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	tests := map[string]struct {
 		url     string
@@ -62,6 +92,8 @@ func TestPolicy(t *testing.T) {
 		"private allowed":               {url: "http://10.1.2.3/", private: true},
 		"host allowed":                  {url: "http://10.1.2.3:99/", hosts: []string{"10.1.2.3"}},
 		"host and port allowed":         {url: "http://localhost:99/", hosts: []string{"localhost:99"}},
+		"the scheme's port is named":    {url: "https://10.1.2.3/", hosts: []string{"10.1.2.3:443"}},
+		"the other scheme's is not":     {url: "http://10.1.2.3/", hosts: []string{"10.1.2.3:443"}, refused: "private"},
 		"another port is not":           {url: "http://localhost:98/", hosts: []string{"localhost:99"}, refused: "loopback"},
 		"another host is not":           {url: "http://10.1.2.4/", hosts: []string{"10.1.2.3"}, refused: "private"},
 		"a file":                        {url: "file:///etc/passwd", refused: `scheme "file", want http or https`},

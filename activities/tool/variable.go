@@ -2,10 +2,8 @@ package tool
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"weft/workflows/plan"
 )
@@ -16,17 +14,6 @@ type Variable struct {
 	Value string
 	// Hosts are those to which it may go: host or host:port.
 	Hosts []string
-}
-
-// goesTo says whether the variable may be sent to an address.
-func (v *Variable) goesTo(u *url.URL) bool {
-	host, port := canonicalHost(u.Hostname()), u.Port()
-	for _, h := range v.Hosts {
-		if h = canonicalHost(h); h == host || strings.Trim(h, "[]") == host || h == net.JoinHostPort(host, port) {
-			return true
-		}
-	}
-	return false
 }
 
 // variable finds the references of [plan.Header.Secret].
@@ -48,7 +35,7 @@ func (t *Tools) fill(c plan.Connection, to *Connection) error {
 			name := ref[len("${env.") : len(ref)-1]
 			v, ok := t.settings.Variables[name]
 			switch {
-			case !ok || !v.goesTo(u):
+			case !ok || !has(v.Hosts, u):
 				failed = refusal(fmt.Sprintf("connection %q: the header %s wants the variable %s, which may not go to %s", c.ID, h.Name, name, u.Host),
 					allowedBy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, u.Host)))
 			case v.Value == "":

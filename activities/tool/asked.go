@@ -1,0 +1,148 @@
+package tool
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// Over the event stream of transport sse a server can ask its client something: whether it is there,
+// mostly. The library's transport answers none of it, and takes a question for the answer to a
+// request of its own that has the same number. So questions are taken out before it reads them.
+
+// question is a request of a server's.
+type question struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+// maxQuestions is how many may wait for their answers; more are dropped.
+const maxQuestions = 16
+
+// events is an event stream without the events that are taken.
+type events struct {
+	io.ReadCloser
+	r    *bufio.Reader
+	rest []byte // of the event that is being handed out
+	err  error  // how the stream ended
+	take func(event []byte) bool
+}
+
+func newEvents(body io.ReadCloser, take func(event []byte) bool) *events {
+	return &events{ReadCloser: body, r: bufio.NewReader(body), take: take}
+}
+
+// Read hands out whole events.
+func (a *events) Read(p []byte) (int, error) {
+	for len(a.rest) == 0 {
+		if a.err != nil {
+			return 0, a.err
+		}
+		if a.rest, a.err = a.event(); a.take(a.rest) {
+			a.rest = nil
+		}
+	}
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
+	return n, nil
+}
+
+// event reads up to the empty line behind an event, or to the end of the stream.
+func (a *events) event() ([]byte, error) {
+	var event []byte
+	for {
+		line, err := a.r.ReadBytes('\n')
+		event = append(event, line...)
+		if err != nil || len(bytes.TrimRight(line, "\r\n")) == 0 {
+			return event, err
+		}
+	}
+}
+
+// questionIn reads an event that is a question.
+func questionIn(event []byte) (q question, ok bool) {
+	if !bytes.Contains(event, []byte(`"method"`)) {
+		return q, false
+	}
+	name, data := fieldsOf(event)
+	if name != "" && name != "message" || json.Unmarshal(data, &q) != nil {
+		return q, false
+	}
+	return q, q.Method != "" && len(q.ID) > 0 && string(q.ID) != "null"
+}
+
+// elsewhereIn reads an event that names the address for messages, where that is another server's than
+// own's, or is none. The library waits for ever for one that it takes.
+func elsewhereIn(event []byte, own string) string {
+	if !bytes.Contains(event, []byte("endpoint")) {
+		return ""
+	}
+	name, data := fieldsOf(event)
+	base, err := url.Parse(own)
+	if name != "endpoint" || err != nil {
+		return ""
+	}
+	to, err := base.Parse(string(bytes.TrimSpace(data)))
+	switch {
+	case err != nil:
+		return "(not a URL)"
+	case to.Host == base.Host:
+		return ""
+	}
+	return shown(to.String())
+}
+
+// fieldsOf are an event's name and data.
+func fieldsOf(event []byte) (name string, data []byte) {
+	for line := range bytes.Lines(event) {
+		if part, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			data = append(data, part...)
+		} else if part, ok := bytes.CutPrefix(line, []byte("event:")); ok {
+			name = string(bytes.TrimSpace(part))
+		}
+	}
+	return name, data
+}
+
+// answerAll answers questions, one after the other, until ctx is done. That a server does not take
+// an answer is its own affair.
+func answerAll(ctx context.Context, c *http.Client, to func() *url.URL, questions <-chan question) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-questions:
+			if at := to(); at != nil {
+				q.answer(ctx, c, at.String())
+			}
+		}
+	}
+}
+
+// answer says that the client is there, or that it does nothing for servers.
+func (q question) answer(ctx context.Context, c *http.Client, to string) {
+	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
+	if q.Method != string(mcp.MethodPing) {
+		text = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"this client has no such method"}}`, q.ID, mcp.METHOD_NOT_FOUND)
+	}
+	ctx, cancel := context.WithTimeout(ctx, cancelTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
+	if err != nil {
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.Do(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, errorBody)) // so that the connection can be used again
+	resp.Body.Close()
+}
