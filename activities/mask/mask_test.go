@@ -101,3 +101,22 @@ func TestAddAndWriter(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestNamed(t *testing.T) {
+	const value = "Zx81-and-so-on"
+	for name, secret := range map[string]bool{
+		"X-Api-Key": true, "CRM_PASS": true, "DB_PASS_FILE": true, "PASS": true, "crm-pass": true, "PGPASSFILE": true, "DBPASS": true, "smtpPass": true,
+		"Passphrase": true, "PGPASSWORD": true, "SMTP_PWD": true, "X-JWT": true, "bearer": true,
+		"X-Passenger": false, "COMPASS": false, "COMPASS_MODE": false, "X-Bypass": false, "NO_BYPASS_LIST": false, "PASSIVE": false,
+		"PWD": false, "OLDPWD": false, "page": false, "LOG_LEVEL": false, "": false,
+	} {
+		if got := Named(name, value); (got != "") != secret {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for name, value := range map[string]string{"X-Auth-Mode": "standard", "PWD": "/srv/Projects/weft-2/data", "OLDPWD": "/home/Somebody/elsewhere"} {
+		if got := Named(name, value); got != "" {
+			t.Errorf("%s: what is none is taken for a secret: %q", name, got)
+		}
+	}
+}
