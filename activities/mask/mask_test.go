@@ -120,3 +120,21 @@ func TestNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswer(t *testing.T) {
+	m := New("postgres", "1234567890")
+	for _, c := range []struct{ in, want string }{
+		{`{"b":1, "run_id":"postgres-x"}`, `{"b":1, "run_id":"postgres-x"}`},
+		{`{"run_id":"postgres-x","text":"it is postgres","data":{"id":"postgres"}}`, `{"data":{"id":"[secret]"},"run_id":"postgres-x","text":"it is [secret]"}`},
+		{`[{"id":"postgres-x","text":"postgres"},"postgres"]`, `[{"id":"postgres-x","text":"[secret]"},"[secret]"]`},
+		{`{"runs":[{"id":"postgres-x"},3,null],"n":1234567890}`, `{"n":"[secret]","runs":[{"id":"postgres-x"},3,null]}`},
+		{`{"result_data":[{"id":"postgres"}]}`, `{"result_data":[{"id":"[secret]"}]}`},
+		{`{"id":"\u0070ostgres-x","text":"\u0070ostgres"}`, `{"id":"postgres-x","text":"[secret]"}`},
+		{`{"id":{"id":"postgres"},"runs":"postgres"}`, `{"id":{"id":"[secret]"},"runs":"[secret]"}`},
+		{`no JSON of postgres`, `no JSON of [secret]`},
+	} {
+		if got := m.Answer([]byte(c.in)); string(got) != c.want {
+			t.Errorf("%s: %s, want %s", c.in, got, c.want)
+		}
+	}
+}
