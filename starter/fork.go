@@ -79,7 +79,7 @@ func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old str
 		return ended
 	}
 	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
-		fmt.Fprint(a.stderr, sideBySide(table))
+		fmt.Fprint(a.mask.Writer(a.stderr), sideBySide(table))
 	} else {
 		a.say("see both with: starter compare %s %s", quoted(old), quoted(run.GetID()))
 	}

@@ -10,6 +10,14 @@ import (
 	"weft/worker/config"
 )
 
+// lends takes note of a secret that stands in the flow's document. Nothing is said of it from now on.
+func (a *app) lends(l source.Lent) {
+	a.lent = append(a.lent, l)
+	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // else it may be a path, which errors name
+		a.mask.Add(l.Value)
+	}
+}
+
 // lend hands the secrets that stand in the flow's document to the worker that -dev has started,
 // which keeps them in memory. They go nowhere else: without that worker the run is refused.
 func (a *app) lend(ctx context.Context) error {

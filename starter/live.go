@@ -97,6 +97,8 @@ func (l *live) keepDrawing() {
 }
 
 func (l *live) tell(n notice) {
+	// Before it is cut to the screen's width: half a secret is not found.
+	n.Text, n.whole = l.app.mask.Text(n.Text), l.app.mask.Tail(n.whole, len(n.whole))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n.Event == eventText {
@@ -225,7 +227,7 @@ func (l *live) draw() {
 	}
 	b.WriteString("\x1b[?7h")
 	l.notes, l.height, l.dirty, l.drawn = nil, len(lines), false, l.now()
-	fmt.Fprint(l.app.stderr, b.String())
+	fmt.Fprint(l.app.mask.Writer(l.app.stderr), b.String())
 }
 
 // table are the lines of the table: running nodes always, of the others the last ones. Under

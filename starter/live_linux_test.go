@@ -164,7 +164,7 @@ func TestTerminalsThatWantLess(t *testing.T) {
 // A long run shows what runs and the last of what has ended, never more than fits.
 func TestTableIsBounded(t *testing.T) {
 	now := time.Now()
-	l := &live{now: func() time.Time { return now }, done: map[string]bool{}, size: sizeOf(nil)}
+	l := &live{app: &app{}, now: func() time.Time { return now }, done: map[string]bool{}, size: sizeOf(nil)}
 	for i := range 100 {
 		n := notice{Node: fmt.Sprintf("n#%d", i), Time: now}
 		n.Event = eventStarted

@@ -94,19 +94,35 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return code
 }
 
-// checked remembers the first error of its writer, so that no result is lost in silence.
+// checked remembers the first error of its writer, so that no result is lost in silence, and keeps
+// the secrets of the settings out of what it writes.
 type checked struct {
 	io.Writer
-	err error
+	err  error
+	mask *mask.Mask
 }
 
 // Write writes, and keeps the first error.
-func (c *checked) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
+func (c *checked) Write(p []byte) (int, error) { return c.to(c.mask.Writer(c.Writer), p) }
+
+func (c *checked) to(w io.Writer, p []byte) (int, error) {
+	n, err := w.Write(p)
 	if err != nil && c.err == nil {
 		c.err = err
 	}
 	return n, err
+}
+
+// exactly prints what holds no secret any more, or what must not be changed: an id, for whoever
+// comes back with it.
+func (a *app) exactly(p []byte) error {
+	out, ok := a.stdout.(*checked)
+	if !ok {
+		_, err := a.stdout.Write(p)
+		return err
+	}
+	_, err := out.to(out.Writer, p)
+	return err
 }
 
 func (a *app) command(ctx context.Context, args []string) int {
@@ -172,6 +188,9 @@ func (a *app) load() (*config.Config, error) {
 		return nil, err
 	}
 	a.mask = cfg.Mask()
+	if out, ok := a.stdout.(*checked); ok {
+		out.mask = a.mask
+	}
 	for _, w := range cfg.Warnings {
 		a.say("warning: %s", w)
 	}

@@ -56,15 +56,17 @@ func (a *app) conclude(ctx context.Context, t *config.Temporal, id, run string) 
 	return nil
 }
 
+// printResult prints a result: what is JSON stays JSON, and what holds no secret stays as it is.
 func (a *app) printResult(words *string, data []byte) {
 	text := string(data)
 	if words != nil {
 		text = *words
 	}
+	text = string(a.mask.JSON([]byte(text)))
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	fmt.Fprint(a.stdout, text)
+	_ = a.exactly([]byte(text))
 }
 
 // noResult says how a run ended that has no result.

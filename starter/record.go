@@ -17,6 +17,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/mask"
 	"weft/worker/rehearse"
 )
 
@@ -32,6 +33,7 @@ func (a *app) record(ctx context.Context, args []string) error {
 		return a.unended(ctx, temporal.Client, args[0], about.run)
 	}
 	r := newRecorder(args[0], historyOf(ctx, temporal.Client))
+	r.mask = a.mask
 	if err := r.visit(args[0], about.run); err != nil {
 		return fmt.Errorf("read the history of the run %q: %w", args[0], err)
 	}
@@ -42,8 +44,7 @@ func (a *app) record(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.stdout.Write(raw)
-	return err
+	return a.exactly(raw)
 }
 
 // unended says why a run that has not ended is not recorded.
@@ -78,7 +79,9 @@ type recorder struct {
 	root    string
 	history func(id, run string) ([]*historypb.HistoryEvent, error)
 	rec     rehearse.Recording
-	rules   []recordedRules
+	// mask knows the secrets of the settings; nil: there are none.
+	mask  *mask.Mask
+	rules []recordedRules
 	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
 	calls, ruled map[string]int
 	// content are stored messages by hash.
@@ -214,14 +217,36 @@ func (r *recorder) done() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the script: %w", err)
 	}
+	// As JSON: in YAML the mark that hides a secret would be a list.
+	rec, err := r.unveiled()
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
-	if err := r.rec.Write(&b, rules); err != nil {
+	if err := rec.Write(&b, r.mask.JSON(rules)); err != nil {
 		return nil, err
 	}
 	if _, err := rehearse.Read("the recording", b.Bytes()); err != nil {
 		return nil, fmt.Errorf("the run %q cannot be recorded: %w", r.root, err)
 	}
 	return b.Bytes(), nil
+}
+
+// unveiled is the recording without the secrets of the settings.
+func (r *recorder) unveiled() (*rehearse.Recording, error) {
+	raw, err := json.Marshal(r.rec)
+	if err != nil {
+		return nil, fmt.Errorf("encode the recording: %w", err)
+	}
+	masked := r.mask.Answer(raw)
+	if bytes.Equal(masked, raw) {
+		return &r.rec, nil
+	}
+	var out rehearse.Recording
+	if err := json.Unmarshal(masked, &out); err != nil {
+		return nil, fmt.Errorf("the recording has a secret where no text may stand: %w", err)
+	}
+	return &out, nil
 }
 
 // put adds a call, or replaces one that was made again.

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"weft/activities/mask"
 	"weft/worker/rehearse"
 )
 
@@ -224,3 +225,21 @@ type bare struct{}
 func (bare) LookupEnv(string) (string, bool) { return "", false }
 
 func (bare) Environ() []string { return nil }
+
+// A recording holds no secret of the settings, and can still be read where one is left out.
+func TestRecordingsHoldNoSecrets(t *testing.T) {
+	r := newRecorder("postgres-run", nil)
+	r.rec.Calls = []rehearse.Call{{At: "a#1", Kind: "tool"}}
+	r.rec.Run.Input = "postgres"
+	if got, err := r.unveiled(); err != nil || got != &r.rec {
+		t.Errorf("without a mask it is another: %v", err)
+	}
+	r.mask = mask.New("postgres")
+	got, err := r.unveiled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Run.Input != "[secret]" || got.ID != "postgres-run" || len(got.Calls) != 1 {
+		t.Errorf("it is %+v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
@@ -98,11 +99,19 @@ func (jsonReport) close() {}
 
 // object prints one object on one line, or spread where people may look at it.
 func (a *app) object(v any) {
-	encode := json.NewEncoder(a.stdout)
+	var text bytes.Buffer
+	encode := json.NewEncoder(&text)
 	encode.SetEscapeHTML(false)
-	if a.flags.output != outputLines {
-		encode.SetIndent("", "  ")
+	if encode.Encode(v) != nil {
+		return // such a value does not exist here
 	}
-	// A value that cannot be encoded does not exist here, and a broken pipe ends the process.
-	_ = encode.Encode(v)
+	// As JSON: a secret can be a number, too.
+	raw := append(bytes.TrimSpace(a.mask.Answer(text.Bytes())), '\n')
+	if a.flags.output != outputLines {
+		var spread bytes.Buffer
+		if json.Indent(&spread, raw, "", "  ") == nil {
+			raw = spread.Bytes()
+		}
+	}
+	_ = a.exactly(raw) // a broken pipe ends the process
 }

@@ -48,7 +48,7 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	a.say("serving runs of task queue %s, namespace %s at %s; %s; Ctrl-C ends it", cfg.TaskQueue, temporal.Namespace, temporal.Address, whoComesIn(cfg, len(tokens)))
 	door := serve.New(serve.Options{
 		Runs: newRuns(a, cfg, temporal), Flows: cfg.Flows, Reading: cfg.Reading, NewID: newID, Settings: cfg.Serve, Tokens: tokens,
-		Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
+		Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
 	})
 	return door.Serve(ctx, l)
 }

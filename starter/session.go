@@ -52,7 +52,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 		if a.flags.asJSON() {
 			a.object(map[string]string{"run": args[0], "id": in.ID, "status": contract.TurnQueued})
 		} else {
-			fmt.Fprintln(a.stdout, in.ID)
+			_ = a.exactly([]byte(in.ID + "\n"))
 		}
 		return nil
 	}

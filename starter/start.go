@@ -91,7 +91,7 @@ func (a *app) detached(id string) {
 	if a.flags.asJSON() {
 		a.object(map[string]string{"status": "running", "run": id})
 	} else {
-		fmt.Fprintln(a.stdout, id)
+		_ = a.exactly([]byte(id + "\n"))
 	}
 	a.say("%s", a.detachedText(id))
 }

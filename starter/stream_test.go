@@ -153,7 +153,7 @@ func TestPartialAnswersThatNobodyHereCanRead(t *testing.T) {
 // stillLive is a table of one running node that nobody draws.
 func stillLive(width, height int) *live {
 	now := time.Now()
-	l := &live{now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return width, height }}
+	l := &live{app: &app{}, now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return width, height }}
 	l.tell(notice{Event: eventStarted, Node: "tell#1", Time: now, Text: "started"})
 	return l
 }

@@ -75,30 +75,35 @@ func forms(v string) []string {
 
 // document masks a JSON text that hides letters behind escapes, in which a search for the value
 // itself finds nothing. It says whether the text is one.
-func (k *known) document(raw []byte) ([]byte, bool) {
+func (k *known) document(raw []byte, answer bool) ([]byte, bool) {
 	if !bytes.Contains(raw, []byte(`\u`)) || !json.Valid(raw) {
 		return nil, false
 	}
 	if out := k.replacer.Replace(string(raw)); out != string(raw) {
-		return k.walked(raw, out), true
+		return k.walked(raw, out, answer), true
 	}
-	return k.walked(raw, string(raw)), true
+	return k.walked(raw, string(raw), answer), true
 }
 
 // walked masks every text of a JSON value. It is otherwise, a text that means the same to whoever
-// reads it, where no text but the bytes between them are changed.
-func (k *known) walked(raw []byte, otherwise string) []byte {
+// reads it, where no text but the bytes between them are changed. An answer keeps its handles.
+func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any
 	if d.Decode(&v) != nil {
 		return []byte(otherwise)
 	}
+	back := func(any) {}
+	if answer {
+		back = aside(v)
+	}
 	changed := false
 	v = k.each(v, &changed)
 	if !changed {
 		return raw
 	}
+	back(v)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -94,26 +94,28 @@ func (m *Mask) Text(s string) string {
 	if k == nil {
 		return s
 	}
-	if out, ok := k.document([]byte(s)); ok {
+	if out, ok := k.document([]byte(s), false); ok {
 		return string(out)
 	}
 	return k.replacer.Replace(s)
 }
 
 // JSON is a JSON value without secrets. A value without any comes back in its own bytes.
-func (m *Mask) JSON(raw []byte) []byte {
+func (m *Mask) JSON(raw []byte) []byte { return m.json(raw, false) }
+
+func (m *Mask) json(raw []byte, answer bool) []byte {
 	k := m.state()
 	if k == nil || len(raw) == 0 {
 		return raw
 	}
-	if out, ok := k.document(raw); ok {
+	if out, ok := k.document(raw, answer); ok {
 		return out
 	}
 	out := k.replacer.Replace(string(raw))
 	if out == string(raw) {
 		return raw
 	}
-	return k.walked(raw, out)
+	return k.walked(raw, out, answer)
 }
 
 // Tail is the end of a text that still grows, at most so many bytes, without secrets and without

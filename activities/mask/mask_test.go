@@ -101,3 +101,40 @@ func TestAddAndWriter(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+func TestNamed(t *testing.T) {
+	const value = "Zx81-and-so-on"
+	for name, secret := range map[string]bool{
+		"X-Api-Key": true, "CRM_PASS": true, "DB_PASS_FILE": true, "PASS": true, "crm-pass": true, "PGPASSFILE": true, "DBPASS": true, "smtpPass": true,
+		"Passphrase": true, "PGPASSWORD": true, "SMTP_PWD": true, "X-JWT": true, "bearer": true,
+		"X-Passenger": false, "COMPASS": false, "COMPASS_MODE": false, "X-Bypass": false, "NO_BYPASS_LIST": false, "PASSIVE": false,
+		"PWD": false, "OLDPWD": false, "page": false, "LOG_LEVEL": false, "": false,
+	} {
+		if got := Named(name, value); (got != "") != secret {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for name, value := range map[string]string{"X-Auth-Mode": "standard", "PWD": "/srv/Projects/weft-2/data", "OLDPWD": "/home/Somebody/elsewhere"} {
+		if got := Named(name, value); got != "" {
+			t.Errorf("%s: what is none is taken for a secret: %q", name, got)
+		}
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	m := New("postgres", "1234567890")
+	for _, c := range []struct{ in, want string }{
+		{`{"b":1, "run_id":"postgres-x"}`, `{"b":1, "run_id":"postgres-x"}`},
+		{`{"run_id":"postgres-x","text":"it is postgres","data":{"id":"postgres"}}`, `{"data":{"id":"[secret]"},"run_id":"postgres-x","text":"it is [secret]"}`},
+		{`[{"id":"postgres-x","text":"postgres"},"postgres"]`, `[{"id":"postgres-x","text":"[secret]"},"[secret]"]`},
+		{`{"runs":[{"id":"postgres-x"},3,null],"n":1234567890}`, `{"n":"[secret]","runs":[{"id":"postgres-x"},3,null]}`},
+		{`{"result_data":[{"id":"postgres"}]}`, `{"result_data":[{"id":"[secret]"}]}`},
+		{`{"id":"\u0070ostgres-x","text":"\u0070ostgres"}`, `{"id":"postgres-x","text":"[secret]"}`},
+		{`{"id":{"id":"postgres"},"runs":"postgres"}`, `{"id":{"id":"[secret]"},"runs":"[secret]"}`},
+		{`no JSON of postgres`, `no JSON of [secret]`},
+	} {
+		if got := m.Answer([]byte(c.in)); string(got) != c.want {
+			t.Errorf("%s: %s, want %s", c.in, got, c.want)
+		}
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// telling are names that bring a credential and not an option.
-var telling = regexp.MustCompile(`(?i)auth|key|token|secret|passw|cookie|credential|session|signature|dsn`)
+// telling are names that bring a credential and not an option. Of short words that others hold, such
+// as COMPASS and BYPASS, only whole ones count; PWD alone is the folder in which a program runs.
+var telling = regexp.MustCompile(`(?i)auth|key|token|secret|passw|passphrase|passcode|cookie|credential|session|signature|dsn|bearer|jwt` +
+	`|(^|[^a-z])(pg|db)?pass([^a-z]|file|$)|[a-z0-9](?-i:Pass)(?-i:[^a-z]|$)|[_-]pwd([^a-z]|$)`)
 
 // plainWord bounds values that are an option whatever their name says, such as "standard".
 const plainWord = 16

@@ -27,7 +27,7 @@ func (d *Door) read(w http.ResponseWriter, r *http.Request) (*object, error) {
 	if err != nil || media != "application/json" {
 		return nil, NewProblem(MediaType, "send JSON with Content-Type: application/json", "the Content-Type is %s", source.Quote(r.Header.Get("Content-Type")))
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(d.Settings.MaxBody)))
+	data, err := io.ReadAll(http.MaxBytesReader(bare(w), r.Body, int64(d.Settings.MaxBody)))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):

@@ -13,6 +13,9 @@ import (
 // lastID is the id of the event that ends a run's events.
 const lastID = "end"
 
+// eventStream is the media type of events.
+const eventStream = "text/event-stream"
+
 // Pauses of a stream of events.
 const (
 	// beat is how often a stream without events shows that it is alive.
@@ -108,7 +111,7 @@ func (d *Door) getEvents(w http.ResponseWriter, r *http.Request) error {
 	defer helpers.Wait()
 	defer cancel()
 	helpers.Go(func() { d.untilClosing(ctx, cancel) })
-	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {

@@ -25,6 +25,7 @@ const (
 // guard lets in who may come in, and answers for addresses that are not there.
 func (d *Door) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w = &veil{w, d.Mask}
 		defer d.recovered(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"time"
 
+	"weft/activities/mask"
 	"weft/specadapter"
 	"weft/worker/config"
 )
@@ -37,6 +38,8 @@ type Options struct {
 	// machine.
 	Settings config.Serve
 	Tokens   []config.Token
+	// Mask knows the secrets of the settings, which no client is sent; nil: there are none.
+	Mask *mask.Mask
 	// Log takes a line about what went wrong on this side.
 	Log func(format string, args ...any)
 }

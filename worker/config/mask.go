@@ -13,13 +13,10 @@ import (
 // settings, and those that are lent while it runs.
 func (c *Config) Mask() *mask.Mask {
 	c.masked.Do(func() {
-		// What is wrong with settings is said where they are used.
-		if s, err := c.LLM(); err == nil {
-			c.mask.Add(s.Known()...)
-		}
-		if s, err := c.Tool(); err == nil {
-			c.mask.Add(s.Known()...)
-		}
+		// What is wrong with settings is said where they are used: what can be read of them counts.
+		models, _ := c.LLM()
+		tools, _ := c.Tool()
+		c.mask.Add(append(models.Known(), tools.Known()...)...)
 		variables := []string{c.StoreSecretEnv, sessionVariable, c.Codec.KeysEnv, c.Codec.TokensEnv, c.Serve.TokensEnv}
 		for _, w := range c.Webhooks {
 			variables = append(variables, w.SecretEnv)

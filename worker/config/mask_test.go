@@ -70,3 +70,19 @@ webhooks: {h: {url: 'https://x.com', secret_env: HOOK}}
 		}
 	}
 }
+
+// TestMaskOfHalfTheSecrets has settings of which one variable is not set here, as with a starter
+// that shares its weft.yaml with workers.
+func TestMaskOfHalfTheSecrets(t *testing.T) {
+	cfg, err := Load(Options{File: write(t, `
+providers: {own: {kind: compatible, base_url: 'http://127.0.0.1:1/v1', key_env: OWN, headers: {X-Note: '${NOT_HERE}'}}}
+connections: {crm: {url: 'http://127.0.0.1:1/mcp', headers: {X-Note: '${NOT_HERE}'}}}
+secrets: {flow: {value: '${FLOW}', hosts: [x.com]}, half: {value: 'Negotiate ${NOT_HERE}', hosts: [x.com]}}
+`), Env: fakeEnv{"OWN": "canaryown", "FLOW": "canaryflow"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.Mask().Text("Negotiate canaryown and canaryflow"); got != "Negotiate [secret] and [secret]" {
+		t.Errorf("they leave as %q", got)
+	}
+}

@@ -42,10 +42,12 @@ func (c *Config) has(name string) bool {
 var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // expand replaces ${NAME} by the variable's value, in all values of a map. at is the
-// setting, for messages.
+// setting, for messages. Of a value that lacks a variable only those that are there are left: what
+// the settings say around them is no secret.
 func (c *Config) expand(at string, in map[string]string, problems *Problems) map[string]string {
 	out := make(map[string]string, len(in))
 	for _, key := range slices.Sorted(maps.Keys(in)) {
+		given, before := "", len(*problems)
 		out[key] = reference.ReplaceAllStringFunc(in[key], func(ref string) string {
 			name := ref[2 : len(ref)-1]
 			value, err := c.secret(name)
@@ -58,8 +60,12 @@ func (c *Config) expand(at string, in map[string]string, problems *Problems) map
 			if mask.Telling(key) || mask.Telling(name) {
 				c.mask.Add(value)
 			}
+			given += value
 			return value
 		})
+		if len(*problems) > before {
+			out[key] = given
+		}
 	}
 	return out
 }

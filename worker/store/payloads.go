@@ -30,6 +30,8 @@ var internal = typesOf(
 	contract.PrepareInput{}, contract.PrepareResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
 	contract.ModelInput{}, contract.ModelResult{}, contract.ToolInput{}, contract.ToolResult{},
 	contract.JudgeInput{}, contract.JudgeResult{}, contract.CondenseInput{}, contract.CondenseResult{},
+	contract.SummariseInput{}, contract.SummariseResult{}, contract.CheckInput{}, contract.CheckResult{},
+	contract.ProgramInput{}, contract.ProgramResult{}, contract.WebhookInput{},
 	contract.BranchInput{}, contract.BranchResult{},
 )
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"weft/activities"
 	"weft/activities/contract"
 	"weft/workflows/plan"
 )
@@ -79,6 +81,36 @@ func TestWhatGoesToTheStore(t *testing.T) {
 				t.Errorf("without a store: %.100s, %v", got, err)
 			}
 		})
+	}
+}
+
+// What a call takes and gives is for workers alone, of whatever kind the call is.
+func TestAllCallsAreInternal(t *testing.T) {
+	own, calls := reflect.TypeFor[contract.Failure]().PkgPath(), 0
+	implemented := reflect.TypeFor[*activities.Activities]()
+	for i := range implemented.NumMethod() {
+		m := implemented.Method(i)
+		var all []reflect.Type
+		for i := range m.Type.NumIn() {
+			all = append(all, m.Type.In(i))
+		}
+		for i := range m.Type.NumOut() {
+			all = append(all, m.Type.Out(i))
+		}
+		for _, v := range all {
+			if v.Kind() == reflect.Pointer {
+				v = v.Elem()
+			}
+			if v.PkgPath() != own {
+				continue
+			}
+			if calls++; !isInternal(reflect.Zero(v).Interface()) {
+				t.Errorf("%s: %s is not in the table", m.Name, v)
+			}
+		}
+	}
+	if calls < 15 {
+		t.Errorf("%d inputs and results were looked at", calls)
 	}
 }
 

@@ -1,0 +1,53 @@
+package serve
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+
+	"weft/activities/mask"
+)
+
+// veil keeps the secrets of the settings out of what clients are sent. Workers have taken theirs out
+// of all that runs say; this end may know others, and speaks of its own errors besides.
+type veil struct {
+	http.ResponseWriter
+	mask *mask.Mask
+}
+
+// Unwrap is for [http.ResponseController].
+func (v *veil) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+
+// dataOfEvent is what stands before the JSON of a server-sent event, endOfEvent what stands behind it.
+var dataOfEvent, endOfEvent = []byte("\ndata: "), []byte("\n\n")
+
+// Write writes a whole body, or a whole event, of which the id stays as it is: clients come back with it.
+func (v *veil) Write(p []byte) (int, error) {
+	out := p
+	if v.Header().Get("Content-Type") != eventStream {
+		out = v.answer(p, []byte("\n"))
+	} else if head, data, ok := bytes.Cut(p, dataOfEvent); ok {
+		out = slices.Concat(head, dataOfEvent, v.answer(data, endOfEvent))
+	}
+	if _, err := v.ResponseWriter.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// answer masks JSON, and leaves what ends it where it is.
+func (v *veil) answer(p, end []byte) []byte {
+	value, ok := bytes.CutSuffix(p, end)
+	if !ok {
+		return v.mask.Answer(p)
+	}
+	return slices.Concat(v.mask.Answer(value), end)
+}
+
+// bare is the server's own writer: it knows when a request is too large to go on with.
+func bare(w http.ResponseWriter) http.ResponseWriter {
+	if v, ok := w.(*veil); ok {
+		return v.ResponseWriter
+	}
+	return w
+}
