@@ -8,7 +8,7 @@ import (
 
 // maxJoinWork bounds the search for unequal branches, in visited edges. A larger graph is
 // searched in part: what is not found is a lint less, never an error.
-const maxJoinWork = 500_000
+const maxJoinWork = 200_000
 
 // endless is the length of a branch that can go round a loop.
 const endless = 1 << 30
