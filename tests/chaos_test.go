@@ -58,6 +58,9 @@ func TestEndToEndChaos(t *testing.T) {
 	}
 	killServers(t, form, flows, calm, report)
 	fmt.Print(report)
+	if len(report.rows) == 0 {
+		t.Errorf("CHAOS is %q, which no run's name has; names are like %q", form, chaosCase{&chaosFlows[0], moment{atEvent, 12}})
+	}
 }
 
 // killWorkers disturbs runs on the shared server, several at once, and returns how each flow
