@@ -218,12 +218,7 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	if params[0] != '{' {
 		return saidError("parameters is no object"), nil
 	}
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
-	c.calls[id]++
-	if n := c.calls[id]; n > 1 {
-		id = fmt.Sprintf("%s~%d", id, n)
-	}
-	k := s.add(ctx, boundID(id), agent, args.Mode, params)
+	k := s.add(ctx, boundID(c.startID(c.countStart())), agent, args.Mode, params)
 	return c.await(ctx, s, k.Orders[0])
 }
 
