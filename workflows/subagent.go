@@ -81,7 +81,6 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		c.carried.Child = out.Yielded
 		return toolReply{}, errYield
 	}
-	c.usage.Add(out.Usage)
 	if out.ResultText != nil {
 		return toolReply{text: *out.ResultText}, nil
 	}
@@ -170,18 +169,7 @@ func (r *run) runFlow(ctx, cctx workflow.Context, in contract.RunInput, out *con
 	}
 	err := future.Get(quiet, out)
 	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	switch {
-	case err == nil:
-		return nil
-	case contract.Cancelled(err):
-		if f := spentBy(err); f != nil && f.Usage != nil {
-			r.usage.Add(*f.Usage)
-		}
-		return err
-	}
-	if f := contract.FailureOf(err); f.Usage != nil {
-		r.usage.Add(*f.Usage)
-	}
+	r.charge(in.Carry, out, err)
 	return err
 }
 
