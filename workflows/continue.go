@@ -251,7 +251,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
-		Ran: f.ran(), Entry: f.entry,
+		Ran: f.ran(), Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
@@ -373,6 +373,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	for _, raw := range c.Content {
 		f.store.keep(raw)
 	}
+	f.keepFork(c.Fork)
 	f.own(&f.shared.Input)
 	f.own(f.shared.Script)
 	f.own(f.shared.Chat)

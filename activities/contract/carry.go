@@ -97,6 +97,8 @@ type Carry struct {
 	Desk *DeskCarry `json:"desk,omitempty"`
 	// Session is set for a session, and for a run that has started some.
 	Session *SessionCarry `json:"session,omitempty"`
+	// Fork is what a fork has not taken yet of what another run recorded.
+	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Entry is set where the edges out of START are still being judged.
 	Entry *RoutingCarry `json:"entry,omitempty"`
 }
