@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,10 +91,11 @@ func (f *follower) lastRequests(ctx context.Context) {
 // news tells what a status says of requests and was not told before. The caller holds f.mu.
 func (f *follower) news(st *contract.Status) {
 	for _, a := range st.Answered {
-		if f.desk.answered[a.ID] {
+		key := a.ID + " " + strconv.Itoa(a.Again) // the same one can be asked, and answered, again
+		if f.desk.answered[key] {
 			continue
 		}
-		f.desk.answered[a.ID] = true
+		f.desk.answered[key] = true
 		q, known := f.desk.open[a.ID]
 		if !known {
 			q = contract.Request{ID: a.ID, Kind: a.Kind}

@@ -233,6 +233,24 @@ func TestFollowerTellsOfRequests(t *testing.T) {
 	}
 }
 
+// TestFollowerTellsOfRequestsAgain gives the follower a request that is asked anew.
+func TestFollowerTellsOfRequestsAgain(t *testing.T) {
+	var out bytes.Buffer
+	f := (&app{stderr: &out}).newFollower(nil, "r", "")
+	open := opened()[:1]
+	f.begin = open[0].OpenedAt
+	answered := contract.Answered{ID: open[0].ID, Kind: open[0].Kind, At: f.begin.Add(time.Minute), Hash: "h"}
+	f.news(&contract.Status{Requests: open})
+	f.news(&contract.Status{Answered: []contract.Answered{answered}})
+	open[0].Again, open[0].OpenedAt = 1, f.begin.Add(2*time.Minute)
+	f.news(&contract.Status{Requests: open})
+	answered.Again, answered.At = 1, f.begin.Add(3*time.Minute)
+	f.news(&contract.Status{Answered: []contract.Answered{answered}})
+	if got := out.String(); strings.Count(got, "waits for confirm") != 2 || strings.Count(got, ": answered\n") != 2 {
+		t.Errorf("two questions and two answers are told as\n%s", got)
+	}
+}
+
 func TestAnswersThatAreRefused(t *testing.T) {
 	tests := map[string]struct {
 		err  error

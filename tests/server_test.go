@@ -114,8 +114,10 @@ func work(t testing.TB, c client.Client, queue string, cacheBytes int, tools *to
 	return workWith(t, c, queue, workflows.Settings{}, activities.Deps{Tools: tools, CacheBytes: cacheBytes})
 }
 
-// workWith starts a worker with settings; deps are besides what all have.
-func workWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps) worker.Worker {
+// workWith starts a worker with settings; deps are besides what all have. wrap stands between the
+// activities and the worker.
+func workWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps,
+	wrap ...func(worker.ActivityRegistry) worker.ActivityRegistry) worker.Worker {
 	t.Helper()
 	if deps.Models == nil {
 		models, err := llm.Open(llm.Settings{Default: "script"})
@@ -130,7 +132,11 @@ func workWith(t testing.TB, c client.Client, queue string, settings workflows.Se
 		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
 	settings.Register(w)
 	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), compileText, host.Begin, activities.NewAttributes(c)
-	activities.New(deps).Register(w)
+	var registry worker.ActivityRegistry = w
+	for _, in := range wrap {
+		registry = in(registry)
+	}
+	activities.New(deps).Register(registry)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,36 @@ func (r *run) asks(ctx workflow.Context, name string, in, out any) error {
 	return err
 }
 
+// charge counts what a run below this one has spent since it went on with carry.
+func (r *run) charge(carry *contract.Carry, out *contract.RunResult, err error) {
+	all := spentIn(out, err)
+	switch {
+	case all == nil:
+	case carry == nil:
+		r.usage.Add(*all)
+	default:
+		r.usage.Add(all.Less(carry.Usage))
+	}
+}
+
+// spentIn is what a run below has spent in all, however it ended, or came back; nil where it does not say.
+func spentIn(out *contract.RunResult, err error) *contract.Usage {
+	switch {
+	case err == nil && out.Yielded == nil:
+		return &out.Usage
+	case err == nil && out.Yielded.Plan == nil:
+		return nil // it had not begun
+	case err == nil:
+		return &out.Yielded.Usage
+	case !contract.Cancelled(err):
+		return contract.FailureOf(err).Usage
+	}
+	if f := spentBy(err); f != nil {
+		return f.Usage
+	}
+	return nil
+}
+
 // spentBy is what a run or a branch below this one had done when it was cancelled; nil where it
 // does not say.
 func spentBy(err error) *contract.Failure {
@@ -184,13 +214,20 @@ func (r *run) portion(n int) contract.Budget {
 	}
 }
 
-// lent is the allowance of a flow's run below this one: that with which it went on, or a part.
+// lent is the allowance of a flow's run below this one, one of n that start together: a part, or where
+// it goes on, what it had.
 func (r *run) lent(carry *contract.Carry, n int) (*contract.Budget, func()) {
-	if carry != nil && carry.Shared.Budget.Bounds() {
-		// What it had spent of it before is not counted here yet.
-		return r.lend(*carry.Shared.Budget)
+	if carry == nil || !carry.Shared.Budget.Bounds() {
+		return r.share(n)
 	}
-	return r.share(n)
+	part, release := r.lendAgain(carry.Shared.Budget.Less(carry.Usage))
+	return part.Plus(carry.Usage), release
+}
+
+// lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
+// it since whoever had it came back.
+func (r *run) lendAgain(rest *contract.Budget) (*contract.Budget, func()) {
+	return r.lend(*rest.Within(r.portion(1)))
 }
 
 // lend reserves a part.

@@ -112,7 +112,7 @@ func (a *agentRun) blame(err error) error {
 func (a *agentRun) carry() *contract.Resume {
 	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
 		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results,
-		Speaker: a.speaker, Next: a.next, Sent: a.thread.carriedSent(), Summaries: a.summaries}
+		Speaker: a.speaker, Next: a.next, Sent: a.thread.carriedSent(), Summaries: a.summaries, Starts: a.starts}
 	if a.above == nil {
 		c.Lines = a.team.carry()
 	}
@@ -135,7 +135,7 @@ func (a *agentRun) carry() *contract.Resume {
 func (a *agentRun) restore(c *contract.AgentCarry) {
 	a.again(a.thread, c.Messages, c.Called)
 	a.thread.resent(c.Sent)
-	a.summaries = c.Summaries
+	a.summaries, a.starts = c.Summaries, c.Starts
 	if a.team != nil {
 		if a.above == nil {
 			a.team.restore(a.run, c.Lines)
@@ -251,7 +251,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
-		Ran: f.ran(), Entry: f.entry,
+		Ran: f.ran(), Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
@@ -278,9 +278,6 @@ func (f *flowRun) carryOver() *contract.Carry {
 			e.Text = nil
 		}
 		c.Trace = append(c.Trace, e)
-	}
-	for _, id := range workflow.DeterministicKeys(f.calls) {
-		c.SubAgents = append(c.SubAgents, contract.SubAgentCount{ID: id, N: f.calls[id]})
 	}
 	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.resumed, f.talks))
 	c.Content = f.needed(c)
@@ -376,6 +373,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 	for _, raw := range c.Content {
 		f.store.keep(raw)
 	}
+	f.keepFork(c.Fork)
 	f.own(&f.shared.Input)
 	f.own(f.shared.Script)
 	f.own(f.shared.Chat)
@@ -395,9 +393,6 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.ended = []arrival{{view: *c.Ended}}
 	}
 	f.takeTalk(c.Talk)
-	for _, s := range c.SubAgents {
-		f.calls[s.ID] = s.N
-	}
 }
 
 // talks says whether an execution that stopped in its middle has the flow's conversation.

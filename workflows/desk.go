@@ -225,10 +225,12 @@ func (d *desk) reject(ctx workflow.Context, kind string, err error) {
 
 // open shows a request, unless it is shown or has its answer already: then that is given.
 func (d *desk) open(ctx workflow.Context, req *contract.Request) {
-	if a := d.find(req.ID); a != nil {
-		if a.Reply != nil {
-			d.relay(ctx, req, a.Reply)
-		}
+	again, answered := d.askedAgain(req)
+	if answered != nil && answered.Reply != nil {
+		answered.Run = req.Run.Run
+		d.relay(ctx, req, answered.Reply)
+	}
+	if answered != nil {
 		return
 	}
 	if i := d.index(req.ID); i >= 0 {
@@ -244,7 +246,7 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 		return
 	}
 	own := *req
-	own.OpenedAt, own.DueAt = workflow.Now(ctx).UTC(), nil
+	own.OpenedAt, own.DueAt, own.Again = workflow.Now(ctx).UTC(), nil, again
 	if own.LimitSeconds > 0 {
 		due := own.OpenedAt.Add(time.Duration(min(own.LimitSeconds, maxLimit)) * time.Second)
 		own.DueAt = &due
@@ -260,6 +262,19 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 		d.early(ctx, &own)
 	}
 	d.changed(ctx)
+}
+
+// askedAgain is what is known of a request that has its answer, else nil. The same question may come
+// from another run than the one that took the answer, which an operator has reset: then it is asked
+// anew, once more than before, because a yes was for one call alone.
+func (d *desk) askedAgain(req *contract.Request) (again int, answered *contract.Answered) {
+	a := d.find(req.ID)
+	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
+		return 0, a
+	}
+	again = a.Again + 1
+	d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == req.ID })
+	return again, nil
 }
 
 // watch ends a request when its time is over: no answer means no.
@@ -369,7 +384,7 @@ func (d *desk) find(id string) *contract.Answered {
 func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
 	req := d.requests[i]
 	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Reply: &reply})
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.changed(ctx)
 }
@@ -460,24 +475,3 @@ func (d *desk) quiet(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.Await(ctx, func() bool { return d.busy == 0 && workflow.AllHandlersFinished(ctx) })
 }
-
-// paste is the JSON with which a request is answered from the Web UI's forms.
-func paste(q *contract.Request) string {
-	id, err := json.Marshal(q.ID)
-	if err != nil {
-		return err.Error()
-	}
-	rest := `, "text": "…"`
-	switch q.Kind {
-	case contract.RequestConfirm:
-		rest = `, "approve": true`
-	case contract.RequestRetry:
-		rest = ""
-	case contract.RequestToolResult:
-		rest = `, "result": "…"`
-	}
-	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
-}
-
-// inTable writes what would end a cell, or code in one, so that it stays the same JSON.
-var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)

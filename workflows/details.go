@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -137,3 +138,24 @@ func cell(s string) string {
 var inCell = strings.NewReplacer("|", "\\|", "\r\n", " ", "\n", " ", "\r", " ", "`", "'", "\\", "\\\\")
 
 var inCode = strings.NewReplacer("|", "\\|", "`", "'")
+
+// paste is the JSON with which a request is answered from the Web UI's forms.
+func paste(q *contract.Request) string {
+	id, err := json.Marshal(q.ID)
+	if err != nil {
+		return err.Error()
+	}
+	rest := `, "text": "…"`
+	switch q.Kind {
+	case contract.RequestConfirm:
+		rest = `, "approve": true`
+	case contract.RequestRetry:
+		rest = ""
+	case contract.RequestToolResult:
+		rest = `, "result": "…"`
+	}
+	return inTable.Replace(`{"id": ` + string(id) + rest + "}")
+}
+
+// inTable writes what would end a cell, or code in one, so that it stays the same JSON.
+var inTable = strings.NewReplacer("|", `\u007c`, "`", `\u0060`)

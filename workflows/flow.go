@@ -210,6 +210,9 @@ func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.R
 	f.limit = in.MaxEvents
 	if in.Carry != nil && in.Carry.Plan != nil {
 		f.restore(in.Carry)
+		if in.Budget != nil {
+			f.shared.Budget = in.Budget // others may have spent of what it had
+		}
 	} else if err := f.settle(ctx, in); err != nil {
 		return f.handOver(ctx, err)
 	}

@@ -112,11 +112,47 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 			}
 		}
 	}
+	f.keepFork(k)
+	return nil
+}
+
+// keepFork begins, or goes on, with what another run did.
+func (f *flowRun) keepFork(k *contract.ForkedFrom) {
+	if k == nil {
+		return
+	}
 	for _, raw := range k.Content {
 		f.store.keep(raw)
 	}
 	f.ledger.fork = k
-	return nil
+}
+
+// carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
+// before anything runs.
+func (f *flowRun) carryFork() *contract.ForkedFrom {
+	if f.ledger.fork == nil {
+		return nil
+	}
+	k := *f.ledger.fork
+	k.Past = slices.DeleteFunc(slices.Clone(k.Past), func(p contract.Past) bool { return p.Node == "" })
+	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
+		return nil
+	}
+	k.Content = nil
+	have := map[string]bool{}
+	need := func(sha string) {
+		if raw, ok := f.store.content[sha]; ok && !have[sha] {
+			have[sha] = true
+			k.Content = append(k.Content, raw)
+		}
+	}
+	for i := range k.Past {
+		need(k.Past[i].SHA)
+		for _, w := range k.Past[i].Writes {
+			need(w.SHA)
+		}
+	}
+	return &k
 }
 
 // edge is the index of the edge with an id, or -1.
@@ -183,6 +219,7 @@ func (f *flowRun) recall(ready []*execution) ([]*execution, error) {
 		done.Recorded = true
 		f.enterPast(at, &done, p.SHA, before)
 		f.trace = append(f.trace, done.Execution)
+		p.Node = "" // it is taken
 		if err := f.leave(f.edgesOf(p.Taken), x.step+1, x.lineage, &view); err != nil {
 			return left, err
 		}

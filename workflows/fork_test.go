@@ -2,9 +2,13 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -68,5 +72,40 @@ func TestForkTakesWhatIsRecorded(t *testing.T) {
 				t.Errorf("its past is %+v", p)
 			}
 		})
+	}
+}
+
+// TestForkThatContinuesAsNewAtOnce has a fork go on in a new run before it has taken what is recorded:
+// the next run takes it, and asks what is behind it alone.
+func TestForkThatContinuesAsNewAtOnce(t *testing.T) {
+	env := patient()
+	Register(env)
+	env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalYield, nil) }, 0)
+	env.ExecuteWorkflow(contract.WorkflowFlow, forkInput("on"))
+	var next *workflow.ContinueAsNewError
+	if err := env.GetWorkflowError(); !errors.As(err, &next) {
+		t.Fatalf("the fork ends with %v", err)
+	}
+	var in contract.RunInput
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+		t.Fatal(err)
+	}
+	again := patient()
+	again.SetContinuedExecutionRunID("before")
+	Register(again)
+	var asked contract.Status
+	again.RegisterDelayedCallback(func() {
+		if v, err := again.QueryWorkflow(contract.QueryStatus); err != nil || v.Get(&asked) != nil {
+			t.Errorf("the query gives %v", err)
+		}
+		again.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: "second"})
+	}, time.Hour)
+	again.ExecuteWorkflow(contract.WorkflowFlow, in)
+	var out contract.RunResult
+	if err := again.GetWorkflowError(); err != nil || again.GetWorkflowResult(&out) != nil || out.ResultText == nil || *out.ResultText != "second" {
+		t.Fatalf("the next run ends with %+v, %v", out, err)
+	}
+	if len(asked.Requests) != 1 || asked.Requests[0].Node != "two" || len(asked.Executions) != 1 || !asked.Executions[0].Recorded {
+		t.Errorf("the next run asks %+v behind %+v", asked.Requests, asked.Executions)
 	}
 }

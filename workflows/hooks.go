@@ -144,40 +144,22 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	ended, stopped := workflow.AwaitWithTimeout(ctx, limit, future.IsReady)
 	var out contract.RunResult
 	if !ended {
-		cancel()
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		err := future.Get(quiet, &out) // it was too late, whatever it says now
-		f.hookSpent(&out, err)
-		if stopped != nil {
-			return nil, "", stopped
-		}
-		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
+		cancel() // it is too late, whatever it says now
 	}
-	switch err := future.Get(ctx, &out); {
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
+	err := future.Get(quiet, &out)
+	f.charge(nil, &out, err)
+	switch {
+	case stopped != nil:
+		return nil, "", stopped
+	case !ended:
+		return nil, fmt.Sprintf("Hook timed out after %ds", h.Seconds), nil
 	case err != nil && ctx.Err() != nil:
-		f.hookSpent(&out, err)
 		return nil, "", ctx.Err()
 	case err != nil:
-		f.hookSpent(&out, err)
 		return nil, "Hook failed: " + contract.FailureOf(err).Text, nil
 	}
-	f.hookSpent(&out, nil)
 	return &out, "", nil
-}
-
-// hookSpent counts what the hook before the run spent, however it ended.
-func (f *flowRun) hookSpent(out *contract.RunResult, err error) {
-	part := spentBy(err)
-	switch {
-	case err == nil:
-		f.usage.Add(out.Usage)
-		return
-	case !contract.Cancelled(err):
-		part = contract.FailureOf(err)
-	}
-	if part != nil && part.Usage != nil {
-		f.usage.Add(*part.Usage)
-	}
 }
 
 // replace gives the run other parameters. They are not checked, and placeholders, which have been

@@ -85,6 +85,8 @@ type agentRun struct {
 	errors    int
 	repairs   int
 	summaries int
+	// starts counts the runs that its calls started, by call id.
+	starts []contract.StartCount
 	// under are the calls under way; halfway is what became of them where the agent stops in
 	// their middle. parked is the state of a model call that waits for an operator, condensing that
 	// of a summary.

@@ -158,7 +158,6 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 		return errYield
 	}
 	c.moved = true
-	c.usage.Add(out.Usage)
 	j.Called = contract.Called{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
 	if c.cfg.Apart {
 		j.Talk = nil

@@ -25,9 +25,8 @@ type run struct {
 	root  string
 	usage contract.Usage
 	// held is what of the budget is reserved.
-	held  spent
-	calls map[string]int // sub-agent calls by child id, to keep ids unique
-	talk  talk
+	held spent
+	talk talk
 	// ledger is for forks.
 	ledger ledger
 	// sessions are those that the run's agent has started; nil in a branch.
@@ -39,7 +38,7 @@ type run struct {
 
 // newRun is a run that does not listen yet.
 func newRun(ctx workflow.Context) *run {
-	return &run{store: newStore(ctx), calls: map[string]int{}, watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
+	return &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
 }
 
 // answer registers the queries of every run.

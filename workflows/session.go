@@ -457,6 +457,10 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		told.Turn.Status = contract.TurnFailed
 		told.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
 	}
+	s.send(ctx, told)
+}
+
+func (s *session) send(ctx workflow.Context, told contract.ChildTurn) {
 	s.f.parting = append(slices.DeleteFunc(s.f.parting, workflow.Future.IsReady),
 		workflow.SignalExternalWorkflow(ctx, s.parent, "", contract.SignalTurn, told))
 }

@@ -112,28 +112,65 @@ func problemOf(f *contract.Failure) string {
 	return f.Class + ": " + f.Text
 }
 
-// heard takes over how a turn of a session below stands. What is from none is left out.
+// heard takes over how a turn of a session below stands. What is from none is left out. What is told of
+// one turn may come behind what is told of the next.
 func (s *session) heard(told *contract.ChildTurn) {
 	c := s.child(told.Session)
 	t := told.Turn
-	if c == nil || c.Closed || c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()) {
+	if c == nil || c.Closed {
 		return
 	}
-	s.charge(c, told.Usage)
-	c.Params, c.Last, c.Status = nil, &t, contract.TurnRunning
-	if !t.Done() {
+	if t.N == 0 {
+		s.inLine(c, &t)
 		return
 	}
-	s.f.moved = true
-	s.shorten(&t)
-	s.fulfil(c, &t, told.Expects)
-	c.Status = contract.StatusIdle
-	if t.Status == contract.TurnFailed {
-		c.Status = contract.TurnFailed
+	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
+		s.charge(c, told.Usage)
+		c.Params, c.Last, c.Expects = nil, &t, told.Expects
 	}
-	if slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }) {
-		c.Status = contract.TurnRunning
+	if i := c.order(t.ID); i >= 0 {
+		c.Orders[i].Taken = true
 	}
+	if t.Done() {
+		s.f.moved = true
+		s.shorten(&t)
+		s.fulfilEnded(c)
+		s.fulfil(c, &t, told.Expects)
+		s.fulfilEnded(c) // the turn that it waited for may have been told before
+	}
+	c.Status = c.standing()
+}
+
+// inLine takes over what became of a prompt that has no turn.
+func (s *session) inLine(c *childSession, t *contract.Turn) {
+	i := c.order(t.ID)
+	switch {
+	case i < 0:
+	case !t.Done():
+		c.Orders[i].Taken = true
+	case !c.has(t.ID):
+		s.f.moved = true
+		c.Done = append(c.Done, *t)
+		c.Status = c.standing()
+	}
+}
+
+// order finds what was asked of the session under a turn's id.
+func (c *childSession) order(id string) int {
+	return slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == id && id != "" })
+}
+
+// standing is how the session stands.
+func (c *childSession) standing() string {
+	switch {
+	case c.Last == nil:
+		return "pending"
+	case !c.Last.Done() || slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return !c.has(o.ID) }):
+		return contract.TurnRunning
+	case c.Last.Status == contract.TurnFailed:
+		return contract.TurnFailed
+	}
+	return contract.StatusIdle
 }
 
 // settled says whether callbacks wait until a session below expects none of its own.
@@ -142,20 +179,27 @@ func (s *session) settled() bool {
 	return lone != nil && lone.Agent != nil && lone.Agent.Settled
 }
 
-// fulfil gives a turn that has ended to what asked for it. A session that expects callbacks of its
-// own has turns to come; where callbacks wait for that, the last one's result is given.
-func (s *session) fulfil(c *childSession, t *contract.Turn, expects bool) {
-	if waited := slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Ended }); waited && !expects {
-		c.Orders = slices.DeleteFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Ended })
-		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *t})
+// fulfilEnded gives the latest turn to callbacks that waited until the session expects none of its own:
+// one that does has turns to come.
+func (s *session) fulfilEnded(c *childSession) {
+	waits := func(o contract.SessionOrder) bool { return o.Ended }
+	if c.Last.Done() && !c.Expects && slices.ContainsFunc(c.Orders, waits) {
+		c.Orders = slices.DeleteFunc(c.Orders, waits)
+		s.callbacks = append(s.callbacks, contract.ChildTurn{Session: c.ID, Turn: *c.Last})
 	}
+}
+
+// fulfil gives a turn that has ended to what asked for it.
+func (s *session) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	i := slices.IndexFunc(c.Orders, func(o contract.SessionOrder) bool { return o.ID == t.ID && (t.ID != "" || t.N == 1) })
 	if i < 0 {
 		return
 	}
 	switch c.Orders[i].Mode {
 	case contract.ModeSync:
-		c.Done = append(c.Done, *t)
+		if !c.has(t.ID) {
+			c.Done = append(c.Done, *t)
+		}
 		return
 	case contract.ModeCallback:
 		if expects && s.settled() {

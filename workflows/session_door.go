@@ -77,13 +77,7 @@ func (s *session) listen(ctx workflow.Context) {
 	s.asked = nil
 	if s.stays {
 		s.asked = []askedBy{
-			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), func(raw json.RawMessage) error {
-				p, err := s.admit(raw)
-				if err == nil && s.find(p.ID) == nil {
-					s.queue = append(s.queue, *p)
-				}
-				return err
-			}},
+			{contract.UpdateResume, workflow.GetSignalChannel(ctx, contract.UpdateResume), s.prompted},
 			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
 		}
 	}
@@ -121,6 +115,27 @@ func (s *session) hear() {
 			raw = converter.RawValue{}
 		}
 	}
+}
+
+// prompted takes a prompt by signal. The session above, which cannot send an Update, is told what became
+// of its own where no turn says so at once.
+func (s *session) prompted(raw json.RawMessage) error {
+	p, err := s.admit(raw)
+	if err == nil && s.find(p.ID) == nil {
+		s.queue = append(s.queue, *p)
+	}
+	var in contract.ResumeInput
+	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != boundID(s.parent) || err == nil && s.idle && len(s.queue) == 1 {
+		return err
+	}
+	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}
+	if err != nil {
+		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
+	}
+	quiet, _ := workflow.NewDisconnectedContext(s.above)
+	s.f.guard.take(quiet, envelope) // it is small, and goes in any case
+	s.send(quiet, contract.ChildTurn{Session: s.f.store.workflow, Turn: t})
+	return err
 }
 
 // admit looks at a prompt before it is taken.

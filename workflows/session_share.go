@@ -85,21 +85,8 @@ func (s *session) charge(c *childSession, all contract.Usage) {
 // settleUp counts what a session that has come back spent and did not tell, and gives back what
 // is still reserved for it.
 func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) {
-	switch {
-	case err == nil && out.Yielded == nil:
-		s.charge(c, out.Usage)
-	case err == nil:
-		if out.Yielded.Plan != nil {
-			s.charge(c, out.Yielded.Usage)
-		}
-	case contract.Cancelled(err):
-		if f := spentBy(err); f != nil && f.Usage != nil {
-			s.charge(c, *f.Usage)
-		}
-	default:
-		if f := contract.FailureOf(err); f.Usage != nil {
-			s.charge(c, *f.Usage)
-		}
+	if all := spentIn(out, err); all != nil {
+		s.charge(c, *all)
 	}
 	s.f.earmark(c.held, -1)
 	c.held = spent{}

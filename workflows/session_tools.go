@@ -218,12 +218,7 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	if params[0] != '{' {
 		return saidError("parameters is no object"), nil
 	}
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
-	c.calls[id]++
-	if n := c.calls[id]; n > 1 {
-		id = fmt.Sprintf("%s~%d", id, n)
-	}
-	k := s.add(ctx, boundID(id), agent, args.Mode, params)
+	k := s.add(ctx, boundID(c.startID(c.countStart())), agent, args.Mode, params)
 	return c.await(ctx, s, k.Orders[0])
 }
 
@@ -258,7 +253,7 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
 	o.ID = boundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := k.future.SignalChildWorkflow(ctx, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt})
+	sent := k.future.SignalChildWorkflow(ctx, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: boundID(c.store.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return toolReply{}, err
@@ -269,7 +264,7 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 }
 
 // await waits for what was asked of a session: in mode sync for the turn, else until it has
-// begun.
+// begun, or the prompt is in line.
 func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrder) (toolReply, error) {
 	c.carried.Order = &o
 	k := s.child(o.Session)
@@ -284,18 +279,25 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 		return toolReply{}, errYield
 	}
 	c.moved = true
-	if o.Mode != contract.ModeSync && (k.Last != nil || !k.Closed) {
+	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
 		return said(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
 	return s.take(k, o), nil
 }
 
-// settled says whether a tool that has asked something of a session has its answer.
+// settled says whether a tool that has asked something of a session has its answer: the turn, that the
+// prompt was refused, or, where it does not wait for the turn, that the session has the prompt.
 func (c *childSession) settled(o contract.SessionOrder) bool {
-	if o.Mode == contract.ModeSync {
-		return c.Closed || c.has(o.ID)
+	switch {
+	case c.Closed || c.has(o.ID):
+		return true
+	case o.Mode == contract.ModeSync:
+		return false
+	case o.ID == "":
+		return c.Last != nil
 	}
-	return c.Closed || c.Last != nil
+	i := c.order(o.ID)
+	return i < 0 || c.Orders[i].Taken
 }
 
 // take is what a tool answers that waited for a turn, or for a session that never began.

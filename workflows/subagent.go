@@ -64,16 +64,12 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	part, release := c.lent(c.carried.Child, 1+len(c.under))
 	defer release()
 	in.Budget = part
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
 	if c.carried.Child == nil {
-		c.calls[id]++
-		c.carried.Nth = c.calls[id]
+		c.carried.Nth = c.countStart()
 	} else if c.carried.Child.Plan != nil {
 		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: c.carried.Child}
 	}
-	if c.carried.Nth > 1 {
-		id = fmt.Sprintf("%s~%d", id, c.carried.Nth)
-	}
+	id := c.startID(c.carried.Nth)
 	if err := c.guard.admit(ctx, "the sub-agent's input", in); err != nil {
 		return toolReply{}, err
 	}
@@ -85,7 +81,6 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		c.carried.Child = out.Yielded
 		return toolReply{}, errYield
 	}
-	c.usage.Add(out.Usage)
 	if out.ResultText != nil {
 		return toolReply{text: *out.ResultText}, nil
 	}
@@ -93,6 +88,28 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		return toolReply{text: text}, nil
 	}
 	return toolReply{text: string(out.ResultData)}, nil
+}
+
+// countStart counts a run that the call starts among those of calls with its id. A model, or the
+// provider, may give several calls of an agent one id.
+func (c *toolCall) countStart() int {
+	for i := range c.starts {
+		if c.starts[i].ID == c.call.ID {
+			c.starts[i].N++
+			return c.starts[i].N
+		}
+	}
+	c.starts = append(c.starts, contract.StartCount{ID: c.call.ID, N: 1})
+	return 1
+}
+
+// startID is the id of the n-th such run.
+func (c *toolCall) startID(n int) string {
+	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
+	if n > 1 {
+		id = fmt.Sprintf("%s~%d", id, n)
+	}
+	return id
 }
 
 // lastSaid is what an agent said last in a flow's conversation.
@@ -152,18 +169,7 @@ func (r *run) runFlow(ctx, cctx workflow.Context, in contract.RunInput, out *con
 	}
 	err := future.Get(quiet, out)
 	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	switch {
-	case err == nil:
-		return nil
-	case contract.Cancelled(err):
-		if f := spentBy(err); f != nil && f.Usage != nil {
-			r.usage.Add(*f.Usage)
-		}
-		return err
-	}
-	if f := contract.FailureOf(err); f.Usage != nil {
-		r.usage.Add(*f.Usage)
-	}
+	r.charge(in.Carry, out, err)
 	return err
 }
 

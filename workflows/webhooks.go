@@ -128,7 +128,7 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 func (f *flowRun) opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = cut(own.Text, 4<<10), nil, nil
-	f.notify(ctx, contract.EventRequestOpened, req.ID, contract.WebhookData{Request: &own})
+	f.notify(ctx, contract.EventRequestOpened, numbered(req.ID, req.Again), contract.WebhookData{Request: &own})
 }
 
 func (f *flowRun) answered(ctx workflow.Context, a *contract.Answered) {
@@ -137,7 +137,15 @@ func (f *flowRun) answered(ctx workflow.Context, a *contract.Answered) {
 		own.By = "" // nobody
 	}
 	own.Reply = nil
-	f.notify(ctx, contract.EventRequestAnswered, a.ID, contract.WebhookData{Answered: &own})
+	f.notify(ctx, contract.EventRequestAnswered, numbered(a.ID, a.Again), contract.WebhookData{Answered: &own})
+}
+
+// numbered tells a request from the same one that was asked before.
+func numbered(id string, again int) string {
+	if again == 0 {
+		return id
+	}
+	return id + "\n" + strconv.Itoa(again)
 }
 
 // deliverOptions let a receiver be away for a day.

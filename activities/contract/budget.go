@@ -42,10 +42,35 @@ func (b *Budget) Within(most Budget) *Budget {
 }
 
 func tighter(a, b int64) int64 {
-	if a == 0 || b > 0 && b < a {
+	if a == 0 || b != 0 && b < a {
 		return b
 	}
 	return a
+}
+
+// Less is what a usage leaves of the budget; negative where that is nothing.
+func (b *Budget) Less(u Usage) *Budget {
+	return b.by(u, func(bound, used int64) int64 { return bound - used })
+}
+
+// Plus is the budget of which a usage leaves b.
+func (b *Budget) Plus(u Usage) *Budget {
+	return b.by(u, func(bound, used int64) int64 { return max(0, bound) + used })
+}
+
+// by makes a new bound of each that there is, and of what was used of it.
+func (b *Budget) by(u Usage, of func(bound, used int64) int64) *Budget {
+	field := func(bound, used int64) int64 {
+		if bound == 0 {
+			return 0
+		}
+		if out := of(bound, used); out > 0 {
+			return out
+		}
+		return -1
+	}
+	return &Budget{Calls: int(field(int64(b.Calls), int64(u.Made()))), Tokens: int(field(int64(b.Tokens), int64(u.Input+u.Output))),
+		Cost: field(b.Cost, u.Cost)}
 }
 
 // check refuses what is no budget.

@@ -39,6 +39,8 @@ type AgentCarry struct {
 	Sent []Sent `json:"sent,omitempty"`
 	// Summaries counts those that were made of them.
 	Summaries int `json:"summaries,omitempty"`
+	// Starts counts the runs that its calls started, so that each has an id of its own.
+	Starts []StartCount `json:"starts,omitempty"`
 	// Lines are the conversations in which the agents of the node ask each other.
 	Lines []CarriedLine `json:"lines,omitempty"`
 }
@@ -84,8 +86,6 @@ type Carry struct {
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	Ended     *View      `json:"ended,omitempty"`
 	Usage     Usage      `json:"usage"`
-	// SubAgents counts sub-agent calls by child id.
-	SubAgents []SubAgentCount `json:"sub_agents,omitempty"`
 	// Publish and Status are what the run publishes and published last.
 	Publish *Publish `json:"publish,omitempty"`
 	Status  string   `json:"status,omitempty"`
@@ -97,12 +97,14 @@ type Carry struct {
 	Desk *DeskCarry `json:"desk,omitempty"`
 	// Session is set for a session, and for a run that has started some.
 	Session *SessionCarry `json:"session,omitempty"`
+	// Fork is what a fork has not taken yet of what another run recorded.
+	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Entry is set where the edges out of START are still being judged.
 	Entry *RoutingCarry `json:"entry,omitempty"`
 }
 
-// SubAgentCount says how often a child id was used.
-type SubAgentCount struct {
+// StartCount says how often an agent's calls with an id started a run.
+type StartCount struct {
 	ID string `json:"id"`
 	N  int    `json:"n"`
 }

@@ -89,6 +89,9 @@ type Request struct {
 	LimitSeconds int `json:"limit_seconds,omitempty"`
 	// Run is the run that waits: it has the transcript that led here.
 	Run Run `json:"run"`
+	// Again counts how often it was asked anew, behind an answer that was taken by a run which an
+	// operator has reset since.
+	Again int `json:"again,omitempty"`
 	// OpenedAt and DueAt are the owner's times.
 	OpenedAt time.Time  `json:"opened_at"`
 	DueAt    *time.Time `json:"due_at,omitempty"`
@@ -179,6 +182,9 @@ type Answered struct {
 	Hash string    `json:"hash"`
 	By   string    `json:"by,omitempty"`
 	At   time.Time `json:"at"`
+	// Run is the id of the run that it was given to, Again that of the request.
+	Run   string `json:"run,omitempty"`
+	Again int    `json:"again,omitempty"`
 	// Reply is kept until the execution that waits has taken it.
 	Reply *Reply `json:"reply,omitempty"`
 }

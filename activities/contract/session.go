@@ -104,7 +104,8 @@ func (p *Prompt) Size() int {
 	return n
 }
 
-// ChildTurn is how a turn of a session stands, for the one that started the session.
+// ChildTurn is how a turn of a session stands, for the one that started the session. One without a
+// number is a prompt of that one's: it is in line, or was refused.
 type ChildTurn struct {
 	Session string `json:"session"`
 	Turn    Turn   `json:"turn"`
@@ -130,6 +131,8 @@ type SessionOrder struct {
 	// ID is the turn's; empty for the first.
 	ID   string `json:"id,omitempty"`
 	Mode string `json:"mode"`
+	// Taken says that the session has the prompt, in line or in its turn.
+	Taken bool `json:"taken,omitempty"`
 	// Ended says that the turn has ended, and that its callback waits until the session expects
 	// none of its own.
 	Ended bool `json:"ended,omitempty"`
@@ -145,9 +148,11 @@ type ChildSession struct {
 	Resumed *time.Time `json:"last_resumed_at,omitempty"`
 	// Orders are the turns that it has not ended, and those whose result nobody has taken.
 	Orders []SessionOrder `json:"orders,omitempty"`
-	// Done are the ended turns that somebody waits for; Last is the latest one.
-	Done []Turn `json:"done,omitempty"`
-	Last *Turn  `json:"last,omitempty"`
+	// Done are the ended turns that somebody waits for, and prompts that were refused. Last is the
+	// latest turn; Expects is that of what told of it.
+	Done    []Turn `json:"done,omitempty"`
+	Last    *Turn  `json:"last,omitempty"`
+	Expects bool   `json:"expects,omitempty"`
 	// Usage is what the session above has counted of it.
 	Usage Usage `json:"usage"`
 	// Params are what it was started with, until it has begun.

@@ -1,0 +1,179 @@
+package workflows
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// left are the fields of a type that the next run does not get, and why not.
+type left map[string]string
+
+// sameFields compares all fields of what a run carried and of what the next one made of it, but those
+// that are left. A field that this test does not set might be lost and nobody would know.
+func sameFields(t *testing.T, old, again any, without left) {
+	t.Helper()
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(again).Elem()
+	open := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
+	known := 0
+	for i := range a.NumField() {
+		name := a.Type().Field(i).Name
+		if why, ok := without[name]; ok {
+			if known++; why == "" {
+				t.Errorf("say why %T.%s is not carried", old, name)
+			}
+			continue
+		}
+		was, is := open(a.Field(i)), open(b.Field(i))
+		if was.IsZero() {
+			t.Errorf("%T.%s is not set here: set it and carry it, or say why it is not carried", old, name)
+		} else if diff := cmp.Diff(was.Interface(), is.Interface(), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+			t.Errorf("%T.%s is not carried (-before +after):\n%s", old, name, diff)
+		}
+	}
+	if known != len(without) {
+		t.Errorf("%T has no longer all of the fields %v", old, without)
+	}
+}
+
+// travels gives what a payload makes of a value.
+func travels[T any](t *testing.T, in T) T {
+	t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out T
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+const (
+	wasRun   = "the next run makes it anew"
+	fromPlan = "it is made of the plan"
+	noneNow  = "nothing of it is under way where a run continues as new"
+)
+
+// talked is a thread of two messages that a model has had.
+func talked(t *testing.T, s *store, name string) *thread {
+	t.Helper()
+	out := s.open(name)
+	for _, text := range []string{"one", "two"} {
+		if _, err := s.write(out, &contract.Message{Role: contract.RoleUser, Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.mark()
+	out.sent = []*contract.Sent{{Key: "k", Skip: 1, Note: "n", Tokens: 5, Counted: 2}}
+	return out
+}
+
+// TestAgentIsCarriedWhole carries an agent that stops in its middle.
+func TestAgentIsCarriedWhole(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
+		agent := func() *agentRun {
+			r := newRun(ctx)
+			a := &agentRun{run: r, step: &step{id: "a#1"}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			return a
+		}
+		old, again := agent(), agent()
+		old.thread, again.thread = talked(t, old.store, "a#1"), again.store.open("a#1")
+		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
+		old.begun, old.results, old.think, old.speaker, old.next = 1, 2, true, "m", "a"
+		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
+		old.halfway = []contract.CarriedCall{{Begun: true, Nth: 2}}
+		old.parked, old.condensing = contract.Parked{Tries: 2, Place: 1}, contract.Parked{Tries: 1}
+		old.problems = []contract.FieldError{{Path: "$", Message: "wrong"}}
+		old.team.lines = []*line{{name: "m", n: 2, speaker: "m", thread: talked(t, old.store, "a#1:m~1")}}
+
+		again.restore(travels(t, *old.carry()).Agent)
+		sameFields(t, old, again, left{"run": wasRun, "step": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "under": "halfway is what became of them",
+			"result": "the message that gives it is looked at again"})
+		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
+			t.Run(name, func(t *testing.T) { sameFields(t, pair[0], pair[1], nil) })
+		}
+		sameFields(t, old.team, again.team, left{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
+		sameFields(t, old.team.lines[0], again.team.lines[0], left{"thread": "see above", "by": "who is asked is carried by who asks", "gone": wasRun})
+	})
+}
+
+// TestCallIsCarriedWhole carries a call that has its reply, and one that does not.
+func TestCallIsCarriedWhole(t *testing.T) {
+	reply := toolReply{raw: json.RawMessage(`{"role":"tool"}`), text: "text", parts: []contract.Part{{Text: "part"}}, failed: true, free: true}
+	done := travels(t, (&toolCall{done: true, reply: reply}).carry())
+	got := replyOf(done.Reply)
+	sameFields(t, &reply, &got, nil)
+	open := &toolCall{carried: contract.CarriedCall{Begun: true, Nth: 2, Parked: &contract.Parked{Tries: 1}}}
+	again := &toolCall{carried: travels(t, open.carry())}
+	sameFields(t, open, again, left{"agentRun": "see above", "call": "the message has it", "index": "the message has it", "sha": "the message has it",
+		"reply": "it has none", "outside": wasRun, "wait": wasRun, "done": "it is not", "args": "the message has them", "condensed": "carried.Value says so"})
+}
+
+// TestRunIsCarriedWhole carries a run with a session, executions in all states and a desk.
+func TestRunIsCarriedWhole(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
+	inWorkflow(t, func(ctx workflow.Context) {
+		f := lone(ctx, 8<<20, 3)
+		f.flow = sketch("START>a a>b b>END")
+		f.g = newGraph(f.flow)
+		f.sched = newScheduler(f.g)
+		f.flow.Nodes[0].Agent.Starts, f.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
+		f.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
+		f.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
+		ref, err := f.store.write(f.store.open("input"), &contract.Message{Role: contract.RoleUser, Text: "go"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
+			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
+		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
+		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.RoutingCarry{View: &view}
+		f.ended = []arrival{{view: view}}
+		x := &execution{node: 1, step: 2, nth: 2, lineage: "l", arrivals: []arrival{{edge: 1, lineage: "l", view: view}}, resume: &contract.Resume{Routing: &contract.RoutingCarry{SHA: "s"}}}
+		f.sched.resumed, f.sched.pending, f.sched.armed = []*execution{x}, []*execution{{step: 3, arrivals: x.arrivals}}, []*execution{{step: 4, arrivals: x.arrivals}}
+		f.sched.noteRan(0, 2)
+		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.ledger.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
+		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1}},
+			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3, rejected: 2, rejects: []string{"no"}}
+		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
+			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
+
+		in := contract.RunInput{Carry: travels(t, f.carryOver())}
+		g := &flowRun{run: newRun(ctx)}
+		g.session = newSession(g, &in)
+		g.desk = &desk{r: g.run}
+		g.desk.restore(ctx, in.Carry.Desk)
+		g.restore(in.Carry)
+		if g.runs != f.runs+1 {
+			t.Errorf("the run after the third is number %d", g.runs+1)
+		}
+		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
+			"ending": noneNow, "told": noneNow, "sent": noneNow, "rest": "it is what the run above carries"})
+		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
+			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "ledger": "see below", "sessions": "see below", "watch": "it is the worker's",
+			"pace": "the limit is in the input; all else is of one history", "requests": "who waits asks again; the desk is below"})
+		sameFields(t, &f.talk, &g.talk, left{"thread": "see below"})
+		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
+		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})
+		sameFields(t, f.sched, g.sched, left{"g": fromPlan, "running": "resumed are running"})
+		sameFields(t, x, g.sched.resumed[0], left{"child": noneNow, "asked": noneNow, "tries": noneNow, "release": noneNow})
+		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "opened": wasRun, "closed": wasRun, "changed": wasRun,
+			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
+		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "gone": "it would not go on",
+			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can give way", "told": wasRun, "asked": wasRun})
+		sameFields(t, f.session.children[0], g.session.children[0], left{"future": wasRun, "held": "it is lent anew"})
+	})
+}

@@ -1,0 +1,100 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// TestTurnsBelowAreToldInAnyOrder tells a session how two turns of one below it stand, in every order
+// and twice: each who asked gets its turn, once.
+func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
+	turn := func(n int, id, status string, expects bool) contract.ChildTurn {
+		return contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, ID: id, Status: status}, Usage: contract.Usage{Calls: 10 * n}, Expects: expects}
+	}
+	all := []contract.ChildTurn{
+		{Session: "c", Turn: contract.Turn{ID: "a", Status: contract.TurnQueued}},
+		turn(2, "a", contract.TurnRunning, false), turn(2, "a", contract.TurnCompleted, true),
+		{Session: "c", Turn: contract.Turn{ID: "b", Status: contract.TurnQueued}},
+		turn(3, "b", contract.TurnRunning, false), turn(3, "b", contract.TurnCompleted, false),
+		{Session: "c", Turn: contract.Turn{ID: "x", Status: contract.TurnFailed}},
+	}
+	for name, tc := range map[string]struct {
+		settled bool
+		modes   [2]string
+		done    string
+		called  string
+		left    int
+	}{
+		"both are waited for":         {modes: [2]string{contract.ModeSync, contract.ModeSync}, done: "a b x", left: 3},
+		"one calls back":              {modes: [2]string{contract.ModeSync, contract.ModeCallback}, done: "a x", called: "b", left: 2},
+		"both call back":              {modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "a b", left: 1},
+		"both call back when settled": {settled: true, modes: [2]string{contract.ModeCallback, contract.ModeCallback}, done: "x", called: "b b", left: 1},
+		"somebody looks":              {modes: [2]string{contract.ModePoll, contract.ModePoll}, done: "x", left: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorkflow(t, func(ctx workflow.Context) {
+				for order := range permutations(len(all)) {
+					f := &flowRun{run: newRun(ctx)}
+					f.flow = sketch("START>a a>END")
+					f.flow.Nodes[0].Agent.Settled = tc.settled
+					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
+						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
+					s := &session{f: f, children: []*childSession{c}}
+					for _, i := range order {
+						for range 2 {
+							told := all[i]
+							s.heard(&told)
+						}
+					}
+					var called []string
+					for _, b := range s.callbacks {
+						called = append(called, b.Turn.ID)
+					}
+					var done []string
+					for _, d := range c.Done {
+						done = append(done, d.ID)
+					}
+					slices.Sort(called)
+					slices.Sort(done)
+					got := fmt.Sprintf("done %v, called %v, %d left, %s, %d calls", done, called, len(c.Orders), c.Status, f.usage.Calls)
+					want := fmt.Sprintf("done %v, called %v, %d left, idle, 30 calls", strings.Fields(tc.done), strings.Fields(tc.called), tc.left)
+					if got != want {
+						t.Errorf("told in the order %v:\n%s, want\n%s", order, got, want)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// permutations gives all orders of n things.
+func permutations(n int) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		var order []int
+		var more func() bool
+		more = func() bool {
+			if len(order) == n {
+				return yield(order)
+			}
+			for i := range n {
+				if slices.Contains(order, i) {
+					continue
+				}
+				order = append(order, i)
+				if !more() {
+					return false
+				}
+				order = order[:len(order)-1]
+			}
+			return true
+		}
+		more()
+	}
+}
