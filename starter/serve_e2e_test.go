@@ -152,7 +152,7 @@ const parametricAgent = `{"name": "parametric-agent", "description": "Agent with
 func TestEndToEndServe(t *testing.T) {
 	d := openDoors(t, nil)
 	for name, test := range map[string]func(*doors){
-		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP,
+		"the documents' own calls": documentsCalls, "README's calls": readmeCalls, "the dialect's calls": dialectCalls, "examples": examplesOverHTTP, "requests": requestsOverHTTP, "events": eventsOverHTTP, "partial answers": textOverHTTP,
 		"repeated starts": repeatedStarts, "failures": failuresOverHTTP, "lists": listsOverHTTP,
 		"sessions of others": sessionsOfOthers,
 	} {

@@ -86,15 +86,22 @@ func (r *eventReport) tell(n notice) {
 		return
 	}
 	e := &serve.Event{ID: r.f.marks.id(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
-		Model: n.Model, Usage: n.Usage, Request: n.Request, Text: n.Text}
-	if n.Event == eventRequest {
+		Model: n.Model, Usage: n.Usage, Request: n.Request, Skipped: n.Skipped, Text: n.Text}
+	switch n.Event {
+	case eventRequest:
 		// The text tells of commands, which are none of an HTTP client's.
 		e.Text = n.Request.Text
+	case eventText:
+		// It is no place in the run: a client goes on behind the event before it.
+		e.ID = ""
 	}
 	if err := r.tellIt(e); err != nil {
 		r.over = true
 		r.failed(err)
 	}
 }
+
+// readsText says that partial answers are sent.
+func (*eventReport) readsText() bool { return true }
 
 func (*eventReport) close() {}

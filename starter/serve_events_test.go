@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -92,8 +93,15 @@ const mailRun = `{"id": "mail-http", "input": "go", "flow": {"name": "mail.json"
 // event is one of a stream.
 type event struct{ kind, id, data string }
 
-// follow reads a run's events in the background, until the stream ends or stop says so.
+// follow reads a run's events in the background, until the stream ends or stop says so. How
+// many partial answers are seen is chance: they are left out.
 func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan []event {
+	d.Helper()
+	return d.stream(n, id, after, func(e event) bool { return e.kind != eventText }, stop)
+}
+
+// stream reads those events of a run that keep wants.
+func (d *doors) stream(n int, id, after string, keep, stop func(e event) bool) <-chan []event {
 	d.Helper()
 	r, err := http.NewRequest("GET", d.urls[n]+"/runs/"+id+"/events", nil)
 	if err != nil {
@@ -118,7 +126,7 @@ func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan 
 			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 			switch name {
 			case "event":
-				e.kind = value
+				e = event{kind: value}
 			case "id":
 				e.id = value
 			case "data":
@@ -130,6 +138,9 @@ func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan 
 				if err := d.checker.Schema(of, []byte(value)); err != nil {
 					d.Errorf("%s: %v", value, err)
 				}
+				if !keep(e) {
+					continue
+				}
 				if all = append(all, e); stop != nil && stop(e) {
 					out <- all
 					return
@@ -139,6 +150,30 @@ func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan 
 		out <- all
 	}()
 	return out
+}
+
+// textOverHTTP reads an answer while the model gives it. Who comes back behind the event before
+// it gets the answer under way again.
+func textOverHTTP(d *doors) {
+	d.call(0, 201, "POST", "/runs", `{"id": "told", "input": "go", "flow": {"name": "told.json", "text": "{\"name\": \"Told\", \"nodes\": [{\"id\": \"tell\", \"name\": \"Tell\", \"prompt\": \"Tell it.\", \"is_exit_node\": true}], \"edges\": [{\"id\": \"in\", \"source\": \"START\", \"target\": \"tell\"}, {\"id\": \"out\", \"source\": \"tell\", \"target\": \"END\"}]}"},
+ "script": {"rules": [{"delay": "2m", "say": "`+strings.Repeat("word ", 400)+`"}]}}`)
+	all := func(event) bool { return true }
+	after := ""
+	for n := range 2 {
+		seen := <-d.stream(n, "told", after, all, func(e event) bool { return e.kind == eventText || e.kind == eventModel })
+		last := seen[len(seen)-1]
+		var v struct{ Node, Call, Text string }
+		if err := json.Unmarshal([]byte(last.data), &v); err != nil {
+			d.Fatal(err)
+		}
+		if last.kind != eventText || last.id != "" || v.Node != "tell#1" || v.Call != "model call 1" || !strings.HasPrefix(v.Text, "word") {
+			d.Fatalf("behind %q the stream has %v", after, seen)
+		}
+		for _, e := range seen {
+			after = cmp.Or(e.id, after)
+		}
+	}
+	d.call(0, 202, "POST", "/runs/told/cancel", "")
 }
 
 // wideFlow has branches side by side, each with a loop of its own, and joins them.

@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
+	"weft/starter/serve"
 	"weft/worker/config"
 )
 
@@ -136,6 +137,21 @@ func TestPartialAnswersAreNotLines(t *testing.T) {
 	looks(t, &app{stderr: &out}, pending(t, 1, contract.Beat{Attempt: 1, Text: "Once"}))
 	if want := "    0.0s  tell#1                    started\n"; out.String() != want {
 		t.Errorf("lines are %q, want %q", out.String(), want)
+	}
+}
+
+// A partial answer is no place from which a client could go on; what is behind it is.
+func TestPartialAnswersAsEvents(t *testing.T) {
+	var got []*serve.Event
+	f := &follower{marks: newMarks("root", reading{})}
+	f.report = &eventReport{f: f, tellIt: func(e *serve.Event) error { got = append(got, e); return nil }}
+	f.tell(notice{Event: eventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
+	f.tell(notice{Event: eventModel, Node: "tell#1", Call: "model call 1"}, "done")
+	if e := got[0]; !f.reads() || e.ID != "" || e.Text != "a time" || !e.Skipped || e.Attempt != 2 || e.Call != "model call 1" {
+		t.Errorf("the event of a partial answer is %+v", e)
+	}
+	if e := got[1]; e.ID == "" || e.Skipped || e.Text != "done" {
+		t.Errorf("the event of an answer is %+v", e)
 	}
 }
 

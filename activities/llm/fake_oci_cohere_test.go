@@ -68,22 +68,19 @@ func (f fakeOCICohere) seen(r *http.Request, body []byte) (*seen, error) {
 	if err := strict(body, &q); err != nil {
 		return nil, err
 	}
-	keyID, err := verify(r, body, f.key())
+	key, err := f.signed(r, body)
 	g := &q.Request
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the signature is wrong: %w", err)
+		return nil, err
 	case !strings.HasSuffix(r.URL.Path, "/20231130/actions/chat") || q.Compartment == "" || g.Format != "COHEREV2":
 		return nil, fmt.Errorf("path %s, compartment %q, format %q", r.URL.Path, q.Compartment, g.Format)
 	case g.Stream && len(g.Tools) > 0:
 		return nil, fmt.Errorf("a stream with tools")
 	}
 	out := &seen{
-		model: q.Serving["modelId"] + q.Serving["endpointId"], key: keyID, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
+		model: q.Serving["modelId"] + q.Serving["endpointId"], key: key, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
 		maxTokens: g.MaxTokens, stop: g.Stop, seed: g.Seed,
-	}
-	if keyID == "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb" || keyID == "ST$"+testKey {
-		out.key = testKey
 	}
 	if t := g.Thinking; t != nil {
 		out.effort = fmt.Sprintf("%s %d", t.Type, t.Budget)

@@ -154,15 +154,27 @@ type oracleRequest struct {
 	} `json:"chatRequest"`
 }
 
+// signed checks a request's signature, and gives the key's id, or that of all tests for those of ociConfig.
+func (f fakeOCI) signed(r *http.Request, body []byte) (string, error) {
+	key, err := verify(r, body, f.key())
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("the signature is wrong: %w", err)
+	case key == "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb", key == "ST$"+testKey:
+		return testKey, nil
+	}
+	return key, nil
+}
+
 func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 	var q oracleRequest
 	if err := strict(body, &q); err != nil {
 		return nil, err
 	}
-	keyID, err := verify(r, body, f.key())
+	key, err := f.signed(r, body)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the signature is wrong: %w", err)
+		return nil, err
 	case !strings.HasSuffix(r.URL.Path, "/20231130/actions/chat") || q.Compartment == "" || q.Request.Format != "GENERIC":
 		return nil, fmt.Errorf("path %s, compartment %q, format %q", r.URL.Path, q.Compartment, q.Request.Format)
 	case q.Serving.Type == "ON_DEMAND" && q.Serving.Model == "", q.Serving.Type == "DEDICATED" && q.Serving.Endpoint == "":
@@ -170,11 +182,8 @@ func (f fakeOCI) seen(r *http.Request, body []byte) (*seen, error) {
 	}
 	g := &q.Request
 	out := &seen{
-		model: q.Serving.Model + q.Serving.Endpoint, key: keyID, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
+		model: q.Serving.Model + q.Serving.Endpoint, key: key, stream: g.Stream, temperature: g.Temperature, topP: g.TopP,
 		maxTokens: g.MaxTokens + g.MaxCompletion, stop: g.Stop, seed: g.Seed, effort: g.Effort,
-	}
-	if keyID == "ocid1.tenancy.oc1..t/ocid1.user.oc1..u/aa:bb" || keyID == "ST$"+testKey {
-		out.key = testKey
 	}
 	for i, m := range g.Messages {
 		if len(m.Content) == 0 {

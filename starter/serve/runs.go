@@ -93,7 +93,7 @@ type Line struct {
 
 // Event is something that happened in a run.
 type Event struct {
-	// ID says how far a client has come that has this event.
+	// ID says how far a client has come that has this event; "" is as far as the event before it.
 	ID string `json:"-"`
 	// Type is the kind of event, like model or request_opened.
 	Type      string    `json:"event_type"`
@@ -106,5 +106,7 @@ type Event struct {
 	Model   string            `json:"model,omitempty"`
 	Usage   *contract.Usage   `json:"usage,omitempty"`
 	Request *contract.Request `json:"request,omitempty"`
-	Text    string            `json:"text"`
+	// Skipped says that some of an answer before Text has passed by unseen; of partial answers alone.
+	Skipped bool   `json:"skipped,omitempty"`
+	Text    string `json:"text"`
 }

@@ -19,6 +19,7 @@ import (
 	"weft/activities/contract"
 	"weft/activities/llm"
 	"weft/activities/tool"
+	"weft/worker/config"
 	"weft/worker/host"
 	"weft/worker/store"
 	"weft/workflows"
@@ -41,7 +42,7 @@ func workAlone(args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	options := client.Options{HostPort: *address, Logger: quiet{}}
+	options := client.Options{HostPort: *address, Logger: quiet{}, ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(*address)}}
 	keeps := store.Settings{Dir: *dir, Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload}
 	kept, err := store.Open(keeps)
 	if err != nil {

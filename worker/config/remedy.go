@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"go.temporal.io/api/serviceerror"
@@ -38,7 +39,7 @@ func remedy(address, from string, err, shown error) string {
 	out := "check that Temporal's frontend is there"
 	text := strings.ToLower(shown.Error())
 	for _, c := range checks {
-		if containsAny(text, c.words) {
+		if slices.ContainsFunc(c.words, func(word string) bool { return strings.Contains(text, word) }) {
 			out = c.look
 			break
 		}
@@ -50,13 +51,4 @@ func remedy(address, from string, err, shown error) string {
 		out += "; in a container that address is the container itself; on a laptop start one with: make dev"
 	}
 	return out
-}
-
-func containsAny(text string, words []string) bool {
-	for _, w := range words {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
 }

@@ -123,6 +123,15 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// Compression is how calls to the server at an address travel. Within this machine they are
+// not compressed: that would cost both sides time and save none.
+func Compression(address string) client.GrpcCompression {
+	if Loopback(address) {
+		return &client.GrpcCompressionNone{}
+	}
+	return &client.GrpcCompressionGzip{}
+}
+
 // fromDefault is where the address comes from that nobody gave.
 const fromDefault = "the default"
 
@@ -142,6 +151,7 @@ func (c *Config) temporal() (options client.Options, from string, err error) {
 	if options.Namespace == "" {
 		options.Namespace = client.DefaultNamespace
 	}
+	options.ConnectionOptions.GrpcCompression = Compression(options.HostPort)
 	return options, from, nil
 }
 

@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -103,6 +105,23 @@ func TestWhatToCheckWithoutTemporal(t *testing.T) {
 }
 
 // What else a connection fails of, in the words of gRPC and Go.
+// Calls within this machine are not compressed; those over a network are.
+func TestCompression(t *testing.T) {
+	for address, want := range map[string]client.GrpcCompression{
+		"127.0.0.1:7233": &client.GrpcCompressionNone{}, "localhost:7233": &client.GrpcCompressionNone{}, "[::1]:7233": &client.GrpcCompressionNone{},
+		"temporal.internal:7233": &client.GrpcCompressionGzip{}, "10.0.0.7:7233": &client.GrpcCompressionGzip{},
+	} {
+		c := &Config{env: fakeEnv{"TEMPORAL_ADDRESS": address}}
+		options, _, err := c.temporal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := options.ConnectionOptions.GrpcCompression; !reflect.DeepEqual(got, want) {
+			t.Errorf("calls to %s travel as %T, want %T", address, got, want)
+		}
+	}
+}
+
 func TestWhatToCheckByTheError(t *testing.T) {
 	tests := map[string]struct{ address, from, said, want string }{
 		"no such host":      {"temporal.example.com:7233", "TEMPORAL_ADDRESS", "no address is known for that host; the address is host:port", "check the host's name, and that this machine can look it up"},

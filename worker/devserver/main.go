@@ -248,7 +248,8 @@ func (o *options) startWorker(ctx context.Context, address string, cfg *config.C
 	if err != nil {
 		return nil, err
 	}
-	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger}
+	options := client.Options{HostPort: address, Namespace: namespace, Logger: logger,
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: config.Compression(address)}}
 	encoding.Apply(&options)
 	payloads.Apply(&options)
 	c, err := client.DialContext(ctx, options)

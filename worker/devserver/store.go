@@ -1,6 +1,7 @@
 package main
 
 import (
+	stdsql "database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,9 @@ func openStore(db string) (*config.SQL, error) {
 		store := sqliteStore(fmt.Sprintf("memory-%d", os.Getpid()), map[string]string{"mode": "memory", "cache": "shared"})
 		return store, makeNamespace(store)
 	}
-	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1"})
+	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1",
+		// By default 2 MB of the database are kept in memory, and every 4 MB that are written are copied into the file.
+		"cache_size": "-65536", "wal_autocheckpoint": "8000", "temp_store": "memory"})
 	_, err := os.Stat(db)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -37,7 +40,51 @@ func openStore(db string) (*config.SQL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open database: %w", err)
 	}
+	pool, err := keepStatements(store)
+	if err == nil {
+		err = dropIndexes(pool)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database %q: %w; %s", db, err, noDatabase)
+	}
 	return store, makeNamespace(store)
+}
+
+// noDatabase is what to do where a file is none of a server's.
+const noDatabase = "if the file is no Temporal database, name another with -db"
+
+// unused are indexes of lists of runs by what nothing here filters by. Every start and every
+// end of a run writes into all of the 58 that the server's schema has.
+const unused = `SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'executions_visibility' AND name GLOB 'by_*'
+ AND name NOT GLOB 'by_keyword_*' AND name NOT IN ('by_execution_time', 'by_workflow_id', 'by_workflow_type', 'by_status', 'by_task_queue',
+ 'by_parent_workflow_id', 'by_parent_run_id', 'by_root_workflow_id', 'by_root_run_id', 'by_temporal_namespace_division',
+ 'by_temporal_scheduled_start_time', 'by_temporal_scheduled_by_id', 'by_temporal_schedule_paused')`
+
+// dropIndexes takes out the indexes that cost every run something and serve no list. A list
+// that would use one is still right, and reads more.
+func dropIndexes(db *stdsql.DB) error {
+	rows, err := db.Query(unused)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := db.Exec(`DROP INDEX "` + name + `"`); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sqliteStore(name string, attributes map[string]string) *config.SQL {
@@ -66,7 +113,7 @@ func makeNamespace(store *config.SQL) error {
 		return fmt.Errorf("describe namespace %q: %w", namespace, err)
 	}
 	if err := sqliteschema.CreateNamespaces(store, ns); err != nil {
-		return fmt.Errorf("make namespace %q in database %q: %w; if the file is no Temporal database, name another with -db", namespace, store.DatabaseName, err)
+		return fmt.Errorf("make namespace %q in database %q: %w; %s", namespace, store.DatabaseName, err, noDatabase)
 	}
 	return nil
 }
