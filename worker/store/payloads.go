@@ -165,8 +165,14 @@ func newFailures(c converter.DataConverter, encode bool) failures {
 // ErrorToFailure converts an error.
 func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	var f *contract.Failure
-	if errors.As(err, &f) {
+	var sent *temporal.ApplicationError
+	switch {
+	case errors.As(err, &f):
 		err = f.Wire()
+	case errors.As(err, &sent) && sent.Type() == contract.ClassPayloadKey:
+		if own := contract.FailureOf(err); own.Node == "" && own.Usage == nil {
+			f, err = own, own.Wire() // of an argument, not of a node that has worked already
+		}
 	}
 	if f != nil && f.Class == contract.ClassPayloadKey {
 		// Who lacks the key must be able to read that; it holds nothing else.
