@@ -20,6 +20,7 @@ import (
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
+	had(ctx, raw)
 	body, err := argumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
 	if err != nil {
 		return nil, wire(err)
@@ -193,7 +194,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		if done.resume != nil {
 			b.part(ctx)
-			out, err := b.result(x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
+			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
 			if again, err := b.putOff(ctx, err); !again {
 				return out, err
 			}
@@ -212,7 +213,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		if !ok || due || b.full() {
 			b.part(ctx)
-			return b.result(x, done.taken, nil)
+			return b.result(ctx, x, done.taken, nil)
 		}
 		if n++; n > b.flow.Limits.MaxSteps {
 			return nil, b.stepLimit(b.flow, next, b.done)
@@ -297,8 +298,8 @@ func contents(v *contract.View) []string {
 
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
-	b.hear()
+func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
+	b.hear(ctx)
 	talk := b.handTalk(false)
 	if talk != nil && b.in.Talk != nil {
 		talk.Spent -= b.in.Talk.Spent

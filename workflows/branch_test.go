@@ -213,7 +213,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 		if b.full() {
 			t.Error("it counts what others wrote")
 		}
-		out, err := b.result(at, []int{0}, nil)
+		out, err := b.result(ctx, at, []int{0}, nil)
 		if err != nil || len(out.View.State) != 1 || len(out.Edges) != 1 || out.Edges[0] != in.Edges[0] {
 			t.Errorf("%+v, %v", out, err)
 		}
@@ -222,7 +222,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error("half of what fits does not make it come back")
 		}
 		write(&b.view, b.strand, 2, "more", strings.Repeat("x", maxPayload/2))
-		_, err = b.result(at, nil, nil)
+		_, err = b.result(ctx, at, nil, nil)
 		var fail *contract.Failure
 		if !errors.As(err, &fail) || fail.Class != contract.ClassTooLarge || fail.Node != "a" || fail.Step != 2 || fail.Remedy == "" {
 			t.Errorf("failure is %+v", fail)

@@ -51,7 +51,7 @@ func newPace(ctx workflow.Context) pace {
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
 func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
-	r.hear()
+	r.hear(ctx)
 	if ctx.Err() != nil {
 		return false, ctx.Err() // the next run would know nothing of the cancellation
 	}
@@ -218,7 +218,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 				return err
 			}
 		}
-		f.hear()
+		f.hear(ctx)
 		if f.session != nil {
 			f.session.hear()
 		}

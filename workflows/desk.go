@@ -70,6 +70,7 @@ func (d *desk) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
 			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+				had(ctx, raw)
 				body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
 				if err != nil {
 					return nil, wire(err)
@@ -134,7 +135,7 @@ var updateText = map[string]string{
 // signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
 func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
 	var body json.RawMessage
-	err := readPayload(raw, &body)
+	err := d.r.readSignal(ctx, raw, &body)
 	if err == nil {
 		err = d.admit(kind, body)
 	}
@@ -154,7 +155,7 @@ func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawVal
 // told takes what runs below the owner say.
 func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
-	err := readPayload(raw, &req)
+	err := d.r.readSignal(ctx, raw, &req)
 	switch {
 	case err == nil && name == contract.SignalRequest:
 		err = d.announced(&req)

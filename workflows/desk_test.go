@@ -29,7 +29,7 @@ func TestHearBeforeListeners(t *testing.T) {
 		if !ok || !steer.SendAsync(p) {
 			t.Fatal("the channel takes nothing")
 		}
-		r.hear()
+		r.hear(ctx)
 		if len(r.inbox) != 1 || r.inbox[0].Text != "to all" {
 			t.Errorf("heard %+v", r.inbox)
 		}
@@ -43,17 +43,6 @@ func TestPasteIsAnAnswer(t *testing.T) {
 		a, err := readAnswer(kind, json.RawMessage(paste(q)))
 		if err != nil || a.id != q.ID {
 			t.Errorf("%s: %s gives %+v, %v", kind, paste(q), a, err)
-		}
-	}
-}
-
-// TestCellsStayInTheirRow shows texts that would end a cell or a row of a Markdown table.
-func TestCellsStayInTheirRow(t *testing.T) {
-	for text, want := range map[string]string{
-		"a|b": `a\|b`, `a\|b`: `a\\\|b`, "one\r\ntwo\rthree\nfour": "one two three four", "`code`": "'code'", "plain": "plain",
-	} {
-		if got := cell(text); got != want {
-			t.Errorf("%q is shown as %s, want %s", text, got, want)
 		}
 	}
 }

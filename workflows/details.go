@@ -40,17 +40,17 @@ func (f *flowRun) details() string {
 	if f.flow.Revision != "" {
 		name += " " + f.flow.Revision
 	}
-	fmt.Fprintf(&b, "**%s** · model `%s` · %s\n\n| execution | node | state |\n|---|---|---|\n",
-		cell(name), f.shared.Model, usageText(f.usage))
+	fmt.Fprintf(&b, "**%s** · model %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
+		cell(name), code(f.shared.Model), usageText(f.usage))
 	if f.flow.Revision != "" && f.flow.Description != "" {
 		b.Reset()
-		fmt.Fprintf(&b, "**%s**: %s\n\nmodel `%s` · %s\n\n| execution | node | state |\n|---|---|---|\n",
-			cell(name), inCell.Replace(cut(f.flow.Description, 300)), f.shared.Model, usageText(f.usage))
+		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
+			cell(name), inCell.Replace(cut(f.flow.Description, 300)), code(f.shared.Model), usageText(f.usage))
 	}
 	rows := 0
 	row := func(x *execution, state string) {
 		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| `", inCode.Replace(cut(f.sched.id(x), 80)), "` | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
+			for _, part := range [...]string{"| ", code(cut(f.sched.id(x), 80)), " | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
 				b.WriteString(part)
 			}
 		}
@@ -125,19 +125,28 @@ func plural(n int, word string) string {
 	return word + "s"
 }
 
-// cell keeps text from breaking a Markdown table.
+// cell is text as a cell of a Markdown table shows it, to the sign: names are authors', and what
+// is asked is a model's. The Web UI takes HTML and links as they stand, which could hide a part of a
+// call from whoever allows it.
 func cell(s string) string {
-	if s = cut(s, 80); strings.ContainsAny(s, "|\r\n`\\") {
+	if s = cut(s, 80); strings.ContainsAny(s, "|\r\n`\\*_[<&~$-:") {
 		return inCell.Replace(s)
 	}
 	return s
 }
 
-// Made once: making them costs more than the whole table. A carriage return ends a line of
-// Markdown, too. A backslash before a bar would take away that one's, but in code, where it is itself.
-var inCell = strings.NewReplacer("|", "\\|", "\r\n", " ", "\n", " ", "\r", " ", "`", "'", "\\", "\\\\")
+// code is text in a fixed font, where no sign has a meaning. A bar or a backtick would end it.
+func code(s string) string {
+	if s == "" || strings.ContainsAny(s, "|`\r\n") {
+		return inCell.Replace(s)
+	}
+	return "`" + s + "`"
+}
 
-var inCode = strings.NewReplacer("|", "\\|", "`", "'")
+// Made once: making them costs more than the whole table. A carriage return ends a line of
+// Markdown, too; two hyphens become a dash, and an address a link, in which a backslash is no escape.
+var inCell = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "--", `\-\-`, "://", `\://`, "|", `\|`, "`", "\\`",
+	`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, "&", `\&`, "~", `\~`, "$", `\$`)
 
 // paste is the JSON with which a request is answered from the Web UI's forms.
 func paste(q *contract.Request) string {

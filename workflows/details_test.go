@@ -13,12 +13,35 @@ func TestDetailsShowSwitchesOfModels(t *testing.T) {
 	f.usage.Switch("b/y", []contract.Switch{{Model: "a|x\n", Class: contract.ClassRateLimited}})
 	var b strings.Builder
 	f.switches(&b)
-	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate_limited | 2 |\n"; b.String() != want {
+	if want := "\n| switched from | to | why | times |\n|---|---|---|---|\n| a\\|x  | b/y | rate\\_limited | 2 |\n"; b.String() != want {
 		t.Errorf("got %q\nwant %q", b.String(), want)
 	}
 	b.Reset()
 	(&flowRun{run: &run{}}).switches(&b)
 	if b.Len() > 0 {
 		t.Errorf("without any: %q", b.String())
+	}
+}
+
+// What authors and models wrote is shown as they wrote it, and ends no cell. That the Web UI makes that
+// of it is seen in tests/browser.
+func TestDetailsEscape(t *testing.T) {
+	tests := map[string]struct{ cell, code string }{
+		"Refund Desk":           {"Refund Desk", "`Refund Desk`"},
+		"":                      {"", ""},
+		"a|b\r\nc\nd\re":        {`a\|b c d e`, `a\|b c d e`},
+		"<!-- pay --> <b>&amp;": {`\<!\-\- pay \-\-> \<b>\&amp;`, "`<!-- pay --> <b>&amp;`"},
+		"*a* _b_ ~~c~~ $d$":     {`\*a\* \_b\_ \~\~c\~\~ \$d\$`, "`*a* _b_ ~~c~~ $d$`"},
+		"![x](https://y)":       {`!\[x\](https\://y)`, "`![x](https://y)`"},
+		`a\|b\`:                 {`a\\\|b\\`, `a\\\|b\\`},
+		"`x`":                   {"\\`x\\`", "\\`x\\`"},
+	}
+	for text, want := range tests {
+		if got := cell(text); got != want.cell {
+			t.Errorf("cell %q is %q, want %q", text, got, want.cell)
+		}
+		if got := code(text); got != want.code {
+			t.Errorf("code %q is %q, want %q", text, got, want.code)
+		}
 	}
 }

@@ -116,6 +116,7 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 
 // read decodes what a run is started with, and refuses what only runs may say.
 func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
+	had(ctx, raw)
 	body, err := argumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
 	if err != nil {
 		return nil, err

@@ -33,6 +33,8 @@ type requests struct {
 	inbox          []contract.Inbound
 	replies, steer workflow.ReceiveChannel
 	ears           []ear
+	// signals counts those that were taken in.
+	signals int
 	// parting are signals to the owner that have not arrived yet.
 	parting []workflow.Future
 }
@@ -71,7 +73,7 @@ func (r *run) attend(take func(), channels ...workflow.ReceiveChannel) {
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (r *run) listen(ctx workflow.Context) {
-	r.attend(r.hear, r.yield, r.replies, r.steer)
+	r.attend(func() { r.hear(ctx) }, r.yield, r.replies, r.steer)
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
@@ -85,21 +87,21 @@ func (r *run) listen(ctx workflow.Context) {
 
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
 // what is not of their shape is left out, and so are answers to the owner, which has a desk.
-func (r *run) hear() {
+func (r *run) hear(ctx workflow.Context) {
 	for r.yield.ReceiveAsync(nil) {
 		r.asked = true
 	}
 	var raw converter.RawValue
 	for r.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if readPayload(raw, &reply) == nil && r.desk == nil {
+		if r.readSignal(ctx, raw, &reply) == nil && r.desk == nil {
 			r.deliver(&reply)
 		}
 		raw = converter.RawValue{}
 	}
 	for r.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if readPayload(raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.desk == nil && len(r.inbox) < maxInbox {
+		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.desk == nil && len(r.inbox) < maxInbox {
 			r.inbox = append(r.inbox, m)
 		}
 		raw = converter.RawValue{}
@@ -110,6 +112,9 @@ func (r *run) hear() {
 func readPayload(raw converter.RawValue, to any) error {
 	p := raw.Payload()
 	e := string(p.GetMetadata()[converter.MetadataEncoding])
+	if f := contract.Unread(p); f != nil {
+		return f
+	}
 	switch {
 	case p == nil || e == converter.MetadataEncodingNil:
 		return errors.New("there is no argument")
@@ -119,11 +124,46 @@ func readPayload(raw converter.RawValue, to any) error {
 	return json.Unmarshal(p.GetData(), to)
 }
 
+// readSignal decodes what came by signal. Anybody can send one that this worker cannot read,
+// encrypted with a key that is not here for example: it is refused, and that is recorded, so that
+// the run takes no other way when it is rebuilt where the key has come since. One that was read
+// before, and whose key was taken away, holds the run up until the key is back.
+func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) error {
+	r.signals++
+	unread := contract.Unread(raw.Payload())
+	if unread == nil && !workflow.IsReplaying(ctx) {
+		return readPayload(raw, to)
+	}
+	refused := workflow.GetVersion(ctx, fmt.Sprintf("unread-signal-%d", r.signals), workflow.DefaultVersion, 1)
+	switch {
+	case refused == workflow.DefaultVersion && unread != nil:
+		panic(unread.Error())
+	case refused == workflow.DefaultVersion:
+		return readPayload(raw, to)
+	case unread == nil:
+		return errors.New("no worker could read the argument when it came")
+	}
+	return unread
+}
+
+// had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
+// that the run had read before.
+func had(ctx workflow.Context, raw converter.RawValue) {
+	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
+		panic(f.Error())
+	}
+}
+
 // argumentOf is the argument of an Update as JSON. An Update takes its argument as it came: one that the
 // SDK cannot decode would be refused without a class.
 func argumentOf(raw converter.RawValue, what, want string) (json.RawMessage, error) {
 	var body json.RawMessage
-	if err := readPayload(raw, &body); err != nil {
+	err := readPayload(raw, &body)
+	var unread *contract.Failure
+	switch {
+	case errors.As(err, &unread):
+		return nil, unread
+	case err != nil:
 		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("%s: %v", what, err), Remedy: "send JSON: " + want}
 	}
 	return body, nil

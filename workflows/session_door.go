@@ -28,6 +28,7 @@ const (
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
+		had(ctx, raw)
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err != nil {
 			return nil, wire(err)
@@ -44,7 +45,8 @@ func (s *session) serve(ctx workflow.Context) error {
 	if err != nil {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
-	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(_ workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
+		had(ctx, raw)
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.halt(body)
@@ -97,7 +99,7 @@ func (s *session) hear() {
 	var raw converter.RawValue
 	for s.told.ReceiveAsync(&raw) {
 		var t contract.ChildTurn
-		if readPayload(raw, &t) == nil {
+		if s.f.readSignal(s.above, raw, &t) == nil {
 			s.heard(&t)
 		}
 		raw = converter.RawValue{}
@@ -105,7 +107,7 @@ func (s *session) hear() {
 	for _, a := range s.asked {
 		for a.channel.ReceiveAsync(&raw) {
 			var body json.RawMessage
-			err := readPayload(raw, &body)
+			err := s.f.readSignal(s.above, raw, &body)
 			if err == nil {
 				err = a.take(body)
 			}

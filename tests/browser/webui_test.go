@@ -50,6 +50,7 @@ var pages = []struct {
 	{id: run, page: "search-attributes", want: []string{"FlowName", "Market Briefing", "FlowDialect", "continuum", "FlowStatus", "running", "FlowHash"}},
 	{id: run, page: "memo", want: []string{"flow_hash", `"Market Briefing"`}},
 	{id: waiting, page: "user-metadata", want: []string{
+		"A <b>|</b> *b* &lt; $x$ ~~y~~ running", "<!--42--> _x_ [y](http://z/_a_)",
 		"Waits for 1 answer.", "tool_result", "run look_up with", `{"id": "a#1/client/1.1-`, `"result": "…"}`,
 	}},
 	{id: waiting, page: "search-attributes", want: []string{"FlowStatus", "waiting"}},
@@ -79,9 +80,9 @@ func (s *site) ask(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
 	_, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: waiting, TaskQueue: "weft"}, "Flow", json.RawMessage(`{"v":1,"model":"script",
-"flow":{"name":"lookup.json","text":"{\"name\":\"Lookup\",\"nodes\":[{\"id\":\"a\",\"name\":\"A\",\"prompt\":\"p\",\"is_exit_node\":true,\"tools\":[{\"name\":\"look_up\",\"data_connection_id\":\"web\"}]}],\"edges\":[{\"id\":\"e1\",\"source\":\"START\",\"target\":\"a\"},{\"id\":\"e2\",\"source\":\"a\",\"target\":\"END\"}]}"},
+"flow":{"name":"lookup.json","text":"{\"name\":\"Lookup\",\"nodes\":[{\"id\":\"a\",\"name\":\"A <b>|</b> *b* &lt; $x$ ~~y~~\",\"prompt\":\"p\",\"is_exit_node\":true,\"tools\":[{\"name\":\"look_up\",\"data_connection_id\":\"web\"}]}],\"edges\":[{\"id\":\"e1\",\"source\":\"START\",\"target\":\"a\"},{\"id\":\"e2\",\"source\":\"a\",\"target\":\"END\"}]}"},
 "data_connections":[{"id":"web","kind":"client","tools":[{"name":"look_up"}]}],
-"script":{"rules":[{"turn":1,"call":[{"tool":"look_up","arguments":{"q":"42"}}]},{"say":"done"}]}}`))
+"script":{"rules":[{"turn":1,"call":[{"tool":"look_up","arguments":{"q":"<!--42--> _x_ [y](http://z/_a_)"}}]},{"say":"done"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,6 +215,14 @@ func TestClientOptions(t *testing.T) {
 		!strings.Contains(out.GetMessage(), `the key "a"`) || out.GetEncodedAttributes() != nil {
 		t.Errorf("without the key the failure is %v", out)
 	}
+	// So does a run that took its argument as it came; but what a node had done stays encrypted.
+	own := contract.FailureOf(err)
+	if out := other.FailureConverter.ErrorToFailure(own.Wire()); !strings.Contains(out.GetMessage(), `the key "a"`) || out.GetEncodedAttributes() != nil {
+		t.Errorf("of an argument it is %v", out)
+	}
+	if out := other.FailureConverter.ErrorToFailure((&contract.Failure{Class: own.Class, Text: own.Text, Node: "n"}).Wire()); out.GetEncodedAttributes() == nil {
+		t.Errorf("of a node it is %v", out)
+	}
 	// Who reads a history sees texts again.
 	var notes []error
 	event := &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionFailedEventAttributes{

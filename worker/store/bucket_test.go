@@ -179,7 +179,7 @@ func TestBucketLosesPayloads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := contract.FailureOf(new(payloads).gone(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
+		if f := contract.FailureOf(gone(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
 			t.Errorf("the failure is %+v, want %s", f, want)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -173,9 +172,8 @@ func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 
 // lost is a payload that stands for one that is gone. [payloads] makes its failure of it.
 func lost(format string, args ...any) (*commonpb.Payload, error) {
-	raw, err := json.Marshal(contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...),
+	return contract.Unreadable(&contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...),
 		Remedy: "put the file back from a backup before its run goes on, or start the run again; keep payloads longer than the namespace keeps runs"})
-	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingLost)}, Data: raw}, err
 }
 
 // shown is a claim's text for a message: a claim may have been made by anybody.

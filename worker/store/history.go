@@ -84,7 +84,7 @@ func (d *driver) opened(ctx context.Context, p *commonpb.Payload) (*commonpb.Pay
 	}
 	own, err := d.fetch(ctx, ref.GetClaimData())
 	if err == nil {
-		err = new(payloads).gone(own)
+		err = gone(own)
 	}
 	return own, err
 }

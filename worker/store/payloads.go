@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 
@@ -15,13 +14,8 @@ import (
 	"weft/activities/contract"
 )
 
-const (
-	// encodingLost marks a payload that stands for one that is gone. It never leaves the
-	// process.
-	encodingLost = "weft/lost"
-	// metadataInternal marks what only workers read.
-	metadataInternal = "weft-internal"
-)
+// metadataInternal marks what only workers read.
+const metadataInternal = "weft-internal"
 
 // internal is the table of what only workers read, which is kept outside from the threshold
 // on. All else (a run's input and result, failures, answers of queries and updates) a client
@@ -102,10 +96,11 @@ func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
 
 // FromPayload converts a payload; its error is a [contract.Failure] where that is lost.
 func (c *payloads) FromPayload(p *commonpb.Payload, value any) error {
-	if f := c.gone(p); f != nil {
-		return f
+	err := gone(p)
+	if err == nil {
+		err = c.DataConverter.FromPayload(p, value)
 	}
-	return c.settled(c.DataConverter.FromPayload(p, value))
+	return c.settled(err, value)
 }
 
 // FromPayloads converts payloads; its error is a [contract.Failure] where one is lost.
@@ -114,38 +109,40 @@ func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
 		if i == len(values) {
 			break
 		}
-		if f := c.gone(p); f != nil {
-			return f
+		if f := gone(p); f != nil {
+			return c.settled(f, values...)
 		}
 	}
-	return c.settled(c.DataConverter.FromPayloads(list, values...))
+	return c.settled(c.DataConverter.FromPayloads(list, values...), values...)
 }
 
-// settled is the error of reading a payload. Where a run is rebuilt that had read it before
-// (a key was taken away since), the workflow task fails and not the run.
-func (c *payloads) settled(err error) error {
+// settled is the error of reading a payload. A run that takes a payload as it came is given the
+// failure in its place: what comes by signal may be anybody's, and Temporal's SDK would drop it
+// without a word. Any other that is rebuilt had read it before (a key or a file was taken away
+// since) and must not take another way now: the panic fails the workflow task, with this text,
+// until it is back.
+func (c *payloads) settled(err error, values ...any) error {
 	var f *contract.Failure
-	if c.ctx != nil && errors.As(err, &f) && workflow.IsReplaying(c.ctx) {
+	if c.ctx == nil || !errors.As(err, &f) {
+		return err
+	}
+	if raw, ok := values[0].(*converter.RawValue); ok && len(values) == 1 {
+		p, err := contract.Unreadable(f)
+		*raw = converter.NewRawValue(p)
+		return err
+	}
+	if workflow.IsReplaying(c.ctx) {
 		panic(f.Error())
 	}
 	return err
 }
 
 // gone is the failure that a payload stands for, or nil.
-func (c *payloads) gone(p *commonpb.Payload) error {
-	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingLost {
-		return nil
+func gone(p *commonpb.Payload) error {
+	if f := contract.Unread(p); f != nil {
+		return f
 	}
-	f := &contract.Failure{}
-	if err := json.Unmarshal(p.GetData(), f); err != nil {
-		return err
-	}
-	if c.ctx != nil && workflow.IsReplaying(c.ctx) {
-		// The run may have read it when it was there and gone on: it must not take another
-		// way now. The panic fails the workflow task, with this text, until the file is back.
-		panic(f.Error())
-	}
-	return f
+	return nil
 }
 
 // WithWorkflowContext is the converter for one run.
@@ -168,8 +165,14 @@ func newFailures(c converter.DataConverter, encode bool) failures {
 // ErrorToFailure converts an error.
 func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	var f *contract.Failure
-	if errors.As(err, &f) {
+	var sent *temporal.ApplicationError
+	switch {
+	case errors.As(err, &f):
 		err = f.Wire()
+	case errors.As(err, &sent) && sent.Type() == contract.ClassPayloadKey:
+		if own := contract.FailureOf(err); own.Node == "" && own.Usage == nil {
+			f, err = own, own.Wire() // of an argument, not of a node that has worked already
+		}
 	}
 	if f != nil && f.Class == contract.ClassPayloadKey {
 		// Who lacks the key must be able to read that; it holds nothing else.

@@ -2,14 +2,12 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
 	protocolpb "go.temporal.io/api/protocol/v1"
 	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
 
 	"weft/activities/contract"
@@ -70,12 +68,11 @@ func replace(m *protocolpb.Message, why *contract.Failure) error {
 	if err := m.GetBody().UnmarshalTo(&request); err != nil {
 		return fmt.Errorf("read an update: %w", err)
 	}
-	raw, err := json.Marshal(why)
+	p, err := contract.Unreadable(why)
 	if err != nil {
 		return err
 	}
-	request.Input.Args = &commonpb.Payloads{Payloads: []*commonpb.Payload{
-		{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingLost)}, Data: raw}}}
+	request.Input.Args = &commonpb.Payloads{Payloads: []*commonpb.Payload{p}}
 	request.Input.Header = nil
 	return m.Body.MarshalFrom(&request)
 }
