@@ -42,7 +42,7 @@ func bound(messages []*protocolpb.Message) error {
 		switch {
 		case n > maxUpdates:
 			why = &contract.Failure{Class: contract.ClassTooLarge,
-				Text:   fmt.Sprintf("the answer is %d bytes, which is more than a run takes", n),
+				Text:   fmt.Sprintf("the answer is %d bytes, a run takes %d at most", n, maxUpdates),
 				Remedy: "keep the data elsewhere and pass a reference to it"}
 		case total+n > maxUpdates:
 			why = &contract.Failure{Class: contract.ClassUnavailable,
