@@ -161,7 +161,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
-			"ending": noneNow, "told": noneNow, "sent": noneNow, "rest": "it is what the run above carries"})
+			"ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "ledger": "see below", "sessions": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "requests": "who waits asks again; the desk is below"})

@@ -70,7 +70,7 @@ func (d *desk) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
 			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-				had(ctx, raw)
+				d.r.acceptUpdate(ctx, raw)
 				body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
 				if err != nil {
 					return nil, wire(err)
@@ -79,12 +79,15 @@ func (d *desk) serve(ctx workflow.Context) error {
 				return out, wire(err)
 			},
 			workflow.UpdateHandlerOptions{
-				Validator: func(raw converter.RawValue) error {
+				Validator: func(ctx workflow.Context, raw converter.RawValue) error {
 					body, err := argumentOf(raw, "the answer of kind "+kind, updateText[kind])
-					if err != nil {
-						return wire(err)
+					if err == nil {
+						err = d.admit(kind, body)
 					}
-					return wire(d.admit(kind, body))
+					if err == nil {
+						err = d.r.admitUpdate(ctx, raw)
+					}
+					return wire(err)
 				},
 				Description: updateText[kind],
 			})

@@ -180,6 +180,8 @@ type flowRun struct {
 	ended []arrival
 	// sent are messages that a branch has got and may come back with unread.
 	sent []dispatch
+	// assigns says that messages wait for a workflow task with room for them.
+	assigns bool
 	// dropped counts executions that the trace no longer holds; runs, how often the run has
 	// continued as new.
 	dropped, runs int

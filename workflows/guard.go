@@ -16,11 +16,12 @@ const (
 	// maxPayload is the most that one call's arguments, or one result, may hold without a
 	// store. The server's limit is 2 MiB.
 	maxPayload = 1_900 << 10
-	// maxTask is the most that the commands of one workflow task hold together. The
-	// server's limit, beyond which it terminates the run, is 4 MiB, and counts what else comes
-	// with the task: Updates that are accepted, a worker lets 1 MiB of them in at a time, and
-	// signals that came meanwhile.
-	maxTask = 2_200 << 10
+	// maxTask is the most that the commands of one workflow task and the Updates that it
+	// accepts hold together. The server's limit, beyond which it terminates the run, is 4 MiB,
+	// and counts what came while the task was worked on: results and signals, up to 2 MiB.
+	maxTask = 2<<20 - 128<<10
+	// event is what a command's event holds beside its payload, about.
+	event = 512
 	// envelope is what a payload holds beside its data, with room.
 	envelope = 4 << 10
 	// claim is more than the claim of a payload in the store holds.
@@ -61,14 +62,22 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 		return g.tooLarge(what, n)
 	}
 	for !g.take(ctx, n) {
-		seen := g.tasks
-		if err := pause(ctx, time.Millisecond, "the task is full"); err != nil {
+		if err := g.next(ctx); err != nil {
 			return err
 		}
-		// Others may wait for the same task: the first that it wakes opens it for all.
-		if g.tasks == seen {
-			g.open(ctx)
-		}
+	}
+	return nil
+}
+
+// next waits for the next workflow task.
+func (g *guard) next(ctx workflow.Context) error {
+	seen := g.tasks
+	if err := pause(ctx, time.Millisecond, "the task is full"); err != nil {
+		return err
+	}
+	// Others may wait for the same task: the first that it wakes opens it for all.
+	if g.tasks == seen {
+		g.open(ctx)
 	}
 	return nil
 }
@@ -80,17 +89,35 @@ func pause(ctx workflow.Context, d time.Duration, what string) error {
 
 // take counts n bytes where the current task has room for them. There is always room for one call.
 func (g *guard) take(ctx workflow.Context, n int) bool {
+	if !g.room(ctx, n) {
+		return false
+	}
+	g.accept(ctx, n)
+	return true
+}
+
+// room says whether the current task has room for n bytes, and changes nothing.
+func (g *guard) room(ctx workflow.Context, n int) bool {
+	if g.bytes == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
+		return true
+	}
+	return g.bytes+taken(n) <= maxTask
+}
+
+// accept counts n bytes that go with the current task in any case.
+func (g *guard) accept(ctx workflow.Context, n int) {
 	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		g.open(ctx)
 	}
+	g.bytes += taken(n)
+}
+
+// taken is what n bytes take of a task's room.
+func taken(n int) int {
 	if n > maxPayload {
 		n = claim // the payload itself goes to the store
 	}
-	if g.bytes > 0 && g.bytes+n > maxTask {
-		return false
-	}
-	g.bytes += n
-	return true
+	return n + event
 }
 
 // open begins to count a workflow task.

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestFits(t *testing.T) {
 }
 
 func TestAdmit(t *testing.T) {
-	mega := strings.Repeat("x", 1<<20)
+	mega, half := strings.Repeat("x", 1<<20), strings.Repeat("x", 900<<10)
 	tests := map[string]struct {
 		args []string
 		// events is how much history grows before each call.
@@ -39,13 +40,13 @@ func TestAdmit(t *testing.T) {
 		waits  int
 		fails  int
 	}{
-		"calls that fit into one task":                 {args: []string{mega, mega}},
-		"a call too many waits for the next task":      {args: []string{mega, mega, mega}, waits: 1},
-		"and counts anew from there":                   {args: []string{mega, mega, mega, mega, mega}, waits: 2},
+		"calls that fit into one task":                 {args: []string{half, half}},
+		"a call too many waits for the next task":      {args: []string{half, half, half}, waits: 1},
+		"and counts anew from there":                   {args: []string{half, half, half, half, half}, waits: 2},
 		"calls of different tasks do not add up":       {args: []string{mega, mega, mega, mega}, events: 5},
 		"a call that is too large fails":               {args: []string{mega + mega}, fails: 1},
-		"and takes no room from the others":            {args: []string{mega + mega, mega, mega}, fails: 1},
-		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 3},
+		"and takes no room from the others":            {args: []string{mega + mega, half, half}, fails: 1},
+		"many small ones wait now and then":            {args: strings.Split(strings.Repeat(mega[:300<<10]+" ", 25), " "), waits: 4},
 		"small ones do not":                            {args: make([]string, 1000)},
 		"a large one fits into a task of its own":      {args: []string{mega[:900<<10] + mega[:900<<10]}},
 		"two large ones need a task each":              {args: []string{mega[:900<<10] + mega[:900<<10], mega[:900<<10] + mega[:900<<10]}, waits: 1},
@@ -94,7 +95,7 @@ func TestAdmitSideBySide(t *testing.T) {
 		tasks, left := map[int]int{}, calls
 		for range calls {
 			workflow.Go(ctx, func(ctx workflow.Context) {
-				if err := g.admit(ctx, "the call", strings.Repeat("x", 1<<20)); err != nil {
+				if err := g.admit(ctx, "the call", strings.Repeat("x", 900<<10)); err != nil {
 					t.Error(err)
 				}
 				tasks[g.tasks]++
@@ -109,7 +110,7 @@ func TestAdmitSideBySide(t *testing.T) {
 		}
 		for task, n := range tasks {
 			if n > 2 {
-				t.Errorf("%d MiB go with task %d", n, task)
+				t.Errorf("%d times 900 KiB go with task %d", n, task)
 			}
 		}
 		return nil
@@ -117,6 +118,79 @@ func TestAdmitSideBySide(t *testing.T) {
 	if err := env.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestAcceptTakesRoom counts what an Update brings beside what its workflow task sends.
+func TestAcceptTakesRoom(t *testing.T) {
+	env := patient()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		var g guard
+		env.SetCurrentHistoryLength(3)
+		g.accept(ctx, 900<<10)
+		if !g.take(ctx, 900<<10) {
+			t.Error("there is no room for an answer beside the Update that brought it")
+		}
+		if g.room(ctx, 900<<10) || g.take(ctx, 900<<10) {
+			t.Error("there is room for another beside both")
+		}
+		if !g.room(ctx, 1000) {
+			t.Error("there is no room for a small one")
+		}
+		env.SetCurrentHistoryLength(8)
+		if !g.room(ctx, 1<<20) || g.bytes == 0 {
+			t.Error("the next task has no room, or asking for it changed something")
+		}
+		g.accept(ctx, 1<<20)
+		if g.bytes > 1<<20+event {
+			t.Errorf("%d bytes of the task before count", g.bytes-1<<20)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mailbox is a branch that keeps what it is sent.
+type mailbox struct {
+	workflow.ChildWorkflowFuture
+	take func(contract.Inbound)
+}
+
+func (m mailbox) SignalChildWorkflow(ctx workflow.Context, _ string, data any) workflow.Future {
+	if in, ok := data.(contract.Inbound); ok {
+		m.take(in)
+	}
+	done, settle := workflow.NewFuture(ctx)
+	settle.SetValue(nil)
+	return done
+}
+
+// TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
+func TestAssignWaitsForRoom(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		f := lone(ctx, 0, 0)
+		f.flow = sketch("START>a START>b a>END b>END")
+		f.g = newGraph(f.flow)
+		f.sched = newScheduler(f.g)
+		byTask, seqs := map[int]int{}, []int{}
+		f.sched.running = []*execution{{node: 0, child: mailbox{take: func(in contract.Inbound) {
+			byTask[f.guard.tasks] += len(in.Text)
+			seqs = append(seqs, in.Seq)
+		}}}}
+		f.desk = &desk{r: f.run}
+		for i := range 4 {
+			f.desk.inbox = append(f.desk.inbox, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+		}
+		f.assign(ctx)
+		f.assign(ctx) // another message has come
+		if err := workflow.Await(ctx, func() bool { return len(f.desk.inbox) == 0 }); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || len(byTask) != 2 {
+			t.Errorf("sent %v, by task %v", seqs, byTask)
+		}
+	})
 }
 
 func TestAdmitEndsWithTheRun(t *testing.T) {

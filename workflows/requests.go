@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
@@ -144,6 +145,22 @@ func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) e
 		return errors.New("no worker could read the argument when it came")
 	}
 	return unread
+}
+
+// admitUpdate refuses an Update that the current workflow task has no room for.
+func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
+	if n := proto.Size(raw.Payload()); !r.guard.room(ctx, n) {
+		return &contract.Failure{Class: contract.ClassUnavailable,
+			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
+			Remedy: "send it again"}
+	}
+	return nil
+}
+
+// acceptUpdate begins to handle an Update.
+func (r *run) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
+	had(ctx, raw)
+	r.guard.accept(ctx, proto.Size(raw.Payload()))
 }
 
 // had stops the workflow task of a run that is rebuilt where an argument cannot be read any more

@@ -28,17 +28,20 @@ const (
 // serve registers a session's Updates and its query. A run that is none refuses them.
 func (s *session) serve(ctx workflow.Context) error {
 	err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateResume, func(ctx workflow.Context, raw converter.RawValue) (*contract.Turn, error) {
-		had(ctx, raw)
+		s.f.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err != nil {
 			return nil, wire(err)
 		}
 		t, err := s.resume(ctx, body)
 		return t, wire(err)
-	}, workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
 		body, err := argumentOf(raw, "the prompt", resumeText)
 		if err == nil {
 			_, err = s.admit(body)
+		}
+		if err == nil {
+			err = s.f.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "the session's next prompt: " + resumeText})
@@ -46,7 +49,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		return fmt.Errorf("register update %s: %w", contract.UpdateResume, err)
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateStop, func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
-		had(ctx, raw)
+		s.f.acceptUpdate(ctx, raw)
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.halt(body)
@@ -55,10 +58,13 @@ func (s *session) serve(ctx workflow.Context) error {
 			return nil, wire(err)
 		}
 		return &contract.Receipt{ID: s.f.store.workflow, Status: "accepted"}, nil
-	}, workflow.UpdateHandlerOptions{Validator: func(raw converter.RawValue) error {
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw converter.RawValue) error {
 		body, err := argumentOf(raw, "stop", stopText)
 		if err == nil {
 			err = s.admitStop(body)
+		}
+		if err == nil {
+			err = s.f.admitUpdate(ctx, raw)
 		}
 		return wire(err)
 	}, Description: "end the session: " + stopText})
@@ -135,7 +141,7 @@ func (s *session) prompted(raw json.RawMessage) error {
 		t.Status, t.Failure = contract.TurnFailed, contract.FailureOf(err).Bounded()
 	}
 	quiet, _ := workflow.NewDisconnectedContext(s.above)
-	s.f.guard.take(quiet, envelope) // it is small, and goes in any case
+	s.f.guard.accept(quiet, envelope)
 	s.send(quiet, contract.ChildTurn{Session: s.f.store.workflow, Turn: t})
 	return err
 }

@@ -30,19 +30,33 @@ func (f *flowRun) assign(ctx workflow.Context) {
 	if f.sched == nil {
 		return
 	}
+	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
+	full := false
 	for _, m := range f.desk.inbox {
 		x := f.addressee(&m)
-		if x == nil {
+		if x == nil || full {
 			left = append(left, m)
 			continue
 		}
-		quiet, _ := workflow.NewDisconnectedContext(ctx)
-		f.guard.take(quiet, len(m.Text)) // what is unread is bounded; it goes in any case
+		if full = !f.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
+			left = append(left, m)
+			continue
+		}
 		sent := x.child.SignalChildWorkflow(quiet, contract.SignalSteer, m)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
 	f.desk.inbox = left
+	if !full || f.assigns {
+		return
+	}
+	f.assigns = true
+	workflow.GoNamed(quiet, "assign", func(ctx workflow.Context) {
+		if f.guard.next(ctx) == nil {
+			f.assigns = false
+			f.assign(ctx)
+		}
+	})
 }
 
 // given counts the messages that branches have, and their bytes.
