@@ -163,10 +163,17 @@ const maxResult = 1_900 << 10
 const envelope = 4 << 10
 
 // bounded refuses a result that would not fit.
-func (a *Activities) bounded(what string, v any) error {
+func (a *Activities) bounded(what string, v any) error { return a.within(what, v, 0) }
+
+// within is [Activities.bounded] for one of several results that come together: where no store takes
+// them, none may have more than its room in the run's history. 0 means that there is no such bound.
+func (a *Activities) within(what string, v any, room int) error {
 	limit, through := maxResult, "be sent through Temporal"
-	if a.deps.MaxPayload > 0 {
+	switch {
+	case a.deps.MaxPayload > 0:
 		limit, through = max(limit, a.deps.MaxPayload-envelope), "go into the store"
+	case room > 0 && room < maxResult:
+		limit, through = room, "go into the run's history beside those of the calls made with it"
 	}
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -150,7 +150,20 @@ func TestBounded(t *testing.T) {
 	if err := a.bounded("it", func() {}); err == nil {
 		t.Error("what cannot be encoded is accepted")
 	}
+	small := strings.Repeat("x", 998)
+	if err := a.within("it", small, 1000); err != nil {
+		t.Errorf("what has room is refused: %v", err)
+	}
+	if f := contract.FailureOf(a.within("it", small+"x", 1000)); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, "it is 1001 bytes, at most 1000 can go into the run's history") {
+		t.Errorf("failure is %+v", f)
+	}
+	if err := a.within("it", fits+"x", 4<<20); err == nil {
+		t.Error("room lifts the server's limit")
+	}
 	stored := New(Deps{MaxPayload: 4 << 20})
+	if err := stored.within("it", small+"x", 1000); err != nil {
+		t.Errorf("what the store takes is refused: %v", err)
+	}
 	if err := stored.bounded("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
 		t.Errorf("what fits into the store is refused: %v", err)
 	}

@@ -201,7 +201,7 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		return nil, err
 	}
 	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(said.Text), CallID: in.CallID, Name: in.As, Error: said.Failed, Images: said.Images}
-	out, err := a.toolResult(&m, said.Failed)
+	out, err := a.toolResult(&m, said.Failed, in.Room)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func conversation(ctx context.Context) string {
 
 // toolResult is a tool's message as a result. Images that do not fit into it are left out, the last
 // ones first, and the model reads so.
-func (a *Activities) toolResult(m *contract.Message, failed bool) (*contract.ToolResult, error) {
+func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*contract.ToolResult, error) {
 	text := m.Text
 	for left := 0; ; left++ {
 		raw, err := m.Encode()
@@ -226,7 +226,7 @@ func (a *Activities) toolResult(m *contract.Message, failed bool) (*contract.Too
 			return nil, err
 		}
 		out := &contract.ToolResult{Message: raw, Error: failed}
-		err = a.bounded("the result of "+m.Name, out)
+		err = a.within("the result of "+m.Name, out, room)
 		if err == nil || len(m.Images) == 0 {
 			return out, err
 		}

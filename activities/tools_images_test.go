@@ -27,7 +27,7 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := New(Deps{MaxPayload: tc.payload})
-			out, err := a.toolResult(&contract.Message{Role: contract.RoleTool, Name: "look", Text: "here", Images: tc.images}, false)
+			out, err := a.toolResult(&contract.Message{Role: contract.RoleTool, Name: "look", Text: "here", Images: tc.images}, false, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestImagesThatDoNotFitAreLeftOut(t *testing.T) {
 			}
 		})
 	}
-	_, err := New(Deps{}).toolResult(&contract.Message{Text: strings.Repeat("x", 3<<20), Images: []contract.Image{image(1)}}, false)
+	_, err := New(Deps{}).toolResult(&contract.Message{Text: strings.Repeat("x", 3<<20), Images: []contract.Image{image(1)}}, false, 0)
 	if err == nil || contract.FailureOf(err).Class != contract.ClassTooLarge {
 		t.Errorf("a huge text gives %v", err)
 	}

@@ -104,7 +104,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = newGraph(in.Plan)
-	r.limit, r.inbox = in.Shared.MaxEvents, in.Inbox
+	r.limit, r.inbox, r.brings = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
 	r.takeTalk(in.Talk)
 	r.talk.forks = nil // they stay with the run above
@@ -202,6 +202,9 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 			continue
 		}
 		done.Nth = nth
+		if b.in.Exits && !x.node.Exit {
+			done.Text, done.Data = nil, nil
+		}
 		b.now, b.done = "", append(b.done, done.Execution)
 		if b.told += judged(&done.Execution); x.node.Exit && done.Text != nil {
 			b.told += len(*done.Text) + len(done.Data)
@@ -329,7 +332,11 @@ func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *con
 	if yielded != nil {
 		needing(need).resume(yielded.Resume)
 	}
-	if err := b.guard.fits("what node "+x.node.ID+" brings back", out); err != nil {
+	what := "what node " + x.node.ID + " brings back"
+	if err := b.guard.fits(what, out); err != nil {
+		return nil, b.failed(x, err)
+	}
+	if err := b.bringBack(ctx, what, out); err != nil {
 		return nil, b.failed(x, err)
 	}
 	return out, nil
@@ -342,7 +349,7 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	nodes, edges := chainPart(r.g, x.node, others)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth,
-		Lineage: x.lineage, View: *view, Shared: r.shared, Resume: x.resume,
+		Lineage: x.lineage, View: *view, Shared: r.shared, Resume: x.resume, Exits: exits(r.flow),
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""

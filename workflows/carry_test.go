@@ -164,7 +164,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			"ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "ledger": "see below", "sessions": "see below", "watch": "it is the worker's",
-			"pace": "the limit is in the input; all else is of one history", "requests": "who waits asks again; the desk is below"})
+			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the desk is below"})
 		sameFields(t, &f.talk, &g.talk, left{"thread": "see below"})
 		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
 		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})

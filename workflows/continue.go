@@ -187,7 +187,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Carry: f.carryOver()}
+	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Room: f.brings, Carry: f.carryOver()}
 	err := f.guard.fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {

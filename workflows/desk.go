@@ -418,13 +418,14 @@ func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contrac
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	if n, err := size(reply); err == nil && d.r.guard.take(ctx, n) {
+	n, err := size(reply)
+	if err == nil && d.r.guard.take(ctx, n) {
 		workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
 		return
 	}
 	d.busy++
 	workflow.GoNamed(ctx, "relay", func(ctx workflow.Context) {
-		if d.r.guard.admit(ctx, "the answer", reply) == nil { // it was admitted when it came
+		if d.r.guard.wait(ctx, n) == nil {
 			workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
 		}
 		d.busy--

@@ -64,8 +64,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		}
 		free := min(len(ready), maxChildren-len(order))
 		ready, queued = ready[:free], ready[free:]
-		started, err := f.startChildren(ctx, ready)
+		started, later, err := f.startChildren(ctx, ready, len(order) > 0)
 		note(err)
+		queued = append(later, queued...)
 		order = append(order, started...)
 		if len(order) == 0 {
 			return f.stopped(failed)
@@ -208,10 +209,14 @@ func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View)
 }
 
 // startChildren starts chains, those behind one that cannot start included: it has failed the
-// run, but not them.
-func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (started []*execution, failed error) {
+// run, but not them. Those for which the history has no room while others are at work come later:
+// when those have ended, the run goes on in a new one.
+func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution, others bool) (started, later []*execution, failed error) {
 	for i, x := range ready {
-		if err := f.startChild(ctx, x, len(ready)-i); err != nil {
+		if (others || len(started) > 0) && f.guard.free(ctx) < lastBytes/4 {
+			return started, ready[i:], failed
+		}
+		if err := f.startChild(ctx, x, len(ready)-i, len(ready)); err != nil {
 			f.sched.done(x)
 			if failed == nil {
 				failed = err
@@ -220,12 +225,12 @@ func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution) (start
 		}
 		started = append(started, x)
 	}
-	return started, failed
+	return started, nil, failed
 }
 
 // startChild starts the chain that begins with x as a child, one of n that share what is left
-// of the budget.
-func (f *flowRun) startChild(ctx workflow.Context, x *execution, n int) error {
+// of the budget, and of all that start together.
+func (f *flowRun) startChild(ctx workflow.Context, x *execution, n, all int) error {
 	view := f.begin(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
 		return err
@@ -238,7 +243,14 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution, n int) error {
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
 		return f.failed(&step{node: node, id: id, n: x.step}, err)
 	}
-	in.Shared.Budget, x.release = f.share(n)
+	var release func()
+	in.Shared.Budget, release = f.share(n)
+	in.Room = f.guard.part(ctx, all, 50)
+	leave := f.keep(ctx, boundID(f.root+"/"+id), in.Room)
+	x.release = func() {
+		release()
+		leave()
+	}
 	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
 	x.child = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in)
 	return nil
@@ -373,8 +385,10 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 }
 
 // exits says whether the flow has exit nodes.
-func (f *flowRun) exits() bool {
-	return slices.ContainsFunc(f.flow.Nodes, func(n plan.Node) bool { return n.Exit })
+func (f *flowRun) exits() bool { return exits(f.flow) }
+
+func exits(f *plan.Flow) bool {
+	return slices.ContainsFunc(f.Nodes, func(n plan.Node) bool { return n.Exit })
 }
 
 // noExit is the failure of a run that ended without an exit node.

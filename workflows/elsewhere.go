@@ -21,10 +21,15 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 		if e.Key {
 			given = append(given, contract.CallKey{IdempotencyKey: c.store.run + "/" + boundID(id)})
 		}
+		leave, err := c.expect(ctx, "the result of "+c.call.Name)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		if err := c.guard.admit(ctx, "the call of "+c.call.Name, given); err != nil {
 			return err
 		}
-		err := workflow.ExecuteActivity(c.elsewhereOptions(ctx, id, e), e.Activity, given...).Get(ctx, &out)
+		err = workflow.ExecuteActivity(c.elsewhereOptions(ctx, id, e), e.Activity, given...).Get(ctx, &out)
 		if err == nil {
 			return nil
 		}

@@ -65,7 +65,11 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
+	f.brings = in.Room
 	out, err := f.play(ctx, in)
+	if err == nil {
+		err = f.bringBack(ctx, "the result of the run "+f.store.workflow, out)
+	}
 	f.part(ctx)
 	if f.desk != nil {
 		f.ending = true // an answer must not wait for a flow that does not come

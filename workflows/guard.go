@@ -24,6 +24,8 @@ const (
 	event = 512
 	// envelope is what a payload holds beside its data, with room.
 	envelope = 4 << 10
+	// slack is how much more than a history has room for still goes, so that a run comes to its end.
+	slack = 1 << 20
 	// claim is more than the claim of a payload in the store holds.
 	claim = 1 << 10
 )
@@ -46,6 +48,8 @@ type guard struct {
 	tasks int
 	// most is what one payload may hold; 0 means that there is no store.
 	most int
+	// kept is how many bytes of the history are for answers to come; see space.
+	kept int
 }
 
 // limit is what one payload may hold.
@@ -61,6 +65,16 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 	if n > g.limit() {
 		return g.tooLarge(what, n)
 	}
+	if free := g.free(ctx); taken(n) > free+slack {
+		return &contract.Failure{Class: contract.ClassStateTooLarge,
+			Text:   fmt.Sprintf("%s is %d bytes, and the run's history has room for %d", what, n, max(0, free)),
+			Remedy: "make nodes answer shorter, run fewer of them side by side, or give the workers a store (store.dir) before the run starts"}
+	}
+	return g.wait(ctx, n)
+}
+
+// wait waits for a task that has room for n bytes.
+func (g *guard) wait(ctx workflow.Context, n int) error {
 	for !g.take(ctx, n) {
 		if err := g.next(ctx); err != nil {
 			return err
@@ -110,6 +124,14 @@ func (g *guard) accept(ctx workflow.Context, n int) {
 		g.open(ctx)
 	}
 	g.bytes += taken(n)
+}
+
+// sent is how many bytes go with the current task.
+func (g *guard) sent(ctx workflow.Context) int {
+	if workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
+		return 0
+	}
+	return g.bytes
 }
 
 // taken is what n bytes take of a task's room.

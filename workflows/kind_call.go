@@ -145,7 +145,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	}
 	var out contract.RunResult
 	cctx := c.childOptions(ctx, fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), fmt.Sprintf("%s · %s", c.node.ID, j.flow))
-	err := c.awaitFlow(ctx, cctx, in, &out, func() int { return c.holds })
+	err := c.awaitFlow(ctx, cctx, in, min(c.cfg.AtOnce, len(c.jobs)), &out, func() int { return c.holds })
 	switch {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err)):
 		return err

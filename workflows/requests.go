@@ -74,7 +74,7 @@ func (r *run) attend(take func(), channels ...workflow.ReceiveChannel) {
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (r *run) listen(ctx workflow.Context) {
-	r.attend(func() { r.hear(ctx) }, r.yield, r.replies, r.steer)
+	r.attend(func() { r.hear(ctx) }, r.yield, r.replies, r.steer, r.wishes, r.grants)
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
@@ -92,6 +92,7 @@ func (r *run) hear(ctx workflow.Context) {
 	for r.yield.ReceiveAsync(nil) {
 		r.asked = true
 	}
+	r.hearWishes(ctx)
 	var raw converter.RawValue
 	for r.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply

@@ -33,12 +33,13 @@ type run struct {
 	sessions *session
 	watch    watchers
 	pace
+	space
 	requests
 }
 
 // newRun is a run that does not listen yet.
 func newRun(ctx workflow.Context) *run {
-	return &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), requests: newRequests(ctx)}
+	return &run{store: newStore(ctx), watch: watchersOf(ctx), pace: newPace(ctx), space: newSpace(ctx), requests: newRequests(ctx)}
 }
 
 // answer registers the queries of every run.

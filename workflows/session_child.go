@@ -53,16 +53,19 @@ func (s *session) launch(c *childSession) {
 		in.Scope = r.shared.Scope
 	}
 	in.Budget = s.lend(c)
+	in.Room = r.guard.part(s.kids, maxSessions, 50)
 	if err := r.guard.admit(s.kids, "what the session is started with", in); err != nil {
 		s.closed(c, nil, err)
 		return
 	}
 	cctx := r.childOptions(s.kids, c.ID, "session · "+cmp.Or(c.Agent, plainAgent))
 	c.future = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
+	leave := r.keep(s.kids, boundID(c.ID), in.Room)
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
 		err := c.future.Get(quiet, &out)
+		leave()
 		c.future = nil
 		s.closed(c, &out, err)
 	})

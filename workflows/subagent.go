@@ -74,7 +74,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		return toolReply{}, err
 	}
 	var out contract.RunResult
-	if err := c.awaitFlow(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, &out, c.weight); err != nil {
+	if err := c.awaitFlow(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, len(c.under), &out, c.weight); err != nil {
 		return subAgentFailed(err)
 	}
 	if out.Yielded != nil {
@@ -127,9 +127,14 @@ func lastSaid(t *contract.Talk) string {
 
 // awaitFlow runs a flow below this one and waits for it. Its id may still be taken: by one below a
 // run with the same id that was ended just now.
-func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult, weight func() int) error {
+//
+// It is one of n that run together.
+func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, n int, out *contract.RunResult, weight func() int) error {
 	for tries := 1; ; tries++ {
+		in.Room = r.guard.part(ctx, n, 50)
+		leave := r.keep(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, in.Room)
 		err := r.runFlow(ctx, cctx, in, out, weight)
+		leave()
 		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
 		if !errors.As(err, &taken) || tries == startTries {
 			return below(err)

@@ -447,6 +447,8 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	var out contract.ToolResult
 	var reply *toolReply
 	err := c.attempted(ctx, "tool", func(id string) error {
+		in.Room = c.guard.part(ctx, len(c.under), 75)
+		defer c.keep(ctx, "", in.Room)()
 		if err := c.guard.admit(ctx, "the call of "+c.call.Name, in); err != nil {
 			return err
 		}

@@ -41,6 +41,10 @@ type BranchInput struct {
 	Talk *Talk `json:"talk,omitempty"`
 	// Shared is what all branches of a run use.
 	Shared Shared `json:"shared"`
+	// Room is how many bytes the chain brings back without asking; 0 means any. Exits says that
+	// the flow has exit nodes, so that nobody wants the text of another from here.
+	Room  int  `json:"room,omitempty"`
+	Exits bool `json:"exits,omitempty"`
 }
 
 // Shared is what all executions of a run use: settled before the first node.

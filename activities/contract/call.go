@@ -251,6 +251,9 @@ type ToolInput struct {
 	As     string `json:"as"`
 	// Note, if set, stands before the tool's answer: what a person changed about the call.
 	Note string `json:"note,omitempty"`
+	// Room is how many bytes the result may have that do not go into a store; 0 means as many as
+	// Temporal takes.
+	Room int `json:"room,omitempty"`
 }
 
 // ToolResult is the result of the activity Tool: the tool's message, encoded. An error

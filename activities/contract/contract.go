@@ -153,6 +153,9 @@ type RunInput struct {
 	Owner string `json:"owner,omitempty"`
 	// MaxPayload is that of [Shared], from the run above; set by the interpreter.
 	MaxPayload int `json:"max_payload,omitempty"`
+	// Room is how many bytes the run brings back to the one above without asking; 0 means any; set
+	// by the interpreter.
+	Room int `json:"room,omitempty"`
 	// ScriptRef names the script of the run above; set by the interpreter.
 	ScriptRef *ContentRef `json:"script_ref,omitempty"`
 	// Unchecked takes params as they are, for a hook; set by the interpreter.

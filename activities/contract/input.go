@@ -168,6 +168,8 @@ func (in *RunInput) check() error {
 		return fmt.Errorf("parent is %q, want it left out: the interpreter sets it", in.Parent)
 	case in.MaxPayload != 0:
 		return fmt.Errorf("max_payload is %d, want it left out: the interpreter sets it", in.MaxPayload)
+	case in.Room != 0:
+		return fmt.Errorf("room is %d, want it left out: the interpreter sets it", in.Room)
 	case in.MaxSteps < 0 || in.MaxEvents < 0:
 		return fmt.Errorf("max_steps is %d and max_events %d, want 0 or more", in.MaxSteps, in.MaxEvents)
 	}

@@ -34,7 +34,19 @@ const (
 	SignalReply = "reply"
 	// SignalSteer brings an [Inbound] from the owner to a branch.
 	SignalSteer = "steer"
+	// SignalRoom asks the run above by a [Room] whether its history has room for what the
+	// sender brings back; SignalGrant brings the answer.
+	SignalRoom  = "room"
+	SignalGrant = "grant"
 )
+
+// Room is how many bytes of a history one run asks of another, or is given: fewer than it asked
+// for is a no.
+type Room struct {
+	// Workflow is the id of the run that asks.
+	Workflow string `json:"workflow,omitempty"`
+	Bytes    int    `json:"bytes"`
+}
 
 // What a run does when something fails that an operator must mend.
 const (

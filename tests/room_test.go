@@ -1,0 +1,46 @@
+package tests
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+)
+
+// TestEndToEndBroughtTogether has branches bring back, side by side and without a store, more than
+// was kept for each of them: a run ends well where its history has room for all of it, else it fails
+// before the server terminates it.
+func TestEndToEndBroughtTogether(t *testing.T) {
+	tests := map[string]struct {
+		branches, bytes int
+		class           string
+	}{
+		"there is room": {branches: 30, bytes: 900_000},
+		"there is none": {branches: 28, bytes: 1_800_000, class: contract.ClassTooLarge},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &hand{client: dialAsWorker(t), queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			h.worker = work(t, h.client, h.queue, 0, nil)
+			t.Cleanup(h.worker.Stop)
+			names := make([]string, tc.branches)
+			for i := range names {
+				names[i] = fmt.Sprint("b", i)
+			}
+			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Plan: wide("together", names...)},
+				Script: script(t, fmt.Sprintf(`rules: [{node: join, say: joined}, {say: "%s"}]`, strings.Repeat("w", tc.bytes)))})
+			out, err := resultOf(t, run)
+			if tc.class != "" {
+				if f := contract.FailureOf(err); f == nil || f.Class != tc.class || !strings.Contains(f.Text, "has no room for it") || f.Node == "" {
+					t.Errorf("the run ended with %.500v, %v", out, err)
+				}
+				return
+			}
+			if err != nil || *out.ResultText != "joined" || out.Usage.Calls != tc.branches+1 {
+				t.Errorf("the run ended with %.500v, %v", out, err)
+			}
+		})
+	}
+}

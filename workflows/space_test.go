@@ -1,0 +1,177 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+func TestPart(t *testing.T) {
+	tests := map[string]struct {
+		history, kept, n, percent, want int
+	}{
+		"a few have all that Temporal takes":      {n: 3, percent: 50, want: maxPayload},
+		"many share":                              {n: 100, percent: 50, want: lastBytes / 100 * 50 / 100},
+		"what is kept counts for those alike":     {kept: lastBytes / 4, n: 100, percent: 50, want: lastBytes / 100 * 50 / 100},
+		"what is kept is not given away":          {kept: lastBytes - 2000, n: 1, percent: 50, want: 1000},
+		"what history holds is gone":              {history: lastBytes - 100_000, n: 10, percent: 75, want: 7500},
+		"a full history has room for a word":      {history: lastBytes + 1, n: 10, percent: 75, want: 1},
+		"none are one":                            {n: 0, percent: 50, want: maxPayload},
+		"and where all is kept there is a little": {kept: lastBytes, n: 2, percent: 50, want: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			env := patient()
+			env.SetCurrentHistorySize(tc.history)
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				g := guard{kept: tc.kept}
+				if got := g.part(ctx, tc.n, tc.percent); got != tc.want {
+					t.Errorf("part is %d, want %d", got, tc.want)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestAdmitKnowsTheHistory refuses what a history has no room for.
+func TestAdmitKnowsTheHistory(t *testing.T) {
+	env := patient()
+	env.SetCurrentHistorySize(lastBytes - 1000)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		g := guard{kept: 1000}
+		if err := g.admit(ctx, "it", strings.Repeat("x", slack-envelope)); err != nil {
+			t.Errorf("what the run comes to its end with is refused: %v", err)
+		}
+		f := contract.FailureOf(g.admit(ctx, "the next", strings.Repeat("x", 2*envelope)))
+		if f == nil || f.Class != contract.ClassStateTooLarge || !strings.HasPrefix(f.Text, "the next is 8194 bytes, and the run's history has room for 0") || f.Remedy == "" {
+			t.Errorf("the failure is %+v", f)
+		}
+		g = guard{kept: 1000, most: 8 << 20}
+		if err := g.admit(ctx, "what the store takes", strings.Repeat("x", 4<<20)); err != nil {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBringBack has runs below bring back more than was kept for them, of a history that has room for
+// so many bytes.
+func TestBringBack(t *testing.T) {
+	const kept = 100
+	tests := map[string]struct {
+		room int
+		// brings are the sizes that they bring back, granted those that get through.
+		brings, granted []int
+	}{
+		"what was kept needs no question":      {room: 3 * kept, brings: []int{90, 80, 70}, granted: []int{90, 80, 70}},
+		"there is room":                        {room: 10_000, brings: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
+		"one has none":                         {room: 1000, brings: []int{3000, 80}, granted: []int{80}},
+		"all wait, and one must fail":          {room: 3000, brings: []int{2500, 2500}, granted: []int{2500}},
+		"a store takes what is long by itself": {room: 2000, brings: []int{maxPayload + 1}, granted: []int{maxPayload + 1}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			env := patient()
+			env.SetCurrentHistorySize(lastBytes - tc.room)
+			var granted []int
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
+				r := newRun(ctx)
+				r.listen(ctx)
+				r.brings = kept
+				if err := r.bringBack(ctx, "it", strings.Repeat("x", n-2)); err != nil {
+					if f := contract.FailureOf(err); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, fmt.Sprintf("it is %d bytes, and the history", n)) {
+						t.Errorf("the failure is %+v", f)
+					}
+					return "", wire(err)
+				}
+				granted = append(granted, n)
+				return "", nil
+			}, workflow.RegisterOptions{Name: "below"})
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+				r := newRun(ctx)
+				r.listen(ctx)
+				// Anybody can send the signal: who is none of the runs below gets nothing.
+				workflow.SignalExternalWorkflow(ctx, r.store.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
+				g := newGroup(ctx)
+				for i, n := range tc.brings {
+					id := fmt.Sprint("below-", i)
+					leave := r.keep(ctx, id, kept)
+					cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
+					child := workflow.ExecuteChildWorkflow(cctx, "below", n)
+					g.start(func(ctx workflow.Context) error {
+						_ = child.Get(ctx, nil)
+						leave()
+						return nil
+					})
+				}
+				if err := g.wait(); err != nil {
+					return err
+				}
+				if r.guard.kept != 0 || len(r.guests) != 0 {
+					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.guests))
+				}
+				return nil
+			}, workflow.RegisterOptions{Name: "above"})
+			env.ExecuteWorkflow("above")
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(granted)
+			slices.Sort(tc.granted)
+			if !slices.Equal(granted, tc.granted) {
+				t.Errorf("granted are %v, want %v", granted, tc.granted)
+			}
+		})
+	}
+}
+
+// TestExpectWaits has calls of which nobody knows what they bring take turns.
+func TestExpectWaits(t *testing.T) {
+	env := patient()
+	env.SetCurrentHistorySize(lastBytes - maxPayload*3/2)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := newRun(ctx)
+		at, most := 0, 0
+		g := newGroup(ctx)
+		for range 3 {
+			g.start(func(ctx workflow.Context) error {
+				leave, err := r.expect(ctx, "it")
+				if err != nil {
+					return err
+				}
+				at++
+				most = max(most, at)
+				defer leave()
+				defer func() { at-- }()
+				return pause(ctx, 1, "the call")
+			})
+		}
+		if err := g.wait(); err != nil {
+			return err
+		}
+		if most != 1 {
+			t.Errorf("%d calls are under way at once, want 1", most)
+		}
+		r.guard.kept = maxPayload
+		_, err := r.expect(ctx, "it")
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
+			t.Errorf("where there is no room, it gives %v", err)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
