@@ -50,6 +50,8 @@ type desk struct {
 	limits map[string]workflow.CancelFunc
 	// busy counts answers by signal that are being looked at, and answers still to be relayed.
 	busy int
+	// relays are the latter.
+	relays []relay
 	// opened and closed are called with each request and answer, once.
 	opened func(ctx workflow.Context, req *contract.Request)
 	closed func(ctx workflow.Context, a *contract.Answered)
@@ -419,17 +421,34 @@ func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contrac
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	n, err := size(reply)
-	if err == nil && d.r.guard.take(ctx, n) {
-		workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
+	if err == nil && len(d.relays) == 0 && d.r.guard.clear() && d.r.guard.take(ctx, n) {
+		d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply))
 		return
 	}
 	d.busy++
-	workflow.GoNamed(ctx, "relay", func(ctx workflow.Context) {
-		if d.r.guard.wait(ctx, n) == nil {
-			workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply)
+	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
+		workflow.GoNamed(ctx, "relay", d.relayAll)
+	}
+}
+
+// relay is an answer on its way.
+type relay struct {
+	to    string
+	reply *contract.Reply
+	bytes int
+}
+
+// relayAll gives the answers that wait, as many at a time as the server takes.
+func (d *desk) relayAll(ctx workflow.Context) {
+	for len(d.relays) > 0 { // others may come meanwhile
+		a := d.relays[0]
+		err := workflow.Await(ctx, d.r.guard.clear)
+		if err == nil && d.r.guard.wait(ctx, a.bytes) == nil {
+			d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, a.to, "", contract.SignalReply, a.reply))
 		}
+		d.relays = d.relays[1:]
 		d.busy--
-	})
+	}
 }
 
 // status adds the desk's part to the answer of the query.

@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -50,6 +51,8 @@ type guard struct {
 	most int
 	// kept is how many bytes of the history are for answers to come; see space.
 	kept int
+	// signals are those that the server may not have delivered yet.
+	signals []workflow.Future
 }
 
 // limit is what one payload may hold.
@@ -72,6 +75,21 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 	}
 	return g.wait(ctx, n)
 }
+
+// maxSignals is how many answers and messages are on their way at once. Of all signals together the
+// server takes 2,000; one more fails the workflow task, again and again.
+const maxSignals = 1000
+
+// clear says whether another may be sent.
+func (g *guard) clear() bool {
+	if len(g.signals) >= maxSignals {
+		g.signals = slices.DeleteFunc(g.signals, workflow.Future.IsReady)
+	}
+	return len(g.signals) < maxSignals
+}
+
+// sends counts one.
+func (g *guard) sends(sent workflow.Future) { g.signals = append(g.signals, sent) }
 
 // wait waits for a task that has room for n bytes.
 func (g *guard) wait(ctx workflow.Context, n int) error {

@@ -2,11 +2,14 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -225,6 +228,38 @@ func TestWeightBoundsTheSize(t *testing.T) {
 		}
 		if v.Weight() < n {
 			t.Errorf("%s weighs %d and is %d bytes", name, v.Weight(), n)
+		}
+	}
+}
+
+// TestRelaysTakeTurns has more answers on their way than the server takes signals at once.
+func TestRelaysTakeTurns(t *testing.T) {
+	const n = 2*maxSignals + 300
+	env := patient()
+	var sent sync.Map
+	env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(
+		func(_, to, _, _ string, _ any) error {
+			sent.Store(to, true)
+			return nil
+		})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		d := desk{r: newRun(ctx)}
+		for i := range n {
+			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
+		}
+		if got := len(d.r.guard.signals); got != maxSignals || d.busy != n-maxSignals {
+			t.Errorf("%d are on their way at once and %d wait, want %d and %d", got, d.busy, maxSignals, n-maxSignals)
+		}
+		return workflow.Await(ctx, func() bool {
+			return d.busy == 0 && !slices.ContainsFunc(d.r.guard.signals, func(f workflow.Future) bool { return !f.IsReady() })
+		})
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, ok := sent.Load(fmt.Sprint("waits-", i)); !ok {
+			t.Fatalf("answer %d has not gone", i)
 		}
 	}
 }

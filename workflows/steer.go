@@ -39,11 +39,12 @@ func (f *flowRun) assign(ctx workflow.Context) {
 			left = append(left, m)
 			continue
 		}
-		if full = !f.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
+		if full = !f.guard.clear() || !f.guard.take(quiet, inPayload(m.Text)+len(m.Node)); full {
 			left = append(left, m)
 			continue
 		}
 		sent := x.child.SignalChildWorkflow(quiet, contract.SignalSteer, m)
+		f.guard.sends(sent)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
 	f.desk.inbox = left
