@@ -38,6 +38,8 @@ type pace struct {
 	put, putBytes int
 	// most is how much can be carried with a store; 0 means that there is none.
 	most int
+	// halted is why the run cannot go on at all.
+	halted error
 }
 
 // room is how much can be carried into a new run.
@@ -66,6 +68,9 @@ func (r *run) wants(ctx workflow.Context, carried int) bool {
 
 // stop says whether the history is long enough, or the parent asked, and what is carried fits.
 func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
+	if p.halted != nil {
+		return false, p.halted
+	}
 	info := workflow.GetInfo(ctx)
 	length := info.GetCurrentHistoryLength()
 	full := length > lastEvents || info.GetCurrentHistorySize() > lastBytes

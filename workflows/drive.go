@@ -124,7 +124,7 @@ func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *
 		if i >= 0 {
 			ended = order[i]
 		}
-		return ended != nil || unasked && ctx.Err() == nil && f.wants(ctx, 0)
+		return ended != nil || (unasked || mayAsk && f.halted != nil) && ctx.Err() == nil && f.wants(ctx, 0)
 	})
 	if err != nil {
 		return nil
@@ -245,7 +245,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution, n, all int) err
 	}
 	var release func()
 	in.Shared.Budget, release = f.share(n)
-	in.Room = f.guard.part(ctx, all, 50)
+	in.Room = f.guard.part(ctx, all, 25)
 	leave := f.keep(ctx, boundID(f.root+"/"+id), in.Room)
 	x.release = func() {
 		release()

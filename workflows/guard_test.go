@@ -263,3 +263,25 @@ func TestRelaysTakeTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestRelayKnowsTheHistory ends a run whose history has no room for an answer to be handed on.
+func TestRelayKnowsTheHistory(t *testing.T) {
+	for long, fails := range map[int]bool{slack / 2: false, slack + 2000: true} {
+		env := patient()
+		env.SetCurrentHistorySize(lastBytes - 1000)
+		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
+		env.ExecuteWorkflow(func(ctx workflow.Context) error {
+			d := desk{r: newRun(ctx)}
+			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
+				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
+			_, err := d.r.due(ctx, 0)
+			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
+				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
+			}
+			return nil
+		})
+		if err := env.GetWorkflowError(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

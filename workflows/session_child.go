@@ -53,7 +53,7 @@ func (s *session) launch(c *childSession) {
 		in.Scope = r.shared.Scope
 	}
 	in.Budget = s.lend(c)
-	in.Room = r.guard.part(s.kids, maxSessions, 50)
+	in.Room = r.guard.part(s.kids, maxSessions, 25)
 	if err := r.guard.admit(s.kids, "what the session is started with", in); err != nil {
 		s.closed(c, nil, err)
 		return

@@ -131,7 +131,7 @@ func lastSaid(t *contract.Talk) string {
 // It is one of n that run together.
 func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, n int, out *contract.RunResult, weight func() int) error {
 	for tries := 1; ; tries++ {
-		in.Room = r.guard.part(ctx, n, 50)
+		in.Room = r.guard.part(ctx, n, 25)
 		leave := r.keep(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, in.Room)
 		err := r.runFlow(ctx, cctx, in, out, weight)
 		leave()
