@@ -76,8 +76,12 @@ func TestAnswersThatSayTwoThings(t *testing.T) {
 	var refused error
 	var open []string
 	steps := map[time.Duration]func(env *testsuite.TestWorkflowEnvironment){
-		10 * time.Second: func(env *testsuite.TestWorkflowEnvironment) { ask(env, contract.RequestToolResult, both(env), &refused) },
-		20 * time.Second: func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.RequestToolResult, both(env)) },
+		10 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			ask(env, contract.RequestToolResult, both(env), &refused)
+		},
+		20 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			env.SignalWorkflow(contract.RequestToolResult, both(env))
+		},
 		30 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
 			open = append(open, openOf(t, env).ID)
 			env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openOf(t, env).ID, "result": 1})

@@ -36,6 +36,9 @@ type requests struct {
 	ears           []ear
 	// signals counts those that were taken in.
 	signals int
+	// rejected counts signals of people's that were refused; rejects say why, of the last ones.
+	rejected int
+	rejects  []string
 	// parting are signals to the owner that have not arrived yet.
 	parting []workflow.Future
 }
@@ -155,6 +158,13 @@ func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 			Remedy: "send it again"}
 	}
 	return nil
+}
+
+// refuse notes a signal that somebody sent and that was wrong, for the run's status.
+func (r *run) refuse(name string, err error) {
+	r.rejected++
+	r.rejects = append(r.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
+	r.rejects = r.rejects[max(0, len(r.rejects)-maxRejects):]
 }
 
 // acceptUpdate begins to handle an Update.
