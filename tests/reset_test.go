@@ -91,6 +91,40 @@ func TestEndToEndResetBelow(t *testing.T) {
 	}
 }
 
+// TestEndToEndResetSession resets a session below another that has told what it spent: it stays spent, whatever
+// becomes of the session, which takes prompts as before.
+func TestEndToEndResetSession(t *testing.T) {
+	h := newHand(t, 0)
+	run := h.session(t, orchestrator(), `rules:
+- {node: helper, contains: "no such tool", say: "help"}
+- {node: helper, match: ^more$, say: "more help"}
+- {node: helper, turn: 1, call: [{tool: nope}, {tool: nope}]}
+- {node: helper, say: "help"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: now}}}]}
+- {node: boss, say: "heard"}`, 0)
+	id := run.GetID()
+	h.turns(t, id, 1)
+	before := h.status(t, id)
+	if before.Usage.Calls != 4 || len(before.Session.Children) != 1 {
+		t.Fatalf("before: %+v, %+v", before.Usage, before.Session)
+	}
+	child := before.Session.Children[0].ID
+	h.resetRun(t, child)
+	if turns := h.turns(t, child, 1); turns[0].Usage.Calls != 2 {
+		t.Errorf("the session that was reset has %+v", turns)
+	}
+	if got := h.resume(t, child, "x", "more"); got.N != 2 || got.ResultText == nil || *got.ResultText != "more help" {
+		t.Errorf("its next turn is %+v", got)
+	}
+	// Now it has spent more in all than it had told.
+	waitFor(t, "the session above to hear of the turn", func() bool { return h.status(t, id).Usage.Calls == 5 })
+	h.resetRun(t, child)
+	out := h.halt(t, run)
+	if out.Usage.Calls != 5 {
+		t.Errorf("the run has spent %+v", out.Usage)
+	}
+}
+
 // TestRequestIsToldAgain tells a run of a request of one below it, before and after that one took its
 // answer, and then of the same from a run that was reset.
 func TestRequestIsToldAgain(t *testing.T) {
