@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"weft/activities/contract"
@@ -95,32 +97,35 @@ func TestEndToEndResetBelow(t *testing.T) {
 // becomes of the session, which takes prompts as before.
 func TestEndToEndResetSession(t *testing.T) {
 	h := newHand(t, 0)
-	run := h.session(t, orchestrator(), `rules:
-- {node: helper, contains: "no such tool", say: "help"}
+	id := fmt.Sprintf("reset-%d", time.Now().UnixNano())
+	child := id + "/boss#1:call_1"
+	run, err := h.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.queue, ID: id}, contract.WorkflowFlow,
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: orchestrator()}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true, Model: "script",
+			Script: script(t, `rules:
 - {node: helper, match: ^more$, say: "more help"}
 - {node: helper, turn: 1, call: [{tool: nope}, {tool: nope}]}
 - {node: helper, say: "help"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: now}}}]}
-- {node: boss, say: "heard"}`, 0)
-	id := run.GetID()
+- {node: boss, match: ^two$, call: [{tool: resume_agent_session, arguments: {session_id: "`+child+`", parameters: {prompt: more}}}]}
+- {node: boss, contains: more help, say: "more heard"}
+- {node: boss, say: "heard"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.turns(t, id, 1)
-	before := h.status(t, id)
-	if before.Usage.Calls != 4 || len(before.Session.Children) != 1 {
+	if before := h.status(t, id); before.Usage.Calls != 4 || len(before.Session.Children) != 1 || before.Session.Children[0].ID != child {
 		t.Fatalf("before: %+v, %+v", before.Usage, before.Session)
 	}
-	child := before.Session.Children[0].ID
 	h.resetRun(t, child)
-	if turns := h.turns(t, child, 1); turns[0].Usage.Calls != 2 {
-		t.Errorf("the session that was reset has %+v", turns)
+	if got := h.resume(t, id, "a", "two"); got.ResultText == nil || *got.ResultText != "more heard" {
+		t.Errorf("the next turn is %+v", got)
 	}
-	if got := h.resume(t, child, "x", "more"); got.N != 2 || got.ResultText == nil || *got.ResultText != "more help" {
-		t.Errorf("its next turn is %+v", got)
+	// Two calls were made once more, and are not counted: three are what the session now says that it has spent.
+	if after := h.status(t, id); after.Usage.Calls != 7 {
+		t.Errorf("the run has spent %+v behind the reset", after.Usage)
 	}
-	// Now it has spent more in all than it had told.
-	waitFor(t, "the session above to hear of the turn", func() bool { return h.status(t, id).Usage.Calls == 5 })
 	h.resetRun(t, child)
-	out := h.halt(t, run)
-	if out.Usage.Calls != 5 {
+	if out := h.halt(t, run); out.Usage.Calls != 7 {
 		t.Errorf("the run has spent %+v", out.Usage)
 	}
 }

@@ -305,8 +305,10 @@ func TestSessionBelowShowsRejects(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := p.env.SignalWorkflowByID(childID(1), contract.UpdateStop, []int{1}); err != nil {
-				t.Fatal(err)
+			for name, astray := range map[string]any{contract.UpdateStop: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
+				if err := p.env.SignalWorkflowByID(childID(1), name, astray); err != nil {
+					t.Fatal(err)
+				}
 			}
 		},
 		func(p played) {
@@ -321,8 +323,11 @@ func TestSessionBelowShowsRejects(t *testing.T) {
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
-	if early.Rejected != 4 || len(early.Rejects) != 4 || !strings.Contains(strings.Join(early.Rejects, "\n"), `resume: the prompt: json: unknown field "promt"`) {
-		t.Errorf("the session below shows %d: %q", early.Rejected, early.Rejects)
+	for _, want := range []string{`resume: the prompt: json: unknown field "promt"`, `stop: stop: want a JSON object, not [1]`,
+		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
+		if got := strings.Join(early.Rejects, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
+			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
+		}
 	}
 	if p.status.Rejected != 0 {
 		t.Errorf("the session itself shows %q", p.status.Rejects)
