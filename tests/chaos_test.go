@@ -28,8 +28,8 @@ const (
 	// its heartbeat timeout (4 s here: a machine that stands still for less repeats nothing), a
 	// workflow task after 10 s.
 	chaosRecovery = 2 * time.Minute
-	// chaosEvents is about how many events of a flow the full form takes.
-	chaosEvents = 400
+	// chaosEvents is how many events of a flow the full form takes at most.
+	chaosEvents = 450
 )
 
 // chaosCase is one disturbed run.
@@ -129,7 +129,7 @@ func moments(form string, calm *passage) []moment {
 	}
 	step := 1
 	if form == "full" {
-		step = max(1, events/chaosEvents)
+		step = (events + chaosEvents - 1) / chaosEvents
 	}
 	for n := 1; n < events; n += step {
 		if form != "" || n == events/3 || n == 2*events/3 {
