@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
 	"weft/activities/contract"
@@ -111,8 +110,8 @@ func (c *suiteCase) play(t *testing.T, text string) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	r := &suiteRun{t: t, env: suite.NewTestWorkflowEnvironment(), calls: calls}
-	r.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	r.env.SetTestTimeout(time.Minute)
+	r.env.SetWorkerOptions(unhurried)
+	r.env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(r.env)
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: text, Name: "flow.yaml"}, OnError: contract.OnErrorFail, Model: "compatible/m"}
 	activities.New(activities.Deps{Models: models, Tools: tools, Compile: compileWith(suiteTools(calls)...), Begin: host.Begin, Source: known{}}).Register(r.env)

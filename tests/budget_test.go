@@ -10,7 +10,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"weft/activities/contract"
 	"weft/workflows"
@@ -23,8 +22,8 @@ func spendthrift(t *testing.T, s workflows.Settings, f *plan.Flow, b *contract.B
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	s.Register(env)
 	var made atomic.Int32
 	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
@@ -166,8 +165,8 @@ func TestCallsThatFailAreSpent(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	workflows.Settings{}.Register(env)
 	env.RegisterActivityWithOptions(func(context.Context, contract.ModelInput) (*contract.ModelResult, error) {
 		return nil, contract.Spent(&contract.Failure{Class: contract.ClassRefused, Text: "I will not"}, contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}).Wire()

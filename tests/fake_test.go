@@ -11,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
 	"weft/workflows"
@@ -33,8 +35,8 @@ func graphEnv(t *testing.T, f fakes) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(env)
 	env.RegisterActivityWithOptions(answerAs, activity.RegisterOptions{Name: contract.ActivityModel})
 	env.RegisterActivityWithOptions(func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
@@ -45,6 +47,34 @@ func graphEnv(t *testing.T, f fakes) *testsuite.TestWorkflowEnvironment {
 		env.OnActivity(contract.ActivityModel, mock.Anything, mock.Anything).Return(answerAs).AfterFn(f.delay)
 	}
 	return env
+}
+
+// unhurried are workers in Temporal's test environment on a machine that may be busy: time is virtual
+// there but for deadlocks and heartbeats.
+var unhurried = worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{&slow{}}}
+
+type slow struct {
+	interceptor.WorkerInterceptorBase
+}
+
+func (*slow) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &slowRun{interceptor.WorkflowInboundInterceptorBase{Next: next}}
+}
+
+type slowRun struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (r *slowRun) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return r.Next.Init(&slowCalls{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
+}
+
+type slowCalls struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (c *slowCalls) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+	return c.Next.ExecuteActivity(workflow.WithHeartbeatTimeout(ctx, time.Minute), kind, args...)
 }
 
 // answerAs is what the fake model says.

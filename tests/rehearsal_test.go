@@ -82,8 +82,8 @@ func (r rehearsal) play(t *testing.T) played {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	r.settings.Register(env)
 	var err error
 	models := r.models

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 
 	"weft/activities/contract"
 	"weft/workflows"
@@ -20,8 +19,8 @@ func TestARunTellsWhichModelsAnsweredForOthers(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	workflows.Settings{}.Register(env)
 	full := contract.Switch{Model: "a/x", Class: contract.ClassRateLimited, Text: "slow down"}
 	env.RegisterActivityWithOptions(func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {

@@ -166,8 +166,8 @@ func TestWebhooksAreRepeated(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	env.SetTestTimeout(time.Minute)
+	env.SetWorkerOptions(unhurried)
+	env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(env)
 	activities.New(activities.Deps{Webhooks: hooks}).Register(env)
 	env.ExecuteWorkflow(contract.WorkflowDeliver, contract.DeliverInput{ID: "evt_7", Names: []string{"old", "ops", "removed"},

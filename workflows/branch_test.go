@@ -31,7 +31,7 @@ func patient() *testsuite.TestWorkflowEnvironment {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(4 * time.Minute)
 	return env
 }
 

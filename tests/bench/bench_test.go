@@ -92,7 +92,7 @@ func play(t *testing.T, s start) []asked {
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute}) // the machine may be busy
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(4 * time.Minute)
 	workflows.Register(env)
 	registerTwins(env)
 	var mu sync.Mutex

@@ -30,7 +30,7 @@ func TestAudience(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
 			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}, DeadlockDetectionTimeout: time.Minute})
-			env.SetTestTimeout(time.Minute)
+			env.SetTestTimeout(4 * time.Minute)
 			run := ""
 			env.RegisterActivityWithOptions(func(ctx context.Context) error {
 				run = activity.GetInfo(ctx).WorkflowExecution.RunID

@@ -66,7 +66,7 @@ func TestRunsAreMeasured(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&watched{runs: m.runs}}, DeadlockDetectionTimeout: time.Minute})
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(4 * time.Minute)
 	env.RegisterWorkflowWithOptions(func(workflow.Context) error {
 		during = scrape(t, m)
 		return nil

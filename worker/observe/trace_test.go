@@ -61,7 +61,7 @@ func traced(t *testing.T, h *commonpb.Header, o ...sdktrace.TracerProviderOption
 	suite.SetHeader(h)
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{inter}, DeadlockDetectionTimeout: time.Minute})
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(4 * time.Minute)
 	env.RegisterActivityWithOptions(call, activity.RegisterOptions{Name: "call"})
 	env.RegisterWorkflowWithOptions(parent, workflow.RegisterOptions{Name: "parent"})
 	env.RegisterWorkflowWithOptions(child, workflow.RegisterOptions{Name: "child"})

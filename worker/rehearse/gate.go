@@ -209,8 +209,9 @@ type gateOut struct {
 }
 
 // ExecuteActivity holds back the result where the recording gives it a time. A call that is
-// cancelled ends at once.
+// cancelled ends at once. Time is virtual but for heartbeats, which a busy machine would miss.
 func (o *gateOut) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+	ctx = workflow.WithHeartbeatTimeout(ctx, patience)
 	f := o.Next.ExecuteActivity(ctx, kind, args...)
 	g := o.g
 	at := strings.TrimPrefix(g.place+"/"+activities.CallID(workflow.GetActivityOptions(ctx).ActivityID), "/")
