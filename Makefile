@@ -81,7 +81,7 @@ picture: build ## Draw README's picture of the Web UI anew, with a headless brow
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURE=$(CURDIR)/tests/browser/webui.png go test -count=1 -v -run EndToEndWebUI/user-metadata ./tests/browser
 
 chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 60m -v -run '^TestEndToEndChaos$$' ./tests \
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests \
 	  | grep --line-buffered -v '^=== RUN'
 
 demo: build ## Run an example flow on an embedded Temporal and show it

@@ -67,6 +67,37 @@ func TestUpdatesOfNoJSON(t *testing.T) {
 	}
 }
 
+// TestAnswersThatSayTwoThings sends a yes that is a no as well, by Update and by signal: neither is taken,
+// and the question stays open until somebody says one thing.
+func TestAnswersThatSayTwoThings(t *testing.T) {
+	both := func(env *testsuite.TestWorkflowEnvironment) converter.RawValue {
+		return payload("json/plain", `{"id": "`+openOf(t, env).ID+`", "result": {"paid": false}, "result": {"paid": true}}`)
+	}
+	var refused error
+	var open []string
+	steps := map[time.Duration]func(env *testsuite.TestWorkflowEnvironment){
+		10 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			ask(env, contract.RequestToolResult, both(env), &refused)
+		},
+		20 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			env.SignalWorkflow(contract.RequestToolResult, both(env))
+		},
+		30 * time.Second: func(env *testsuite.TestWorkflowEnvironment) {
+			open = append(open, openOf(t, env).ID)
+			env.SignalWorkflow(contract.RequestToolResult, map[string]any{"id": openOf(t, env).ID, "result": 1})
+		},
+	}
+	p := rehearsal{doc: oneNode(clientNode), script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
+		set: func(in *contract.RunInput) { in.DataConnections = clientTool("look_up", 0) }, wrap: later(steps)}.play(t)
+	const want = `"result" is there twice, again at byte `
+	if classOf(refused) != contract.ClassBadRequest || !strings.Contains(refused.Error(), want) {
+		t.Errorf("the Update gives %v", refused)
+	}
+	if p.err != nil || len(open) != 1 || p.status.Rejected != 1 || !strings.Contains(p.status.Rejects[0], want) {
+		t.Errorf("%v; the status is %+v", p.err, p.status)
+	}
+}
+
 // TestInputsOfNoJSON starts runs with what the SDK cannot decode: they fail with a class and a remedy.
 func TestInputsOfNoJSON(t *testing.T) {
 	for _, name := range []string{contract.WorkflowFlow, contract.WorkflowBranch} {

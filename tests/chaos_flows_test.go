@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/workflows/plan"
 )
 
 // chaosFlow is a sample flow with the model that answers it. What the model says depends on
@@ -15,6 +16,8 @@ import (
 // things.
 type chaosFlow struct {
 	name, doc, input string
+	// plan is the flow where no document says it; its input is the parameter prompt.
+	plan *plan.Flow
 	// maxEvents, if set, makes the run continue as new at every boundary.
 	maxEvents int
 	// say is the model, by the mark in a node's prompt; "judge" answers conditions.
@@ -22,8 +25,10 @@ type chaosFlow struct {
 	// answer is what somebody says to a request; he says it again and again, by signal and by
 	// Update, to requests that are long answered too.
 	answer func(contract.Request) any
-	// prompts are what a session is given after its input, each again and again.
-	prompts []string
+	// prompts are what a session is given after its input, each again and again. callbacks are the turns that
+	// it has besides.
+	prompts   []string
+	callbacks int
 	// long leaves the flow to the full form.
 	long bool
 	// unknown is the result where a call that must not be repeated was cut off.
@@ -188,6 +193,8 @@ var chaosFlows = []chaosFlow{
 	{name: "a person is asked, continued as new", doc: paying, input: "pay on", maxEvents: 1, say: payingSays, answer: payingAnswer},
 	{name: "a session", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, say: deskSays, answer: payingAnswer, long: true},
 	{name: "a session, continued as new", doc: desk, input: "hello", prompts: []string{"look it up", "pay it"}, maxEvents: 1, say: deskSays, answer: payingAnswer},
+	{name: "sessions below sessions", plan: offices(), input: "hello you", prompts: []string{"pay it", "pay later"}, callbacks: 1, say: officeSays, answer: payingAnswer},
+	{name: "sessions below, continued as new", plan: offices(), input: "hello", prompts: []string{"pay later"}, callbacks: 1, maxEvents: 1, say: officeSays, answer: payingAnswer, long: true},
 	{name: "a map of agents that ask", doc: payroll, say: payrollSays, answer: payingAnswer, long: true},
 	{name: "a map of agents that ask, continued as new", doc: payroll, maxEvents: 1, say: payrollSays, answer: payingAnswer},
 }

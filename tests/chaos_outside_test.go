@@ -80,6 +80,7 @@ type outside struct {
 
 	mu   sync.Mutex
 	flow *chaosFlow
+	run  string
 	blow *blow
 	pass func()
 	log  []seen
@@ -103,11 +104,18 @@ func newOutside(t testing.TB) *outside {
 	return o
 }
 
-// expect begins a run's log.
-func (o *outside) expect(f *chaosFlow, b *blow) {
+// expect begins the log of a run with an id.
+func (o *outside) expect(f *chaosFlow, id string, b *blow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.flow, o.blow, o.pass, o.log = f, b, nil, nil
+	o.flow, o.run, o.blow, o.pass, o.log = f, id, b, nil, nil
+}
+
+// under is the id of the run whose calls come.
+func (o *outside) under() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.run
 }
 
 // each makes fn hear of each call, besides.
@@ -144,6 +152,8 @@ func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
 	s := seen{generation: generation}
 	model := strings.HasPrefix(service, "v1/")
 	if model {
+		// A model is told the ids of sessions, and tells them again.
+		body = anyRun(body, o.under())
 		s.describeModel(r, body)
 	} else if !s.describeTool(service, body) {
 		o.tools.ServeHTTP(w, r) // the handshake and the listening stream
@@ -154,7 +164,7 @@ func (o *outside) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if model {
-		f.complete(w, body)
+		f.complete(naming{w, o.under()}, body)
 	} else {
 		o.tools.ServeHTTP(w, r)
 	}
@@ -195,6 +205,17 @@ func (s *seen) describeTool(service string, body []byte) bool {
 		return true
 	}
 	return false
+}
+
+// naming writes the run's id where all runs have the same.
+type naming struct {
+	http.ResponseWriter
+	run string
+}
+
+func (n naming) Write(b []byte) (int, error) {
+	_, err := n.ResponseWriter.Write(bytes.ReplaceAll(b, []byte(noRun), []byte(n.run)))
+	return len(b), err
 }
 
 func hash(b []byte) string {

@@ -28,6 +28,8 @@ const (
 	// its heartbeat timeout (4 s here: a machine that stands still for less repeats nothing), a
 	// workflow task after 10 s.
 	chaosRecovery = 2 * time.Minute
+	// chaosEvents is how many events of a flow the full form takes at most.
+	chaosEvents = 450
 )
 
 // chaosCase is one disturbed run.
@@ -44,9 +46,9 @@ func (c chaosCase) String() string { return c.flow.name + "/" + c.moment.String(
 // undisturbed, repeat nothing that history has, and repeat what was under way at most once,
 // under the same key.
 //
-// CHAOS=full takes every call and every event in turn; any other text takes those of the
-// full form whose name has it ("judged loop/event 12"); without CHAOS a few of each are
-// taken.
+// CHAOS=full takes every call and every event in turn, of very long histories chaosEvents events in equal
+// distances; any other text takes those whose name has it ("judged loop/event 12"); without CHAOS a few of
+// each are taken.
 func TestEndToEndChaos(t *testing.T) {
 	program(t, "WEFT_WORKER")
 	form := os.Getenv("CHAOS")
@@ -125,7 +127,11 @@ func moments(form string, calm *passage) []moment {
 			out = append(out, moment{afterAnswer, n})
 		}
 	}
-	for n := 1; n < events; n++ {
+	step := 1
+	if form == "full" {
+		step = (events + chaosEvents - 1) / chaosEvents
+	}
+	for n := 1; n < events; n += step {
 		if form != "" || n == events/3 || n == 2*events/3 {
 			out = append(out, moment{atEvent, n})
 		}
@@ -221,6 +227,8 @@ type lane struct {
 	queue   string
 	dir     string
 	runs    int
+	// parrot, if set, repeats the signals of the next runs.
+	parrot *parrot
 
 	mu         sync.Mutex
 	generation int
@@ -313,11 +321,18 @@ func (l *lane) tail() string {
 
 // start starts a run of a flow.
 func (l *lane) start(ctx context.Context, f *chaosFlow) (client.WorkflowRun, error) {
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: f.doc, Name: "flow.json"},
+		Input: f.input, Model: "fake/m", MaxEvents: f.maxEvents, Session: f.prompts != nil}
+	if f.plan != nil {
+		in.Flow, in.Input, in.Params = contract.FlowRef{Plan: f.plan}, "", fmt.Appendf(nil, `{"prompt":%q}`, f.input)
+	}
+	id := l.next()
 	l.runs++
-	return l.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: l.queue, ID: fmt.Sprintf("%s-%d", l.queue, l.runs)},
-		contract.WorkflowFlow, contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: f.doc, Name: "flow.json"},
-			Input: f.input, Model: "fake/m", MaxEvents: f.maxEvents, Session: f.prompts != nil})
+	return l.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: l.queue, ID: id}, contract.WorkflowFlow, in)
 }
+
+// next is the id of the run that is started next.
+func (l *lane) next() string { return fmt.Sprintf("%s-%d", l.queue, l.runs+1) }
 
 // play runs a flow; if at is set, the lane's worker is killed then, and another started.
 func (l *lane) play(f *chaosFlow, at *moment) *passage {
@@ -328,7 +343,7 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 	if at != nil {
 		b = &blow{moment: *at, fall: func() { l.stop(); close(struck) }}
 	}
-	l.outside.expect(f, b)
+	l.outside.expect(f, l.next(), b)
 	p := &passage{}
 	if p.run, p.err = l.start(ctx, f); p.err != nil {
 		return p
@@ -336,11 +351,15 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
 	go l.prompt(ctx, f, p.run.GetID())
+	if l.parrot != nil {
+		go l.parrot.follow(ctx, p.run.GetID(), first)
+		go l.parrot.repeat(ctx)
+	}
 	if b != nil && b.kind == atEvent {
 		w := &eventWatch{client: l.client, blow: b}
 		go w.follow(ctx, p.run.GetID(), first)
 	}
-	ended := l.await(ctx, p)
+	ended := l.await(ctx, f, p)
 	select {
 	case <-ended:
 	case <-struck:
@@ -372,7 +391,7 @@ func (l *lane) recover(ctx context.Context, p *passage, first string, ended <-ch
 func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
 	ctx, cancel := context.WithTimeout(context.Background(), chaosPatience)
 	defer cancel()
-	l.outside.expect(f, nil)
+	l.outside.expect(f, l.next(), nil)
 	l.outside.each(enough.pass)
 	p := &passage{}
 	p.run, p.err = l.start(ctx, f)
@@ -383,14 +402,14 @@ func (l *lane) playOn(f *chaosFlow, enough *gate, started func()) *passage {
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
 	go l.prompt(ctx, f, p.run.GetID())
-	<-l.await(ctx, p)
+	<-l.await(ctx, f, p)
 	p.recovery = enough.since()
 	l.settle(ctx, p, first)
 	return p
 }
 
 // await reads the run's result.
-func (l *lane) await(ctx context.Context, p *passage) <-chan struct{} {
+func (l *lane) await(ctx context.Context, f *chaosFlow, p *passage) <-chan struct{} {
 	ended := make(chan struct{})
 	run := l.client.GetWorkflow(ctx, p.run.GetID(), "")
 	go func() {
@@ -400,7 +419,7 @@ func (l *lane) await(ctx context.Context, p *passage) <-chan struct{} {
 		for {
 			err := run.Get(ctx, &out)
 			if err == nil {
-				p.result = timeless(&out)
+				p.result, p.err = timeless(f, &out, p.run.GetID())
 				return
 			}
 			if f := contract.FailureOf(err); ctx.Err() != nil || f.Class != contract.ClassUnavailable {

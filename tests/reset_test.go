@@ -2,6 +2,7 @@ package tests
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"weft/activities/contract"
@@ -88,6 +90,43 @@ func TestEndToEndResetBelow(t *testing.T) {
 				t.Fatalf("%+v, %v", out, err)
 			}
 		})
+	}
+}
+
+// TestEndToEndResetSession resets a session below another that has told what it spent: it stays spent, whatever
+// becomes of the session, which takes prompts as before.
+func TestEndToEndResetSession(t *testing.T) {
+	h := newHand(t, 0)
+	id := fmt.Sprintf("reset-%d", time.Now().UnixNano())
+	child := id + "/boss#1:call_1"
+	run, err := h.client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.queue, ID: id}, contract.WorkflowFlow,
+		contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Plan: orchestrator()}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true, Model: "script",
+			Script: script(t, `rules:
+- {node: helper, match: ^more$, say: "more help"}
+- {node: helper, turn: 1, call: [{tool: nope}, {tool: nope}]}
+- {node: helper, say: "help"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: now}}}]}
+- {node: boss, match: ^two$, call: [{tool: resume_agent_session, arguments: {session_id: "`+child+`", parameters: {prompt: more}}}]}
+- {node: boss, contains: more help, say: "more heard"}
+- {node: boss, say: "heard"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.turns(t, id, 1)
+	if before := h.status(t, id); before.Usage.Calls != 4 || len(before.Session.Children) != 1 || before.Session.Children[0].ID != child {
+		t.Fatalf("before: %+v, %+v", before.Usage, before.Session)
+	}
+	h.resetRun(t, child)
+	if got := h.resume(t, id, "a", "two"); got.ResultText == nil || *got.ResultText != "more heard" {
+		t.Errorf("the next turn is %+v", got)
+	}
+	// Two calls were made once more, and are not counted: three are what the session now says that it has spent.
+	if after := h.status(t, id); after.Usage.Calls != 7 {
+		t.Errorf("the run has spent %+v behind the reset", after.Usage)
+	}
+	h.resetRun(t, child)
+	if out := h.halt(t, run); out.Usage.Calls != 7 {
+		t.Errorf("the run has spent %+v", out.Usage)
 	}
 }
 

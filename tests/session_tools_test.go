@@ -291,6 +291,49 @@ func TestSessionBudget(t *testing.T) {
 	}
 }
 
+// What is wrong with a signal to a session below stands in that one's status, and in the run that goes on
+// with it.
+func TestSessionBelowShowsRejects(t *testing.T) {
+	var early contract.Status
+	p := sessionRun(t, orchestrator(), `rules:
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
+- {node: boss, say: "done"}`, nil,
+		func(p played) {
+			for _, wrong := range []any{7, map[string]any{"prompt": "x", "promt": "y"}, map[string]any{"prompt": ""}} {
+				if err := p.env.SignalWorkflowByID(childID(1), contract.UpdateResume, wrong); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, astray := range map[string]any{contract.UpdateStop: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
+				if err := p.env.SignalWorkflowByID(childID(1), name, astray); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		func(p played) {
+			v, err := p.env.QueryWorkflowByID(childID(1), contract.QueryStatus)
+			if err == nil {
+				err = v.Get(&early)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, stop(t))
+	if p.err != nil {
+		t.Fatal(p.err)
+	}
+	for _, want := range []string{`resume: the prompt: json: unknown field "promt"`, `stop: stop: want a JSON object, not [1]`,
+		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
+		if got := strings.Join(early.Rejects, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
+			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
+		}
+	}
+	if p.status.Rejected != 0 {
+		t.Errorf("the session itself shows %q", p.status.Rejects)
+	}
+}
+
 // A prompt that a session below would not take is refused at once: nobody would hear of it.
 func TestSessionPromptTooLong(t *testing.T) {
 	p := sessionRun(t, orchestrator(), `rules:

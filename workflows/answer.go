@@ -290,9 +290,21 @@ func (a *sent) read(kind string, raw json.RawMessage) error {
 	return err
 }
 
-// strictly decodes one JSON object and refuses fields that there are not. null, which decodes
-// into anything, is none.
+// strictly decodes what somebody sent: one JSON object without fields that there are not, in which each
+// name stands once. A yes must not be a no for whoever reads the first of two.
 func strictly(raw json.RawMessage, to any) error {
+	if err := exactly(raw, to); err != nil {
+		return err
+	}
+	if path, at := plan.Repeated(raw); at > 0 {
+		return fmt.Errorf("%q is there twice, again at byte %d: %s; leave out one of the two", cut(path, 200), at, cut(string(raw[at-1:]), 50))
+	}
+	return nil
+}
+
+// exactly decodes one JSON object and refuses fields that there are not. null, which decodes into
+// anything, is none.
+func exactly(raw json.RawMessage, to any) error {
 	switch text := bytes.TrimSpace(raw); {
 	case len(text) == 0:
 		return errors.New("there is no argument")

@@ -128,7 +128,8 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 }
 
 func (b *branch) status() contract.Status {
-	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage, Budget: (*contract.Allowance)(b.shared.Budget)}
+	s := contract.Status{Status: "running", Model: b.shared.Model, Usage: b.usage, Budget: (*contract.Allowance)(b.shared.Budget),
+		Rejected: b.rejected, Rejects: b.rejects}
 	s.Executions, s.Dropped = lean(b.done, 0)
 	if b.now != "" {
 		s.Running = []string{b.now}

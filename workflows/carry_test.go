@@ -147,7 +147,8 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.ledger.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
 		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1}},
-			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3, rejected: 2, rejects: []string{"no"}}
+			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
+		f.rejected, f.rejects = 2, []string{"no"}
 		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
 
@@ -157,6 +158,16 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		g.desk = &desk{r: g.run}
 		g.desk.restore(ctx, in.Carry.Desk)
 		g.restore(in.Carry)
+		owner := f.desk
+		f.desk = nil
+		h := &flowRun{run: newRun(ctx)}
+		newSession(h, &contract.RunInput{Carry: travels(t, f.carryOver())})
+		for who, n := range map[string]int{"the owner": g.rejected, "a session below": h.rejected} {
+			if n != 2 {
+				t.Errorf("%s has refused %d signals", who, n)
+			}
+		}
+		f.desk = owner
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}

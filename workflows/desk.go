@@ -44,8 +44,6 @@ type desk struct {
 	inbox      []contract.Inbound
 	seen       []string
 	seq        int
-	rejected   int
-	rejects    []string
 	// limits end the timers of open requests.
 	limits map[string]workflow.CancelFunc
 	// busy counts answers by signal that are being looked at, and answers still to be relayed.
@@ -222,10 +220,7 @@ func (d *desk) foreign(id string) error {
 }
 
 func (d *desk) reject(ctx workflow.Context, kind string, err error) {
-	d.rejected++
-	text := fmt.Sprintf("%s: %s", kind, cut(contract.FailureOf(err).Error(), 500))
-	d.rejects = append(d.rejects, text)
-	d.rejects = d.rejects[max(0, len(d.rejects)-maxRejects):]
+	d.r.refuse(kind, err)
 	d.changed(ctx)
 }
 
@@ -478,13 +473,12 @@ func (d *desk) status(s *contract.Status) {
 		m.Text = cut(m.Text, maxName)
 		s.Inbox = append(s.Inbox, m)
 	}
-	s.Rejected, s.Rejects = d.rejected, d.rejects
 }
 
 // carry is what the owner's next run goes on with.
 func (d *desk) carry() *contract.DeskCarry {
 	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.inbox,
-		Seen: d.seen, Seq: d.seq, Rejected: d.rejected, Rejects: d.rejects}
+		Seen: d.seen, Seq: d.seq, Rejected: d.r.rejected, Rejects: d.r.rejects}
 }
 
 // restore takes over the desk of the run before.
@@ -495,7 +489,7 @@ func (d *desk) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	// A signal may have come before.
 	d.requests, d.answered, d.remembered = append(c.Open, d.requests...), append(c.Answered, d.answered...), c.Remembered
 	d.inbox, d.seen, d.seq = append(c.Inbox, d.inbox...), append(c.Seen, d.seen...), c.Seq+d.seq
-	d.rejected, d.rejects = c.Rejected+d.rejected, append(c.Rejects, d.rejects...)
+	d.r.rejected, d.r.rejects = c.Rejected+d.r.rejected, append(c.Rejects, d.r.rejects...)
 	for i := range c.Open {
 		d.r.watch.open(ctx, &c.Open[i])
 		d.watch(ctx, &c.Open[i])

@@ -334,7 +334,8 @@ func (f *flowRun) turned(ctx workflow.Context) {
 
 // report answers the query status.
 func (f *flowRun) report() contract.Status {
-	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.flow), Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: (*contract.Allowance)(f.shared.Budget)}
+	s := contract.Status{Status: f.status, Flow: contract.LabelOf(f.flow), Model: f.shared.Model, Conflicts: f.conflicts, Usage: f.usage, Budget: (*contract.Allowance)(f.shared.Budget),
+		Rejected: f.rejected, Rejects: f.rejects}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
 		s.Running, s.Waiting, s.Armed = f.sched.names()

@@ -36,6 +36,9 @@ type requests struct {
 	ears           []ear
 	// signals counts those that were taken in.
 	signals int
+	// rejected counts signals of people's that were refused; rejects say why, of the last ones.
+	rejected int
+	rejects  []string
 	// parting are signals to the owner that have not arrived yet.
 	parting []workflow.Future
 }
@@ -75,6 +78,9 @@ func (r *run) attend(take func(), channels ...workflow.ReceiveChannel) {
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (r *run) listen(ctx workflow.Context) {
 	r.attend(func() { r.hear(ctx) }, r.yield, r.replies, r.steer, r.wishes, r.grants)
+	if r.desk == nil {
+		r.misled(ctx)
+	}
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
@@ -84,6 +90,19 @@ func (r *run) listen(ctx workflow.Context) {
 			}
 		}
 	})
+}
+
+// misled refuses what people signal to a run that keeps no requests.
+func (r *run) misled(ctx workflow.Context) {
+	for _, kind := range contract.Requests {
+		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
+		r.attend(func() {
+			for channel.ReceiveAsync(nil) {
+				r.refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
+					Remedy: "send it to the run " + r.shared.Owner + ", which does for all below it"})
+			}
+		}, channel)
+	}
 }
 
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
@@ -157,6 +176,13 @@ func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
 			Remedy: "send it again"}
 	}
 	return nil
+}
+
+// refuse notes a signal that somebody sent and that was wrong, for the run's status.
+func (r *run) refuse(name string, err error) {
+	r.rejected++
+	r.rejects = append(r.rejects, fmt.Sprintf("%s: %s", name, cut(contract.FailureOf(err).Error(), 500)))
+	r.rejects = r.rejects[max(0, len(r.rejects)-maxRejects):]
 }
 
 // acceptUpdate begins to handle an Update.

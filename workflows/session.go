@@ -468,6 +468,9 @@ func (s *session) send(ctx workflow.Context, told contract.ChildTurn) {
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
+	if s.f.desk == nil {
+		c.Rejected, c.Rejects = s.f.rejected, s.f.rejects
+	}
 	for _, k := range s.children {
 		c.Children = append(c.Children, k.ChildSession)
 	}
@@ -477,6 +480,7 @@ func (s *session) carry() *contract.SessionCarry {
 // restore takes over the session of the run before.
 func (s *session) restore(c *contract.SessionCarry) {
 	s.stays, s.parent, s.turns, s.count, s.queue, s.callbacks, s.stop, s.spent = c.Stays, c.Parent, c.Turns, c.Count, c.Queue, c.Callbacks, c.Stop, c.Spent
+	s.f.rejected, s.f.rejects = c.Rejected, c.Rejects
 	for i := range c.Children {
 		s.children = append(s.children, &childSession{ChildSession: c.Children[i]})
 	}

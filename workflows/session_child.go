@@ -127,8 +127,8 @@ func (s *session) heard(told *contract.ChildTurn) {
 		s.inLine(c, &t)
 		return
 	}
+	s.charge(c, told.Usage)
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
-		s.charge(c, told.Usage)
 		c.Params, c.Last, c.Expects = nil, &t, told.Expects
 	}
 	if i := c.order(t.ID); i >= 0 {

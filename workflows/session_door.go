@@ -96,8 +96,8 @@ func (s *session) listen(ctx workflow.Context) {
 	s.f.attend(s.hear, channels...)
 }
 
-// hear takes in what has been signalled so far. What is of a wrong shape is left out, and
-// shown where there is a desk.
+// hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
+// session's status.
 func (s *session) hear() {
 	if s.told == nil {
 		return
@@ -117,8 +117,12 @@ func (s *session) hear() {
 			if err == nil {
 				err = a.take(body)
 			}
-			if err != nil && s.f.desk != nil {
+			switch {
+			case err == nil:
+			case s.f.desk != nil:
 				s.f.desk.reject(s.kids, a.name, err)
+			default:
+				s.f.refuse(a.name, err)
 			}
 			raw = converter.RawValue{}
 		}

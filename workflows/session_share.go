@@ -72,11 +72,12 @@ func (s *session) lend(c *childSession) *contract.Budget {
 	return &part
 }
 
-// charge counts what a session below has spent in all, and takes that from what is reserved.
+// charge counts what a session below has spent in all, and takes that from what is reserved. One that was
+// reset has its count from the history that it goes on with: what was told before is spent nevertheless.
 func (s *session) charge(c *childSession, all contract.Usage) {
-	more := all.Less(c.Usage)
+	more := all.Beyond(c.Usage)
 	s.f.usage.Add(more)
-	c.Usage = all
+	c.Usage.Add(more)
 	off := spent{Calls: min(c.held.Calls, more.Made()), Tokens: min(c.held.Tokens, more.Input+more.Output), Cost: min(c.held.Cost, more.Cost)}
 	s.f.earmark(off, -1)
 	c.held = spent{Calls: c.held.Calls - off.Calls, Tokens: c.held.Tokens - off.Tokens, Cost: c.held.Cost - off.Cost}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,41 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResetBelowIsNotPaidBack has a session below tell less than before, as one does that was reset: what it
+// had told is spent nevertheless, and what it spends beyond that is counted, whatever turn it is in.
+func TestResetBelowIsNotPaidBack(t *testing.T) {
+	inWorkflow(t, func(ctx workflow.Context) {
+		f := &flowRun{run: newRun(ctx)}
+		f.flow = sketch("START>a a>END")
+		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, held: spent{Calls: 10, Tokens: 100}}
+		s := &session{f: f, children: []*childSession{c}}
+		f.held = c.held
+		told := func(n int, status string, calls, input, stopped int, cost int64) {
+			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
+		}
+		check := func(when string, want contract.Usage, left int) {
+			t.Helper()
+			if !reflect.DeepEqual(f.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.held.Calls != left {
+				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.usage, c.Usage, f.held.Calls, want, left)
+			}
+		}
+		told(1, contract.TurnCompleted, 3, 30, 0, 7)
+		told(2, contract.TurnCompleted, 5, 50, 1, 9)
+		all := contract.Usage{Calls: 5, Input: 50, Stopped: 1, Cost: 9}
+		check("before", all, 4)
+		told(1, contract.TurnRunning, 0, 0, 0, 0)
+		told(1, contract.TurnCompleted, 3, 60, 0, 8)
+		all.Input = 60
+		check("in its first turn again", all, 4)
+		told(2, contract.TurnRunning, 3, 60, 0, 8)
+		told(2, contract.TurnCompleted, 7, 90, 1, 12)
+		all = contract.Usage{Calls: 7, Input: 90, Stopped: 1, Cost: 12}
+		check("in its second turn again", all, 2)
+		s.settleUp(c, &contract.RunResult{Usage: contract.Usage{Calls: 1}}, nil)
+		check("stopped behind another reset", all, 0)
+	})
 }
 
 // permutations gives all orders of n things.

@@ -237,7 +237,7 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	var in struct {
 		Prompt string `json:"prompt"`
 	}
-	if err := strictly(args.Params, &in); err != nil || in.Prompt == "" {
+	if err := exactly(args.Params, &in); err != nil || in.Prompt == "" {
 		return saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil
 	}
 	if n := len(in.Prompt); n > maxMessage {

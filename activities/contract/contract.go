@@ -302,6 +302,16 @@ func (u Usage) Less(o Usage) Usage {
 		Stopped: u.Stopped - o.Stopped, Switched: without(u.Switched, o.Switched)}
 }
 
+// Beyond is what a usage has more than another, field by field; what it has less counts as nothing.
+func (u Usage) Beyond(o Usage) Usage {
+	d := u.Less(o)
+	for _, n := range []*int{&d.Calls, &d.Input, &d.Output, &d.Cached, &d.Reasoning, &d.CacheWrite, &d.Unpriced, &d.Stopped} {
+		*n = max(0, *n)
+	}
+	d.Cost = max(0, d.Cost)
+	return d
+}
+
 // PrepareInput asks for what a run must know before its first node: the plan of a
 // document, and the model where none is named.
 type PrepareInput struct {

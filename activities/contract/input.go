@@ -84,7 +84,8 @@ func withoutPassword(id, address string) error {
 }
 
 // ReadInput decodes what a client starts a run with. Unlike encoding/json it refuses fields
-// that the contract does not know, because a misspelt one would be a silent default. What
+// that the contract does not know, because a misspelt one would be a silent default, and names
+// that stand twice, of which one would be silently left out. What
 // the interpreter starts itself may come from a later build and is read leniently.
 //
 // Workflow code calls it, so that a stricter check in a later build needs
@@ -109,6 +110,9 @@ func ReadInput(raw json.RawMessage) (*RunInput, error) {
 	}
 	if unknown != nil {
 		return nil, bad(unknown)
+	}
+	if path, at := plan.Repeated(raw); at > 0 {
+		return nil, bad(fmt.Errorf("%.200q is there twice, again at byte %d; leave out one of the two", path, at))
 	}
 	if err := in.check(); err != nil {
 		return nil, bad(err)

@@ -178,6 +178,9 @@ type SessionCarry struct {
 	Stop      *StopInput  `json:"stop,omitempty"`
 	// Spent is what had been used when the turn began.
 	Spent Usage `json:"spent"`
+	// Rejected and Rejects are those of the [Status] of a session that owns no requests.
+	Rejected int      `json:"rejected,omitempty"`
+	Rejects  []string `json:"rejects,omitempty"`
 }
 
 // SessionStatus is a session's part of a [Status], without results.
