@@ -406,54 +406,6 @@ func (d *desk) record(ctx workflow.Context, a contract.Answered) {
 	}
 }
 
-// relay gives an answer to whoever waits. One that does not get it, because its run stopped
-// just now, asks again. Where the workflow task is full of answers, this one goes with another.
-func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
-	to := req.Run.Workflow
-	if to == d.r.store.workflow {
-		d.r.deliver(reply)
-		return
-	}
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	n, err := size(reply)
-	if n > d.r.guard.free(ctx)+slack {
-		d.r.halted = &contract.Failure{Class: contract.ClassStateTooLarge, Node: req.Node, Step: req.Step, At: req.At,
-			Text:   fmt.Sprintf("the answer to %q is %d bytes, and the run's history has no room to hand it on", req.ID, n),
-			Remedy: "answer shorter, by reference to data that is kept elsewhere, or have fewer nodes wait side by side"}
-		return
-	}
-	if err == nil && len(d.relays) == 0 && d.r.guard.clear() && d.r.guard.take(ctx, n) {
-		d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply))
-		return
-	}
-	d.busy++
-	d.r.guard.kept += n
-	if d.relays = append(d.relays, relay{to, reply, n}); len(d.relays) == 1 {
-		workflow.GoNamed(ctx, "relay", d.relayAll)
-	}
-}
-
-// relay is an answer on its way.
-type relay struct {
-	to    string
-	reply *contract.Reply
-	bytes int
-}
-
-// relayAll gives the answers that wait, as many at a time as the server takes.
-func (d *desk) relayAll(ctx workflow.Context) {
-	for len(d.relays) > 0 { // others may come meanwhile
-		a := d.relays[0]
-		err := workflow.Await(ctx, d.r.guard.clear)
-		if err == nil && d.r.guard.wait(ctx, a.bytes) == nil {
-			d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, a.to, "", contract.SignalReply, a.reply))
-		}
-		d.r.guard.kept -= a.bytes
-		d.relays = d.relays[1:]
-		d.busy--
-	}
-}
-
 // status adds the desk's part to the answer of the query.
 func (d *desk) status(s *contract.Status) {
 	size := 0
