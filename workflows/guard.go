@@ -21,8 +21,9 @@ const (
 	// accepts hold together. The server's limit, beyond which it terminates the run, is 4 MiB,
 	// and counts what came while the task was worked on: results and signals, up to 2 MiB.
 	maxTask = 2<<20 - 128<<10
-	// event is what a command's event holds beside its payload, about.
-	event = 512
+	// event is what a command's event holds beside its payload: ids, options, memo, what encryption
+	// adds.
+	event = 1536
 	// envelope is what a payload holds beside its data, with room.
 	envelope = 4 << 10
 	// slack is how much more than a history has room for still goes, so that a run comes to its end.
