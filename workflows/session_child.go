@@ -60,7 +60,7 @@ func (s *session) launch(c *childSession) {
 	}
 	cctx := r.childOptions(s.kids, c.ID, "session · "+cmp.Or(c.Agent, plainAgent))
 	c.future = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
-	leave := r.keep(s.kids, boundID(c.ID), in.Room)
+	leave := r.host(s.kids, &guest{id: boundID(c.ID), kept: in.Room, stays: true})
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -31,6 +32,8 @@ type guest struct {
 	id string
 	// kept is the room that it has in bytes; wants is what it has asked for, or 0.
 	kept, wants int
+	// stays says that it is a session, which may be there for weeks: nobody waits for its end.
+	stays bool
 }
 
 func newSpace(ctx workflow.Context) space {
@@ -51,8 +54,11 @@ func (g *guard) part(ctx workflow.Context, n, percent int) int {
 
 // keep keeps room for an answer until leave is called. The id is that of a run below.
 func (r *run) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
+	return r.host(ctx, &guest{id: id, kept: bytes})
+}
+
+func (r *run) host(ctx workflow.Context, own *guest) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	own := &guest{id: id, kept: bytes}
 	r.guests = append(r.guests, own)
 	r.guard.kept += own.kept
 	return func() {
@@ -66,7 +72,7 @@ func (r *run) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
 // keeps it.
 func (r *run) expect(ctx workflow.Context, what string) (leave func(), err error) {
 	fits := func() bool { return r.guard.free(ctx) >= maxPayload }
-	if err := workflow.Await(ctx, func() bool { return fits() || len(r.guests) == 0 }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return fits() || !r.clears() }); err != nil {
 		return nil, err
 	}
 	if !fits() {
@@ -98,21 +104,27 @@ func (r *run) hearWishes(ctx workflow.Context) {
 	}
 }
 
+// clears says whether somebody is about to bring back what it has, so that room may come of what is
+// kept for it.
+func (r *run) clears() bool {
+	return slices.ContainsFunc(r.guests, func(g *guest) bool { return g.wants == 0 && !g.stays })
+}
+
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
 // wait for room, nobody will make any: one of them is refused.
 func (r *run) grantAll(ctx workflow.Context) {
-	waits := false
+	var waits *guest
 	for _, g := range r.guests {
 		switch {
 		case g.wants == 0:
 		case g.wants-g.kept <= r.guard.free(ctx):
 			r.answerAsk(ctx, g, g.wants)
 		default:
-			waits = true
+			waits = cmp.Or(waits, g)
 		}
 	}
-	if waits && !slices.ContainsFunc(r.guests, func(g *guest) bool { return g.wants == 0 }) {
-		r.answerAsk(ctx, r.guests[0], 0)
+	if waits != nil && !r.clears() {
+		r.answerAsk(ctx, waits, 0)
 	}
 }
 

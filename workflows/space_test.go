@@ -74,11 +74,14 @@ func TestBringBack(t *testing.T) {
 		room int
 		// brings are the sizes that they bring back, granted those that get through.
 		brings, granted []int
+		// session says that a session is there beside them, which stays.
+		session bool
 	}{
 		"what was kept needs no question":      {room: 3 * kept, brings: []int{90, 80, 70}, granted: []int{90, 80, 70}},
 		"there is room":                        {room: 10_000, brings: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
 		"one has none":                         {room: 1000, brings: []int{3000, 80}, granted: []int{80}},
 		"all wait, and one must fail":          {room: 3000, brings: []int{2500, 2500}, granted: []int{2500}},
+		"nobody waits for a session's end":     {room: 1000, brings: []int{3000, 80, 2000}, granted: []int{80}, session: true},
 		"a store takes what is long by itself": {room: 2000, brings: []int{maxPayload + 1}, granted: []int{maxPayload + 1}},
 	}
 	for name, tc := range tests {
@@ -104,6 +107,15 @@ func TestBringBack(t *testing.T) {
 				r.listen(ctx)
 				// Anybody can send the signal: who is none of the runs below gets nothing.
 				workflow.SignalExternalWorkflow(ctx, r.store.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
+				if tc.session {
+					leave := r.host(ctx, &guest{id: "session", kept: kept, stays: true})
+					defer func() {
+						if leave(); r.guard.kept != 0 {
+							t.Errorf("%d bytes are kept behind the session's end", r.guard.kept)
+						}
+					}()
+				}
+				others := len(r.guests)
 				g := newGroup(ctx)
 				for i, n := range tc.brings {
 					id := fmt.Sprint("below-", i)
@@ -119,7 +131,7 @@ func TestBringBack(t *testing.T) {
 				if err := g.wait(); err != nil {
 					return err
 				}
-				if r.guard.kept != 0 || len(r.guests) != 0 {
+				if r.guard.kept != others*kept || len(r.guests) != others {
 					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.guests))
 				}
 				return nil
@@ -134,6 +146,24 @@ func TestBringBack(t *testing.T) {
 				t.Errorf("granted are %v, want %v", granted, tc.granted)
 			}
 		})
+	}
+}
+
+// TestExpectBesideASession asks for room that only a session's end would make.
+func TestExpectBesideASession(t *testing.T) {
+	env := patient()
+	env.SetCurrentHistorySize(lastBytes - maxPayload)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := newRun(ctx)
+		defer r.host(ctx, &guest{id: "session", kept: 1000, stays: true})()
+		_, err := r.expect(ctx, "it")
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
+			t.Errorf("it gives %v", err)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
 	}
 }
 
