@@ -40,6 +40,10 @@ func (d *desk) admit(kind string, raw json.RawMessage) error {
 		if old.Hash == a.hash {
 			return nil
 		}
+		if old.Expired {
+			return &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("the request %q had no answer in time and was closed at %s", a.id, old.At.Format(time.RFC3339)),
+				Remedy: "look at the run's status; an answer that comes late changes nothing"}
+		}
 		return &contract.Failure{Class: contract.ClassAlreadyAnswered, Text: fmt.Sprintf("the request %q was answered differently at %s", a.id, old.At.Format(time.RFC3339)),
 			Remedy: "look at the run's status; an answer cannot be taken back"}
 	}

@@ -146,7 +146,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.sched.noteRan(0, 2)
 		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.ledger.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1}},
+		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
 		f.rejected, f.rejects = 2, []string{"no"}
 		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
@@ -181,7 +181,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})
 		sameFields(t, f.sched, g.sched, left{"g": fromPlan, "running": "resumed are running"})
 		sameFields(t, x, g.sched.resumed[0], left{"child": noneNow, "asked": noneNow, "tries": noneNow, "release": noneNow})
-		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "opened": wasRun, "closed": wasRun, "changed": wasRun,
+		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
 			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
 		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "gone": "it would not go on",
 			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can give way", "told": wasRun, "asked": wasRun})

@@ -50,6 +50,10 @@ type desk struct {
 	busy int
 	// relays are the latter.
 	relays []relay
+	// looking are the answers by signal that are being looked at, in the order in which they came;
+	// looks counts all that there were.
+	looking []look
+	looks   int
 	// opened and closed are called with each request and answer, once.
 	opened func(ctx workflow.Context, req *contract.Request)
 	closed func(ctx workflow.Context, a *contract.Answered)
@@ -147,11 +151,40 @@ func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawVal
 		return
 	}
 	d.busy++
+	done := d.look(body)
 	workflow.GoNamed(ctx, "answer", func(ctx workflow.Context) {
 		if _, err := d.answer(ctx, kind, body, ""); err != nil {
 			d.reject(ctx, kind, err)
 		}
+		done()
 		d.busy--
+	})
+}
+
+// look is an answer that is being looked at: the n-th, for the request id, or for the oldest one.
+type look struct {
+	n  int
+	id string
+}
+
+// look notes an answer until done is called.
+func (d *desk) look(body json.RawMessage) (done func()) {
+	var to contract.RequestID
+	_ = json.Unmarshal(body, &to) // admitted
+	d.looks++
+	own := look{d.looks, to.ID}
+	d.looking = append(d.looking, own)
+	return func() {
+		d.looking = slices.DeleteFunc(d.looking, func(l look) bool { return l == own })
+	}
+}
+
+// looked waits until all answers that have come for a request by now are taken or refused.
+func (d *desk) looked(ctx workflow.Context, id string) error {
+	d.drain(ctx)
+	last := d.looks
+	return workflow.Await(ctx, func() bool {
+		return !slices.ContainsFunc(d.looking, func(l look) bool { return l.n <= last && (l.id == id || l.id == "") })
 	})
 }
 
@@ -278,7 +311,8 @@ func (d *desk) askedAgain(req *contract.Request) (again int, answered *contract.
 	return again, nil
 }
 
-// watch ends a request when its time is over: no answer means no.
+// watch ends a request when its time is over: no answer means no. What came by signal while no worker
+// was there is looked at first: it may have come in time, and its sender is not told that it is refused.
 func (d *desk) watch(ctx workflow.Context, req *contract.Request) {
 	if req.DueAt == nil {
 		return
@@ -290,7 +324,7 @@ func (d *desk) watch(ctx workflow.Context, req *contract.Request) {
 	d.limits[id] = cancel
 	workflow.GoNamed(ctx, "limit", func(ctx workflow.Context) {
 		timer := workflow.NewTimerWithOptions(ctx, max(left, 0), workflow.TimerOptions{Summary: boundSummary("limit · " + id)})
-		if timer.Get(ctx, nil) != nil {
+		if timer.Get(ctx, nil) != nil || d.looked(ctx, id) != nil {
 			return
 		}
 		if i := d.index(id); i >= 0 {
@@ -385,7 +419,7 @@ func (d *desk) find(id string) *contract.Answered {
 func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
 	req := d.requests[i]
 	d.remove(ctx, i, !reply.Expired)
-	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Reply: &reply})
+	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Expired: reply.Expired, Reply: &reply})
 	d.relay(ctx, &req, &reply)
 	d.changed(ctx)
 }

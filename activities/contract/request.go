@@ -197,6 +197,8 @@ type Answered struct {
 	// Run is the id of the run that it was given to, Again that of the request.
 	Run   string `json:"run,omitempty"`
 	Again int    `json:"again,omitempty"`
+	// Expired says that none came in time.
+	Expired bool `json:"expired,omitempty"`
 	// Reply is kept until the execution that waits has taken it.
 	Reply *Reply `json:"reply,omitempty"`
 }
