@@ -452,6 +452,8 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
 	told.Turn.Hash = ""
+	// Results of many sessions meet in the history above, which is given no more of each than this.
+	s.shorten(&told.Turn)
 	if s.f.guard.admit(ctx, "the turn's result", told) != nil {
 		told.Turn.ResultText, told.Turn.ResultData = nil, nil
 		told.Turn.Status = contract.TurnFailed
