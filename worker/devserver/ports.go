@@ -2,14 +2,19 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 )
+
+// Ports that nobody asks for are below those which systems give to outgoing connections (Linux from
+// 32768 on): one of those may be taken between the choice and the server's start.
+const lowestPort, highestPort = 20_000, 32_000
 
 // freePorts finds n different ports on which nothing listens.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", at(0))
+		l, err := listen()
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
@@ -18,6 +23,15 @@ func freePorts(n int) ([]int, error) {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
+}
+
+func listen() (net.Listener, error) {
+	for range 100 {
+		if l, err := net.Listen("tcp", at(lowestPort+rand.IntN(highestPort-lowestPort))); err == nil {
+			return l, nil
+		}
+	}
+	return net.Listen("tcp", at(0))
 }
 
 // choosePort gives a wanted port, or a free one for 0. A wanted port that is taken is an
