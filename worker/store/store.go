@@ -137,7 +137,8 @@ func (s *Store) String() string {
 
 // Apply makes a client, and the workers that use it, keep payloads in the store and take
 // them from there. Without a store the client says what is missing where a payload needs
-// one, refuses Updates that are too large, or too many at a time, and takes runs with ids in any alphabet. A data converter that the options have already does its work before the store's: what
+// one, refuses Updates that are too large, or too many at a time, asks again where the answer of a
+// query did not fit with all else that its run had to say, and takes runs with ids in any alphabet. A data converter that the options have already does its work before the store's: what
 // it encrypts lies encrypted there, and where its method Encrypts says so the texts of
 // failures go through it, too.
 func (s *Store) Apply(o *client.Options) {
@@ -154,5 +155,5 @@ func (s *Store) Apply(o *client.Options) {
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
 	secret, _ := inner.(interface{ Encrypts() bool })
 	o.DataConverter, o.FailureConverter = own, newFailures(own, secret != nil && secret.Encrypts())
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(boundUpdates, plainHeaders))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(boundUpdates, boundAnswers, plainHeaders))
 }

@@ -1,0 +1,84 @@
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/worker/store"
+	"weft/workflows/plan"
+)
+
+// keysOf is a state of n short values, which go to each branch as they are.
+func keysOf(n, bytes int) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	for i := range n {
+		out[fmt.Sprintf("k%04d", i)] = json.RawMessage(`"` + strings.Repeat("v", bytes) + `"`)
+	}
+	return out
+}
+
+// TestEndToEndQueryBesideCommands has one workflow task answer a query at length, start two branches
+// with long inputs and refuse a long Update: together that is more than the server takes of a worker
+// at once, and it would terminate the run.
+func TestEndToEndQueryBesideCommands(t *testing.T) {
+	v := newVault(t)
+	v.settings = store.Settings{}
+	h := &hand{client: v.dial(t)}
+	flows, _ := v.work(t, true, false), v.work(t, false, true)
+	f := graphPlan("beside", []graphNode{{ID: "s"}, {ID: "b1"}, {ID: "b2"}, {ID: "join", Defer: true, Exit: true}}, []graphEdge{{Source: plan.Start, Target: "s"},
+		{Source: "s", Target: "b1"}, {Source: "s", Target: "b2"}, {Source: "b1", Target: "join"}, {Source: "b2", Target: "join"}, {Source: "join", Target: plan.End}})
+	f.Nodes[0].Agent.Builtins = plan.Builtins
+	long := script(t, fmt.Sprintf(`rules:
+- {node: nobody, say: "%s"}
+- {node: s, turn: 1, call: [{tool: list_state_keys}]}
+- {node: s, delay: 3s, say: done}
+- {say: done}`, strings.Repeat("w", 1_048_000)))
+	run := v.start(t, h.client, contract.RunInput{Flow: contract.FlowRef{Plan: f}, State: keysOf(880, 980), Script: long})
+	two := func(kind enumspb.EventType) {
+		waitFor(t, "the second "+kind.String(), func() bool {
+			n := 0
+			for _, e := range events(t, h.client, run.GetID(), run.GetRunID()) {
+				if e.GetEventType() == kind {
+					n++
+				}
+			}
+			return n == 2
+		})
+	}
+	two(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	flows.Stop()
+	two(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+
+	var all sync.WaitGroup
+	var page contract.ContentPage
+	all.Go(func() {
+		waitFor(t, "the query", func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			got, err := h.client.QueryWorkflow(ctx, run.GetID(), run.GetRunID(), contract.QueryContent, contract.ContentQuery{SHA: contract.SHA(long)})
+			return err == nil && got.Get(&page) == nil
+		})
+	})
+	var refused error
+	all.Go(func() {
+		_, refused = h.update(t, run.GetID(), contract.RequestToolResult, map[string]any{"id": "nobody's", "result": strings.Repeat("x", 1_040_000)})
+	})
+	time.Sleep(time.Second) // the server has them by now, or they come one by one
+	v.work(t, true, false)
+	out, err := resultOf(t, run)
+	if err != nil || *out.ResultText != "done" || out.Usage.Calls != 5 {
+		t.Errorf("the run ended with %+v, %v", out, err)
+	}
+	all.Wait()
+	if page.Total != len(long) || classOf(refused) != contract.ClassUnknownRequest {
+		t.Errorf("the query gives %d bytes of %d, the Update %v", page.Total, len(long), refused)
+	}
+}
