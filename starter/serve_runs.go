@@ -261,6 +261,7 @@ func (s *runs) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []
 var answerProblems = map[string]string{
 	contract.ClassBadRequest: serve.InvalidAnswer, contract.ClassSchema: serve.InvalidAnswer, contract.ClassTooLarge: serve.TooLarge,
 	contract.ClassUnknownRequest: serve.UnknownRequest, contract.ClassAlreadyAnswered: serve.AlreadyAnswered,
+	contract.ClassUnavailable: serve.Busy, contract.ClassStateTooLarge: serve.RunEnded,
 }
 
 // Answer sends an Update and waits for its receipt.

@@ -126,6 +126,7 @@ func TestAnswersThatRunsRefuse(t *testing.T) {
 		want string
 	}{
 		"schema": {wire(contract.ClassSchema), serve.InvalidAnswer}, "unknown": {wire(contract.ClassUnknownRequest), serve.UnknownRequest},
+		"at another moment": {wire(contract.ClassUnavailable), serve.Busy}, "no room for it": {wire(contract.ClassStateTooLarge), serve.RunEnded},
 		"another": {wire(contract.ClassAlreadyAnswered), serve.AlreadyAnswered}, "too large": {wire(contract.ClassTooLarge), serve.TooLarge},
 		"too large for Temporal": {serviceerror.NewInvalidArgument("blob"), serve.TooLarge}, "over": {serviceerror.NewNotFound("completed"), serve.RunEnded},
 		"Temporal is away": {serviceerror.NewUnavailable("down"), serve.NoTemporal}, "no worker": {errNoReceipt, serve.NoWorker},

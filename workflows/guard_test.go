@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/mock"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -277,6 +279,11 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 			_, err := d.r.due(ctx, 0)
 			if f := contract.FailureOf(err); fails != (err != nil) || fails && (f.Class != contract.ClassStateTooLarge || f.Node != "a" || f.Remedy == "") {
 				t.Errorf("after an answer of %d bytes the run ends with %v", long, err)
+			}
+			late := d.r.admitUpdate(ctx, converter.NewRawValue(&commonpb.Payload{Data: []byte("1")}))
+			if f := contract.FailureOf(late); fails != (late != nil) || fails && (f.Class != contract.ClassStateTooLarge ||
+				!strings.Contains(f.Text, `"q"`) || !strings.HasPrefix(f.Remedy, "start the run again, and ")) {
+				t.Errorf("after an answer of %d bytes an Update is refused with %+v", long, late)
 			}
 			return nil
 		})

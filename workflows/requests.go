@@ -170,7 +170,11 @@ func (r *run) readSignal(ctx workflow.Context, raw converter.RawValue, to any) e
 // admitUpdate refuses an Update that the current workflow task has no room for, and each where the
 // run comes to its end for want of room.
 func (r *run) admitUpdate(ctx workflow.Context, raw converter.RawValue) error {
-	if n := proto.Size(raw.Payload()); r.halted != nil || !r.guard.room(ctx, n) {
+	if r.halted != nil {
+		f := contract.FailureOf(r.halted)
+		return &contract.Failure{Class: f.Class, Text: "the run ends, and takes nothing more: " + f.Text, Remedy: "start the run again, and " + f.Remedy}
+	}
+	if n := proto.Size(raw.Payload()); !r.guard.room(ctx, n) {
 		return &contract.Failure{Class: contract.ClassUnavailable,
 			Text:   fmt.Sprintf("the run has too much to do at this moment for an Update of %d bytes", n),
 			Remedy: "send it again"}
