@@ -286,6 +286,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 	}
 	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.resumed, f.talks))
 	c.Content = f.needed(c)
+	c.Fold()
 	return c
 }
 
@@ -366,6 +367,7 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 // restore takes over what the run before this one carried. What this run holds from then on
 // is named as its own.
 func (f *flowRun) restore(c *contract.Carry) {
+	c.Unfold()
 	f.flow, f.source, f.hash, f.shared, f.usage = c.Plan, c.Source, c.Hash, c.Shared, c.Usage
 	f.public = c.Publish
 	if c.Status != "" {

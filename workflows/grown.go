@@ -2,14 +2,15 @@ package workflows
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
 )
 
-// grown places the failure of a run whose carry is too large: at the node that made most of it, else
-// at the last that ran.
+// grown places the failure of a run whose carry is too large: at the node that made most of it, or at
+// START where that is what the run was given, else at the last that ran.
 func (f *flowRun) grown(err error) error {
 	var large *contract.Failure
 	if !errors.As(err, &large) {
@@ -19,13 +20,22 @@ func (f *flowRun) grown(err error) error {
 	if n := len(f.trace); n > 0 {
 		large.Node, large.Step = f.trace[n-1].Node, f.trace[n-1].Step
 	}
-	most := 0
+	most, given := 0, false
 	for i, w := range f.weights() {
-		if w.bytes > most {
-			most, large.Node, large.Step = w.bytes, f.flow.Nodes[i].ID, w.step
+		if w.bytes <= most {
+			continue
+		}
+		if most, given = w.bytes, i == len(f.flow.Nodes); !given {
+			large.Node, large.Step = f.flow.Nodes[i].ID, w.step
 		}
 	}
-	if large.Node != "" {
+	switch {
+	case given:
+		large.Node, large.Step, large.At = plan.Start, 0, f.source.At(plan.EdgePath(f.g.starts[0]))
+		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
+		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
+			"or give the workers a store (store.dir) before it starts"
+	case large.Node != "":
 		large.At = f.source.At(plan.NodePath(large.Node))
 	}
 	return large
@@ -40,9 +50,14 @@ func (w *weight) add(n, step int) {
 }
 
 // weights are those of the flow's nodes: where they stopped in their middle, what they wrote to the
-// state, their latest outputs, and what exit nodes said.
+// state, their latest outputs, and what exit nodes said. The last is that of what the run was given.
 func (f *flowRun) weights() []weight {
-	out := make([]weight, len(f.flow.Nodes))
+	out := make([]weight, len(f.flow.Nodes)+1)
+	for _, ref := range []*contract.ContentRef{&f.shared.Input, f.shared.Script, f.shared.Chat} {
+		if ref != nil {
+			out[len(f.flow.Nodes)].add(len(f.store.content[ref.SHA]), 0)
+		}
+	}
 	views := make([]*contract.View, 0, len(f.ended))
 	for i := range f.ended {
 		views = append(views, &f.ended[i].view)
@@ -86,8 +101,11 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 	}
 }
 
-// writer is the node of an execution, by its id.
+// writer is the node of an execution, by its id; START comes behind all.
 func (f *flowRun) writer(exec string) (int, bool) {
+	if exec == plan.Start {
+		return len(f.flow.Nodes), true
+	}
 	node, _, found := strings.Cut(exec, "#")
 	if !found {
 		return 0, false

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"reflect"
 
 	"weft/workflows/plan"
 )
@@ -125,4 +126,41 @@ type CarriedArrival struct {
 	Edge    int    `json:"edge"`
 	Lineage string `json:"lineage,omitempty"`
 	View    View   `json:"view"`
+	// Same says that the view is that of the arrival before, in this execution or the one before it
+	// in Live, Pending and Armed: those of a fork's branches are.
+	Same bool `json:"same,omitempty"`
+}
+
+// Fold leaves out the views that are those of the arrival before.
+func (c *Carry) Fold() {
+	var last *View
+	c.arrivals(func(a *CarriedArrival) {
+		if a.Same = last != nil && reflect.DeepEqual(a.View, *last); a.Same {
+			a.View = View{}
+			return
+		}
+		last = &a.View
+	})
+}
+
+// Unfold puts them back.
+func (c *Carry) Unfold() {
+	var last View
+	c.arrivals(func(a *CarriedArrival) {
+		if a.Same {
+			a.View, a.Same = last, false
+		}
+		last = a.View
+	})
+}
+
+// arrivals goes through all arrivals in order.
+func (c *Carry) arrivals(see func(*CarriedArrival)) {
+	for _, list := range [][]CarriedExecution{c.Live, c.Pending, c.Armed} {
+		for i := range list {
+			for k := range list[i].Arrivals {
+				see(&list[i].Arrivals[k])
+			}
+		}
+	}
 }

@@ -1,0 +1,57 @@
+package workflows
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// TestGrown blames a carry that is too large on who made most of it.
+func TestGrown(t *testing.T) {
+	entry := func(exec string, n int) contract.StateEntry {
+		return contract.StateEntry{Key: exec, Value: json.RawMessage(`"` + strings.Repeat("v", n) + `"`), By: contract.Stamp{Exec: exec, Step: 3}}
+	}
+	tests := map[string]struct {
+		state []contract.StateEntry
+		input int
+		node  string
+		says  string
+	}{
+		"a node":                   {state: []contract.StateEntry{entry("a#3", 1000), entry("START", 500)}, node: "a"},
+		"the state given":          {state: []contract.StateEntry{entry("a#3", 500), entry("START", 1000)}, node: plan.Start, says: "are what the run was given"},
+		"the input":                {state: []contract.StateEntry{entry("a#3", 500)}, input: 1000, node: plan.Start, says: "are what the run was given"},
+		"input and state together": {state: []contract.StateEntry{entry("a#3", 500), entry("START", 300)}, input: 300, node: plan.Start, says: "are what the run was given"},
+		"nobody knows":             {node: "b"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			inWorkflow(t, func(ctx workflow.Context) {
+				f := lone(ctx, 0, 0)
+				f.flow = sketch("START>a a>b b>END")
+				f.g = newGraph(f.flow)
+				f.sched = newScheduler(f.g)
+				f.trace = []contract.Execution{{Node: "b", Step: 7}}
+				if tc.input > 0 {
+					ref, err := f.store.write(f.store.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
+					if err != nil {
+						t.Fatal(err)
+					}
+					f.shared.Input = ref
+				}
+				for range 3 { // what several executions know counts once
+					f.sched.pending = append(f.sched.pending, &execution{node: 1, step: 8, arrivals: []arrival{{view: contract.View{State: tc.state}}}})
+				}
+				got := contract.FailureOf(f.grown(f.guard.fits("it", strings.Repeat("x", maxPayload))))
+				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||
+					strings.Contains(got.Text, "given") != (tc.says != "") || strings.HasPrefix(got.Remedy, "start the run") != (tc.says != "") {
+					t.Errorf("the failure is %+v", got)
+				}
+			})
+		})
+	}
+}
