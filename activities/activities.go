@@ -165,8 +165,9 @@ const envelope = 4 << 10
 // bounded refuses a result that would not fit.
 func (a *Activities) bounded(what string, v any) error { return a.within(what, v, 0) }
 
-// within is [Activities.bounded] for one of several results that come together: where no store takes
-// them, none may have more than its room in the run's history. 0 means that there is no such bound.
+// within is [Activities.bounded] for one of several results that come together: what has more than its
+// room in the run's history goes to the store, however short it is, and is refused where there is none.
+// 0 means that there is no such bound.
 func (a *Activities) within(what string, v any, room int) error {
 	limit, through := maxResult, "be sent through Temporal"
 	switch {
@@ -183,6 +184,9 @@ func (a *Activities) within(what string, v any, room int) error {
 		return &contract.Failure{Class: contract.ClassTooLarge,
 			Text:   fmt.Sprintf("%s is %d bytes, at most %d can %s", what, len(b), limit, through),
 			Remedy: "ask for less: a narrower query, a page, a shorter answer"}
+	}
+	if out, ok := v.(interface{ KeepOutside() }); ok && room > 0 && len(b) > room {
+		out.KeepOutside()
 	}
 	return nil
 }

@@ -164,6 +164,15 @@ func TestBounded(t *testing.T) {
 	if err := stored.within("it", small+"x", 1000); err != nil {
 		t.Errorf("what the store takes is refused: %v", err)
 	}
+	for n, want := range map[int]bool{-10: false, 10: true} {
+		out := &contract.ToolResult{Message: []byte(`"` + strings.Repeat("x", 1000+n-len(`{"message":""}`)) + `"`)}
+		if err := stored.within("it", out, 1000); err != nil || out.Outside != want {
+			t.Errorf("%d bytes beside the room go outside: %t, %v", n, out.Outside, err)
+		}
+		if err := stored.within("it", out, 0); err != nil {
+			t.Error(err)
+		}
+	}
 	if err := stored.bounded("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
 		t.Errorf("what fits into the store is refused: %v", err)
 	}

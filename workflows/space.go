@@ -137,8 +137,9 @@ func (r *run) answerAsk(ctx workflow.Context, g *guest, bytes int) {
 		workflow.SignalExternalWorkflow(quiet, g.id, "", contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
-// bringBack waits until the run above has room for what this one brings back.
-func (r *run) bringBack(ctx workflow.Context, what string, out any) error {
+// bringBack waits until the run above has room for what this one brings back. With a store it need
+// not: what is longer than was kept goes there.
+func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
 	above := workflow.GetInfo(ctx).ParentWorkflowExecution
 	if r.brings == 0 || above == nil {
 		return nil
@@ -147,10 +148,11 @@ func (r *run) bringBack(ctx workflow.Context, what string, out any) error {
 	if err != nil {
 		return err
 	}
-	if n > maxPayload {
-		n = claim // the store has it
-	}
 	if n <= r.brings {
+		return nil
+	}
+	if r.guard.most > 0 {
+		out.KeepOutside()
 		return nil
 	}
 	r.grant = nil

@@ -66,6 +66,12 @@ func TestAdmitKnowsTheHistory(t *testing.T) {
 	}
 }
 
+// brought is a result of so many bytes.
+type brought struct {
+	contract.Kept `json:"-"`
+	Text          string
+}
+
 // TestBringBack has runs below bring back more than was kept for them, of a history that has room for
 // so many bytes.
 func TestBringBack(t *testing.T) {
@@ -74,32 +80,38 @@ func TestBringBack(t *testing.T) {
 		room int
 		// brings are the sizes that they bring back, granted those that get through.
 		brings, granted []int
-		// session says that a session is there beside them, which stays.
-		session bool
+		// session says that a session is there beside them, which stays; store, that there is a store.
+		session, store bool
 	}{
-		"what was kept needs no question":      {room: 3 * kept, brings: []int{90, 80, 70}, granted: []int{90, 80, 70}},
-		"there is room":                        {room: 10_000, brings: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
-		"one has none":                         {room: 1000, brings: []int{3000, 80}, granted: []int{80}},
-		"all wait, and one must fail":          {room: 3000, brings: []int{2500, 2500}, granted: []int{2500}},
-		"nobody waits for a session's end":     {room: 1000, brings: []int{3000, 80, 2000}, granted: []int{80}, session: true},
-		"a store takes what is long by itself": {room: 2000, brings: []int{maxPayload + 1}, granted: []int{maxPayload + 1}},
+		"what was kept needs no question":  {room: 3 * kept, brings: []int{90, 80, 70}, granted: []int{90, 80, 70}},
+		"there is room":                    {room: 10_000, brings: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
+		"one has none":                     {room: 1000, brings: []int{3000, 80}, granted: []int{80}},
+		"all wait, and one must fail":      {room: 3000, brings: []int{2500, 2500}, granted: []int{2500}},
+		"nobody waits for a session's end": {room: 1000, brings: []int{3000, 80, 2000}, granted: []int{80}, session: true},
+		"a store takes what is longer":     {room: 2 * kept, brings: []int{90, 3000, maxPayload + 1}, granted: []int{90, 3000, maxPayload + 1}, store: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			env := patient()
 			env.SetCurrentHistorySize(lastBytes - tc.room)
-			var granted []int
+			var granted, outside []int
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
 				r := newRun(ctx)
 				r.listen(ctx)
 				r.brings = kept
-				if err := r.bringBack(ctx, "it", strings.Repeat("x", n-2)); err != nil {
+				if tc.store {
+					r.allow(8 << 20)
+				}
+				out := &brought{Text: strings.Repeat("x", n-len(`{"Text":""}`))}
+				if err := r.bringBack(ctx, "it", out); err != nil {
 					if f := contract.FailureOf(err); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, fmt.Sprintf("it is %d bytes, and the history", n)) {
 						t.Errorf("the failure is %+v", f)
 					}
 					return "", wire(err)
 				}
-				granted = append(granted, n)
+				if granted = append(granted, n); out.Outside {
+					outside = append(outside, n)
+				}
 				return "", nil
 			}, workflow.RegisterOptions{Name: "below"})
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
@@ -131,6 +143,9 @@ func TestBringBack(t *testing.T) {
 				if err := g.wait(); err != nil {
 					return err
 				}
+				if tc.store && r.signals > 1 {
+					t.Errorf("%d signals came, want that of the stranger", r.signals)
+				}
 				if r.guard.kept != others*kept || len(r.guests) != others {
 					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.guests))
 				}
@@ -142,8 +157,12 @@ func TestBringBack(t *testing.T) {
 			}
 			slices.Sort(granted)
 			slices.Sort(tc.granted)
+			slices.Sort(outside)
 			if !slices.Equal(granted, tc.granted) {
 				t.Errorf("granted are %v, want %v", granted, tc.granted)
+			}
+			if want := slices.DeleteFunc(tc.brings, func(n int) bool { return !tc.store || n <= kept }); !slices.Equal(outside, want) {
+				t.Errorf("outside are %v, want %v", outside, want)
 			}
 		})
 	}

@@ -153,6 +153,7 @@ type Tick struct {
 
 // BranchResult is what a chain comes back with.
 type BranchResult struct {
+	Kept `json:"-"`
 	// Executions are in order; the last one took Edges.
 	Executions []Execution `json:"executions"`
 	// Edges are the indices, in the whole flow, of the edges that the last execution took.

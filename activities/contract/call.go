@@ -256,9 +256,23 @@ type ToolInput struct {
 	Room int `json:"room,omitempty"`
 }
 
+// Kept says where a result is kept. It is no part of it.
+type Kept struct {
+	// Outside: in the store, however short the result is, because the history that it comes into has
+	// no room for it.
+	Outside bool
+}
+
+// KeepOutside sends the result to the store.
+func (k *Kept) KeepOutside() { k.Outside = true }
+
+// IsOutside says that the result goes to the store.
+func (k *Kept) IsOutside() bool { return k.Outside }
+
 // ToolResult is the result of the activity Tool: the tool's message, encoded. An error
 // that the tool itself reports is a message too, with Error set.
 type ToolResult struct {
+	Kept    `json:"-"`
 	Message json.RawMessage `json:"message"`
 	Error   bool            `json:"error,omitempty"`
 }

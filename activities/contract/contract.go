@@ -212,6 +212,7 @@ type ChatMessage struct {
 
 // RunResult is the result of a run. A run that fails ends with a [Failure] instead.
 type RunResult struct {
+	Kept `json:"-"`
 	// Status is "completed", or "stopped" for a session, which ends no other way.
 	Status string `json:"status"`
 	// ResultText and ResultData exclude each other: the result as text, or as JSON

@@ -14,8 +14,12 @@ import (
 	"weft/activities/contract"
 )
 
-// metadataInternal marks what only workers read.
-const metadataInternal = "weft-internal"
+// metadataInternal marks what only workers read: from the threshold on, or however short it is.
+const (
+	metadataInternal = "weft-internal"
+	fromThreshold    = "1"
+	inAnyCase        = "2"
+)
 
 // internal is the table of what only workers read, which is kept outside from the threshold
 // on. All else (a run's input and result, failures, answers of queries and updates) a client
@@ -37,11 +41,17 @@ func typesOf(values ...any) map[reflect.Type]bool {
 	return out
 }
 
+// absent says that a pointer is nil.
+func absent(value any) bool {
+	v := reflect.ValueOf(value)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
 // isInternal says whether only workers read a value.
 func isInternal(value any) bool {
 	t := reflect.TypeOf(value)
 	if t != nil && t.Kind() == reflect.Pointer {
-		if reflect.ValueOf(value).IsNil() {
+		if absent(value) {
 			return false
 		}
 		return isInternal(reflect.ValueOf(value).Elem().Interface())
@@ -53,12 +63,23 @@ func isInternal(value any) bool {
 	return internal[t]
 }
 
-// selector sends to the store what only workers read, and what is too large for Temporal.
-type selector struct{ driver *driver }
+// selector sends to the store what only workers read, what is too large for Temporal, and what a
+// history has no room for.
+type selector struct {
+	driver    *driver
+	threshold int
+}
 
-// SelectDriver is asked for payloads from the threshold on.
+// SelectDriver is asked for payloads that are longer than a claim.
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
-	if p.Size() < Inline && len(p.GetMetadata()[metadataInternal]) == 0 {
+	from := Inline
+	switch string(p.GetMetadata()[metadataInternal]) {
+	case fromThreshold:
+		from = s.threshold
+	case inAnyCase:
+		from = 0
+	}
+	if p.Size() < from {
 		return nil, nil
 	}
 	return s.driver, nil
@@ -77,8 +98,8 @@ var _ converter.ContextAware = (*payloads)(nil)
 // ToPayload converts a value.
 func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 	p, err := c.DataConverter.ToPayload(value)
-	if err == nil && p != nil && c.mark && isInternal(value) {
-		p.Metadata[metadataInternal] = []byte("1")
+	if err == nil && p != nil {
+		c.note(p, value)
 	}
 	return p, err
 }
@@ -87,11 +108,21 @@ func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
 	out, err := c.DataConverter.ToPayloads(values...)
 	for i, p := range out.GetPayloads() {
-		if c.mark && p.Metadata != nil && isInternal(values[i]) {
-			p.Metadata[metadataInternal] = []byte("1")
-		}
+		c.note(p, values[i])
 	}
 	return out, err
+}
+
+// note marks a payload by what its value is.
+func (c *payloads) note(p *commonpb.Payload, value any) {
+	if !c.mark || p.Metadata == nil {
+		return
+	}
+	if kept, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && kept.IsOutside() {
+		p.Metadata[metadataInternal] = []byte(inAnyCase)
+	} else if isInternal(value) {
+		p.Metadata[metadataInternal] = []byte(fromThreshold)
+	}
 }
 
 // FromPayload converts a payload; its error is a [contract.Failure] where that is lost.

@@ -29,27 +29,34 @@ func applied(t *testing.T, s *Store) client.Options {
 
 func TestWhatGoesToTheStore(t *testing.T) {
 	long, huge := strings.Repeat("x", 200<<10), strings.Repeat("x", Inline)
+	short, outside := strings.Repeat("x", 2<<10), contract.Kept{Outside: true}
 	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
 	tests := map[string]struct {
 		value  any
 		stored bool
 	}{
-		"a short answer of a model":          {&contract.ModelResult{Message: text("x")}, false},
-		"a long one":                         {&contract.ModelResult{Message: text(long)}, true},
-		"what a call is told":                {contract.ModelInput{Profile: contract.ProfileRef{Body: text(long)}}, true},
-		"what a branch brings back":          {&contract.BranchResult{Messages: []json.RawMessage{text(long)}}, true},
-		"a client's input":                   {contract.RunInput{V: 1, Input: long}, false},
-		"one that Temporal does not take":    {contract.RunInput{V: 1, Input: huge}, true},
-		"the input of a run that goes on":    {contract.RunInput{V: 1, Carry: &contract.Carry{Plan: &plan.Flow{Description: long}}}, true},
-		"that of a sub-agent":                {contract.RunInput{V: 1, Depth: 1, Input: long}, true},
-		"a result":                           {&contract.RunResult{ResultText: &long}, false},
-		"a result that Temporal refuses":     {&contract.RunResult{ResultText: &huge}, true},
-		"a failure":                          {contract.Failure{Text: long}, false},
-		"an answer about a transcript":       {contract.TranscriptPage{Messages: []json.RawMessage{text(long)}}, false},
-		"an answer about content":            {contract.ContentPage{Data: []byte(long)}, false},
-		"an answer about the plan":           {&plan.Flow{Description: long}, false},
-		"nothing":                            {nil, false},
-		"nothing of a kind that is internal": {(*contract.ModelResult)(nil), false},
+		"a short answer of a model":           {&contract.ModelResult{Message: text("x")}, false},
+		"a long one":                          {&contract.ModelResult{Message: text(long)}, true},
+		"what a call is told":                 {contract.ModelInput{Profile: contract.ProfileRef{Body: text(long)}}, true},
+		"what a branch brings back":           {&contract.BranchResult{Messages: []json.RawMessage{text(long)}}, true},
+		"a client's input":                    {contract.RunInput{V: 1, Input: long}, false},
+		"one that Temporal does not take":     {contract.RunInput{V: 1, Input: huge}, true},
+		"the input of a run that goes on":     {contract.RunInput{V: 1, Carry: &contract.Carry{Plan: &plan.Flow{Description: long}}}, true},
+		"that of a sub-agent":                 {contract.RunInput{V: 1, Depth: 1, Input: long}, true},
+		"a result":                            {&contract.RunResult{ResultText: &long}, false},
+		"a result that Temporal refuses":      {&contract.RunResult{ResultText: &huge}, true},
+		"a failure":                           {contract.Failure{Text: long}, false},
+		"an answer about a transcript":        {contract.TranscriptPage{Messages: []json.RawMessage{text(long)}}, false},
+		"an answer about content":             {contract.ContentPage{Data: []byte(long)}, false},
+		"an answer about the plan":            {&plan.Flow{Description: long}, false},
+		"nothing":                             {nil, false},
+		"nothing of a kind that is internal":  {(*contract.ModelResult)(nil), false},
+		"nothing of what may go outside":      {(*contract.ToolResult)(nil), false},
+		"a tool's short result":               {&contract.ToolResult{Message: text(short)}, false},
+		"one without room":                    {&contract.ToolResult{Kept: outside, Message: text(short)}, true},
+		"a branch's without room":             {&contract.BranchResult{Kept: outside, Messages: []json.RawMessage{text(short)}}, true},
+		"a sub-agent's without room":          {&contract.RunResult{Kept: outside, ResultText: &short}, true},
+		"what a claim is hardly shorter than": {&contract.ToolResult{Kept: outside, Message: text("x")}, false},
 	}
 	o := applied(t, open(t, t.TempDir()))
 	none := applied(t, &Store{driver: &driver{}})

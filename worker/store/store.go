@@ -38,6 +38,8 @@ const (
 	DefaultMaxPayload = 64 << 20
 	// Inline is the size from which every payload is kept outside.
 	Inline = 1_900<<10 + 64<<10
+	// smallest is the size below which none is: a claim is hardly shorter.
+	smallest = 1 << 10
 )
 
 // refused is the size that no payload in Temporal may have.
@@ -143,14 +145,14 @@ func (s *Store) String() string {
 // failures go through it, too.
 func (s *Store) Apply(o *client.Options) {
 	o.ExternalStorage = converter.ExternalStorage{
-		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver}, PayloadSizeThreshold: refused,
+		Drivers: []converter.StorageDriver{s.driver}, DriverSelector: selector{s.driver, min(s.settings.Threshold, Inline)}, PayloadSizeThreshold: refused,
 	}
 	inner := o.DataConverter
 	if inner == nil {
 		inner = converter.GetDefaultDataConverter()
 	}
 	if s.driver.place != nil {
-		o.ExternalStorage.PayloadSizeThreshold = min(s.settings.Threshold, Inline)
+		o.ExternalStorage.PayloadSizeThreshold = min(s.settings.Threshold, smallest)
 	}
 	own := &payloads{DataConverter: inner, mark: s.driver.place != nil}
 	secret, _ := inner.(interface{ Encrypts() bool })
