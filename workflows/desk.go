@@ -442,10 +442,11 @@ func (d *desk) record(ctx workflow.Context, a contract.Answered) {
 
 // status adds the desk's part to the answer of the query.
 func (d *desk) status(s *contract.Status) {
-	size := 0
+	total := 0
 	for i := range d.requests {
 		q := &d.requests[i]
-		if size += len(q.Text) + len(q.Arguments) + envelope/4; size > maxListed {
+		n, _ := size(q)
+		if total += n; total > maxListed && i > 0 {
 			s.MoreRequests = len(d.requests) - i
 			break
 		}

@@ -51,8 +51,8 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 		{contract.QueryTranscript, r.store.transcript},
 		{contract.QueryContent, r.store.piece},
 		{contract.QueryPast, r.pastPage},
-		{contract.QueryStatus, func() (contract.Status, error) { return status(), nil }},
-		{contract.QueryPlan, func() (*plan.Flow, error) { return r.flow, nil }},
+		{contract.QueryStatus, func() (contract.Status, error) { return fitting(status()), nil }},
+		{contract.QueryPlan, r.planAnswer},
 		{contract.QueryWatching, func() (contract.Watching, error) { return contract.Watching{Seconds: contract.WatchedFor}, nil }},
 		{contract.QueryState, func() (map[string]json.RawMessage, error) {
 			out := map[string]json.RawMessage{}
@@ -61,9 +61,12 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 			for i := range v.State {
 				e := &v.State[i]
 				value, ok := r.store.valueOf(e)
-				if total += len(value); !ok || total > maxPayload {
-					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", max(e.Size, len(e.Value))))
+				n := max(e.Size, len(e.Value)) // in a payload
+				if !ok || total+n > maxPayload-envelope {
+					value, _ = json.Marshal(fmt.Sprintf("(%d bytes, not shown here)", n))
+					n = len(value)
 				}
+				total += n + inPayload(e.Key)
 				out[e.Key] = value
 			}
 			return out, nil
@@ -75,6 +78,15 @@ func (r *run) answer(ctx workflow.Context, status func() contract.Status, state 
 		}
 	}
 	return nil
+}
+
+// planAnswer answers the query plan. A flow that came in signs which take more bytes here than they did
+// then may not fit.
+func (r *run) planAnswer() (*plan.Flow, error) {
+	if n, err := size(r.flow); err != nil || n > r.guard.limit() {
+		return nil, fmt.Errorf("the plan is %d bytes, at most %d go into the answer of a query: the run's input has it", n, r.guard.limit())
+	}
+	return r.flow, nil
 }
 
 // step is one execution under way.

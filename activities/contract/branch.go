@@ -234,7 +234,8 @@ type Execution struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Status answers the query status.
+// Status answers the query status. Where one answer of a query has no room for all of it, there are fewer
+// conflicts, executions, waits and messages, and then requests.
 type Status struct {
 	// Status is running, waiting, idle, completed, failed or cancelled.
 	Status string `json:"status"`
