@@ -126,32 +126,66 @@ type CarriedArrival struct {
 	Edge    int    `json:"edge"`
 	Lineage string `json:"lineage,omitempty"`
 	View    View   `json:"view"`
-	// Same says that the view is that of the arrival before, in this execution or the one before it
-	// in Live, Pending and Armed: those of a fork's branches are.
+	// Same says that the view's state is that of the arrival before, in this execution or the one before
+	// it in Live, Pending and Armed, but for the entries that stand here: those of a fork's branches are.
 	Same bool `json:"same,omitempty"`
 }
 
-// Fold leaves out the views that are those of the arrival before.
+// Fold leaves out what states have of those of the arrival before.
 func (c *Carry) Fold() {
-	var last *View
+	var last []StateEntry
 	c.arrivals(func(a *CarriedArrival) {
-		if a.Same = last != nil && reflect.DeepEqual(a.View, *last); a.Same {
-			a.View = View{}
-			return
+		whole := a.View.State
+		if own, ok := beyond(whole, last); ok {
+			a.View.State, a.Same = own, true
 		}
-		last = &a.View
+		last = whole
 	})
 }
 
-// Unfold puts them back.
+// Unfold puts it back.
 func (c *Carry) Unfold() {
-	var last View
+	var last []StateEntry
 	c.arrivals(func(a *CarriedArrival) {
 		if a.Same {
-			a.View, a.Same = last, false
+			a.View.State, a.Same = over(last, a.View.State), false
 		}
-		last = a.View
+		last = a.View.State
 	})
+}
+
+// beyond is what a state has that another has not. Not ok: that one has keys that it lacks, or none.
+// States are ordered by key.
+func beyond(state, other []StateEntry) (own []StateEntry, ok bool) {
+	for _, e := range state {
+		if len(other) == 0 || e.Key < other[0].Key {
+			own = append(own, e)
+			continue
+		}
+		if ok = e.Key == other[0].Key; !ok {
+			return nil, false
+		}
+		if !reflect.DeepEqual(e, other[0]) {
+			own = append(own, e)
+		}
+		other = other[1:]
+	}
+	return own, ok && len(other) == 0
+}
+
+// over is a state with the entries of another laid over it.
+func over(state, own []StateEntry) []StateEntry {
+	out := make([]StateEntry, 0, len(state)+len(own))
+	for _, e := range state {
+		for len(own) > 0 && own[0].Key < e.Key {
+			out, own = append(out, own[0]), own[1:]
+		}
+		if len(own) > 0 && own[0].Key == e.Key {
+			e, own = own[0], own[1:]
+		}
+		out = append(out, e)
+	}
+	return append(out, own...)
 }
 
 // arrivals goes through all arrivals in order.
