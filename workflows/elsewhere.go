@@ -11,7 +11,7 @@ import (
 )
 
 // elsewhere calls a tool that is an activity of another worker. That worker knows nothing of
-// Weft: it gets the arguments, and what it returns or fails with is the model's to read.
+// Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
 func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.RawMessage, note string) (toolReply, error) {
 	e := b.Elsewhere
 	var out json.RawMessage
@@ -20,6 +20,11 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 		given := []any{args}
 		if e.Key {
 			given = append(given, contract.CallKey{IdempotencyKey: c.store.run + "/" + boundID(id)})
+		}
+		if n, err := size(given); err == nil && n > maxPayload {
+			reply = &toolReply{failed: true, text: fmt.Sprintf("the call of %s is %d bytes, at most %d reach the worker that has it; "+
+				"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, maxPayload)}
+			return nil
 		}
 		leave, err := c.expect(ctx, "the result of "+c.call.Name)
 		if err != nil {

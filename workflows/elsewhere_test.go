@@ -1,0 +1,48 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// TestElsewhereHasNoStore passes an activity of another worker arguments that only the store could
+// hold: the model is told, and the call is not made.
+func TestElsewhereHasNoStore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bytes int
+		made  bool
+	}{"as many as Temporal takes": {maxPayload - 100, true}, "more": {maxPayload, false}, "as many as the store takes": {4 << 20, false}} {
+		t.Run(name, func(t *testing.T) {
+			made := false
+			env := patient()
+			env.RegisterActivityWithOptions(func(_ context.Context, in map[string]string) (int, error) {
+				made = true
+				return len(in["x"]), nil
+			}, activity.RegisterOptions{Name: "big"})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				f := lone(ctx, 8<<20, 0)
+				a := &agentRun{run: f.run, step: &step{id: "a#1", node: &f.flow.Nodes[0]}, thread: f.store.open("a#1")}
+				c := &toolCall{agentRun: a, call: &contract.ToolCall{ID: "1", Name: "big"}}
+				args := json.RawMessage(`{"x":"` + strings.Repeat("x", tc.bytes) + `"}`)
+				reply, err := c.elsewhere(ctx, &contract.Bound{Elsewhere: &contract.Elsewhere{Activity: "big", TaskQueue: "theirs", StartSeconds: 10, TimeoutSeconds: 60, Attempts: 1}}, args, "")
+				if err != nil {
+					return err
+				}
+				if made != tc.made || reply.failed == tc.made || !tc.made && !strings.Contains(reply.text, "at most 1945600 reach the worker") {
+					t.Errorf("the call is made: %t, the reply is %.200q", made, reply.text)
+				}
+				return nil
+			})
+			if err := env.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
