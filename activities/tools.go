@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +67,12 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	}
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
-	return out, a.bounded("the tool catalogue", out)
+	var large *contract.Failure
+	if err = a.within("the tool catalogue", out, in.Room); errors.As(err, &large) {
+		large.Text = fmt.Sprintf("connection %q: %s", in.Connection.ID, large.Text)
+		large.Remedy = "have the connection describe its tools shorter, bind fewer tools and connections, or give the workers a store (store.dir) before the run starts"
+	}
+	return out, err
 }
 
 // specs are the tools that a connection has: those that it lists, or those that the flow or the

@@ -22,6 +22,7 @@ import (
 	"weft/activities"
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/tool"
 	"weft/worker/host"
 	"weft/worker/store"
 	"weft/workflows"
@@ -33,8 +34,9 @@ type vault struct {
 	settings     store.Settings
 	address, que string
 	model        string
-	// cache is that of [activities.Deps].
+	// cache and tools are those of [activities.Deps].
 	cache int
+	tools *tool.Tools
 }
 
 func newVault(t *testing.T) *vault {
@@ -93,7 +95,7 @@ func (v *vault) hire(t *testing.T, flows, calls bool) worker.Worker {
 	if flows {
 		workflows.Settings{MaxPayload: v.settings.Most()}.Register(w)
 	}
-	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: compileText, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache}).Register(w)
+	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: compileText, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache, Tools: v.tools}).Register(w)
 	return w
 }
 

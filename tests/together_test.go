@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/activities/tool"
 	"weft/worker/store"
 	"weft/workflows/plan"
 )
@@ -80,5 +84,55 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 	all.Wait()
 	if page.Total != len(long) || classOf(refused) != contract.ClassUnknownRequest {
 		t.Errorf("the query gives %d bytes of %d, the Update %v", page.Total, len(long), refused)
+	}
+}
+
+// TestEndToEndCataloguesTogether lists the tools of connections that are more together than a history
+// holds: a store takes them, and without one the run fails before the server terminates it.
+func TestEndToEndCataloguesTogether(t *testing.T) {
+	const n = 30
+	connections := map[string]tool.Connection{}
+	var bound []string
+	for i := range n {
+		s := server.NewMCPServer("large", "1")
+		s.AddTool(mcp.NewTool(fmt.Sprint("t", i), mcp.WithDescription(strings.Repeat("d", 1_850_000))), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText("called"), nil
+		})
+		web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+		t.Cleanup(web.Close)
+		connections[fmt.Sprint("c", i)] = tool.Connection{URL: web.URL}
+		bound = append(bound, fmt.Sprintf(`{"name":"t%d","data_connection_id":"c%d"}`, i, i))
+	}
+	tools, err := tool.Open(tool.Settings{Connections: connections})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	in := contract.RunInput{Flow: contract.FlowRef{Text: oneNode(`,"tools":[` + strings.Join(bound, ",") + `]`), Name: "flow.json"}, Script: script(t, `rules: [{say: done}]`)}
+	for name, kept := range map[string]bool{"with a store": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			v := newVault(t)
+			if v.tools = tools; !kept {
+				v.settings = store.Settings{}
+			}
+			v.work(t, true, true)
+			c := v.dial(t)
+			run := v.start(t, c, in)
+			out, err := resultOf(t, run)
+			if kept {
+				if err != nil || *out.ResultText != "done" {
+					t.Errorf("the run ended with %.300v, %v", out, err)
+				}
+				return
+			}
+			f := contract.FailureOf(err)
+			if f == nil || f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, `connection "c`) || !strings.Contains(f.Text, "go into the run's history beside") ||
+				!strings.HasPrefix(f.At, "flow.json:") || !strings.Contains(f.Remedy, "store.dir") {
+				t.Errorf("the run ended with %.300v, %+v", out, f)
+			}
+			if h := historyBytes(t, c, run.GetID(), run.GetRunID()); h > 4<<20 {
+				t.Errorf("its history holds %d bytes", h)
+			}
+		})
 	}
 }

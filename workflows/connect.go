@@ -32,9 +32,13 @@ type want struct {
 func (f *flowRun) connect(ctx workflow.Context) error {
 	wants := f.boxed(f.wanted())
 	futures := make([]workflow.Future, len(wants))
+	room := f.guard.part(ctx, len(wants), 75)
+	if room == maxPayload {
+		room = 0 // as many as Temporal takes
+	}
 	for i, w := range wants {
 		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes, Room: room}
 		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
 			return err
 		}

@@ -197,10 +197,13 @@ type CatalogueInput struct {
 	Takes map[string]json.RawMessage `json:"takes,omitempty"`
 	// All says that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
+	// Room is that of a [ToolInput].
+	Room int `json:"room,omitempty"`
 }
 
 // CatalogueResult is the result of the activity ListTools: a catalogue, listed once per run.
 type CatalogueResult struct {
+	Kept `json:"-"`
 	// Catalogue is an encoded [Catalogue]; SHA is its hash.
 	Catalogue json.RawMessage `json:"catalogue"`
 	SHA       string          `json:"sha"`
