@@ -1,8 +1,8 @@
 package contract
 
 import (
+	"bytes"
 	"encoding/json"
-	"reflect"
 
 	"weft/workflows/plan"
 )
@@ -165,12 +165,17 @@ func beyond(state, other []StateEntry) (own []StateEntry, ok bool) {
 		if ok = e.Key == other[0].Key; !ok {
 			return nil, false
 		}
-		if !reflect.DeepEqual(e, other[0]) {
+		if !e.is(&other[0]) {
 			own = append(own, e)
 		}
 		other = other[1:]
 	}
 	return own, ok && len(other) == 0
+}
+
+// is says that two entries are the same.
+func (e *StateEntry) is(o *StateEntry) bool {
+	return e.Key == o.Key && e.By == o.By && e.SHA == o.SHA && e.Size == o.Size && bytes.Equal(e.Value, o.Value)
 }
 
 // over is a state with the entries of another laid over it.

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,6 +24,9 @@ func TestFold(t *testing.T) {
 			x.Arrivals = append(x.Arrivals, CarriedArrival{Edge: i, View: View{State: s, Outputs: []NodeOutput{{Node: fmt.Sprint("n", i)}}}})
 		}
 		return x
+	}
+	if n := reflect.TypeFor[StateEntry]().NumField(); n != 5 {
+		t.Errorf("an entry has %d fields: are they compared?", n)
 	}
 	type states = [][]StateEntry
 	one := func(all states) Carry { return Carry{Armed: []CarriedExecution{of(all...)}} }
