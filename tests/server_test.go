@@ -170,7 +170,7 @@ func (h *hand) start(t testing.TB, in contract.RunInput) client.WorkflowRun {
 // resultOf waits for a run's result.
 func resultOf(t testing.TB, run client.WorkflowRun) (*contract.RunResult, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // machines are busy
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines are busy
 	defer cancel()
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil {
