@@ -277,3 +277,28 @@ func TestToolResultsInKoog(t *testing.T) {
 		}
 	}
 }
+
+// An agent beside others needs the steps of its own way alone, also where it goes on in a new run when the
+// others have ended: alone in that run, or in a branch of it.
+func TestEndToEndStepsOfSlowParallelAgents(t *testing.T) {
+	h := newHand(t, 0)
+	agents := `{"name":"p","type":"parallel","config":{"maxIterations":LIMIT},"params":{"agents":[%s]}},
+{"name":"a","type":"task","params":{"task":"a"}},{"name":"b","type":"react","params":{"task":"b"}},{"name":"c","type":"react","params":{"task":"c"}}`
+	for name, slow := range map[string][]string{"one": {"b"}, "two": {"b", "c"}} {
+		t.Run(name, func(t *testing.T) {
+			said := "rules:\n- {node: p.a, " + wrapped + "}\n- {node: p.b, turn: 1, delay: DELAY, say: a thought}\n- {node: p.c, turn: 1, delay: DELAY, say: a thought}\n- {say: done}"
+			doc := koogLater(fmt.Sprintf(agents, `"a","`+strings.Join(slow, `","`)+`"`), `{"from":"p","to":"__finish__"}`)
+			quick := rehearsal{doc: doc, script: strings.ReplaceAll(said, "DELAY", "1ms")}
+			const steps = 1 + 3 + 10
+			exactly(t, steps, quick)
+			for limit, want := range map[int]string{steps: "", steps - 1: contract.ClassStepLimit} {
+				run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(doc, "LIMIT", fmt.Sprint(limit), 1), Name: "flow.json", Profile: "koog"},
+					Input: "x", MaxEvents: 1, Script: script(t, strings.ReplaceAll(said, "DELAY", "3s"))})
+				_, err := resultOf(t, run)
+				if got := contract.FailureOf(err); err != nil != (want != "") || err != nil && got.Class != want {
+					t.Errorf("%d steps: %v, want %q", limit, err, want)
+				}
+			}
+		})
+	}
+}

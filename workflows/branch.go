@@ -385,6 +385,9 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	in.Ran = s.ranBehind(x, nodes)
 	if r.flow.Values != nil {
 		in.Values, in.Talk = r.longValues(view), r.handTalk(needsTalk(part.Nodes))
+		if in.Talk != nil {
+			in.Talk.Spent = r.talk.spentFor(&r.flow.Nodes[x.node])
+		}
 	}
 	return in
 }

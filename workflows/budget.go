@@ -110,7 +110,7 @@ func (r *run) stopped() string {
 // one that failed although a model answered with what it took.
 func (r *run) asks(ctx workflow.Context, name string, in, out any) error {
 	begun := ctx.Err() == nil
-	err := workflow.ExecuteActivity(ctx, name, in).Get(ctx, out)
+	err := ended(ctx, workflow.ExecuteActivity(ctx, name, in).Get(ctx, out))
 	switch {
 	case err == nil:
 	case !contract.Cancelled(err):

@@ -128,7 +128,7 @@ func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (p
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
 	var out contract.CatalogueResult
-	if err := future.Get(ctx, &out); err != nil {
+	if err := ended(ctx, future.Get(ctx, &out)); err != nil {
 		if contract.Cancelled(err) {
 			return nil, err
 		}

@@ -172,7 +172,7 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	o := prepareOptions
 	o.ActivityID, o.Summary = "hooked", "take the hook's parameters"
 	var out contract.PrepareResult
-	if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityPrepare, request).Get(ctx, &out); err != nil {
+	if err := ended(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityPrepare, request).Get(ctx, &out)); err != nil {
 		return err
 	}
 	if out.Input != nil {

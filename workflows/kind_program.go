@@ -27,7 +27,7 @@ func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
 	}
 	var out contract.ProgramResult
 	actx := r.options(ctx, x.id+"/program", x.node.ID+" · "+name, p.Seconds+programGrace, 0)
-	if err := workflow.ExecuteActivity(actx, contract.ActivityProgram, in).Get(ctx, &out); err != nil {
+	if err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityProgram, in).Get(ctx, &out)); err != nil {
 		return outcome{}, err
 	}
 	data := programData(&out)

@@ -97,7 +97,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	var raw json.RawMessage
-	if err := workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &raw); err != nil {
+	if err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &raw)); err != nil {
 		return err
 	}
 	out, err := contract.ReadPrepared(raw)

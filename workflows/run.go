@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -144,6 +145,16 @@ func (r *run) options(ctx workflow.Context, id, summary string, seconds int, att
 			MaximumAttempts:    attempts,
 		},
 	})
+}
+
+// ended is how a call ended. One that is cancelled while the worker that makes it is dead has nobody who says that it
+// stopped: Temporal gives it up when it has been silent for too long, and makes it no more. That is a cancellation.
+func ended(ctx workflow.Context, err error) error {
+	var late *temporal.TimeoutError
+	if errors.As(err, &late) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
+		return ctx.Err()
+	}
+	return err
 }
 
 // retrying has a call repeated as its author wants, if that is said. attempts, if positive, is

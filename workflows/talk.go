@@ -67,6 +67,17 @@ func (t *talk) fork(node string) *contract.Fork {
 	return &t.forks[len(t.forks)-1]
 }
 
+// spentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
+func (t *talk) spentFor(n *plan.Node) int {
+	spent := t.spent
+	for i := range t.forks {
+		if n.Cost != nil && n.Cost.Forked && t.forks[i].Node != n.ID {
+			spent -= t.forks[i].Spent
+		}
+	}
+	return spent
+}
+
 // pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
 // cost. A node that stopped in its middle has left several parts.
 func (r *run) pickFork(node string, m *plan.Merge) error {

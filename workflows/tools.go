@@ -453,7 +453,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 			return err
 		}
 		actx := retrying(c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts), b.Connection.Retry, attempts)
-		err := workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out)
+		err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out))
 		if err == nil {
 			return nil
 		}

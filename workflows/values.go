@@ -163,7 +163,7 @@ func (r *run) spendEnd(x *step, taken []int) error {
 // spends beside its nodes.
 func (r *run) within(x *step, base int) error {
 	m := r.flow.Meter
-	if r.talk.spent+base <= m.Limit {
+	if r.talk.spentFor(x.node)+base <= m.Limit {
 		return nil
 	}
 	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
