@@ -67,7 +67,7 @@ func (f *runFacts) inBranch(v *visit, st *contract.Status) {
 // settle makes one list of what has run and one of what runs.
 func (f *runFacts) settle() {
 	f.failure = failureOfHistory(f.visit)
-	if f.fromHistory {
+	if f.fromHistory && f.visit.flow != nil { // a run below may have failed before it had a plan
 		f.recall()
 	}
 	var running []string

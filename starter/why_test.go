@@ -116,3 +116,15 @@ func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 		}
 	}
 }
+
+// A run below may have failed before it had a plan: then its failure is all that there is to say.
+func TestWhyOfARunWithoutAPlan(t *testing.T) {
+	f := &runFacts{fromHistory: true, st: contract.Status{Status: "failed"}, visit: &visit{id: "r/boss#1:call_1", place: "boss › ",
+		status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, seen: []string{"hooked"}}}
+	f.settle()
+	r := f.report()
+	const want = "sub-agent boss, run r/boss#1:call_1: failed\n"
+	if got := whyText(&r, false); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
