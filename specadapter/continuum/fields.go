@@ -54,7 +54,6 @@ type object struct {
 	value *source.Value
 	// what names it in messages; where is its path for unknown fields, "" at the top.
 	what, where string
-	members     map[string]*source.Value
 	ok          bool
 }
 
@@ -71,21 +70,16 @@ func (a *adaptation) object(v *source.Value, what, where string) object {
 	o := object{a: a, value: v, what: what, where: where, ok: v.Kind == source.Object}
 	if !o.ok {
 		a.errorf(v.Pos, CodeWrongType, howToWrite[source.Object], "%s is %s, want an object", what, v.Describe())
-		return o
-	}
-	o.members = make(map[string]*source.Value, len(v.Members))
-	for _, m := range v.Members {
-		o.members[m.Key] = m.Value
 	}
 	return o
 }
 
 // get is a field's value, or nil.
-func (o *object) get(key string) *source.Value { return o.members[key] }
+func (o *object) get(key string) *source.Value { return o.value.Get(key) }
 
 // pos is the place of a field's value, or of the object where it is missing.
 func (o *object) pos(key string) source.Pos {
-	if v := o.members[key]; v != nil {
+	if v := o.get(key); v != nil {
 		return v.Pos
 	}
 	return o.value.Pos
@@ -94,7 +88,7 @@ func (o *object) pos(key string) source.Pos {
 // present is a field's value if it is there and not null; a value of another kind than
 // want is reported and counts as absent, with bad set.
 func (o *object) present(key string, want source.Kind) (v *source.Value, bad bool) {
-	v = o.members[key]
+	v = o.get(key)
 	if v == nil || v.Kind == source.Null {
 		return nil, false
 	}
@@ -134,7 +128,7 @@ func (o *object) required(key string) string {
 	s, bad := o.text(key)
 	if !bad && strings.TrimSpace(s) == "" {
 		state := "no"
-		if v := o.members[key]; v != nil && v.Kind == source.String {
+		if v := o.get(key); v != nil && v.Kind == source.String {
 			state = "a blank"
 		}
 		o.a.errorf(o.pos(key), "V12", fmt.Sprintf("write %q", key), "%s has %s %s", o.what, state, key)
@@ -144,7 +138,7 @@ func (o *object) required(key string) string {
 
 // expected reports a field that the schema requires and many documents leave out.
 func (o *object) expected(key, instead string) {
-	v := o.members[key]
+	v := o.get(key)
 	if v == nil || v.Kind == source.Null {
 		o.a.strictf(o.pos(key), CodeMissing, instead, "%s has no %s", o.what, key)
 	}

@@ -180,6 +180,7 @@ type parser struct {
 	name   string
 	data   []byte
 	lines  []int // byte offset of each line's start
+	line   int   // the line of the place that was asked for last
 	diags  []Diagnostic
 	values int
 	text   int // bytes of strings and numbers, aliases expanded

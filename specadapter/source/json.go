@@ -17,7 +17,7 @@ func (p *parser) json() *Value {
 		p.jsonSyntax(json.Unmarshal(p.data, &whole))
 		return nil
 	}
-	j := &jsonReader{parser: p}
+	j := &jsonReader{parser: p, keys: map[string]string{}}
 	return j.value(1)
 }
 
@@ -26,6 +26,8 @@ type jsonReader struct {
 	*parser
 	// at is where the next token is looked for.
 	at int
+	// keys are those that were read: a document has few, many times.
+	keys map[string]string
 }
 
 // skip goes to the first byte of the next token and returns it.
@@ -102,18 +104,30 @@ func (j *jsonReader) members(pos Pos, depth int) *Value {
 	var members []Member
 	for j.skip() != '}' {
 		token, at := j.next()
-		key := j.text(token, at)
-		if !j.grow(j.pos(at), 0, len(key)) {
+		key, keyPos := j.key(token, at), j.pos(at)
+		if !j.grow(keyPos, 0, len(key)) {
 			return nil
 		}
 		v := j.value(depth + 1)
 		if v == nil {
 			return nil
 		}
-		members = append(members, Member{Key: key, KeyPos: j.pos(at), Value: v})
+		members = append(members, Member{Key: key, KeyPos: keyPos, Value: v})
 	}
 	j.at++
 	return j.object(pos, members)
+}
+
+// key is the text of a key.
+func (j *jsonReader) key(token []byte, at int) string {
+	known, ok := j.keys[string(token)]
+	if !ok {
+		known = j.text(token, at)
+		if plain := string(token); known == plain[1:len(plain)-1] { // else each place is reported
+			j.keys[plain] = known
+		}
+	}
+	return known
 }
 
 // text is what a string token at an offset stands for.

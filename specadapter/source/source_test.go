@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -299,4 +300,25 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s is no JSON", doc.Root.JSON())
 		}
 	})
+}
+
+// TestPosInAnyOrder asks for places forwards, backwards and far apart.
+func TestPosInAnyOrder(t *testing.T) {
+	data := []byte("{\n\n\"a\":\n 1,\n\"b\": 2}\n")
+	want := make([]Pos, len(data))
+	for i := range data {
+		before := data[:i]
+		want[i] = Pos{Line: bytes.Count(before, []byte("\n")) + 1, Col: i - bytes.LastIndexByte(before, '\n')}
+	}
+	p := &parser{lines: lineStarts(data)}
+	for i := range data {
+		for k := range data {
+			if got := p.pos(i); got != want[i] {
+				t.Fatalf("offset %d is at %v, want %v", i, got, want[i])
+			}
+			if got := p.pos(k); got != want[k] {
+				t.Fatalf("offset %d behind %d is at %v, want %v", k, i, got, want[k])
+			}
+		}
+	}
 }
