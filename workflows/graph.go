@@ -15,10 +15,14 @@ type graph struct {
 	starts []int
 	out    [][]int
 	reach  map[int]bits
+	// forward is reach without back edges. back holds the back edges, nil until it is first needed.
+	forward map[int]bits
+	back    bits
 }
 
 func newGraph(f *plan.Flow) *graph {
-	g := &graph{flow: f, index: make(map[string]int, len(f.Nodes)), out: make([][]int, len(f.Nodes)), reach: map[int]bits{}}
+	g := &graph{flow: f, index: make(map[string]int, len(f.Nodes)), out: make([][]int, len(f.Nodes)),
+		reach: map[int]bits{}, forward: map[int]bits{}}
 	for i := range f.Nodes {
 		g.index[f.Nodes[i].ID] = i
 	}
@@ -42,23 +46,69 @@ func (g *graph) target(edge int) (int, bool) {
 
 // reachable is the set of nodes that a walk of one edge or more from a node leads to.
 func (g *graph) reachable(node int) bits {
-	if r, ok := g.reach[node]; ok {
-		return r
+	r, ok := g.reach[node]
+	if !ok {
+		r = g.walk(node, nil)
+		g.reach[node] = r
 	}
+	return r
+}
+
+// reachableForward is the set of nodes that a walk of one edge or more from a node leads to
+// without a back edge.
+func (g *graph) reachableForward(node int) bits {
+	r, ok := g.forward[node]
+	if !ok {
+		r = g.walk(node, g.backEdges())
+		g.forward[node] = r
+	}
+	return r
+}
+
+// walk returns the set of nodes that a walk of one edge or more from a node leads to without an
+// edge of except, which may be nil.
+func (g *graph) walk(node int, except bits) bits {
 	r := newBits(len(g.flow.Nodes))
 	todo := []int{node}
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, e := range g.out[n] {
-			if t, ok := g.target(e); ok && !r.has(t) {
+			if t, ok := g.target(e); ok && !r.has(t) && (except == nil || !except.has(e)) {
 				r.add(t)
 				todo = append(todo, t)
 			}
 		}
 	}
-	g.reach[node] = r
 	return r
+}
+
+// backEdges is the set of edges that a depth-first walk from START, edges in declaration order,
+// finds leading to a node that it has not yet left. Without them the graph that START reaches has
+// no cycle.
+func (g *graph) backEdges() bits {
+	if g.back != nil {
+		return g.back
+	}
+	g.back = newBits(len(g.flow.Edges))
+	entered, left := newBits(len(g.flow.Nodes)), newBits(len(g.flow.Nodes))
+	var follow func(edges []int)
+	follow = func(edges []int) {
+		for _, e := range edges {
+			t, ok := g.target(e)
+			switch {
+			case !ok:
+			case !entered.has(t):
+				entered.add(t)
+				follow(g.out[t])
+				left.add(t)
+			case !left.has(t):
+				g.back.add(e)
+			}
+		}
+	}
+	follow(g.starts)
+	return g.back
 }
 
 // walks says whether a walk of exactly length edges leads from one node to another

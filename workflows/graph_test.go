@@ -112,7 +112,44 @@ func TestWalksAreWalks(t *testing.T) {
 			if got := g.reachable(from); !slices.Equal(got, reached) {
 				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
 			}
+			if g.entered(from) && g.reachableForward(from).has(from) {
+				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, describe(f))
+			}
 		}
+	}
+}
+
+// entered reports whether START can reach a node.
+func (g *graph) entered(node int) bool {
+	return slices.ContainsFunc(g.starts, func(e int) bool {
+		t, ok := g.target(e)
+		return ok && (t == node || g.reachable(t).has(node))
+	})
+}
+
+func TestBackEdges(t *testing.T) {
+	tests := map[string]struct{ edges, want string }{
+		"none in a diamond":             {"START>a a>b a>c b>d c>d d>END", ""},
+		"a loop":                        {"START>a a>b b>a b>END", "b>a"},
+		"a node that leads to itself":   {"START>a a>a a>END", "a>a"},
+		"a loop within a loop":          {"START>a a>b b>c c>b c>a c>END", "c>b c>a"},
+		"two entries: the first edge's": {"START>a START>b a>b b>a", "b>a"},
+		"what START does not reach":     {"START>a b>c c>b", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := sketch(tc.edges)
+			back := newGraph(f).backEdges()
+			var got []string
+			for e := range f.Edges {
+				if back.has(e) {
+					got = append(got, f.Edges[e].From+">"+f.Edges[e].To)
+				}
+			}
+			if got := strings.Join(got, " "); got != tc.want {
+				t.Errorf("the back edges are %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -17,9 +17,12 @@ import (
 //   - Arrivals at one plain node with the same step and lineage are one execution. It
 //     waits only while something that lives could still arrive there at that very step.
 //   - An edge into a deferred node arms it. It runs once for all arrivals, when nothing
-//     that lives and no other armed node can still reach it; armed nodes that can reach
-//     each other do not block each other. Its step is its arrivals' highest, its lineage
-//     is new.
+//     that lives and no other armed node that comes before it can still reach it. Its step
+//     is its arrivals' highest, its lineage is new.
+//   - An armed node E comes before an armed node D if D can be reached from E, and either E
+//     cannot be reached from D, or D can be reached from E without a back edge. So joins
+//     nested in a loop run from the inner to the outer one, and no two armed nodes ever hold
+//     up each other.
 //
 // So which executions there are is a property of the graph and of the answers to its
 // conditions, never of timing. The scheduler is pure: no Temporal, no clock.
@@ -163,19 +166,20 @@ func (s *scheduler) could(o, x *execution) bool {
 	return o != x && o.lineage == x.lineage && o.step < x.step && s.g.walks(o.node, x.node, x.step-o.step)
 }
 
-// blocked says whether something that lives, or another armed node, can still reach the
-// armed x.
+// blocked says whether something that lives, or another armed node that comes before x, can
+// still reach the armed x.
 func (s *scheduler) blocked(x *execution) bool {
 	reaches := func(o *execution) bool { return s.reaches(o, x) }
 	return slices.ContainsFunc(s.running, reaches) || slices.ContainsFunc(s.pending, reaches) ||
-		slices.ContainsFunc(s.armed, func(o *execution) bool { return s.keeps(o, x) })
+		slices.ContainsFunc(s.armed, func(o *execution) bool { return s.comesBefore(o, x) })
 }
 
 func (s *scheduler) reaches(o, x *execution) bool { return s.g.reachable(o.node).has(x.node) }
 
-// keeps says whether o, which is armed too, runs before x.
-func (s *scheduler) keeps(o, x *execution) bool {
-	return o != x && s.reaches(o, x) && !s.g.reachable(x.node).has(o.node)
+// comesBefore reports whether o, which is armed too, runs before x.
+func (s *scheduler) comesBefore(o, x *execution) bool {
+	return o != x && s.reaches(o, x) &&
+		(!s.g.reachable(x.node).has(o.node) || s.g.reachableForward(o.node).has(x.node))
 }
 
 // waits says for whom each execution waits that has not begun.
@@ -196,7 +200,7 @@ func (s *scheduler) waits() []contract.Wait {
 		note(x, [][]*execution{s.running, s.pending}, s.could, s.could)
 	}
 	for _, x := range s.armed {
-		note(x, [][]*execution{s.running, s.pending, s.armed}, s.reaches, s.reaches, s.keeps)
+		note(x, [][]*execution{s.running, s.pending, s.armed}, s.reaches, s.reaches, s.comesBefore)
 	}
 	return out
 }

@@ -104,6 +104,63 @@ func TestSchedulerMatchesStepRule(t *testing.T) {
 	}
 }
 
+// TestNestedJoins has joins nested in loops: the inner one runs first, in every lap.
+func TestNestedJoins(t *testing.T) {
+	tests := map[string]struct {
+		edges    string
+		deferred []string
+		// laps is how often a question that sends a branch back is answered with yes.
+		laps int
+		want string
+	}{
+		"a join that another one in the loop needs": {
+			"START>plan plan>research plan>outline research>web research>papers web>facts papers>facts facts>write outline>write write>check check>plan? check>END",
+			[]string{"facts", "write"}, 1,
+			"START plan#1 outline#2 research#2 papers#3 web#3 facts#4 write#5 check#6 plan#7 outline#8 research#8 papers#9 web#9 facts#10 write#11 check#12",
+		},
+		"an edge past the inner join": {
+			"START>a a>b a>c b>inner c>inner inner>outer a>outer outer>a? outer>END", []string{"inner", "outer"}, 1,
+			"START a#1 b#2 c#2 inner#3 outer#4 a#5 b#6 c#6 inner#7 outer#8",
+		},
+		"three levels": {
+			"START>a a>b a>x b>c b>y c>d c>z d>one z>one one>two y>two two>three x>three three>a? three>END", []string{"one", "two", "three"}, 1,
+			"START a#1 b#2 x#2 c#3 y#3 d#4 z#4 one#5 two#6 three#7 a#8 b#9 x#9 c#10 y#10 d#11 z#11 one#12 two#13 three#14",
+		},
+		"a loop within a loop": {
+			"START>a a>p a>q p>in q>in in>p? in>out a>out out>a? out>END", []string{"in", "out"}, 1,
+			"START a#1 p#2 q#2 in#3 p#4 in#5 out#6 a#7 p#8 q#8 in#9 out#10",
+		},
+		"an inner join that its lap does not arm": {
+			"START>a a>b a>c b>inner? c>outer inner>outer outer>a? outer>END", []string{"inner", "outer"}, 1,
+			"START a#1 b#2 c#2 inner#3 outer#4 a#5 b#6 c#6 outer#7",
+		},
+		"two joins that lead to each other: the one that comes first from START": {
+			"START>a START>b a>j b>k j>k k>j? k>END", []string{"j", "k"}, 1,
+			"START a#1 b#1 j#2 k#3 j#4 k#5",
+		},
+		"two joins without a way between them run at once": {
+			"START>a a>b a>c b>j c>k j>END k>END", []string{"j", "k"}, 0,
+			"START a#1 b#2 c#2 j#3 k#3",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := strings.Fields(tc.want)[1:]
+			slices.Sort(want)
+			for timing := range int64(12) {
+				laps := map[string]int{}
+				got := simulate(sketch(tc.edges, tc.deferred...), func(q string, _ int) bool {
+					laps[q]++
+					return laps[q] <= tc.laps
+				}, 100, rand.New(rand.NewSource(timing)))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("timing %d (-want +got):\n%s", timing, diff)
+				}
+			}
+		})
+	}
+}
+
 // randomFlow makes a graph with conditions, loops and deferred joins.
 func randomFlow(rng *rand.Rand) *plan.Flow {
 	n := 3 + rng.Intn(6)

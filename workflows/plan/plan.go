@@ -88,7 +88,7 @@ type Node struct {
 	// Exit marks a node whose output can be the run's result.
 	Exit bool `json:"exit,omitempty"`
 	// Deferred makes an edge into the node arm it; it runs once for all arrivals when
-	// nothing that lives can still reach it.
+	// neither a live branch nor an armed node that comes before it can still reach it.
 	Deferred bool `json:"deferred,omitempty"`
 	// Choice, if set, is the node's own; see [Flow.Choice].
 	Choice string `json:"choice,omitempty"`
