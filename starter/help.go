@@ -254,10 +254,10 @@ starter message triage-k3v9x0aa @note.txt -node refund -key mail-4711`,
 	"why": {
 		about: `Of each node, or of NODE alone: by which edges it was reached, with the recorded answers
 to their conditions; which edges out of it were refused; or, where it has not run, which
-edges could have led to it and what kept each, back to nodes that ran. What waits says
-for what: a join for the executions that may still arrive, a request with the commands
-that answer it, a call with its attempt, the time of the next one and the last error, a
-rate limit, a worker. Nodes of sub-agents are told apart by their run. NODE is the node's
+edges could have led to it and what kept each, back to nodes that ran. A join that ran
+names the predecessors that did not run. What waits says for what: a join for the
+executions that may still arrive, a request with the commands that answer it, a call with
+its attempt, the time of the next one and the last error, a rate limit, a worker. Nodes of sub-agents are told apart by their run. NODE is the node's
 id or name, or one of its executions, node#step.
 
 Runs answer themselves, also those that have ended. Where no worker answers it is from

@@ -50,8 +50,11 @@ type whyExecution struct {
 	State     string `json:"state"`
 	// Because are the edges that led here, Left those out of it, once they are decided.
 	Because []whyEdge `json:"because,omitempty"`
-	Left    []whyEdge `json:"left,omitempty"`
-	Waits   []whyWait `json:"waits,omitempty"`
+	// Absent are the nodes with an edge into this join that did not run before it, or not between
+	// the join's previous execution and this one.
+	Absent []string  `json:"absent,omitempty"`
+	Left   []whyEdge `json:"left,omitempty"`
+	Waits  []whyWait `json:"waits,omitempty"`
 	// Text says what else is known of it.
 	Text string `json:"text,omitempty"`
 }

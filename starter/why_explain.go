@@ -46,7 +46,8 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 	before := 0
 	for i := range f.st.Executions {
 		if x := &f.st.Executions[i]; x.Node == n.ID {
-			e := whyExecution{Execution: labelOf(*x), State: whyDone, Because: f.because(n, x, before), Left: f.left(x)}
+			e := whyExecution{Execution: labelOf(*x), State: whyDone, Because: f.because(n, x, before),
+				Absent: f.absent(n, x, before), Left: f.left(x)}
 			switch in := f.visit.input; {
 			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, labelOf(*x)):
 				e.Text = "given with the fork, in place of what the other run had"
@@ -84,6 +85,9 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 			return
 		}
 		e := whyExecution{Execution: labelOf(x), State: state, Because: f.because(n, &x, before), Waits: waits}
+		if state != whyWaiting {
+			e.Absent = f.absent(n, &x, before)
+		}
 		if !open && state != whyFailed {
 			e.State, e.Text = whyStopped, "the run ended before it was done"
 			e.Waits = slices.DeleteFunc(e.Waits, func(w whyWait) bool { return w.Kind != waitJoin })
@@ -161,6 +165,26 @@ func (f *runFacts) because(n *plan.Node, x *contract.Execution, before int) []wh
 // came behind its execution before.
 func arrives(n *plan.Node, from, step, before int) bool {
 	return from+1 == step || n.Deferred && from < step && from+1 > before
+}
+
+// absent are the predecessors of a join that did not run before its execution x, or not between
+// the execution before that, at step before, and x. The list is empty for other nodes, and where the run no longer has all executions before x.
+func (f *runFacts) absent(n *plan.Node, x *contract.Execution, before int) []string {
+	if before == 0 && f.st.Dropped > 0 {
+		return nil
+	}
+	var out []string
+	for _, e := range f.visit.flow.Edges {
+		if !n.Deferred || e.To != n.ID || e.From == plan.Start || slices.Contains(out, e.From) {
+			continue
+		}
+		if !slices.ContainsFunc(f.st.Executions, func(p contract.Execution) bool {
+			return p.Node == e.From && arrives(n, p.Step, x.Step, before)
+		}) {
+			out = append(out, e.From)
+		}
+	}
+	return out
 }
 
 // left are the edges out of an execution.

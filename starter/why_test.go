@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,32 @@ lone did not run (d.json)
 `
 	if diff := cmp.Diff(want, whyText(&r, false)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyNamesPredecessorsThatDidNotRun has a join that runs in two laps: in the first one without
+// two of its predecessors, in the second one without another.
+func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
+	f := &runFacts{visit: &visit{id: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, flow: &plan.Flow{Name: "Laps",
+		Nodes: []plan.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "join", Deferred: true}, {ID: "plain"}},
+		Edges: []plan.Edge{{ID: "in", From: plan.Start, To: "a"}, {ID: "sj", From: plan.Start, To: "join", Question: "At once?"},
+			{ID: "aj", From: "a", To: "join"}, {ID: "bj", From: "b", To: "join"}, {ID: "bj2", From: "b", To: "join", Question: "Again?"},
+			{ID: "cj", From: "c", To: "join"}, {ID: "ap", From: "a", To: "plain"}, {ID: "bp", From: "b", To: "plain"}}}},
+		st: contract.Status{Status: "completed", Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}},
+			Executions: []contract.Execution{{Node: "a", Step: 1, Taken: []string{"aj", "ap"}}, {Node: "join", Step: 2}, {Node: "plain", Step: 2},
+				{Node: "b", Step: 3}, {Node: "c", Step: 3, Taken: []string{"cj"}}, {Node: "join", Step: 4}}}}
+	f.settle()
+	r := f.report()
+	join := r.Nodes[3].Executions
+	if diff := cmp.Diff([][]string{{"b", "c"}, {"a"}}, [][]string{join[0].Absent, join[1].Absent}); diff != "" {
+		t.Errorf("predecessors that did not run (-want +got):\n%s", diff)
+	}
+	if got := r.Nodes[4].Executions[0].Absent; got != nil {
+		t.Errorf("a node that is no join did not wait for %v", got)
+	}
+	if got := whyText(&r, false); !strings.Contains(got, "join#2 ran\n    came by edge aj from a#1: it has no condition\n    b, c did not run before it\n") ||
+		!strings.Contains(got, "join#4 ran\n    came by edge cj from c#3: it has no condition\n    a did not run between join#2 and it\n") {
+		t.Errorf("it says:\n%s", got)
 	}
 }
 

@@ -58,6 +58,13 @@ func whyNodeText(b *strings.Builder, n *whyNode, one bool) {
 		for k := range e.Because {
 			whyEdgeText(b, "    came by ", &e.Because[k], false)
 		}
+		if len(e.Absent) > 0 {
+			when := "before it"
+			if i > 0 {
+				when = fmt.Sprintf("between %s and it", clean(n.Executions[i-1].Execution, 200))
+			}
+			fmt.Fprintf(b, "    %s did not run %s\n", clean(strings.Join(e.Absent, ", "), 1000), when)
+		}
 		for _, w := range e.Waits {
 			verb := "waits"
 			if e.State == whyStopped {
