@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -42,9 +41,14 @@ func (s *clientSource) Content(ctx context.Context, workflow, run string, q cont
 	return &page, s.ask(ctx, workflow, run, contract.QueryContent, q, &page)
 }
 
-// ask queries a run and waits out the server's limits.
+// maxUntyped is how often a query that fails without a typed reason is made.
+const maxUntyped = 3
+
+// ask queries a run. It waits while the server limits queries, and asks again where a query fails
+// without a typed reason: the SDK drops the type where it answers together with a workflow task.
 func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg, out any) error {
 	s.release(ctx, workflow, run)
+	untyped := 0
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		qctx, cancel := context.WithTimeout(ctx, queryTimeout)
 		v, err := s.client.QueryWorkflow(qctx, workflow, run, query, arg)
@@ -53,8 +57,14 @@ func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg
 			return v.Get(out)
 		}
 		var busy *serviceerror.ResourceExhausted
-		if !errors.As(err, &busy) {
-			return lost(workflow, run, err)
+		var failed *serviceerror.QueryFailed
+		if errors.As(err, &failed) && failed.Failure == nil {
+			untyped++
+		} else if !errors.As(err, &busy) {
+			untyped = maxUntyped
+		}
+		if untyped == maxUntyped {
+			return queryFailure(workflow, run, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -82,15 +92,15 @@ func (s *clientSource) release(ctx context.Context, workflow, run string) {
 	})
 }
 
-// lost classifies a query's error: what is gone stays gone, all else may pass.
-func lost(workflow, run string, err error) error {
+// queryFailure classifies a query's error: what the run does not have is lost, all else is retried.
+func queryFailure(workflow, run string, err error) error {
 	f := &contract.Failure{Class: contract.ClassUnavailable,
-		Text: fmt.Sprintf("ask run %s of %q for its transcript: %v", run, workflow, err)}
+		Text: fmt.Sprintf("query run %s of %q for its transcript: %v", run, workflow, err)}
 	var missing *serviceerror.NotFound
-	var refused *serviceerror.QueryFailed
-	if errors.As(err, &missing) || errors.As(err, &refused) && strings.Contains(err.Error(), "this run has no ") {
+	var failed *serviceerror.QueryFailed
+	if errors.As(err, &missing) || errors.As(err, &failed) && failed.Failure.GetApplicationFailureInfo().GetType() == contract.ClassTranscriptLost {
 		f.Class = contract.ClassTranscriptLost
-		f.Remedy = "start the run again; keep runs longer (the namespace's retention) than what refers to them"
+		f.Remedy = "start the run again; set the namespace's retention longer than runs refer to each other"
 	}
 	return f
 }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
 )
@@ -92,14 +93,45 @@ func TestBusyServerIsAskedAsLongAsTheCallLasts(t *testing.T) {
 	}
 }
 
+// queryFailed is what a client gets of a query handler's error.
+func queryFailed(err error) error {
+	return serviceerror.NewQueryFailedWithFailure(err.Error(), temporal.GetDefaultFailureConverter().ErrorToFailure(err))
+}
+
+// TestUntypedQueryErrors covers a query that the SDK answers together with a workflow task, whose
+// error has only a text.
+func TestUntypedQueryErrors(t *testing.T) {
+	untyped := func() (any, error) { return nil, serviceerror.NewQueryFailed(`this run has no thread "t"`) }
+	typed := func() (any, error) {
+		return nil, queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).Wire())
+	}
+	for name, tc := range map[string]struct {
+		answers []func() (any, error)
+		class   string
+		asked   int
+	}{
+		"typed when asked again": {[]func() (any, error){untyped, typed}, contract.ClassTranscriptLost, 2},
+		"never typed":            {[]func() (any, error){untyped}, contract.ClassUnavailable, maxUntyped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &fakeClient{answers: tc.answers}
+			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
+			var f *contract.Failure
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.asked) != tc.asked {
+				t.Errorf("failure is %+v after %d queries, want class %s after %d", f, len(c.asked), tc.class, tc.asked)
+			}
+		})
+	}
+}
+
 func TestFailedQueries(t *testing.T) {
 	tests := map[string]struct {
 		err   error
 		class string
 	}{
 		"a run that is gone":                {serviceerror.NewNotFound("workflow not found"), contract.ClassTranscriptLost},
-		"a message that the run has not":    {serviceerror.NewQueryFailed(`this run has no thread "t"`), contract.ClassTranscriptLost},
-		"a query that the run cannot serve": {serviceerror.NewQueryFailed("unknown queryType transcript"), contract.ClassUnavailable},
+		"a message that the run has not":    {queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).Wire()), contract.ClassTranscriptLost},
+		"a query that the run cannot serve": {queryFailed(errors.New("unknown queryType transcript")), contract.ClassUnavailable},
 		"a run whose worker is down":        {serviceerror.NewDeadlineExceeded("deadline exceeded"), contract.ClassUnavailable},
 		"a server that is down":             {serviceerror.NewUnavailable("connection refused"), contract.ClassUnavailable},
 		"a worker that is not ready":        {serviceerror.NewWorkflowNotReady("not ready"), contract.ClassUnavailable},

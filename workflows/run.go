@@ -192,7 +192,7 @@ func wire(err error) error {
 	return contract.FailureOf(err).Wire()
 }
 
-// gone is the error of a query for something that the run does not have.
+// gone is the error of a query for something that the run does not have: of class transcript_lost.
 func gone(format string, args ...any) error {
-	return fmt.Errorf("this run has no "+format, args...)
+	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
 }

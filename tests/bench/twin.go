@@ -256,7 +256,7 @@ func newShelf(ctx workflow.Context) (shelf, error) {
 	return s, workflow.SetQueryHandler(ctx, contract.QueryContent, func(q contract.ContentQuery) (contract.ContentPage, error) {
 		raw, ok := s[q.SHA]
 		if !ok || q.Offset < 0 || q.Offset > len(raw) {
-			return contract.ContentPage{}, fmt.Errorf("this run has no content %s", q.SHA)
+			return contract.ContentPage{}, (&contract.Failure{Class: contract.ClassTranscriptLost, Text: "this run has no content " + q.SHA}).Wire()
 		}
 		return contract.ContentPage{Data: raw[q.Offset:], Total: len(raw)}, nil
 	})
