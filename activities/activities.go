@@ -52,7 +52,7 @@ type Deps struct {
 	Means *contract.Means
 	// Mask knows the worker's secrets; nil: there are none.
 	Mask *mask.Mask
-	// Watched says whether somebody may be watching the calls of a run id; nil: of every one.
+	// Watched reports whether somebody may be watching the calls of a run id; nil: of every one.
 	Watched func(run string) bool
 }
 

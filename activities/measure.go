@@ -84,7 +84,7 @@ func measureFailure(ctx context.Context, f *contract.Failure) {
 	}
 }
 
-// lastAttempt says whether the call's policy allows no more.
+// lastAttempt reports whether the call's policy allows no more.
 func lastAttempt(ctx context.Context) bool {
 	if !activity.IsActivity(ctx) {
 		return false

@@ -80,7 +80,7 @@ func (t *assembly) known() bool {
 	return all
 }
 
-// has says whether a message is here, and takes it from the cache if need be.
+// has reports whether a message is here, and takes it from the cache if need be.
 func (t *assembly) has(sha string) bool {
 	if t.raws[sha] == nil {
 		raw, ok := t.cache.content(sha)

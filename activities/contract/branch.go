@@ -94,7 +94,7 @@ type Bound struct {
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 }
 
-// Never says whether a call of a tool whose outcome is unknown is not repeated.
+// Never reports whether a call of a tool whose outcome is unknown is not repeated.
 func (b *Bound) Never(tool string) bool {
 	return b.RetryNever || slices.Contains(b.RetryNeverTools, tool)
 }
@@ -205,7 +205,7 @@ type Reminded struct {
 // ValueKey is the state key of the value that flows along the edges of a flow with values.
 const ValueKey = "$value"
 
-// Reserved says whether a state key is the interpreter's own; models neither see nor write it.
+// Reserved reports whether a state key is the interpreter's own; models neither see nor write it.
 func Reserved(key string) bool { return strings.HasPrefix(key, "$") }
 
 // Execution is one execution of a node, as the trace keeps it.

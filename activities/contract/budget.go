@@ -23,7 +23,7 @@ type Means struct {
 	Priced bool `json:"priced,omitempty"`
 }
 
-// Bounds says whether anything is bounded.
+// Bounds reports whether anything is bounded.
 func (b *Budget) Bounds() bool { return b != nil && *b != (Budget{}) }
 
 // Within is the tighter of two budgets, nil where neither bounds anything.

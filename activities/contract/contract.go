@@ -25,10 +25,10 @@ const TaskQueue = "weft"
 // models of a list.
 const ScriptModel = "script"
 
-// Scripted says whether a reference is to the scripted model.
+// Scripted reports whether a reference is to the scripted model.
 func Scripted(ref string) bool { return ref == ScriptModel || strings.HasPrefix(ref, ScriptModel+"/") }
 
-// ScriptedAll says whether all models of a list are scripted, so that a script answers for a whole
+// ScriptedAll reports whether all models of a list are scripted, so that a script answers for a whole
 // run.
 func ScriptedAll(list string) bool {
 	found := false

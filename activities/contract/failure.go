@@ -70,7 +70,7 @@ const (
 	ClassCancelled = "cancelled"
 )
 
-// Retryable says whether Temporal tries again after a failure of a class.
+// Retryable reports whether Temporal tries again after a failure of a class.
 func Retryable(class string) bool {
 	return class == ClassRateLimited || class == ClassUnavailable || class == ClassTimeout
 }
@@ -251,7 +251,7 @@ func FailureOf(err error) *Failure {
 	return &Failure{Class: ClassUnavailable, Text: err.Error()}
 }
 
-// Cancelled says whether an error means that somebody cancelled.
+// Cancelled reports whether an error means that somebody cancelled.
 func Cancelled(err error) bool {
 	return temporal.IsCanceledError(err) || errors.Is(err, context.Canceled)
 }

@@ -56,7 +56,7 @@ const (
 	OnErrorFail = "fail"
 )
 
-// Parks says whether a failure of a class is one that an operator mends, so that the call
+// Parks reports whether a failure of a class is one that an operator mends, so that the call
 // can be made again: nothing is wrong with what was asked.
 func Parks(class string) bool {
 	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection || class == ClassPayloadKey
@@ -134,7 +134,7 @@ type ToolResultAnswer struct {
 	By    string `json:"by,omitempty"`
 }
 
-// ConfirmAnswer says whether a tool may be called.
+// ConfirmAnswer reports whether a tool may be called.
 type ConfirmAnswer struct {
 	ID      string `json:"id"`
 	Approve *bool  `json:"approve"`

@@ -81,7 +81,7 @@ type Turn struct {
 	Hash string `json:"hash,omitempty"`
 }
 
-// Done says whether the turn has ended.
+// Done reports whether the turn has ended.
 func (t *Turn) Done() bool {
 	return t.Status == TurnCompleted || t.Status == TurnFailed || t.Status == TurnStopped
 }

@@ -109,7 +109,7 @@ func (u *usage) written() int {
 	return int(u.Completion)
 }
 
-// isSet says whether an error field holds an error.
+// isSet reports whether an error field holds an error.
 func isSet(raw json.RawMessage) bool {
 	switch string(raw) {
 	case "", "null", `""`, "false", "{}", "[]":
@@ -256,7 +256,7 @@ func (a *assembly) callOf(d *deltaCall, streamed bool) *partCall {
 	return a.calls[len(a.calls)-1]
 }
 
-// opens says whether a piece begins a call although its index is taken, or missing: by
+// opens reports whether a piece begins a call although its index is taken, or missing: by
 // another id; or, without ids, by a name behind a call that is complete.
 func opens(c *partCall, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {

@@ -361,7 +361,7 @@ func dataURL(s string) (media, data string, ok bool) {
 	return media, data, ok
 }
 
-// caches says whether a call's prompt is worth keeping. Judges and condensers ask once.
+// caches reports whether a call's prompt is worth keeping. Judges and condensers ask once.
 func (c *remote) caches(call *Call) bool {
 	return !c.noCache && call.Kind != KindJudge && call.Kind != KindCondense
 }
@@ -393,7 +393,7 @@ func (b *claudeBody) markPrefixes() {
 	}
 }
 
-// goesOn says whether the conversation has had an answer before.
+// goesOn reports whether the conversation has had an answer before.
 func (b *claudeBody) goesOn() bool {
 	return slices.ContainsFunc(b.Messages, func(m claudeMessage) bool { return m.Role == "assistant" })
 }

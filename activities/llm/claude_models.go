@@ -53,7 +53,7 @@ func claudeTraits(model string) claudeModel {
 	return claudeModels[len(claudeModels)-1]
 }
 
-// claudeTakes says whether a schema is within what the API enforces. Others would be
+// claudeTakes reports whether a schema is within what the API enforces. Others would be
 // refused; the prompt asks for them, and the caller checks the answer.
 func claudeTakes(raw json.RawMessage) bool {
 	var schema any

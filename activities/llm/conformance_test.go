@@ -283,7 +283,7 @@ func (c *conformance) put(provider, feature, result string) {
 	c.results[provider][feature] = result
 }
 
-// complete says whether every test ran, which -run can prevent.
+// complete reports whether every test ran, which -run can prevent.
 func (c *conformance) complete() bool {
 	for _, b := range benches() {
 		if len(c.results[b.name]) != len(features) {

@@ -16,7 +16,7 @@ import (
 // schemaTexts are words by which servers refuse a schema, in lower case.
 var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
 
-// refusesSchema says whether a request was refused for the schema in it.
+// refusesSchema reports whether a request was refused for the schema in it.
 func (x *exchange) refusesSchema(err error) bool {
 	var f *contract.Failure
 	return len(x.call.Schema) > 0 && errors.As(err, &f) && f.Class == contract.ClassBadRequest &&
@@ -46,7 +46,7 @@ func rootOf(schema json.RawMessage) (root schemaRoot) {
 	return root
 }
 
-// asksObject says whether a schema wants a JSON object, which is all that a JSON mode writes.
+// asksObject reports whether a schema wants a JSON object, which is all that a JSON mode writes.
 func asksObject(schema json.RawMessage) bool {
 	root := rootOf(schema)
 	return root.Type == "object" || root.Type == nil && root.Properties != nil
@@ -58,7 +58,7 @@ var strictWords = map[string]bool{
 	"anyOf": true, "title": true, "description": true, "$schema": true, "minimum": true, "maximum": true, "minItems": true, "maxItems": true,
 }
 
-// strictTakes says whether OpenAI's strict mode takes a schema: its root is an object and no
+// strictTakes reports whether OpenAI's strict mode takes a schema: its root is an object and no
 // choice, and all its objects are closed and want all their properties.
 func strictTakes(raw json.RawMessage) bool {
 	root := rootOf(raw)
@@ -67,7 +67,7 @@ func strictTakes(raw json.RawMessage) bool {
 		enforced(schema, strictWords, 5, wantsAll)
 }
 
-// wantsAll says whether an object's schema requires all its properties.
+// wantsAll reports whether an object's schema requires all its properties.
 func wantsAll(s map[string]any) bool {
 	properties, _ := s["properties"].(map[string]any)
 	required, _ := s["required"].([]any)
@@ -79,7 +79,7 @@ func wantsAll(s map[string]any) bool {
 	return true
 }
 
-// enforced says whether a schema has only these keywords, nests no deeper, and has only objects
+// enforced reports whether a schema has only these keywords, nests no deeper, and has only objects
 // that are closed and are as wanted.
 func enforced(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
 	s, ok := schema.(map[string]any)

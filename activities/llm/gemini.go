@@ -208,7 +208,7 @@ func (c gemini) configure(b *geminiBody, call *Call, o *llms.CallOptions, model 
 	return c.setThinking(g, call.Effort, model)
 }
 
-// called says whether the conversation has a call of a tool.
+// called reports whether the conversation has a call of a tool.
 func (b *geminiBody) called() bool {
 	for _, content := range b.Contents {
 		for _, p := range content.Parts {

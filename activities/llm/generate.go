@@ -157,7 +157,7 @@ func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
 	}
 }
 
-// count reads usage under the names that implementations use; it says whether it found
+// count reads usage under the names that implementations use; it reports whether it found
 // any.
 func count(u *contract.Usage, info map[string]any) bool {
 	found := false

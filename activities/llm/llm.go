@@ -233,19 +233,19 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	return &remote{provider: p, model: model}, nil
 }
 
-// Scripted says whether a script answers for a model of a list.
+// Scripted reports whether a script answers for a model of a list.
 func (m *Models) Scripted(list string) bool {
 	return m.scripted || slices.ContainsFunc(Refs(list), m.script)
 }
 
-// script says whether a reference is to a scripted model.
+// script reports whether a reference is to a scripted model.
 func (m *Models) script(ref string) bool {
 	name, _, _ := strings.Cut(ref, "/")
 	p := m.providers[name]
 	return p != nil && p.row.Script
 }
 
-// AsksScript says whether a list of models has the scripted one, under whatever name.
+// AsksScript reports whether a list of models has the scripted one, under whatever name.
 func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contract.Scripted) }
 
 // provider gives a provider with what it was lent, or nil where there is none of the name.

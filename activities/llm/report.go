@@ -143,7 +143,7 @@ func (r *report) readDetails(raw json.RawMessage) {
 	}
 }
 
-// is says whether the error has one of some codes.
+// is reports whether the error has one of some codes.
 func (r *report) is(codes []string) bool {
 	return slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(codes, c) })
 }

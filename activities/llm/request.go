@@ -216,7 +216,7 @@ func (c compatible) setSampling(b *body, o *llms.CallOptions) {
 	}
 }
 
-// noSampling says whether the model refuses sampling parameters.
+// noSampling reports whether the model refuses sampling parameters.
 func (c *remote) noSampling(model string) bool {
 	for _, prefix := range c.row.NoSampling {
 		if strings.HasPrefix(model, prefix) {
@@ -243,12 +243,12 @@ func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
 	return nil
 }
 
-// takesSchema says whether a schema is sent.
+// takesSchema reports whether a schema is sent.
 func (c compatible) takesSchema(schema json.RawMessage) bool {
 	return c.row.Schema && (!c.row.StrictSchema || rootOf(schema).Type == "object")
 }
 
-// wantsObject says whether a JSON mode, which writes objects alone, may be asked for.
+// wantsObject reports whether a JSON mode, which writes objects alone, may be asked for.
 func wantsObject(call *Call, o *llms.CallOptions) bool {
 	if len(call.Schema) > 0 {
 		return asksObject(call.Schema)
@@ -256,7 +256,7 @@ func wantsObject(call *Call, o *llms.CallOptions) bool {
 	return call.JSON || o.JSONMode
 }
 
-// mentionsJSON says whether a message has the word: json_object is refused without it.
+// mentionsJSON reports whether a message has the word: json_object is refused without it.
 func mentionsJSON(msgs []wireMessage) bool {
 	for _, m := range msgs {
 		if s, ok := m.Content.(string); ok && strings.Contains(strings.ToLower(s), "json") {

@@ -84,7 +84,7 @@ type ScriptFail struct {
 	Times      int    `json:"times,omitempty"`
 }
 
-// answers says whether an action has anything but a failure.
+// answers reports whether an action has anything but a failure.
 func (a *Action) answers() bool {
 	return a.Say != nil || a.JSON != nil || len(a.Call) > 0 || a.Yes != nil
 }
@@ -140,7 +140,7 @@ func choose(call *Call, t *talk, noTools bool) (*Action, error) {
 	return nil, noRule(call, t, noTools)
 }
 
-// usable says whether an action can serve this attempt: a failure that has been used up
+// usable reports whether an action can serve this attempt: a failure that has been used up
 // leaves the call to the next rule, and a model that may call no tool calls none.
 func (a *Action) usable(call *Call, noTools bool) bool {
 	if a.fails(call) {

@@ -80,7 +80,7 @@ func (r *Rule) kind() string {
 	return ""
 }
 
-// matches says whether all conditions of a rule hold.
+// matches reports whether all conditions of a rule hold.
 func (r *Rule) matches(call *Call, t *talk) bool {
 	want := r.kind()
 	switch {

@@ -29,7 +29,7 @@ var failClasses = []string{
 	contract.ClassRefused, contract.ClassSchema, contract.ClassTooLarge, contract.ClassDenied, contract.ClassQuota, contract.ClassConnection,
 }
 
-// CanFail says whether a script can play a failure of a class.
+// CanFail reports whether a script can play a failure of a class.
 func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 
 // ParseScript reads a script written by a person, YAML or JSON, into the JSON that
@@ -251,7 +251,7 @@ func (r *scriptReader) fail(n *yaml.Node) *ScriptFail {
 	return f
 }
 
-// fields reads a mapping whose keys are all known. It says whether every field was good.
+// fields reads a mapping whose keys are all known. It reports whether every field was good.
 func (r *scriptReader) fields(n *yaml.Node, what string, known map[string]func(*yaml.Node)) bool {
 	before := len(r.problems)
 	if n.Kind != yaml.MappingNode {

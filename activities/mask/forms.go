@@ -74,7 +74,7 @@ func forms(v string) []string {
 }
 
 // document masks a JSON text that hides letters behind escapes, in which a search for the value
-// itself finds nothing. It says whether the text is one.
+// itself finds nothing. It reports whether the text is one.
 func (k *known) document(raw []byte, answer bool) ([]byte, bool) {
 	if !bytes.Contains(raw, []byte(`\u`)) || !json.Valid(raw) {
 		return nil, false

@@ -13,7 +13,7 @@ var telling = regexp.MustCompile(`(?i)auth|key|token|secret|passw|passphrase|pas
 // plainWord bounds values that are an option whatever their name says, such as "standard".
 const plainWord = 16
 
-// Telling says whether a header, a variable or a parameter of a query of this name holds a secret.
+// Telling reports whether a header, a variable or a parameter of a query of this name holds a secret.
 func Telling(name string) bool { return telling.MatchString(name) }
 
 // Named is the value of a header, a variable or a parameter of a query if it is a secret by its

@@ -193,7 +193,7 @@ func (a *a2a) look(ctx context.Context, task string, res *a2aResult) error {
 	return a.rpc(ctx, "tasks/get", map[string]any{"id": task}, res)
 }
 
-// running says whether there is a task that has not come to an end or a question.
+// running reports whether there is a task that has not come to an end or a question.
 func (r *a2aResult) running() bool {
 	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
 }
@@ -302,7 +302,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 	return nil
 }
 
-// Spoke says whether what an agent's message carries is the session of an agent at an address.
+// Spoke reports whether what an agent's message carries is the session of an agent at an address.
 func Spoke(raw json.RawMessage, address string) bool {
 	var s a2aSession
 	return len(raw) > 0 && json.Unmarshal(raw, &s) == nil && s.By == TransportA2A && s.At == address

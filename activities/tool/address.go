@@ -10,7 +10,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// chosen says whether the arguments of a call choose the server of a request.
+// chosen reports whether the arguments of a call choose the server of a request.
 func chosen(c plan.Connection) bool {
 	return c.Kind == plan.ConnectionHTTP && strings.Contains(c.URL, "{{")
 }

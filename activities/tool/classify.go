@@ -25,7 +25,7 @@ const codeTooLarge = -31999
 // oddType begins an error about an answer that is neither JSON nor a stream of events.
 const oddType = "unexpected content type: "
 
-// forgotten says whether a server refused a request because it does not know the
+// forgotten reports whether a server refused a request because it does not know the
 // session: it has executed nothing.
 func forgotten(err error) bool {
 	if errors.Is(err, transport.ErrSessionTerminated) {

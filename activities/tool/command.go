@@ -50,7 +50,7 @@ func real(path string) string {
 	return filepath.Clean(path)
 }
 
-// below says whether a path is a folder or in it.
+// below reports whether a path is a folder or in it.
 func below(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

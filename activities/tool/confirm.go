@@ -7,7 +7,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// Confirm says whether calls of a connection's tool need a person's yes by the operator's
+// Confirm reports whether calls of a connection's tool need a person's yes by the operator's
 // rules, and for how many seconds one waits; 0 means without limit. A rule with never wins;
 // of several others the shortest limit counts.
 func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
@@ -25,7 +25,7 @@ func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
 	return limit, need
 }
 
-// covers says whether a rule speaks of a tool.
+// covers reports whether a rule speaks of a tool.
 func (r ConfirmRule) covers(connection, name string) bool {
 	return matches(r.Tools, name) && (len(r.Connections) == 0 || matches(r.Connections, connection))
 }

@@ -105,7 +105,7 @@ func dialElsewhere(_ context.Context, at *target) (remote, error) {
 		"start the run again with workers of one build")
 }
 
-// elsewhere says whether a tool of a connection is an activity of another worker.
+// elsewhere reports whether a tool of a connection is an activity of another worker.
 func (t *Tools) elsewhere(c plan.Connection, name string) bool {
 	_, ok := t.settings.Activities[name]
 	return ok && c.Kind == plan.ConnectionActivity

@@ -267,7 +267,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// streams says whether a body is read event by event, so that it may go on for ever. What is read
+// streams reports whether a body is read event by event, so that it may go on for ever. What is read
 // as a whole is bounded as a whole, whatever the server calls it.
 func (g *guard) streams(req *http.Request, resp *http.Response) bool {
 	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet

@@ -25,7 +25,7 @@ type losses struct {
 	recent, old map[string]int
 }
 
-// moved says whether a caller's calls have been served by another session than this one, which
+// moved reports whether a caller's calls have been served by another session than this one, which
 // counts as told: this one serves it from now on.
 func (l *losses) moved(caller string, e *entry) bool {
 	if caller == "" {

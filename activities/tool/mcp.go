@@ -130,7 +130,7 @@ func (s *session) usable(idle bool) bool {
 	return !s.wire.restarts || !idle || s.timeouts.Load() < stalls
 }
 
-// keeps says whether the server has a session of this client's: over streamable HTTP it need not.
+// keeps reports whether the server has a session of this client's: over streamable HTTP it need not.
 func (s *session) keeps() bool {
 	return s.at.conn.Transport != TransportHTTP || s.wire.transport.GetSessionId() != ""
 }

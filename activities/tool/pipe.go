@@ -111,7 +111,7 @@ func newLines(file *os.File, limit int, lost func()) *lines {
 	return &lines{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost}
 }
 
-// tooLong says whether the session ended because of a message that was too long.
+// tooLong reports whether the session ended because of a message that was too long.
 func (l *lines) tooLong() bool { return l.over.Load() }
 
 // Read hands out whole lines. Every end is io.EOF: the library logs others.

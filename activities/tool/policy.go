@@ -54,7 +54,7 @@ func newRule(s *Settings, raw string) rule {
 
 func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
 
-// has says whether a list of hosts, or host:port, has that of an address. An address without a port
+// has reports whether a list of hosts, or host:port, has that of an address. An address without a port
 // has its scheme's.
 func has(list []string, u *url.URL) bool {
 	host, port := canonicalHost(u.Hostname()), u.Port()
@@ -67,7 +67,7 @@ func has(list []string, u *url.URL) bool {
 	})
 }
 
-// allowed says whether the operator lifted the policy for this host.
+// allowed reports whether the operator lifted the policy for this host.
 func (r rule) allowed() bool { return r.settings.AllowPrivate || has(r.settings.AllowHosts, r.at) }
 
 // checkName refuses what the name alone gives away, without asking a name server.

@@ -161,7 +161,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// sameJSON says whether two texts are the same JSON, numbers compared digit by digit.
+// sameJSON reports whether two texts are the same JSON, numbers compared digit by digit.
 func sameJSON(a, b []byte) bool {
 	x, ok := exact(a)
 	if !ok {

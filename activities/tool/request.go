@@ -159,7 +159,7 @@ func upward(path string) int {
 	return n
 }
 
-// allowed says whether an address begins like one of a list: the same server, and the path.
+// allowed reports whether an address begins like one of a list: the same server, and the path.
 func allowed(list []string, u *url.URL) bool {
 	if len(list) == 0 {
 		return true
@@ -170,7 +170,7 @@ func allowed(list []string, u *url.URL) bool {
 	})
 }
 
-// climbs says whether a path goes up, as some server may read it: what begins like an address that
+// climbs reports whether a path goes up, as some server may read it: what begins like an address that
 // is allowed could end elsewhere.
 func climbs(path string) bool {
 	either := func(r rune) bool { return r == '/' || r == '\\' }

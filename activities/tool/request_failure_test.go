@@ -23,7 +23,7 @@ func posting(server string) contract.ToolInput {
 }
 
 // TestFailingRequests has a server that fails requests of a flow at every stage. Each is made once,
-// and fails with a class that says whether it is worth another try.
+// and fails with a class that reports whether it is worth another try.
 func TestFailingRequests(t *testing.T) {
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

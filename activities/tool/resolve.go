@@ -157,7 +157,7 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 	return nil
 }
 
-// listed says whether a URL is that of one of the operator's connections.
+// listed reports whether a URL is that of one of the operator's connections.
 func (t *Tools) listed(raw string) bool {
 	for _, c := range t.settings.Connections {
 		if c.URL == raw {

@@ -356,14 +356,14 @@ func headerProblem(name, value string) string {
 	return ""
 }
 
-// isToken says whether a text can be the name of a header.
+// isToken reports whether a text can be the name of a header.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
 	})
 }
 
-// isHeaderText says whether a text can be the value of a header. Go's client sends no other, and
+// isHeaderText reports whether a text can be the value of a header. Go's client sends no other, and
 // fails as if the server were away.
 func isHeaderText(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })

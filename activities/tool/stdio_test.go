@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// alive says whether a process runs; a zombie does not.
+// alive reports whether a process runs; a zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -155,7 +155,7 @@ func (a *answer) set(resp *transport.JSONRPCResponse) {
 	a.result, a.problem = resp.Result, resp.Error
 }
 
-// complete says whether the server answered.
+// complete reports whether the server answered.
 func (a *answer) complete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -177,7 +177,7 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	return err
 }
 
-// RetryNever says whether the operator forbids a second attempt of this connection's
+// RetryNever reports whether the operator forbids a second attempt of this connection's
 // calls: connections.<id>.retry is never.
 func (t *Tools) RetryNever(c plan.Connection) bool {
 	if c.ID == "" {
