@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // offeredBy are the names of the tools that a call offers.
@@ -87,11 +88,6 @@ func retell(nameKey, name, key, raw string) string {
 
 // quoted is a text as JSON.
 func quoted(s string) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(s) != nil {
-		return `""`
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	raw, _ := textutil.JSON(s) // a string always encodes
+	return string(raw)
 }

@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/llm"
+	"weft/activities/textutil"
 )
 
 const judgeSystem = `You decide where a workflow goes next. Read the material and answer the question about it.
@@ -57,12 +58,12 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits f
 		out.Model, out.Switched = answer.Model, append(out.Switched, answer.Switched...)
 		yes, reason, ok := verdict(answer.Message.Text)
 		if ok {
-			out.Yes, out.Reason = yes, trim(reason, 500)
+			out.Yes, out.Reason = yes, textutil.Truncate(reason, 500)
 			return out, nil
 		}
 		if try == 2 || in.Once {
 			return nil, contract.Spent(&contract.Failure{Class: contract.ClassConditionUnparsable,
-				Text:   fmt.Sprintf("the question %q was answered %q, neither yes nor no", in.Question, trim(answer.Message.Text, 200)),
+				Text:   fmt.Sprintf("the question %q was answered %q, neither yes nor no", in.Question, textutil.Truncate(answer.Message.Text, 200)),
 				Remedy: "word the condition as a yes/no question, or use a stronger model"}, out.Usage)
 		}
 		messages = append(messages, contract.Message{Role: contract.RoleAssistant, Text: answer.Message.Text},
@@ -103,7 +104,7 @@ func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (str
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%q: %s\n", l.Key, trim(value, maxJudgedValue))
+		fmt.Fprintf(&b, "%q: %s\n", l.Key, textutil.Truncate(value, maxJudgedValue))
 	}
 	b.WriteString("</state>\n")
 	return b.String(), nil
@@ -130,7 +131,7 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 	yes, ok = word(text)
 	if ok {
 		_, rest, _ := strings.Cut(text, " ")
-		reason = trim(strings.TrimSpace(rest), 500)
+		reason = textutil.Truncate(strings.TrimSpace(rest), 500)
 	}
 	return yes, reason, ok
 }
@@ -160,11 +161,4 @@ func word(text string) (yes, ok bool) {
 		}
 	}
 	return yes, ok
-}
-
-func trim(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

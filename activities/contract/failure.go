@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/textutil"
 )
 
 // Classes of failures: the type of every ApplicationError that Weft makes.
@@ -204,14 +206,12 @@ func list[T any](in []T, each func(T) T) []T {
 	return out
 }
 
-func short(s string) string   { return cutText(s, maxFailureText) }
-func shorter(s string) string { return cutText(s, maxFailureText/8) }
+func short(s string) string   { return truncate(s, maxFailureText) }
+func shorter(s string) string { return truncate(s, maxFailureText/8) }
 
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
+// truncate returns the first n bytes of s as valid UTF-8, which protocol buffers require.
+func truncate(s string, n int) string {
+	return textutil.Truncate(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
 // FailureOf reads the failure in an error that came from an activity, a child workflow or

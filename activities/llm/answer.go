@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // looseText is a string that some servers write as another JSON value. null is empty;
@@ -297,7 +299,7 @@ func (a *assembly) response(c *remote) (*llms.ContentResponse, error) {
 	if known, ok := finishReasons[finish]; ok {
 		finish = known
 	}
-	out := &llms.ContentChoice{Content: a.text.String(), StopReason: cut(finish, 60), ReasoningContent: a.reasoning.String()}
+	out := &llms.ContentChoice{Content: a.text.String(), StopReason: textutil.Truncate(finish, 60), ReasoningContent: a.reasoning.String()}
 	keep := carried{By: c.name, Details: a.details.encode()}
 	for i, call := range a.calls {
 		if call.name == "" {
@@ -318,7 +320,7 @@ func (a *assembly) response(c *remote) (*llms.ContentResponse, error) {
 func (c *remote) modelInfo(named string) map[string]any {
 	model := c.model
 	if named != "" && utf8.ValidString(named) {
-		model = cut(named, 200)
+		model = textutil.Truncate(named, 200)
 	}
 	return map[string]any{infoModel: c.name + "/" + model}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // piece is one block of an assistant's message in the order in which the model wrote it:
@@ -88,7 +90,7 @@ func objectArguments(args string) string {
 	if isObject(args) {
 		return args
 	}
-	quoted, _ := plainJSON(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
+	quoted, _ := textutil.JSON(map[string]string{"unparsable_arguments": args}) // a map of strings always encodes
 	return string(quoted)
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // carried is what [contract.Message]'s Provider holds for providers of this package: what
@@ -50,7 +52,7 @@ func (c *remote) keep(out *llms.ContentChoice, k *carried) (*llms.ContentRespons
 		k.Blocks = nil
 	}
 	if k.Details != nil || k.Calls != nil || k.Blocks != nil || k.Session != "" || (c.row.Reasoning != "" && out.ReasoningContent != "") {
-		raw, err := plainJSON(k)
+		raw, err := textutil.JSON(k)
 		if err != nil {
 			return nil, badf("the provider's own data: %v", err)
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // claudeReader reads an answer of Anthropic's messages: a list of blocks.
@@ -86,7 +88,7 @@ func (r *claudeReader) take(raw []byte, streamed bool) (string, bool, error) {
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return "", false, badf("the answer is no message (%v): %s", err, cut(string(raw), 100))
+		return "", false, badf("the answer is no message (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	if kind.Type == "error" || isSet(kind.Error) {
 		return "", false, r.x.problem(raw)
@@ -106,10 +108,10 @@ func (r *claudeReader) take(raw []byte, streamed bool) (string, bool, error) {
 func (r *claudeReader) answer(raw []byte) error {
 	var a claudeAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return badf("the answer is no message (%v): %s", err, cut(string(raw), 100))
+		return badf("the answer is no message (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	if a.Type != "message" {
-		return badf("the answer is no message: %s", cut(string(raw), 100))
+		return badf("the answer is no message: %s", textutil.Truncate(string(raw), 100))
 	}
 	r.begin(&a)
 	for _, block := range a.Content {
@@ -139,7 +141,7 @@ func (r *claudeReader) count(u *claudeUsage) {
 func (r *claudeReader) event(raw []byte) (done bool, err error) {
 	var e claudeEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, badf("an event of the stream is not Anthropic's (%v): %s", err, cut(string(raw), 100))
+		return false, badf("an event of the stream is not Anthropic's (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	switch e.Type {
 	case "message_start":
@@ -182,7 +184,7 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 		Signature looseText       `json:"signature"`
 	}
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, badf("block %d of the answer is none: %s", len(r.blocks)+1, cut(string(raw), 100))
+		return nil, badf("block %d of the answer is none: %s", len(r.blocks)+1, textutil.Truncate(string(raw), 100))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
@@ -214,7 +216,7 @@ func (r *claudeReader) response() (*llms.ContentResponse, error) {
 	if known, ok := finishReasons[finish]; ok {
 		finish = known
 	}
-	out := &llms.ContentChoice{Content: r.text.String(), StopReason: cut(finish, 60), GenerationInfo: r.x.modelInfo(r.model)}
+	out := &llms.ContentChoice{Content: r.text.String(), StopReason: textutil.Truncate(finish, 60), GenerationInfo: r.x.modelInfo(r.model)}
 	keep := carried{By: r.x.name}
 	var thoughts strings.Builder
 	for i, p := range r.blocks {
@@ -261,7 +263,7 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 		text string
 	}{{"thinking", p.thinking.String()}, {"signature", p.signature.String()}} {
 		if p.first[f.name] != nil || f.text != "" {
-			quoted, err := plainJSON(f.text)
+			quoted, err := textutil.JSON(f.text)
 			if err != nil {
 				return nil, err
 			}
@@ -274,5 +276,5 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 		}
 		p.first["input"] = json.RawMessage(args)
 	}
-	return plainJSON(p.first)
+	return textutil.JSON(p.first)
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // compatible is OpenAI's chat completions protocol, as the row of its provider says that
@@ -37,7 +39,7 @@ func (r *chatReader) take(raw []byte, streamed bool) (string, bool, error) {
 	var ch chunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if streamed {
-			return "", false, badf("an event of the stream is no JSON (%v): %s", err, cut(string(raw), 100))
+			return "", false, badf("an event of the stream is no JSON (%v): %s", err, textutil.Truncate(string(raw), 100))
 		}
 		return "", false, r.x.problem(raw)
 	}
@@ -45,7 +47,7 @@ func (r *chatReader) take(raw []byte, streamed bool) (string, bool, error) {
 		return "", false, r.x.problem(found)
 	}
 	if !streamed && len(ch.Choices) == 0 {
-		return "", false, badf("the answer has no choices: %s", cut(string(raw), 100))
+		return "", false, badf("the answer has no choices: %s", textutil.Truncate(string(raw), 100))
 	}
 	text, err := r.add(&ch, streamed)
 	return text, false, err

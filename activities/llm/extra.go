@@ -1,16 +1,17 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"weft/activities/textutil"
 )
 
 // marshal writes a request as it is, without escapes for HTML, and puts the author's extra
 // fields into it.
 func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
-	raw, err := plainJSON(v)
+	raw, err := textutil.JSON(v)
 	if err != nil {
 		return nil, c.unsendable("%v", err)
 	}
@@ -22,17 +23,6 @@ func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	return merged, nil
-}
-
-// plainJSON is v as JSON without escapes for HTML.
-func plainJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // merged adds the members of one object to another. Objects of the same name are merged in
@@ -55,5 +45,5 @@ func (c *remote) merged(path string, into, from json.RawMessage) (json.RawMessag
 		}
 		have[key] = value
 	}
-	return plainJSON(have)
+	return textutil.JSON(have)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // Refs are the references in a list of models, in order: "openai/a, anthropic/b".
@@ -97,13 +98,13 @@ func (m *Models) vet(ctx context.Context, ref string, opts []llms.CallOption) er
 }
 
 func switchOf(ref string, f *contract.Failure) contract.Switch {
-	return contract.Switch{Model: cut(ref, 200), Class: f.Class, Text: cut(f.Text, 500)}
+	return contract.Switch{Model: textutil.Truncate(ref, 200), Class: f.Class, Text: textutil.Truncate(f.Text, 500)}
 }
 
 // chained says of each switch which model was asked next; the last one went to the one that answered.
 func chained(list []contract.Switch, answered string) []contract.Switch {
 	for i := range list {
-		list[i].To = cut(answered, 200)
+		list[i].To = textutil.Truncate(answered, 200)
 		if i+1 < len(list) {
 			list[i].To = list[i+1].Model
 		}
@@ -128,7 +129,7 @@ func (m *Models) asking(ref string, tools bool, opts []llms.CallOption) Asking {
 	if !ok {
 		model = ref
 	}
-	a := Asking{System: name, Model: cut(model, 200), Options: *optionsOf(opts)}
+	a := Asking{System: name, Model: textutil.Truncate(model, 200), Options: *optionsOf(opts)}
 	if p := m.providers[name]; p != nil && !m.scripted {
 		a.System = p.system()
 		a.Stream = !p.row.Script && !p.unary && !(p.row.UnaryTools && tools)
@@ -174,7 +175,7 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, in []llms.
 	defer cancel()
 	answer, err := m.askOne(part, ref, in, tools, opts...)
 	if err != nil && part.Err() != nil && ctx.Err() == nil {
-		return nil, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: no whole answer within %s, its part of the call's time", cut(ref, 200), share.Round(time.Millisecond))}
+		return nil, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: no whole answer within %s, its part of the call's time", textutil.Truncate(ref, 200), share.Round(time.Millisecond))}
 	}
 	return answer, err
 }
@@ -199,7 +200,7 @@ func allOf(list []*contract.Failure, which *contract.Failure) *contract.Failure 
 	out := *which
 	for _, f := range list {
 		if f != which {
-			out.Text += "; and " + cut(f.Text, 500)
+			out.Text += "; and " + textutil.Truncate(f.Text, 500)
 		}
 	}
 	return &out

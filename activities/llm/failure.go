@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // Codes and types by which providers name an error, all in lower case. They decide
@@ -110,7 +111,7 @@ func (c *remote) reported(r *report) *contract.Failure {
 		f.Text += fmt.Sprintf(" (%s)", code)
 	}
 	if id := c.clean(r.requestID()); id != "" {
-		f.Text += fmt.Sprintf(" (request %s)", cut(id, 80))
+		f.Text += fmt.Sprintf(" (request %s)", textutil.Truncate(id, 80))
 	}
 	if f.Class == contract.ClassRateLimited || f.Class == contract.ClassUnavailable {
 		f.After = r.after

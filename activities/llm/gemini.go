@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // gemini is Google's generateContent. The vendor's own SDK is not used: it leaves the headers
@@ -48,7 +50,7 @@ func (p geminiPart) MarshalJSON() ([]byte, error) {
 		return p.raw, nil
 	}
 	type plain geminiPart
-	return plainJSON(plain(p))
+	return textutil.JSON(plain(p))
 }
 
 type geminiBlob struct {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // geminiReader reads an answer of generateContent. A stream has the same objects as a whole
@@ -57,13 +59,13 @@ func (r *geminiReader) take(raw []byte, streamed bool) (string, bool, error) {
 		if !streamed && raw[0] == '[' {
 			return "", false, r.x.problem(raw) // errors come in a list, too
 		}
-		return "", false, badf("the answer is not Google's (%v): %s", err, cut(string(raw), 100))
+		return "", false, badf("the answer is not Google's (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	if isSet(ch.Error) {
 		return "", false, r.x.problem(raw)
 	}
 	if !streamed && len(ch.Candidates) == 0 && ch.Feedback.Reason == "" {
-		return "", false, badf("the answer has no candidates: %s", cut(string(raw), 100))
+		return "", false, badf("the answer has no candidates: %s", textutil.Truncate(string(raw), 100))
 	}
 	r.model, r.blocked = orElse(string(ch.Model), r.model), orElse(string(ch.Feedback.Reason), r.blocked)
 	r.because = orElse(string(ch.Feedback.Message), r.because)
@@ -96,7 +98,7 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return badf("a part of the answer is none (%v): %s", err, cut(string(raw), 100))
+		return badf("a part of the answer is none (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	switch {
 	case p.Call != nil:
@@ -170,6 +172,6 @@ func (r *geminiReader) response() (*llms.ContentResponse, error) {
 	if known, ok := finishReasons[finish]; ok {
 		finish = known
 	}
-	out.StopReason = cut(finish, 60)
+	out.StopReason = textutil.Truncate(finish, 60)
 	return r.x.keep(out, &carried{By: r.x.name, Blocks: r.blocks})
 }

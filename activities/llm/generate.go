@@ -11,6 +11,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // Keys of langchaingo's GenerationInfo that this package's models set.
@@ -114,7 +115,7 @@ func check(a *Answer, refusal string) error {
 	remedy := "change what the model is asked, or choose another model"
 	switch {
 	case refusal != "":
-		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe model refused: %s", who, cut(refusal, maxSaid)), Remedy: remedy}
+		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe model refused: %s", who, textutil.Truncate(refusal, maxSaid)), Remedy: remedy}
 	case a.Stop == "":
 		return &contract.Failure{Class: contract.ClassUnavailable, Text: who + "the answer is empty or has no stop reason: it was cut"}
 	case a.Stop == "content_filter":
@@ -128,7 +129,7 @@ func check(a *Answer, refusal string) error {
 func addCalls(m *contract.Message, calls []llms.ToolCall) error {
 	for _, c := range calls {
 		if c.FunctionCall == nil || c.FunctionCall.Name == "" {
-			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("tool call %q of the answer has no name", cut(c.ID, 100))}
+			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("tool call %q of the answer has no name", textutil.Truncate(c.ID, 100))}
 		}
 		m.Calls = append(m.Calls, contract.ToolCall{ID: c.ID, Name: c.FunctionCall.Name, Arguments: c.FunctionCall.Arguments})
 	}

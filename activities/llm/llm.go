@@ -22,6 +22,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+	"weft/activities/textutil"
 )
 
 // Settings say which providers a worker has. The zero value has the rows of [Providers]
@@ -209,21 +210,21 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 	case p == nil && !strings.Contains(ref, "/"):
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
-			Text:   fmt.Sprintf("model %q is not provider/model", cut(ref, 200)),
-			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", orElse(cut(ref, 60), "MODEL"), m.known()),
+			Text:   fmt.Sprintf("model %q is not provider/model", textutil.Truncate(ref, 200)),
+			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", orElse(textutil.Truncate(ref, 60), "MODEL"), m.known()),
 		}
 	case p == nil:
 		return nil, &contract.Failure{
 			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", cut(ref, 200), cut(name, 100), m.known()),
-			Remedy: fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", cut(name, 100)),
+			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", textutil.Truncate(ref, 200), textutil.Truncate(name, 100), m.known()),
+			Remedy: fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", textutil.Truncate(name, 100)),
 		}
 	case p.row.Script && (ref == name || strings.TrimSpace(model) != ""):
 		return &scripted{ScriptModel + strings.TrimPrefix(ref, name)}, nil
 	case strings.TrimSpace(model) == "":
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
-			Text:   fmt.Sprintf("model %q names a provider but no model", cut(ref, 200)),
+			Text:   fmt.Sprintf("model %q names a provider but no model", textutil.Truncate(ref, 200)),
 			Remedy: fmt.Sprintf("write %s/MODEL", name),
 		}
 	}

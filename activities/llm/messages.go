@@ -8,6 +8,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // ReasoningPart carries an assistant's reasoning, and the provider's own data, back to
@@ -73,7 +74,7 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 	case contract.RoleAssistant:
 		return assistant(m, text), nil
 	}
-	return llms.MessageContent{}, fmt.Errorf("role %q: want user, assistant or tool", cut(m.Role, 60))
+	return llms.MessageContent{}, fmt.Errorf("role %q: want user, assistant or tool", textutil.Truncate(m.Role, 60))
 }
 
 // shownImages are a message's images as parts.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // ociAgentPrefix begins the name of a model that is an endpoint of an agent of Oracle's: it is
@@ -66,7 +68,7 @@ func (c *ociAgent) begin(ctx context.Context, x *exchange, in []llms.MessageCont
 		return x.reported(newReport(status, header, raw, time.Now()))
 	}
 	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
-		return badf("the answer to a new session has no id: %s", cut(string(raw), 100))
+		return badf("the answer to a new session has no id: %s", textutil.Truncate(string(raw), 100))
 	}
 	c.session = made.ID
 	return nil
@@ -150,10 +152,10 @@ func (r *ociAgentReader) take(raw []byte, _ bool) (string, bool, error) {
 		return "", false, r.x.problem(raw)
 	}
 	if len(a.Required) > 0 {
-		return "", false, r.agent.unsendable("the agent wants its client to act (requiredActions), which is not supported: %s", cut(string(a.Required[0]), 200))
+		return "", false, r.agent.unsendable("the agent wants its client to act (requiredActions), which is not supported: %s", textutil.Truncate(string(a.Required[0]), 200))
 	}
 	if a.Message == nil {
-		return "", false, badf("the answer has no message: %s", cut(string(raw), 100))
+		return "", false, badf("the answer has no message: %s", textutil.Truncate(string(raw), 100))
 	}
 	r.text, r.done = string(a.Message.Content.Text), true
 	return r.text, true, nil

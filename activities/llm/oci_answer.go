@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"weft/activities/textutil"
 )
 
 // ociReader reads an answer of Oracle's service. It has the pieces of chat completions under
@@ -81,7 +83,7 @@ func (r *ociReader) response() (*llms.ContentResponse, error) { return r.assembl
 func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 	var a ociAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return "", false, badf("the answer is not OCI's (%v): %s", err, cut(string(raw), 100))
+		return "", false, badf("the answer is not OCI's (%v): %s", err, textutil.Truncate(string(raw), 100))
 	}
 	if isSet(a.Error) || a.Code != "" {
 		return "", false, r.x.problem(raw)
@@ -92,13 +94,13 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 		chunks = append(a.Chat.Choices, a.Chat.ociChunk)
 		streamed = false
 	case !streamed:
-		return "", false, badf("the answer has no chatResponse: %s", cut(string(raw), 100))
+		return "", false, badf("the answer has no chatResponse: %s", textutil.Truncate(string(raw), 100))
 	}
 	r.model = orElse(string(a.Model), r.model)
 	before := r.text.Len()
 	for i := range chunks {
 		if text := chunks[i].Problem; text != "" {
-			raw, _ := plainJSON(map[string]string{"message": string(text)}) // a map of strings always encodes
+			raw, _ := textutil.JSON(map[string]string{"message": string(text)}) // a map of strings always encodes
 			return "", false, r.x.problem(raw)
 		}
 		if err := r.chunk(&chunks[i], streamed); err != nil {
@@ -119,7 +121,7 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	}
 	var m ociDelta
 	if err := json.Unmarshal(c.Message, &m); err != nil {
-		return badf("a message of the answer is none (%v): %s", err, cut(string(c.Message), 100))
+		return badf("a message of the answer is none (%v): %s", err, textutil.Truncate(string(c.Message), 100))
 	}
 	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.calls) > 0 {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // Price is what a million tokens cost, in any currency. Cached and CacheWrite are what input
@@ -30,11 +31,11 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 	for _, key := range slices.Sorted(maps.Keys(in)) {
 		p := in[key]
 		if !strings.Contains(key, "/") {
-			o.problem("prices.%s: the key is not provider/model; want for example openai/gpt-5*", cut(key, 100))
+			o.problem("prices.%s: the key is not provider/model; want for example openai/gpt-5*", textutil.Truncate(key, 100))
 		}
 		for _, v := range []*float64{&p.Input, &p.Output, p.Cached, p.CacheWrite} {
 			if v != nil && (math.IsNaN(*v) || *v < 0 || *v > 1e6) {
-				o.problem("prices.%s: %v is no price of a million tokens; want 0 to 1000000", cut(key, 100), *v)
+				o.problem("prices.%s: %v is no price of a million tokens; want 0 to 1000000", textutil.Truncate(key, 100), *v)
 			}
 		}
 		model, prefix := strings.CutSuffix(key, "*")

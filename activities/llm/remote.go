@@ -16,6 +16,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // remote is a model behind HTTP. What is alike for all of them is here: one request, an
@@ -236,7 +237,7 @@ func (x *exchange) readWhole(to reader, r io.Reader) error {
 		return x.watch.fault(err)
 	}
 	if !json.Valid(raw) {
-		return badf("the answer is no JSON: %s", cut(string(raw), 100))
+		return badf("the answer is no JSON: %s", textutil.Truncate(string(raw), 100))
 	}
 	text, _, err := to.take(raw, false)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // at digs a value out of a decoded request; nil where there is none.
@@ -164,7 +165,7 @@ func TestTranscriptsOnTheWire(t *testing.T) {
 		`{"content":"2","role":"tool","tool_call_id":"d"}`,
 		`{"content":"","role":"assistant"}`,
 	} {
-		got, _ := marshal(openai[i])
+		got, _ := textutil.JSON(openai[i])
 		if string(got) != want {
 			t.Errorf("message %d:\n %s, want\n %s", i, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // scripted is the model that answers from the script in a call. It keeps nothing between
@@ -159,8 +160,8 @@ func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
 	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, t.turn)
 	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, t.turn, call.Step)
 	if kind == KindJudge {
-		add = fmt.Sprintf("{node: %q, kind: judge, question: %q, yes: true}", call.Node, cut(call.Question, 200))
-		text += fmt.Sprintf(", question %q", cut(call.Question, 200))
+		add = fmt.Sprintf("{node: %q, kind: judge, question: %q, yes: true}", call.Node, textutil.Truncate(call.Question, 200))
+		text += fmt.Sprintf(", question %q", textutil.Truncate(call.Question, 200))
 	}
 	if noTools {
 		text += ", where no tool may be called"

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"weft/activities/textutil"
 )
 
 // maxDepth bounds how deep values go into each other.
@@ -171,12 +173,12 @@ func (r *scriptReader) object(n *yaml.Node, depth int) json.RawMessage {
 			r.at(key, "a key is no text; merges and keys that are objects are not supported")
 			continue
 		case seen[key.Value]:
-			r.at(key, "key %q is given twice", cut(key.Value, 60))
+			r.at(key, "key %q is given twice", textutil.Truncate(key.Value, 60))
 			continue
 		}
 		comma(&b, len(seen))
 		seen[key.Value] = true
-		quoted, _ := marshal(key.Value) // a string always encodes
+		quoted, _ := textutil.JSON(key.Value) // a string always encodes
 		b.Write(quoted)
 		b.WriteByte(':')
 		b.Write(r.value(n.Content[i+1], depth+1))
@@ -215,7 +217,7 @@ func (r *scriptReader) scalar(n *yaml.Node) json.RawMessage {
 	default:
 		r.at(n, "tag %s is not supported", n.Tag)
 	}
-	raw, err := marshal(v)
+	raw, err := textutil.JSON(v)
 	if err != nil {
 		r.at(n, "%v", err)
 		return json.RawMessage("null")

@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 )
 
 // maxScript bounds a script, in bytes.
@@ -41,24 +41,13 @@ func ParseScript(name string, data []byte) (json.RawMessage, error) {
 	r := &scriptReader{name: name}
 	s := r.read(data)
 	if len(r.problems) == 0 {
-		raw, err := marshal(s)
+		raw, err := textutil.JSON(s)
 		if err == nil {
 			return raw, nil
 		}
 		r.problems = append(r.problems, fmt.Sprintf("%s:1:1: %v", name, err))
 	}
 	return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: strings.Join(r.problems, "\n")}
-}
-
-// marshal encodes without escaping what only HTML minds.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
 }
 
 // scriptReader reads a document and collects what is wrong with it.
@@ -264,7 +253,7 @@ func (r *scriptReader) fields(n *yaml.Node, what string, known map[string]func(*
 		read, ok := known[key.Value]
 		switch {
 		case key.Kind != yaml.ScalarNode || !ok:
-			r.at(key, "%s: unknown field %q; want %s", what, cut(key.Value, 60), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			r.at(key, "%s: unknown field %q; want %s", what, textutil.Truncate(key.Value, 60), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case seen[key.Value]:
 			r.at(key, "%s: field %q is given twice", what, key.Value)
 		default:
@@ -287,9 +276,9 @@ func describe(n *yaml.Node) string {
 	case n.ShortTag() == "!!null":
 		return "nothing"
 	case n.ShortTag() == "!!str":
-		return "the text " + strconv.Quote(cut(n.Value, 60))
+		return "the text " + strconv.Quote(textutil.Truncate(n.Value, 60))
 	}
-	return cut(n.Value, 60)
+	return textutil.Truncate(n.Value, 60)
 }
 
 // anyText reads text, which may be empty.

@@ -4,7 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"weft/activities/textutil"
 )
 
 // maxSaid bounds what a message repeats of a provider's words, in bytes with the dots.
@@ -40,16 +41,5 @@ func (p *provider) clean(s string) string {
 		}
 		return r
 	}, s)
-	return cut(strings.Join(strings.Fields(s), " "), maxSaid-len("..."))
-}
-
-// cut is s, or its first n bytes and three dots, never within a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+	return textutil.Truncate(strings.Join(strings.Fields(s), " "), maxSaid-len("..."))
 }

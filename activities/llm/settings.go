@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weft/activities/mask"
+	"weft/activities/textutil"
 )
 
 // opener turns settings into providers and collects what is wrong with them.
@@ -79,7 +80,7 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 		return
 	}
 	if strings.IndexFunc(s.Region, func(r rune) bool { return !(r == '-' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }) >= 0 {
-		o.problem("providers.%s.region: %q is no region; want for example us-chicago-1", name, cut(s.Region, 60))
+		o.problem("providers.%s.region: %q is no region; want for example us-chicago-1", name, textutil.Truncate(s.Region, 60))
 		return
 	}
 	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
@@ -129,7 +130,7 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 		o.problem("%s: no URL; want for example https://host/v1", field)
 		return ""
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
-		o.problem("%s: %q is not an http or https URL; want for example https://host/v1", field, cut(u.Redacted(), 100))
+		o.problem("%s: %q is not an http or https URL; want for example https://host/v1", field, textutil.Truncate(u.Redacted(), 100))
 		return ""
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
 		o.problem("%s: the URL of host %q has user information, a query or a fragment; want none: put the key into the key's variable and the rest into headers", field, u.Host)
@@ -137,7 +138,7 @@ func (o *opener) baseURL(name, raw string, ollama bool) string {
 	}
 	for _, end := range []string{"/chat/completions", "/messages", "/actions/chat"} {
 		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), end) {
-			o.problem("%s: %q ends in %s; leave that out, it is appended", field, cut(u.String(), 200), end)
+			o.problem("%s: %q ends in %s; leave that out, it is appended", field, textutil.Truncate(u.String(), 200), end)
 			return ""
 		}
 	}
@@ -224,9 +225,9 @@ func (o *opener) checkDefault(m *Models) {
 		p := m.providers[name]
 		switch {
 		case p == nil:
-			o.problem("default: model %q: no provider %q; want provider/model with one of %s", cut(ref, 200), cut(name, 100), m.known())
+			o.problem("default: model %q: no provider %q; want provider/model with one of %s", textutil.Truncate(ref, 200), textutil.Truncate(name, 100), m.known())
 		case (slash || !p.row.Script) && strings.TrimSpace(model) == "":
-			o.problem("default: model %q names a provider but no model; want %s/MODEL", cut(ref, 200), name)
+			o.problem("default: model %q names a provider but no model; want %s/MODEL", textutil.Truncate(ref, 200), name)
 		}
 	}
 }

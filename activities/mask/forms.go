@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/url"
 	"strings"
+
+	"weft/activities/textutil"
 )
 
 // parts are the secrets that a value holds.
@@ -61,13 +63,9 @@ func forms(v string) []string {
 		return nil
 	}
 	out := []string{v, url.QueryEscape(v), url.PathEscape(v)}
-	for _, html := range []bool{true, false} {
-		var b bytes.Buffer
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(html)
-		if e.Encode(v) == nil {
-			quoted := strings.TrimSuffix(b.String(), "\n")
-			out = append(out, quoted[1:len(quoted)-1])
+	for _, encode := range []func(any) ([]byte, error){json.Marshal, textutil.JSON} {
+		if quoted, err := encode(v); err == nil {
+			out = append(out, string(quoted[1:len(quoted)-1]))
 		}
 	}
 	return out
@@ -104,13 +102,11 @@ func (k *known) walked(raw []byte, otherwise string, answer bool) []byte {
 		return raw
 	}
 	back(v)
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(v) != nil {
+	out, err := textutil.JSON(v)
+	if err != nil {
 		return []byte(otherwise)
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
+	return out
 }
 
 // each masks the texts of a value, keys included.

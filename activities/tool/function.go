@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"weft/activities/contract"
+	"weft/activities/textutil"
 	"weft/workflows/plan"
 )
 
@@ -188,13 +189,11 @@ func rendered(v any) (string, error) {
 		}
 		return compact(v), nil
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	raw, err := textutil.JSON(v)
+	if err != nil {
 		return "", fmt.Errorf("the result cannot be written as JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return string(raw), nil
 }
 
 type keyOfCall struct{}

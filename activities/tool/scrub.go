@@ -5,9 +5,9 @@ import (
 	"os"
 	"sort"
 	"strings"
-	"unicode/utf8"
 
 	"weft/activities/mask"
+	"weft/activities/textutil"
 )
 
 // Texts that leave the package lose the values that a connection's settings bring.
@@ -140,13 +140,5 @@ func (s secrets) result(t string) string {
 
 // short cuts a server's words to what an error quotes.
 func short(t string) string {
-	t = strings.TrimSpace(strings.ToValidUTF8(t, "\uFFFD"))
-	if len(t) <= longestText {
-		return t
-	}
-	cut := longestText
-	for cut > 0 && !utf8.RuneStart(t[cut]) {
-		cut--
-	}
-	return t[:cut] + "..."
+	return textutil.Truncate(strings.TrimSpace(strings.ToValidUTF8(t, "\uFFFD")), longestText)
 }

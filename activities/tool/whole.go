@@ -1,8 +1,9 @@
 package tool
 
 import (
-	"bytes"
 	"encoding/json"
+
+	"weft/activities/textutil"
 )
 
 // wholeResult is a result as a client shows it to a model that hides nothing of it: the JSON of
@@ -40,11 +41,6 @@ func wholeOf(raw []byte) (string, error) {
 	if r.Content == nil { // null
 		r.Content = []wholeContent{}
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return "", err
-	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+	out, err := textutil.JSON(r)
+	return string(out), err
 }
