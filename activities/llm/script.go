@@ -24,10 +24,16 @@ type scripted struct {
 
 var _ llms.Model = (*scripted)(nil)
 
-// script is a decoded script. README.md has its reference.
+// RecordedField is the field of a script in which starter record keeps what else it knows of
+// the run; the model ignores it.
+const RecordedField = "recorded"
+
+// script is a decoded script. README.md has its reference. The script tags of it and its parts are
+// those of [scriptReader].
 type script struct {
-	Rules   []Rule  `json:"rules,omitempty"`
-	Default *Action `json:"default,omitempty"`
+	Rules    []Rule   `json:"rules,omitempty"`
+	Default  *Action  `json:"default,omitempty"`
+	Recorded struct{} `json:"recorded,omitzero"`
 }
 
 // Rule is an action and the conditions for it, which must all hold. README.md says what each
@@ -36,12 +42,12 @@ type Rule struct {
 	At       string `json:"at,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Model    string `json:"model,omitempty"`
-	Kind     string `json:"kind,omitempty"`
+	Kind     string `json:"kind,omitempty" script:"agent|judge|condense"`
 	Question string `json:"question,omitempty"`
 	Step     *int   `json:"step,omitempty"`
-	Turn     *int   `json:"turn,omitempty"`
+	Turn     *int   `json:"turn,omitempty" script:"1"`
 	After    string `json:"after,omitempty"`
-	Match    string `json:"match,omitempty"`
+	Match    string `json:"match,omitempty" script:"regexp"`
 	Text     string `json:"text,omitempty"`
 	Contains string `json:"contains,omitempty"`
 	Action
@@ -54,8 +60,8 @@ type Action struct {
 	Call   []ScriptCall    `json:"call,omitempty"`
 	Yes    *bool           `json:"yes,omitempty"`
 	Reason string          `json:"reason,omitempty"`
-	Delay  string          `json:"delay,omitempty"`
-	Stop   string          `json:"stop,omitempty"`
+	Delay  string          `json:"delay,omitempty" script:"duration"`
+	Stop   string          `json:"stop,omitempty" script:"stop|length|tool_calls|content_filter"`
 	Usage  *ScriptUsage    `json:"usage,omitempty"`
 	Fail   *ScriptFail     `json:"fail,omitempty"`
 }
@@ -64,7 +70,7 @@ type Action struct {
 type ScriptCall struct {
 	Tool      string          `json:"tool"`
 	ID        string          `json:"id,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty" script:"object"`
 	Raw       *string         `json:"raw,omitempty"`
 }
 
@@ -79,9 +85,9 @@ type ScriptUsage struct {
 
 // ScriptFail fails a call; Times > 0 only the first attempts of it.
 type ScriptFail struct {
-	Class      string `json:"class"`
+	Class      string `json:"class" script:"class"`
 	Text       string `json:"text,omitempty"`
-	RetryAfter string `json:"retry_after,omitempty"`
+	RetryAfter string `json:"retry_after,omitempty" script:"duration"`
 	Times      int    `json:"times,omitempty"`
 }
 

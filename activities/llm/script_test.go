@@ -177,27 +177,28 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 		"nothing":        {"", []string{"s.yaml:1:1: the script is empty"}},
 		"only a comment": {"# hi\n", []string{"the script is empty"}},
 		"no rules":       {"{}", []string{"s.yaml:1:1: the script has neither rules nor a default"}},
-		"a list":         {"- say: x", []string{"s.yaml:1:1: script: want fields, have a list"}},
+		"a list":         {"- say: x", []string{"s.yaml:1:1: script: want fields, have an array"}},
 		"broken YAML":    {"rules:\n  - say: [", []string{"s.yaml:2:1: neither JSON nor YAML"}},
 		"broken JSON":    {`{"rules": [}`, []string{"neither JSON nor YAML"}},
 		"two documents":  {"default: {say: a}\n---\ndefault: {say: b}", []string{"a second document"}},
-		"fields":         {"rules:\n  - sya: x\n    turn: 0\n  - kind: robot\n    say: 5\ndefault:\n  say: a\n  say: b\n", []string{`s.yaml:2:5: rule 1: unknown field "sya"; want after, at, call,`, "s.yaml:3:11: turn: want a whole number from 1 on, have 0", "s.yaml:4:11: kind: want one of agent, judge, condense", "s.yaml:5:10: say: want text, have 5; put it in quotes", `s.yaml:8:3: default: field "say" is given twice`}},
+		"fields":         {"rules:\n  - sya: x\n    turn: 0\n  - kind: robot\n    say: 5\ndefault:\n  say: a\n  say: b\n", []string{`s.yaml:2:5: rule 1: unknown field "sya"; want after, at, call,`, "s.yaml:3:11: turn: want a whole number from 1 on, have 0", "s.yaml:4:11: kind: want one of agent, judge, condense", "s.yaml:5:10: say: want text, have 5; put it in quotes", `s.yaml:8:3: the key "say" is already at line 7`}},
 		"no action":      {"rules: [{node: a}]", []string{"s.yaml:1:9: rule 1 does nothing; want one of say, json, call, yes, fail"}},
 		"actions that clash": {"rules:\n- {say: a, json: 1}\n- {yes: true, call: {tool: t}}\n- {say: a, reason: b}\n- {say: a, fail: {class: denied}}\n- {kind: agent, question: q, say: a}",
 			[]string{"s.yaml:2:3: rule 1: say, json and yes exclude", "s.yaml:3:3: rule 2: yes is a judge's", "s.yaml:4:3: rule 3: reason belongs to yes", "s.yaml:5:3: rule 4: it always fails", "s.yaml:6:3: rule 5: only judges"}},
 		"values": {"rules:\n- {match: '(', say: a}\n- {delay: 3, say: a}\n- {stop: never, say: a}\n- {yes: maybe}\n- {node: '', say: a}\n- {step: -1, say: a}\n- {usage: {input: x}, say: a}\n- {delay: 2h, say: a}\n- {say: }",
-			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: want a duration", "s.yaml:4:10: stop: want one of", "s.yaml:5:9: yes: want true or false, have the text \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: want", "s.yaml:8:19: input: want", "s.yaml:9:11: delay", "s.yaml:10:9: say: want text, have nothing"}},
+			[]string{"s.yaml:2:11: match: error parsing regexp", "s.yaml:3:11: delay: want a duration", "s.yaml:4:10: stop: want one of", "s.yaml:5:9: yes: want true or false, have \"maybe\"", "s.yaml:6:10: node is empty", "s.yaml:7:10: step: want", "s.yaml:8:19: input: want", "s.yaml:9:11: delay", "s.yaml:10:9: say: want text, have null"}},
 		"calls": {"rules:\n- {call: []}\n- {call: [{arguments: {}}]}\n- {call: {tool: t, arguments: [1], raw: x}}\n- {call: {tool: t, args: 1}}",
 			[]string{"s.yaml:2:10: call: want a list", "s.yaml:3:11: call: no tool", "s.yaml:4:31: arguments: want an object", "arguments and raw exclude", `s.yaml:5:20: call: unknown field "args"; want arguments, id, raw, tool`}},
-		"failures":   {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: want one of rate_limited", "s.yaml:3:10: fail: no class", "s.yaml:4:33: times"}},
-		"aliases":    {"rules:\n- {json: &a {x: 1}}\n- {json: *a}\n- *a", []string{"s.yaml:3:10: aliases are not supported", "s.yaml:4:3: rule 3: want fields, have an alias"}},
-		"numbers":    {"rules: [{json: [.inf, 0x1F]}, {json: !foo x}, {json: {a: 1, a: 2}}, {json: {<<: {a: 1}}}, {json: {[1]: 2}}]", []string{"s.yaml:1:77: a key is no text", "s.yaml:1:99: a key", "s.yaml:1:17: number .inf", "tag !foo", `key "a" is given twice`}},
-		"JSON":       {"{\n\t\"rules\": [\n\t\t{\"say\": \"é\", \"turn\": \"1\"},\n\t\t{\"oops\": 1}\n\t]\n}", []string{"s.yaml:3:24: turn: want a whole number from 1 on", `s.yaml:4:4: rule 2: unknown field "oops"`}},
-		"deep":       {`{"default": {"json": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, []string{"more than 100 deep"}},
-		"deep YAML":  {`default: {json: ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, []string{"more than 100 deep"}},
-		"too large":  {"# " + strings.Repeat("x", maxScript), []string{"want at most 4194304"}},
-		"many":       {"rules:\n" + strings.Repeat("- {}\n", 200), []string{"s.yaml:51:3: rule 50", "s.yaml: and more"}},
-		"a question": {"rules: [{question: 5, yes: true}]", []string{"question: want text"}},
+		"failures":           {"rules:\n- {fail: {class: oops}}\n- {fail: {text: a}}\n- {fail: {class: denied, times: -1}}", []string{"s.yaml:2:18: class: want one of rate_limited", "s.yaml:3:10: fail: no class", "s.yaml:4:33: times"}},
+		"aliases":            {"rules:\n- {json: &a {x: 1}}\n- {json: *a}\n- *a", []string{`s.yaml:2:14: rule 3: unknown field "x"`}},
+		"an alias of itself": {"rules:\n- {json: &a [*a]}", []string{"s.yaml:2:14: the alias *a contains itself"}},
+		"numbers":            {"rules: [{json: [.inf, 0x1F]}, {json: !foo x}, {json: {a: 1, a: 2}}, {json: {<<: {a: 1}}}, {json: {[1]: 2}}]", []string{"s.yaml:1:77: merge keys", "s.yaml:1:99: a key is an array, want a string", `s.yaml:1:17: JSON has no number ".inf"`, `the tag "!foo" is not supported`, `s.yaml:1:61: the key "a" is already`}},
+		"JSON":               {"{\n\t\"rules\": [\n\t\t{\"say\": \"é\", \"turn\": \"1\"},\n\t\t{\"oops\": 1}\n\t]\n}", []string{"s.yaml:3:25: turn: want a whole number from 1 on", `s.yaml:4:4: rule 2: unknown field "oops"`}},
+		"deep":               {`{"default": {"json": ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, []string{"nest deeper than 200"}},
+		"deep YAML":          {`default: {json: ` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, []string{"nest deeper than 200"}},
+		"too large":          {"# " + strings.Repeat("x", maxScript), []string{"want at most 4194304"}},
+		"many":               {"rules:\n" + strings.Repeat("- {}\n", 200), []string{"s.yaml:51:3: rule 50", "s.yaml: and more"}},
+		"a question":         {"rules: [{question: 5, yes: true}]", []string{"question: want text"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -220,9 +221,10 @@ func TestScriptsAreCheckedAllAtOnce(t *testing.T) {
 func TestScriptsAreCanonical(t *testing.T) {
 	const want = `{"rules":[{"node":"a","turn":1,"call":[{"tool":"t","arguments":{"x":31,"d":"2024-01-01","y":true}}],"usage":{"input":3}},{"question":"q","yes":false,"reason":"r"}],"default":{"fail":{"class":"denied"}}}`
 	for name, source := range map[string]string{
-		"YAML":   "default:\n  fail: {class: denied}\nrules:\n  - call: {tool: t, arguments: {x: 0x1F, d: 2024-01-01, y: true}}\n    turn: 1\n    node: a\n    usage: {input: 3}\n  - {question: q, reason: r, yes: no}\n",
-		"JSON":   `{"default":{"fail":{"class":"denied"}},"rules":[{"usage":{"input":3},"call":[{"tool":"t","arguments":{"x":31,"d":"2024-01-01","y":true}}],"turn":1,"node":"a"},{"question":"q","yes":false,"reason":"r"}]}`,
-		"itself": want,
+		"YAML":               "default:\n  fail: {class: denied}\nrules:\n  - call: {tool: t, arguments: {x: 0x1F, d: 2024-01-01, y: true}}\n    turn: 1\n    node: a\n    usage: {input: 3}\n  - {question: q, reason: r, yes: no}\n",
+		"JSON":               `{"default":{"fail":{"class":"denied"}},"rules":[{"usage":{"input":3},"call":[{"tool":"t","arguments":{"x":31,"d":"2024-01-01","y":true}}],"turn":1,"node":"a"},{"question":"q","yes":false,"reason":"r"}]}`,
+		"YAML with an alias": "default:\n  fail: {class: denied}\nrules:\n  - call: {tool: &t t, arguments: {x: 0x1F, d: 2024-01-01, y: true}}\n    turn: 1\n    node: a\n    usage: {input: 3}\n  - {question: q, reason: r, yes: no}\nrecorded: *t\n",
+		"itself":             want,
 	} {
 		got, err := ParseScript(name, []byte(source))
 		if err != nil || string(got) != want {
