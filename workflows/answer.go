@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -148,17 +147,10 @@ func (d *desk) check(ctx workflow.Context, a *sent) error {
 	req := &d.requests[i]
 	in := a.check
 	in.Catalogue, in.Name = *req.Catalogue, req.Name
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		Summary:                boundSummary("check the answer to " + a.id),
-		StartToCloseTimeout:    30 * time.Second,
-		ScheduleToCloseTimeout: 5 * time.Minute,
-		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
-	})
-	if err := d.r.guard.admit(ctx, "the answer", in); err != nil {
-		return err
-	}
 	var out contract.CheckResult
-	if err := workflow.ExecuteActivity(ctx, contract.ActivityCheck, in).Get(ctx, &out); err != nil {
+	err := d.r.invoke(ctx, &call{activity: contract.ActivityCheck, args: []any{&in}, what: "the answer", summary: "check the answer to " + a.id,
+		options: checkOptions, out: &out})
+	if err != nil {
 		return err
 	}
 	if len(out.Errors) > 0 {

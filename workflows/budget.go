@@ -83,19 +83,19 @@ func (r *run) reserve(x *step, bytes int) (release func(), err error) {
 	return func() { r.earmark(need, -1) }, nil
 }
 
-// reserveTwice is [run.reserve] for a call that may be made once more, if twice is set: the budget
-// has a call for that even when others, which are yet to begin, have one each.
-func (r *run) reserveTwice(x *step, bytes, others int) (release func(), twice bool, err error) {
-	first, err := r.reserve(x, bytes)
-	if b := r.shared.Budget; err != nil || !b.Bounds() || b.Calls == 0 {
-		return first, true, err
+// reserveSecond reserves one more call for an answer that cannot be read, if the budget has one even when
+// others, which are yet to be made, have one each. It reports once where there is none.
+func (r *run) reserveSecond(others int) (release func(), once bool) {
+	b := r.shared.Budget
+	if !b.Bounds() || b.Calls == 0 {
+		return func() {}, false
 	}
 	if r.left().Calls <= others {
-		return first, false, nil
+		return func() {}, true
 	}
 	second := spent{Calls: 1}
 	r.earmark(second, 1)
-	return func() { first(); r.earmark(second, -1) }, true, nil
+	return func() { r.earmark(second, -1) }, false
 }
 
 // stopped says how many of the calls that are spent were cancelled under way.
@@ -106,21 +106,24 @@ func (r *run) stopped() string {
 	return fmt.Sprintf(" (%d of them stopped)", r.usage.Stopped)
 }
 
-// asks has an activity call a model. A call that is cancelled under way is counted as stopped, and
-// one that failed although a model answered with what it took.
-func (r *run) asks(ctx workflow.Context, name string, in, out any) error {
-	begun := ctx.Err() == nil
-	err := ended(ctx, workflow.ExecuteActivity(ctx, name, in).Get(ctx, out))
-	switch {
-	case err == nil:
-	case !contract.Cancelled(err):
-		if f := contract.FailureOf(err); f.Usage != nil {
-			r.usage.Add(*f.Usage)
+// budgeted reserves what a call of a model may spend for as long as it takes, waits included.
+func (r *run) budgeted(next invoker) invoker {
+	return func(ctx workflow.Context, c *call) error {
+		if c.model == nil {
+			return next(ctx, c)
 		}
-	case begun:
-		r.usage.Stopped++
+		release, err := r.reserve(c.at, c.model.bytes)
+		if err != nil {
+			return err
+		}
+		if c.model.once != nil {
+			var more func()
+			more, *c.model.once = r.reserveSecond(c.model.others)
+			defer more()
+		}
+		defer release()
+		return next(ctx, c)
 	}
-	return err
 }
 
 // charge counts what a run below this one has spent since it went on with carry.

@@ -154,19 +154,12 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 		Model: c.shared.Model, Script: c.shared.Script, Node: c.node.ID, Step: c.n, Prompt: c.cfg.Prompt,
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
-	release, err := c.reserve(c.step, len(c.args.Value))
-	if err != nil {
-		return toolReply{}, err
-	}
-	defer release()
 	var out contract.CondenseResult
-	err = c.attempted(ctx, "condense", func(id string) error {
-		if err := c.guard.admit(ctx, "the prompt of "+c.node.ID, in); err != nil {
-			return err
-		}
-		actx := c.options(ctx, id, fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), c.flow.Policy.ModelSeconds, 0)
-		return c.asks(actx, contract.ActivityCondense, in, &out)
-	})
+	err := c.attempted(ctx, &call{
+		activity: contract.ActivityCondense, args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.step,
+		summary: fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), options: c.options(c.flow.Policy.ModelSeconds),
+		model: &modelCall{bytes: len(c.args.Value)}, out: &out,
+	}, "condense")
 	if err != nil {
 		return toolReply{}, err
 	}

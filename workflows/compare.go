@@ -62,9 +62,6 @@ func (r *run) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge
 	}
 	in := r.judgeInput(from)
 	in.Question = edge.Question
-	if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
-		return err
-	}
 	judges := newGroup(ctx)
 	r.judge(judges, from, asking{i, edge.ID, 0}, in, carry, verdicts)
 	err := judges.wait()

@@ -31,22 +31,24 @@ type want struct {
 // run. Everything that is missing is reported together.
 func (f *flowRun) connect(ctx workflow.Context) error {
 	wants := f.boxed(f.wanted())
-	futures := make([]workflow.Future, len(wants))
-	room := f.guard.part(ctx, len(wants), 75)
-	if room == maxPayload {
-		room = 0 // as many as Temporal takes
-	}
+	results := make([]contract.CatalogueResult, len(wants))
+	failed := make([]error, len(wants))
+	calls := newGroup(ctx)
 	for i, w := range wants {
-		actx := f.options(ctx, "tools/"+escapeID(w.bound.ID), "list tools · "+w.bound.ID, f.flow.Policy.ToolSeconds, 0)
-		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes, Room: room}
-		if err := f.guard.admit(ctx, "the tools bound to connection "+w.bound.ID, request); err != nil {
-			return err
-		}
-		futures[i] = workflow.ExecuteActivity(actx, contract.ActivityListTool, request)
+		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
+		calls.start(func(ctx workflow.Context) error {
+			failed[i] = f.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
+				id: "tools/" + escapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.options(f.flow.Policy.ToolSeconds),
+				result: resultSize{together: len(wants), room: &request.Room}, out: &results[i]})
+			return nil
+		})
+	}
+	if err := calls.wait(); err != nil {
+		return err
 	}
 	var problems []string
 	for i := range wants {
-		found, err := f.list(ctx, &wants[i], futures[i])
+		found, err := f.list(&wants[i], &results[i], failed[i])
 		if err != nil {
 			return err
 		}
@@ -121,14 +123,13 @@ func (f *flowRun) connection(id string) plan.Connection {
 	return plan.Connection{ID: id, Kind: plan.ConnectionMCP}
 }
 
-// list waits for a connection's catalogue. What is wrong with the connection or its tools
-// is returned as problems, with places.
-func (f *flowRun) list(ctx workflow.Context, w *want, future workflow.Future) (problems []string, err error) {
+// list takes over a connection's catalogue, or why there is none. What is wrong with the connection or its
+// tools is returned as problems, with places.
+func (f *flowRun) list(w *want, out *contract.CatalogueResult, err error) (problems []string, _ error) {
 	if c := w.bound.Connection; c.Kind == plan.ConnectionAgent && f.flow.SubFlow(c.Agent) == nil {
 		problems = append(problems, fmt.Sprintf("%s: connection %q runs the agent %q, which the document does not hold [V9]", w.at[0], w.bound.ID, c.Agent))
 	}
-	var out contract.CatalogueResult
-	if err := ended(ctx, future.Get(ctx, &out)); err != nil {
+	if err != nil {
 		if contract.Cancelled(err) {
 			return nil, err
 		}

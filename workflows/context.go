@@ -302,21 +302,14 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
-	release, err := a.reserve(a.step, a.thread.bytes)
-	if err != nil {
-		return "", err
-	}
-	defer release()
 	if a.condensing.Failure == nil {
 		a.summaries++
 	}
 	var out contract.SummariseResult
-	err = a.attempt(ctx, a.step, fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), &a.condensing, a.bulk(), func(id string) error {
-		if err := a.guard.admit(ctx, "a summary of the conversation", in); err != nil {
-			return err
-		}
-		actx := a.options(ctx, id, fmt.Sprintf("%s · summary · %s", a.who(), in.Model), a.flow.Policy.ModelSeconds, 0)
-		return a.asks(actx, contract.ActivitySummarise, in, &out)
+	err := a.invoke(ctx, &call{
+		activity: contract.ActivitySummarise, args: []any{&in}, what: "a summary of the conversation", at: a.step,
+		id: fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
+		options: a.options(a.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, waiting: &a.condensing, carried: a.bulk(), out: &out,
 	})
 	if errors.Is(err, errYield) {
 		return "", err

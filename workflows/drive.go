@@ -14,18 +14,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// prepareOptions are those of the activity that compiles: short, because nothing else can
-// happen before.
-var prepareOptions = workflow.ActivityOptions{
-	ActivityID:             "prepare",
-	Summary:                "compile the flow, choose the model",
-	StartToCloseTimeout:    time.Minute,
-	ScheduleToCloseTimeout: 10 * time.Minute,
-	HeartbeatTimeout:       time.Duration(plan.DefaultPolicy.HeartbeatSeconds) * time.Second,
-	WaitForCancellation:    true,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
-}
-
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
 // others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {

@@ -14,35 +14,25 @@ import (
 // Weft, nor of the store: it gets the arguments, and what it returns or fails with is the model's to read.
 func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.RawMessage, note string) (toolReply, error) {
 	e := b.Elsewhere
+	given := []any{args}
+	if e.Key {
+		given = append(given, contract.CallKey{IdempotencyKey: c.store.run + "/" + boundID(c.id("tool"))})
+	}
+	if n, err := size(given); err == nil && n > maxPayload {
+		return toolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
+			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, maxPayload), nil
+	}
 	var out json.RawMessage
-	var reply *toolReply
-	err := c.attempted(ctx, "tool", func(id string) error {
-		given := []any{args}
-		if e.Key {
-			given = append(given, contract.CallKey{IdempotencyKey: c.store.run + "/" + boundID(id)})
+	err := c.attempted(ctx, &call{
+		activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.step,
+		summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: c.elsewhereOptions(e),
+		once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, out: &out,
+	}, "tool")
+	if err != nil {
+		if text, ok := e.Told(err); ok && !contract.Cancelled(err) {
+			return toolReply{text: text, failed: true}, nil
 		}
-		if n, err := size(given); err == nil && n > maxPayload {
-			reply = &toolReply{failed: true, text: fmt.Sprintf("the call of %s is %d bytes, at most %d reach the worker that has it; "+
-				"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, maxPayload)}
-			return nil
-		}
-		leave, err := c.expect(ctx, "the result of "+c.call.Name)
-		if err != nil {
-			return err
-		}
-		defer leave()
-		if err := c.guard.admit(ctx, "the call of "+c.call.Name, given); err != nil {
-			return err
-		}
-		err = workflow.ExecuteActivity(c.elsewhereOptions(ctx, id, e), e.Activity, given...).Get(ctx, &out)
-		if err == nil {
-			return nil
-		}
-		reply, err = c.elsewhereFailed(e, err)
-		return err
-	})
-	if err != nil || reply != nil {
-		return orEmpty(reply), err
+		return c.toolFailed(e.Attempts == 1, err)
 	}
 	return toolReply{text: note + Said(out)}, nil
 }
@@ -57,28 +47,17 @@ func Said(raw json.RawMessage) string {
 	return string(unescape(raw))
 }
 
-func (c *toolCall) elsewhereOptions(ctx workflow.Context, id string, e *contract.Elsewhere) workflow.Context {
+func (c *toolCall) elsewhereOptions(e *contract.Elsewhere) workflow.ActivityOptions {
 	seconds := e.TimeoutSeconds
 	if seconds == 0 {
 		seconds = c.flow.Policy.ToolSeconds
 	}
-	o := workflow.GetActivityOptions(c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), seconds, e.Attempts))
+	o := c.options(seconds)
+	o.RetryPolicy.MaximumAttempts = e.Attempts
 	o.TaskQueue = e.TaskQueue
 	o.ScheduleToStartTimeout = time.Duration(e.StartSeconds) * time.Second
 	o.ScheduleToCloseTimeout = max(o.ScheduleToCloseTimeout, o.ScheduleToStartTimeout+o.StartToCloseTimeout)
 	o.HeartbeatTimeout = time.Duration(e.HeartbeatSeconds) * time.Second
 	o.WaitForCancellation = false // it may never hear of it
-	return workflow.WithActivityOptions(ctx, o)
-}
-
-// elsewhereFailed is [agentRun.toolFailed] for an activity of another worker: what that says
-// itself goes to the model, as does that nobody took the call.
-func (c *toolCall) elsewhereFailed(e *contract.Elsewhere, err error) (*toolReply, error) {
-	if contract.Cancelled(err) {
-		return nil, err
-	}
-	if text, ok := e.Told(err); ok {
-		return &toolReply{text: text, failed: true}, nil
-	}
-	return c.toolFailed(e.Attempts == 1, err)
+	return o
 }

@@ -59,6 +59,42 @@ type guard struct {
 // limit is what one payload may hold.
 func (g *guard) limit() int { return max(g.most, maxPayload) }
 
+// resultSize says how much room is kept in the history for a call's result.
+type resultSize struct {
+	// together, if positive, is how many results come together: each may have a share, of which the activity
+	// is told in room.
+	together int
+	room     *int
+	// unbounded is set for the result of an activity that knows no bound.
+	unbounded bool
+}
+
+// sized measures the arguments of a call, waits for a workflow task that has room for them, and keeps room
+// in the history for the result until it is there.
+func (r *run) sized(next invoker) invoker {
+	return func(ctx workflow.Context, c *call) error {
+		switch {
+		case c.result.unbounded:
+			leave, err := r.expect(ctx, "the result of "+c.what)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		case c.result.together > 0:
+			*c.result.room = r.guard.part(ctx, c.result.together, 75)
+			defer r.keep(ctx, "", *c.result.room)()
+		}
+		var arg any = c.args
+		if len(c.args) == 1 {
+			arg = c.args[0]
+		}
+		if err := r.guard.admit(ctx, c.what, arg); err != nil {
+			return err
+		}
+		return next(ctx, c)
+	}
+}
+
 // admit measures the arguments of a call that is about to be scheduled. Arguments that
 // do not fit give a failure; a task that is full makes the run wait for the next one.
 func (g *guard) admit(ctx workflow.Context, what string, arg any) error {

@@ -166,13 +166,10 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 // replaced, stay as they are.
 func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params json.RawMessage) error {
 	request := contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: params, Unchecked: true, Replaced: true}
-	if err := f.guard.admit(ctx, "the parameters of the hook before the run", request); err != nil {
-		return err
-	}
-	o := prepareOptions
-	o.ActivityID, o.Summary = "hooked", "take the hook's parameters"
 	var out contract.PrepareResult
-	if err := ended(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, o), contract.ActivityPrepare, request).Get(ctx, &out)); err != nil {
+	err := f.invoke(ctx, &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the parameters of the hook before the run",
+		options: prepareOptions, id: "hooked", summary: "take the hook's parameters", out: &out})
+	if err != nil {
 		return err
 	}
 	if out.Input != nil {

@@ -63,9 +63,6 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 		others--
 		in := question
 		in.Question = edge.Question
-		if err := r.guard.admit(ctx, "the question of edge "+edge.ID, in); err != nil {
-			return nil, nil, err
-		}
 		r.judge(judges, from, asking{i, edge.ID, others}, in, carry, verdicts)
 	}
 	if err = judges.wait(); errors.Is(err, errYield) {
@@ -131,16 +128,12 @@ func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput
 		carry.Parked = slices.Delete(carry.Parked, k, k+1)
 	}
 	judges.start(func(ctx workflow.Context) error {
-		release, twice, err := r.reserveTwice(from.x, len(in.State), q.others)
-		if err != nil {
-			return err
-		}
-		defer release()
-		in.Once = !twice
 		var out contract.JudgeResult
-		err = r.attempt(ctx, from.x, fmt.Sprintf("%s/judge/%d", from.id, i+1), &parked, 0, func(id string) error {
-			actx := r.options(ctx, id, fmt.Sprintf("%s · %s?", from.node, q.edge), r.flow.Policy.ModelSeconds, 0)
-			return r.asks(actx, contract.ActivityJudge, in, &out)
+		err := r.invoke(ctx, &call{
+			activity: contract.ActivityJudge, args: []any{&in}, what: "the question of edge " + q.edge, at: from.x,
+			id: fmt.Sprintf("%s/judge/%d", from.id, i+1), summary: fmt.Sprintf("%s · %s?", from.node, q.edge),
+			options: r.options(r.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others},
+			waiting: &parked, out: &out,
 		})
 		switch {
 		case errors.Is(err, errYield):

@@ -351,18 +351,12 @@ func (a *agentRun) completion(ctx workflow.Context) (*contract.ModelResult, erro
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.shown()
-	release, err := a.reserve(a.step, a.thread.bytes)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	var res contract.ModelResult
-	err = a.attempt(ctx, a.step, a.id+"/model/"+strconv.Itoa(a.turn)+suffix, &a.parked, a.bulk(), func(id string) error {
-		if err := a.guard.admit(ctx, fmt.Sprintf("model call %d", a.turn), in); err != nil {
-			return err
-		}
-		actx := retrying(a.options(ctx, id, fmt.Sprintf("%s · %s", a.who(), a.modelRef()), a.flow.Policy.ModelSeconds, 0), a.cfg.Retry, 0)
-		return a.asks(actx, contract.ActivityModel, in, &res)
+	err := a.invoke(ctx, &call{
+		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.step,
+		id: a.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
+		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes},
+		waiting: &a.parked, carried: a.bulk(), out: &res,
 	})
 	if err != nil {
 		return nil, err

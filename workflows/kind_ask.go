@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"

@@ -18,16 +18,14 @@ const programGrace = 60
 func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
 	p := x.node.Program
 	in := contract.ProgramInput{Program: *p}
-	if err := r.guard.admit(ctx, "the program of node "+x.node.ID, in); err != nil {
-		return outcome{}, err
-	}
 	name := p.Script
 	if name == "" {
 		name = p.Words[0]
 	}
 	var out contract.ProgramResult
-	actx := r.options(ctx, x.id+"/program", x.node.ID+" · "+name, p.Seconds+programGrace, 0)
-	if err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityProgram, in).Get(ctx, &out)); err != nil {
+	err := r.invoke(ctx, &call{activity: contract.ActivityProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
+		id: x.id + "/program", summary: x.node.ID + " · " + name, options: r.options(p.Seconds + programGrace), out: &out})
+	if err != nil {
 		return outcome{}, err
 	}
 	data := programData(&out)

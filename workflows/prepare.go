@@ -80,12 +80,14 @@ func modelOf(in *contract.RunInput) string {
 // inquire has an activity compile, begin, and choose a model, as far as the input leaves it open.
 func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	request := contract.PrepareInput{Flow: in.Flow, Model: in.Model}
-	actx := workflow.WithActivityOptions(ctx, prepareOptions)
+	var raw json.RawMessage
+	c := &call{activity: contract.ActivityPrepare, args: []any{&request}, what: "the document", options: prepareOptions,
+		id: "prepare", summary: "compile the flow, choose the model", out: &raw}
 	switch {
 	case f.begins():
 		request = contract.PrepareInput{Flow: contract.FlowRef{Plan: f.flow}, Model: f.shared.Model, Params: in.Params, Scope: in.Scope, Input: in.Input, Unchecked: in.Unchecked}
 		if f.hash != "" {
-			actx = workflow.WithActivityOptions(ctx, beginOptions())
+			c.id, c.summary = "begin", "check the inputs"
 		}
 	case f.flow != nil:
 		request.Flow = contract.FlowRef{}
@@ -93,11 +95,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	if in.Depth == 0 {
 		request.Root = startFacts(ctx)
 	}
-	if err := f.guard.admit(ctx, "the document", request); err != nil {
-		return err
-	}
-	var raw json.RawMessage
-	if err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityPrepare, request).Get(ctx, &raw)); err != nil {
+	if err := f.invoke(ctx, c); err != nil {
 		return err
 	}
 	out, err := contract.ReadPrepared(raw)
@@ -124,14 +122,6 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 		in.Input = *out.Input
 	}
 	return nil
-}
-
-// beginOptions are those of the activity that makes a run's text of its params, behind the one
-// that compiles.
-func beginOptions() workflow.ActivityOptions {
-	o := prepareOptions
-	o.ActivityID, o.Summary = "begin", "check the inputs"
-	return o
 }
 
 // begins says whether the flow declares inputs, so that what the run is given makes its text.

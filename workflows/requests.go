@@ -364,46 +364,6 @@ func (r *run) part(ctx workflow.Context) {
 	}
 }
 
-// attempt makes a call. Where it fails with something that an operator must mend, a request of
-// kind retry is opened, and the call is made again when it is answered. parked is the state of
-// that wait: it is set where the wait gives way, and taken up again after.
-func (r *run) attempt(ctx workflow.Context, x *step, id string, parked *contract.Parked, carried int, call func(id string) error) error {
-	for {
-		if parked.Failure == nil {
-			nth := id
-			if parked.Tries > 0 {
-				nth = fmt.Sprintf("%s~%d", id, parked.Tries+1)
-			}
-			err := call(nth)
-			if err == nil || contract.Cancelled(err) || r.shared.OnError == contract.OnErrorFail {
-				return err
-			}
-			f := contract.FailureOf(err)
-			if !contract.Parks(f.Class) {
-				return err
-			}
-			parked.Tries++
-			parked.Failure = f
-		}
-		shown := toMend(parked.Failure)
-		reply, err := r.request(ctx, x, contract.Request{
-			ID: fmt.Sprintf("%s~%d", id, parked.Tries), Kind: contract.RequestRetry, Text: parked.Failure.Error(),
-			Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
-		}, carried)
-		if err != nil {
-			return err
-		}
-		f := parked.Failure
-		parked.Failure = nil
-		if a := reply.Retry; a == nil || a.GiveUp {
-			if a != nil && a.Reason != "" {
-				f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, cut(a.Reason, 500))
-			}
-			return f
-		}
-	}
-}
-
 // messages takes the messages that the next model call of a node is to have.
 func (r *run) messages(node string) []contract.Inbound {
 	var out, left []contract.Inbound

@@ -2,12 +2,9 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -126,54 +123,6 @@ func (r *run) failed(x *step, err error) error {
 		f.Node, f.Step, f.At = x.node.ID, x.n, r.source.At(plan.NodePath(x.node.ID))
 	}
 	return f
-}
-
-// options are those of an activity that calls a model or a tool.
-func (r *run) options(ctx workflow.Context, id, summary string, seconds int, attempts int32) workflow.Context {
-	p := r.flow.Policy
-	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		ActivityID:             boundID(id),
-		Summary:                boundSummary(summary),
-		StartToCloseTimeout:    time.Duration(seconds) * time.Second,
-		ScheduleToCloseTimeout: time.Duration(max(p.RetrySeconds, seconds)) * time.Second,
-		HeartbeatTimeout:       time.Duration(p.HeartbeatSeconds) * time.Second,
-		WaitForCancellation:    true,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    time.Duration(p.FirstRetryMillis) * time.Millisecond,
-			BackoffCoefficient: 2,
-			MaximumInterval:    max(time.Minute, time.Duration(p.FirstRetryMillis)*time.Millisecond),
-			MaximumAttempts:    attempts,
-		},
-	})
-}
-
-// ended is how a call ended. One that is cancelled while the worker that makes it is dead has nobody who says that it
-// stopped: Temporal gives it up when it has been silent for too long, and makes it no more. That is a cancellation.
-func ended(ctx workflow.Context, err error) error {
-	var late *temporal.TimeoutError
-	if errors.As(err, &late) && errors.Is(ctx.Err(), workflow.ErrCanceled) {
-		return ctx.Err()
-	}
-	return err
-}
-
-// retrying has a call repeated as its author wants, if that is said. attempts, if positive, is
-// a bound that nothing lifts.
-func retrying(ctx workflow.Context, p *plan.Retry, attempts int32) workflow.Context {
-	if p == nil {
-		return ctx
-	}
-	if p.TimeoutMillis > 0 {
-		ctx = workflow.WithStartToCloseTimeout(ctx, time.Duration(p.TimeoutMillis)*time.Millisecond)
-	}
-	if attempts == 0 {
-		attempts = int32(min(p.Attempts, 1<<20)) + 1
-	}
-	first := time.Duration(max(p.FirstMillis, 1)) * time.Millisecond
-	return workflow.WithRetryPolicy(ctx, temporal.RetryPolicy{
-		InitialInterval: first, BackoffCoefficient: p.Factor,
-		MaximumInterval: max(first, time.Duration(p.MostMillis)*time.Millisecond), MaximumAttempts: attempts,
-	})
 }
 
 // boundSummary keeps a summary under Temporal's 400 bytes.

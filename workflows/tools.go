@@ -229,13 +229,14 @@ func (c *toolCall) id(kind string) string {
 	return fmt.Sprintf("%s/%s/%d.%d", c.step.id, kind, c.turn, c.index+1)
 }
 
-// attempted makes the call outside, again when an operator has mended what was wrong.
-func (c *toolCall) attempted(ctx workflow.Context, kind string, do func(id string) error) error {
+// attempted makes an activity call of a kind, again when an operator has fixed what was wrong.
+func (c *toolCall) attempted(ctx workflow.Context, do *call, kind string) error {
 	var parked contract.Parked
 	if c.carried.Parked != nil {
 		parked = *c.carried.Parked
 	}
-	err := c.attempt(ctx, c.step, c.id(kind), &parked, c.weight(), do)
+	do.id, do.waiting, do.carried = c.id(kind), &parked, c.weight()
+	err := c.invoke(ctx, do)
 	c.carried.Parked = nil
 	if errors.Is(err, errYield) {
 		c.carried.Parked = &parked
@@ -437,51 +438,38 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 		// History has them already, in the message that asks for the call.
 		in.Arguments, in.Call = nil, &contract.ContentRef{SHA: c.sha}
 	}
-	attempts := int32(0)
-	if b.Never(t.Name) {
-		attempts = 1
-	}
 	if b.Elsewhere != nil {
 		return c.elsewhere(ctx, b, args, note)
 	}
 	var out contract.ToolResult
-	var reply *toolReply
-	err := c.attempted(ctx, "tool", func(id string) error {
-		in.Room = c.guard.part(ctx, len(c.under), 75)
-		defer c.keep(ctx, "", in.Room)()
-		if err := c.guard.admit(ctx, "the call of "+c.call.Name, in); err != nil {
-			return err
-		}
-		actx := retrying(c.options(ctx, id, fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), c.flow.Policy.ToolSeconds, attempts), b.Connection.Retry, attempts)
-		err := ended(ctx, workflow.ExecuteActivity(actx, contract.ActivityTool, in).Get(ctx, &out))
-		if err == nil {
-			return nil
-		}
-		reply, err = c.toolFailed(b.Never(t.Name), err)
-		return err
-	})
-	if err != nil || reply != nil {
-		return orEmpty(reply), err
+	once := b.Never(t.Name)
+	err := c.attempted(ctx, &call{
+		activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.step,
+		summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
+		once: once, result: resultSize{together: len(c.under), room: &in.Room}, out: &out,
+	}, "tool")
+	if err != nil {
+		return c.toolFailed(once, err)
 	}
 	return toolReply{raw: out.Message, failed: out.Error}, nil
 }
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes
 // back to it as a reply; what an operator must mend stays an error.
-func (a *agentRun) toolFailed(never bool, err error) (*toolReply, error) {
-	if contract.Cancelled(err) {
-		return nil, err
+func (a *agentRun) toolFailed(once bool, err error) (toolReply, error) {
+	if contract.Cancelled(err) || errors.Is(err, errYield) {
+		return toolReply{}, err
 	}
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return &toolReply{text: f.Error(), failed: true}, nil
+		return toolReply{text: f.Error(), failed: true}, nil
 	}
-	if never && contract.Retryable(f.Class) {
-		return &toolReply{text: "outcome unknown: " + f.Text +
+	if once && contract.Retryable(f.Class) {
+		return toolReply{text: "outcome unknown: " + f.Text +
 			"; the call may or may not have taken effect and is not repeated", failed: true}, nil
 	}
-	return nil, err
+	return toolReply{}, err
 }
 
 // cut shortens text for a message.

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -148,26 +146,21 @@ func numbered(id string, again int) string {
 	return id + "\n" + strconv.Itoa(again)
 }
 
-// deliverOptions let a receiver be away for a day.
-var deliverOptions = workflow.ActivityOptions{
-	StartToCloseTimeout:    time.Minute,
-	ScheduleToCloseTimeout: 24 * time.Hour,
-	RetryPolicy:            &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 3, MaximumInterval: 30 * time.Minute},
-}
-
 // Deliver delivers one event to all webhooks that want it, each on its own. It fails where one of
 // them never took it.
 func Deliver(ctx workflow.Context, in contract.DeliverInput) error {
-	ctx = workflow.WithActivityOptions(ctx, deliverOptions)
-	var deliveries []workflow.Future
-	for _, name := range in.Names {
-		deliveries = append(deliveries, workflow.ExecuteActivity(ctx, contract.ActivityWebhook, contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}))
+	r := newRun(ctx)
+	failed := make([]error, len(in.Names))
+	deliveries := newGroup(ctx)
+	for i, name := range in.Names {
+		deliveries.start(func(ctx workflow.Context) error {
+			failed[i] = r.invoke(ctx, &call{activity: contract.ActivityWebhook, args: []any{contract.WebhookInput{Name: name, ID: in.ID, Event: in.Event}},
+				what: "the event", summary: "webhook · " + name, options: deliverOptions})
+			return nil
+		})
 	}
-	var failed error
-	for _, d := range deliveries {
-		if err := d.Get(ctx, nil); err != nil && failed == nil {
-			failed = err
-		}
+	if err := deliveries.wait(); err != nil {
+		return wire(err)
 	}
-	return wire(failed)
+	return wire(cmp.Or(failed...))
 }

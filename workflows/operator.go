@@ -1,0 +1,79 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+)
+
+// retriedByOperator has a call wait for an operator where it fails with something that an operator must
+// fix: a request of kind retry is opened, and the call is made again when it is answered.
+func (r *run) retriedByOperator(next invoker) invoker {
+	return func(ctx workflow.Context, c *call) error {
+		w := c.waiting
+		if w == nil {
+			return next(ctx, c)
+		}
+		for {
+			if w.Failure == nil {
+				try := *c
+				if w.Tries > 0 {
+					try.id = fmt.Sprintf("%s~%d", c.id, w.Tries+1)
+				}
+				err := next(ctx, &try)
+				if !r.waitsForOperator(c, err) {
+					return err
+				}
+				w.Tries++
+				w.Failure = contract.FailureOf(err)
+			}
+			f, err := r.askOperator(ctx, c)
+			if err != nil {
+				return err
+			}
+			if f != nil {
+				return f
+			}
+		}
+	}
+}
+
+// askOperator opens a request of kind retry and waits for its answer. It gives the failure where the
+// operator gives up.
+func (r *run) askOperator(ctx workflow.Context, c *call) (*contract.Failure, error) {
+	w := c.waiting
+	shown := toMend(w.Failure)
+	reply, err := r.request(ctx, c.at, contract.Request{
+		ID: fmt.Sprintf("%s~%d", c.id, w.Tries), Kind: contract.RequestRetry, Text: w.Failure.Error(),
+		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
+	}, c.carried)
+	if err != nil {
+		return nil, err
+	}
+	f := w.Failure
+	w.Failure = nil
+	a := reply.Retry
+	if a != nil && !a.GiveUp {
+		return nil, nil
+	}
+	if a != nil && a.Reason != "" {
+		f.Text = fmt.Sprintf("%s (given up: %s)", f.Text, cut(a.Reason, 500))
+	}
+	return f, nil
+}
+
+// waitsForOperator reports whether a call that ended with err waits for an operator.
+func (r *run) waitsForOperator(c *call, err error) bool {
+	if err == nil || contract.Cancelled(err) || r.shared.OnError == contract.OnErrorFail {
+		return false
+	}
+	if c.remote != nil {
+		if _, ok := c.remote.Told(err); ok {
+			return false // the activity's own words are for the model
+		}
+	}
+	class := contract.FailureOf(err).Class
+	return contract.Parks(class) && !(c.once && contract.Retryable(class))
+}
