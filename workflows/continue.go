@@ -158,16 +158,6 @@ func (a *agentRun) restore(c *contract.AgentCarry) {
 	}
 }
 
-// askToYield asks all children that have not been asked to come back.
-func (f *flowRun) askToYield(ctx workflow.Context, order []*execution) {
-	for _, x := range order {
-		if !x.asked {
-			x.asked = true
-			f.asking = append(f.asking, x.child.SignalChildWorkflow(ctx, contract.SignalYield, nil))
-		}
-	}
-}
-
 // heardBack waits until the server has told what became of the requests to yield. One to a child that
 // has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
 func (p *pace) heardBack(ctx workflow.Context) {

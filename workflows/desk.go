@@ -323,8 +323,7 @@ func (d *desk) watch(ctx workflow.Context, req *contract.Request) {
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	d.limits[id] = cancel
 	workflow.GoNamed(ctx, "limit", func(ctx workflow.Context) {
-		timer := workflow.NewTimerWithOptions(ctx, max(left, 0), workflow.TimerOptions{Summary: boundSummary("limit · " + id)})
-		if timer.Get(ctx, nil) != nil || d.looked(ctx, id) != nil {
+		if pause(ctx, max(left, 0), "limit · "+id) != nil || d.looked(ctx, id) != nil {
 			return
 		}
 		if i := d.index(id); i >= 0 {

@@ -2,12 +2,9 @@ package workflows
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -36,7 +33,9 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			if len(order) == 0 {
 				return f.continueAsNew(ctx)
 			}
-			f.askToYield(ctx, order)
+			for _, x := range order {
+				f.askToYield(ctx, x.child)
+			}
 		} else if failed == nil {
 			fresh, err := f.freshly()
 			note(err)
@@ -103,7 +102,7 @@ func (f *flowRun) stopped(failed error) error {
 // first waits until one of the children has ended. It returns nil where the run wants to
 // continue as new and has not asked them yet.
 func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *execution {
-	unasked := mayAsk && slices.ContainsFunc(order, func(x *execution) bool { return !x.asked })
+	unasked := mayAsk && slices.ContainsFunc(order, func(x *execution) bool { return !x.child.asked })
 	var ended *execution
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
@@ -239,8 +238,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *execution, n, all int) err
 		release()
 		leave()
 	}
-	cctx := f.childOptions(ctx, f.root+"/"+id, fmt.Sprintf("branch · %s", node.ID))
-	x.child = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowBranch, in)
+	x.child = f.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.root + "/" + id, summary: "branch · " + node.ID})
 	return nil
 }
 
@@ -284,18 +282,14 @@ func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
 	return f.leave(out.Edges, last.Step+1, x.lineage, &view)
 }
 
-// startTries is how often a child is started whose id is still taken: by a branch of a run
-// with the same id that was ended just now.
-const startTries = 10
-
 // childFailed takes over what a failed branch had done, and says what its failure means.
 func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) error {
 	at := &step{node: &f.flow.Nodes[x.node], n: x.step}
-	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-	if errors.As(err, &taken) && x.tries < startTries {
-		x.tries++
+	x.tries++
+	again, err := idTaken(ctx, err, x.tries, f.sched.id(x))
+	if again {
 		f.sched.again(x)
-		return pause(ctx, time.Second, "the id of the branch is still taken · "+f.sched.id(x))
+		return nil
 	}
 	part := spentBy(err)
 	if !contract.Cancelled(err) {

@@ -151,11 +151,6 @@ func (g *guard) next(ctx workflow.Context) error {
 	return nil
 }
 
-// pause waits, and says in the Web UI what for.
-func pause(ctx workflow.Context, d time.Duration, what string) error {
-	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: boundSummary(what)}).Get(ctx, nil)
-}
-
 // take counts n bytes where the current task has room for them. There is always room for one call.
 func (g *guard) take(ctx workflow.Context, n int) bool {
 	if !g.room(ctx, n) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -137,17 +136,24 @@ func (f *flowRun) consult(ctx workflow.Context, input contract.RunInput, h *plan
 	if err := f.guard.admit(ctx, "what the hook before the run is given", input); err != nil {
 		return nil, "", err
 	}
-	hctx, cancel := workflow.WithCancel(f.childOptions(ctx, id, "hook before the run"))
+	hctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	future := workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input)
-	limit := time.Duration(h.Seconds) * time.Second
-	ended, stopped := workflow.AwaitWithTimeout(ctx, limit, future.IsReady)
 	var out contract.RunResult
-	if !ended {
-		cancel() // it is too late, whatever it says now
+	var ended bool
+	var stopped, err error
+	for tries := 1; ; tries++ {
+		k := f.start(hctx, &child{workflow: contract.WorkflowFlow, in: input, id: id, summary: "hook before the run"})
+		ended, stopped = awaitFor(ctx, time.Duration(h.Seconds)*time.Second, "limit of the hook", k.IsReady)
+		if !ended {
+			cancel() // it is too late, whatever it says now
+		}
+		quiet, _ := workflow.NewDisconnectedContext(ctx)
+		err = k.Get(quiet, &out)
+		again := false
+		if again, err = idTaken(ctx, err, tries, id); !again {
+			break
+		}
 	}
-	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := future.Get(quiet, &out)
 	f.charge(nil, &out, err)
 	switch {
 	case stopped != nil:
@@ -197,12 +203,8 @@ func (f *flowRun) after(ctx workflow.Context, out *contract.RunResult, n int) {
 	defer release()
 	err := f.guard.admit(ctx, "what the hook after the run is given", input)
 	if err == nil {
-		hctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: boundID(f.hookID(afterRun, n)), StaticSummary: "hook after the run",
-			ParentClosePolicy:        enumspb.PARENT_CLOSE_POLICY_ABANDON,
-			WorkflowExecutionTimeout: time.Duration(h.Seconds) * time.Second,
-		})
-		err = workflow.ExecuteChildWorkflow(hctx, contract.WorkflowFlow, input).GetChildWorkflowExecution().Get(ctx, nil)
+		err = f.started(ctx, &child{workflow: contract.WorkflowFlow, in: input, id: f.hookID(afterRun, n), summary: "hook after the run",
+			outlives: true, timeout: time.Duration(h.Seconds) * time.Second})
 	}
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("the hook after the run was not started", "error", err)

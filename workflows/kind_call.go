@@ -144,8 +144,8 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 		return err
 	}
 	var out contract.RunResult
-	cctx := c.childOptions(ctx, fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), fmt.Sprintf("%s · %s", c.node.ID, j.flow))
-	err := c.awaitFlow(ctx, cctx, in, min(c.cfg.AtOnce, len(c.jobs)), &out, func() int { return c.holds })
+	k := &child{workflow: contract.WorkflowFlow, id: fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), summary: fmt.Sprintf("%s · %s", c.node.ID, j.flow)}
+	err := c.awaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), &out, func() int { return c.holds })
 	switch {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err)):
 		return err

@@ -25,7 +25,7 @@ func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contrac
 		return
 	}
 	if err == nil && len(d.relays) == 0 && d.r.guard.clear() && d.r.guard.take(ctx, n) {
-		d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, to, "", contract.SignalReply, reply))
+		d.r.guard.sends(d.r.signal(ctx, to, contract.SignalReply, reply))
 		return
 	}
 	d.busy++
@@ -48,7 +48,7 @@ func (d *desk) relayAll(ctx workflow.Context) {
 		a := d.relays[0]
 		err := workflow.Await(ctx, d.r.guard.clear)
 		if err == nil && d.r.guard.wait(ctx, a.bytes) == nil {
-			d.r.guard.sends(workflow.SignalExternalWorkflow(ctx, a.to, "", contract.SignalReply, a.reply))
+			d.r.guard.sends(d.r.signal(ctx, a.to, contract.SignalReply, a.reply))
 		}
 		d.r.guard.kept -= a.bytes
 		d.relays = d.relays[1:]

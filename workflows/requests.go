@@ -318,7 +318,7 @@ func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
 	if err := r.guard.admit(ctx, "the request", req); err != nil {
 		return err
 	}
-	err := workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalRequest, req).Get(ctx, nil)
+	err := r.signal(ctx, r.shared.Owner, contract.SignalRequest, req).Get(ctx, nil)
 	if err != nil && !contract.Cancelled(err) {
 		return &contract.Failure{Class: contract.ClassTranscriptLost, Node: req.Node, Step: req.Step, At: req.At,
 			Text: fmt.Sprintf("the run %s, which owns the requests of this one, cannot be told of one: %v", r.shared.Owner, err)}
@@ -334,7 +334,7 @@ func (r *run) closeRequest(ctx workflow.Context, id string) {
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	r.parting = append(slices.DeleteFunc(r.parting, workflow.Future.IsReady),
-		workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose, contract.RequestID{ID: id}))
+		r.signal(ctx, r.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
 }
 
 // disown tells the owner that a run below this one was terminated: nobody else closes its
@@ -349,7 +349,7 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.parting = append(r.parting, workflow.SignalExternalWorkflow(ctx, r.shared.Owner, "", contract.SignalClose,
+	r.parting = append(r.parting, r.signal(ctx, r.shared.Owner, contract.SignalClose,
 		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 

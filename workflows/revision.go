@@ -15,5 +15,5 @@ func (f *flowRun) revise(ctx workflow.Context) error {
 	if revision == "" || workflow.GetVersion(ctx, "revision", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return nil
 	}
-	return workflow.Sleep(ctx, time.Millisecond)
+	return pause(ctx, time.Millisecond, "revision")
 }

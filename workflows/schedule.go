@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"go.temporal.io/sdk/workflow"
-
 	"weft/activities/contract"
 )
 
@@ -44,10 +42,8 @@ type execution struct {
 	arrivals        []arrival
 	// resume is set where the execution goes on in its middle.
 	resume *contract.Resume
-	// child is set while a child runs it. asked says that the child that runs it was asked to yield; tries counts its starts
-	// that failed because its id was taken.
-	child workflow.ChildWorkflowFuture
-	asked bool
+	// child is set while a child runs it; tries counts its starts that failed because its id was taken.
+	child *childRun
 	tries int
 	// release gives back what of the budget was reserved for the child.
 	release func()

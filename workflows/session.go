@@ -464,7 +464,7 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 
 func (s *session) send(ctx workflow.Context, told contract.ChildTurn) {
 	s.f.parting = append(slices.DeleteFunc(s.f.parting, workflow.Future.IsReady),
-		workflow.SignalExternalWorkflow(ctx, s.parent, "", contract.SignalTurn, told))
+		s.f.signal(ctx, s.parent, contract.SignalTurn, told))
 }
 
 // carry is what the session's next run goes on with.

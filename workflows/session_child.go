@@ -19,7 +19,7 @@ import (
 // continues as new it comes back with what it goes on with, and is started again from there.
 type childSession struct {
 	contract.ChildSession
-	future workflow.ChildWorkflowFuture
+	future *childRun
 	// held is what of the budget is reserved for it.
 	held spent
 }
@@ -58,13 +58,21 @@ func (s *session) launch(c *childSession) {
 		s.closed(c, nil, err)
 		return
 	}
-	cctx := r.childOptions(s.kids, c.ID, "session · "+cmp.Or(c.Agent, plainAgent))
-	c.future = workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
+	k := &child{workflow: contract.WorkflowFlow, in: in, id: c.ID, summary: "session · " + cmp.Or(c.Agent, plainAgent)}
+	c.future = r.start(s.kids, k)
 	leave := r.host(s.kids, &guest{id: boundID(c.ID), kept: in.Room, stays: true})
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
 		err := c.future.Get(quiet, &out)
+		for tries := 1; ; tries++ {
+			var again bool
+			if again, err = idTaken(ctx, err, tries, c.ID); !again {
+				break
+			}
+			c.future = r.start(ctx, k)
+			err = c.future.Get(quiet, &out)
+		}
 		leave()
 		c.future = nil
 		s.closed(c, &out, err)
@@ -285,7 +293,7 @@ func (s *session) gather(ctx workflow.Context) error {
 	s.leaving = true
 	for _, c := range s.children {
 		if c.future != nil {
-			s.f.asking = append(s.f.asking, c.future.SignalChildWorkflow(s.kids, contract.SignalYield, nil))
+			s.f.askToYield(s.kids, c.future)
 		}
 	}
 	quiet, _ := workflow.NewDisconnectedContext(ctx)

@@ -134,7 +134,7 @@ func (r *run) answerAsk(ctx workflow.Context, g *guest, bytes int) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	r.guard.accept(quiet, claim)
 	r.asking = append(slices.DeleteFunc(r.asking, workflow.Future.IsReady),
-		workflow.SignalExternalWorkflow(quiet, g.id, "", contract.SignalGrant, contract.Room{Bytes: bytes}))
+		r.signal(quiet, g.id, contract.SignalGrant, contract.Room{Bytes: bytes}))
 }
 
 // bringBack waits until the run above has room for what this one brings back. With a store it need
@@ -160,7 +160,7 @@ func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOu
 	if err := r.guard.admit(ctx, "a question", ask); err != nil {
 		return err
 	}
-	if err := workflow.SignalExternalWorkflow(ctx, above.ID, "", contract.SignalRoom, ask).Get(ctx, nil); err != nil {
+	if err := r.signal(ctx, above.ID, contract.SignalRoom, ask).Get(ctx, nil); err != nil {
 		return err
 	}
 	if err := workflow.Await(ctx, func() bool { return r.grant != nil }); err != nil {

@@ -2,10 +2,8 @@ package workflows
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -43,7 +41,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 			left = append(left, m)
 			continue
 		}
-		sent := x.child.SignalChildWorkflow(quiet, contract.SignalSteer, m)
+		sent := f.signalChild(quiet, x.child, contract.SignalSteer, m)
 		f.guard.sends(sent)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
@@ -119,8 +117,7 @@ func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
 
 // returned takes back what a branch that has ended did not read.
 func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound, err error) {
-	var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-	never := errors.As(err, &taken) // it did not even start
+	never := alreadyStarted(err)
 	x.child = nil
 	var left, mine []dispatch
 	for _, d := range f.sent {

@@ -2,14 +2,10 @@ package workflows
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -74,7 +70,8 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 		return toolReply{}, err
 	}
 	var out contract.RunResult
-	if err := c.awaitFlow(ctx, c.childOptions(ctx, id, fmt.Sprintf("%s · sub-agent", c.node.ID)), in, len(c.under), &out, c.weight); err != nil {
+	k := &child{workflow: contract.WorkflowFlow, id: id, summary: c.node.ID + " · sub-agent"}
+	if err := c.awaitFlow(ctx, k, in, len(c.under), &out, c.weight); err != nil {
 		return subAgentFailed(err)
 	}
 	if out.Yielded != nil {
@@ -125,22 +122,18 @@ func lastSaid(t *contract.Talk) string {
 	return ""
 }
 
-// awaitFlow runs a flow below this one and waits for it. Its id may still be taken: by one below a
-// run with the same id that was ended just now.
-//
-// It is one of n that run together.
-func (r *run) awaitFlow(ctx, cctx workflow.Context, in contract.RunInput, n int, out *contract.RunResult, weight func() int) error {
+// awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
+// stop, the other is asked to come back with what it goes on with; weight is what this run would carry.
+func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, weight func() int) error {
 	for tries := 1; ; tries++ {
 		in.Room = r.guard.part(ctx, n, 25)
-		leave := r.keep(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, in.Room)
-		err := r.runFlow(ctx, cctx, in, out, weight)
+		c.in = in
+		leave := r.keep(ctx, boundID(c.id), in.Room)
+		err := r.runFlow(ctx, c, in.Carry, out, weight)
 		leave()
-		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
-		if !errors.As(err, &taken) || tries == startTries {
+		again, err := idTaken(ctx, err, tries, c.id)
+		if !again {
 			return below(err)
-		}
-		if err := pause(ctx, time.Second, "the id of the flow below is still taken"); err != nil {
-			return err
 		}
 	}
 }
@@ -155,26 +148,23 @@ func below(err error) error {
 	return f
 }
 
-// runFlow is [run.awaitFlow], once. Where this run should stop, the other is asked to come back with
-// what it goes on with; weight is what this run would carry.
-func (r *run) runFlow(ctx, cctx workflow.Context, in contract.RunInput, out *contract.RunResult, weight func() int) error {
-	future := workflow.ExecuteChildWorkflow(cctx, contract.WorkflowFlow, in)
-	asked := false
+// runFlow is [run.awaitFlow], once.
+func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out *contract.RunResult, weight func() int) error {
+	k := r.start(ctx, c)
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	for !future.IsReady() {
+	for !k.IsReady() {
 		if err := workflow.Await(quiet, func() bool {
-			return future.IsReady() || !asked && ctx.Err() == nil && r.wants(ctx, weight())
+			return k.IsReady() || !k.asked && ctx.Err() == nil && r.wants(ctx, weight())
 		}); err != nil {
 			return err
 		}
-		if !future.IsReady() {
-			asked = true
-			r.asking = append(r.asking, future.SignalChildWorkflow(ctx, contract.SignalYield, nil))
+		if !k.IsReady() {
+			r.askToYield(ctx, k)
 		}
 	}
-	err := future.Get(quiet, out)
-	r.disown(ctx, workflow.GetChildWorkflowOptions(cctx).WorkflowID, err)
-	r.charge(in.Carry, out, err)
+	err := k.Get(quiet, out)
+	r.disown(ctx, k.id, err)
+	r.charge(from, out, err)
 	return err
 }
 
@@ -198,16 +188,6 @@ func subAgentFailed(err error) (toolReply, error) {
 		text += "\n" + d
 	}
 	return toolReply{text: text, failed: true}, nil
-}
-
-// childOptions are those of every child: it hears of a cancellation, and is waited for.
-func (r *run) childOptions(ctx workflow.Context, id, summary string) workflow.Context {
-	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:          boundID(id),
-		StaticSummary:       boundSummary(summary),
-		ParentClosePolicy:   enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		WaitForCancellation: true,
-	})
 }
 
 // closure is the flow with an id among those that f can call, with all that it can call

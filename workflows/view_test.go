@@ -38,7 +38,7 @@ func arrivals(views ...*contract.View) []arrival {
 }
 
 // child is a view that begins where another is.
-func child(v *contract.View) *contract.View {
+func childOf(v *contract.View) *contract.View {
 	c := cloneView(v)
 	return &c
 }
@@ -59,21 +59,21 @@ func TestJoin(t *testing.T) {
 		"one write that both know is no conflict": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
-			return []*contract.View{child(root), child(root)}
+			return []*contract.View{childOf(root), childOf(root)}
 		}, "k=root", nil},
 		"the causally latest wins, whatever the steps say": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 9, "k", "root")
-			later := child(root)
+			later := childOf(root)
 			write(later, "l", 2, "k", "later")
 			return []*contract.View{later, root}
 		}, "k=later", nil},
 		"it wins over all, at any place": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
-			mid := child(root)
+			mid := childOf(root)
 			write(mid, "m", 2, "k", "mid")
-			last := child(mid)
+			last := childOf(mid)
 			write(last, "l", 3, "k", "last")
 			return []*contract.View{root, last, mid}
 		}, "k=last", nil},
@@ -115,7 +115,7 @@ func TestJoin(t *testing.T) {
 		"what was before everything gives way": {func() []*contract.View {
 			root := &contract.View{}
 			set(root, contract.StateEntry{Key: "k", Value: json.RawMessage(`"start"`), By: contract.Stamp{Exec: "START"}})
-			a, b := child(root), child(root)
+			a, b := childOf(root), childOf(root)
 			write(b, "b", 1, "k", "b")
 			return []*contract.View{b, a}
 		}, "k=b", nil},
@@ -145,7 +145,7 @@ func TestJoin(t *testing.T) {
 func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
 	root := &contract.View{}
 	say(root, contract.NodeOutput{Node: "n", Name: "old", By: tick(root, "r", "n#1", 1)})
-	a, b := child(root), child(root)
+	a, b := childOf(root), childOf(root)
 	say(a, contract.NodeOutput{Node: "n", Name: "new", By: tick(a, "a", "n#2", 2)})
 	say(b, contract.NodeOutput{Node: "b", Name: "b", By: tick(b, "b", "b#2", 2)})
 	v, conflicts := join(arrivals(a, b))
@@ -158,7 +158,7 @@ func TestViewsAreApart(t *testing.T) {
 	root := &contract.View{}
 	write(root, "r", 1, "k", "root")
 	one, _ := join(arrivals(root))
-	two := child(root)
+	two := childOf(root)
 	write(&one, "r", 2, "k", "one")
 	write(two, "r", 2, "j", "two")
 	settle(&one)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -47,12 +46,10 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 	in := contract.DeliverInput{Names: names, ID: "evt_" + contract.SHA([]byte(data.Run + "\n" + data.RunID + "\n" + event + "\n" + about))[:32],
 		Event: contract.WebhookEvent{Type: event, Timestamp: workflow.Now(ctx).UTC(), Data: raw}}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
+	// An id that is taken is that of the same event, which is on its way already.
 	deliver := func(ctx workflow.Context) workflow.Future {
-		ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: boundID(f.root + "/webhook:" + in.ID), StaticSummary: boundSummary(event),
-			ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON, WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		})
-		return workflow.ExecuteChildWorkflow(ctx, contract.WorkflowDeliver, in).GetChildWorkflowExecution()
+		return f.start(ctx, &child{workflow: contract.WorkflowDeliver, in: in, id: f.root + "/webhook:" + in.ID, summary: event,
+			outlives: true, unique: true}).GetChildWorkflowExecution()
 	}
 	if n, err := size(in); err == nil && f.guard.take(ctx, n) {
 		f.told = append(f.told, deliver(ctx))
@@ -77,7 +74,7 @@ func (f *flowRun) handOut(ctx workflow.Context) {
 	for len(f.told) > 0 { // others may come meanwhile
 		told := f.told[0]
 		f.told = f.told[1:]
-		if err := told.Get(ctx, nil); err != nil {
+		if err := told.Get(ctx, nil); err != nil && !alreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}
