@@ -236,7 +236,7 @@ func TestStateOfAllBranchesIsTheLatest(t *testing.T) {
 	run := &flowRun{run: r, sched: s}
 	start := &contract.View{}
 	set(start, contract.StateEntry{Key: "k", Value: []byte(`"start"`), By: contract.Stamp{Exec: plan.Start}})
-	a, c := child(start), child(start)
+	a, c := childOf(start), childOf(start)
 	write(a, "a#1", 1, "k", "a")
 	write(a, "a#1", 1, "only-a", "a")
 	write(c, "b#1", 2, "k", "c")

@@ -180,7 +180,7 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
 		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})
 		sameFields(t, f.sched, g.sched, left{"g": fromPlan, "running": "resumed are running"})
-		sameFields(t, x, g.sched.resumed[0], left{"child": noneNow, "asked": noneNow, "tries": noneNow, "release": noneNow})
+		sameFields(t, x, g.sched.resumed[0], left{"child": noneNow, "tries": noneNow, "release": noneNow})
 		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
 			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
 		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "gone": "it would not go on",

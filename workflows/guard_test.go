@@ -156,46 +156,49 @@ func TestAcceptTakesRoom(t *testing.T) {
 	}
 }
 
-// mailbox is a branch that keeps what it is sent.
-type mailbox struct {
-	workflow.ChildWorkflowFuture
-	take func(contract.Inbound)
-}
+// startedChild is the future of a child that has started and has not ended.
+type startedChild struct{ workflow.ChildWorkflowFuture }
 
-func (m mailbox) SignalChildWorkflow(ctx workflow.Context, _ string, data any) workflow.Future {
-	if in, ok := data.(contract.Inbound); ok {
-		m.take(in)
-	}
-	done, settle := workflow.NewFuture(ctx)
-	settle.SetValue(nil)
-	return done
-}
+func (startedChild) GetChildWorkflowExecution() workflow.Future { return startedExecution{} }
+
+type startedExecution struct{ workflow.Future }
+
+func (startedExecution) Get(workflow.Context, any) error { return nil }
 
 // TestAssignWaitsForRoom gives a branch more long messages than one workflow task holds.
 func TestAssignWaitsForRoom(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
+	env := patient()
+	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
 		f.flow = sketch("START>a START>b a>END b>END")
 		f.g = newGraph(f.flow)
 		f.sched = newScheduler(f.g)
-		byTask, seqs := map[int]int{}, []int{}
-		f.sched.running = []*execution{{node: 0, child: mailbox{take: func(in contract.Inbound) {
-			byTask[f.guard.tasks] += len(in.Text)
-			seqs = append(seqs, in.Seq)
-		}}}}
+		f.sched.running = []*execution{{node: 0, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}}
 		f.desk = &desk{r: f.run}
 		for i := range 4 {
 			f.desk.inbox = append(f.desk.inbox, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
 		f.assign(ctx)
 		f.assign(ctx) // another message has come
+		if n, tasks := len(f.sent), f.guard.tasks; n != 2 || tasks != 0 {
+			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
+		}
 		if err := workflow.Await(ctx, func() bool { return len(f.desk.inbox) == 0 }); err != nil {
-			t.Error(err)
+			return err
 		}
-		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || len(byTask) != 2 {
-			t.Errorf("sent %v, by task %v", seqs, byTask)
+		var seqs []int
+		for _, d := range f.sent {
+			seqs = append(seqs, d.message.Seq)
 		}
+		if !slices.Equal(seqs, []int{1, 2, 3, 4}) || f.guard.tasks != 1 {
+			t.Errorf("sent %v, and waited for %d workflow tasks, want all after 1", seqs, f.guard.tasks)
+		}
+		return nil
 	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestAdmitEndsWithTheRun(t *testing.T) {
