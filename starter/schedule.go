@@ -114,7 +114,7 @@ func (a *app) createSchedule(ctx context.Context, name string) error {
 	}
 	// The input stays with the schedule: a store forgets what nobody has stored for long.
 	inline := *cfg
-	inline.Store.Dir, inline.Store.Bucket.Name = "", ""
+	inline.Store.Dir, inline.Store.Bucket = "", ""
 	t, err := a.connect(ctx, &inline)
 	if err != nil {
 		return err

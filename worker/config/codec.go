@@ -9,36 +9,14 @@ import (
 	"weft/worker/codec"
 )
 
-// Codec says how payloads are encoded on their way to Temporal, and who may use the endpoint
-// that decodes them for others.
-type Codec struct {
-	Compress bool
-	// Key is the id of the key that encrypts; [NoKey] where keys only decrypt.
-	Key string
-	// KeysEnv names the variable that holds the keys.
-	KeysEnv string
-	// Listen is host:port of the endpoint.
-	Listen string
-	// TokensEnv names the variable that holds the endpoint's tokens, see [Config.CodecTokens].
-	TokensEnv string
-	// Origins are those whose pages may use it.
-	Origins []string
-}
-
 // NoKey is the id by which a worker says that it encrypts nothing although it has keys.
 const NoKey = "none"
 
-// Where keys and tokens stand unless configured otherwise.
-const (
-	keysVariable        = "WEFT_CODEC_KEYS"
-	codecTokensVariable = "WEFT_CODEC_TOKENS"
-)
-
-// isSecret says whether a variable is one of those that hold secrets by default, itself or
+// isSecret reports whether a variable is one of those that hold secrets by default, itself or
 // as a file.
 func isSecret(name string) bool {
 	switch strings.TrimSuffix(name, "_FILE") {
-	case tokensVariable, keysVariable, codecTokensVariable:
+	case "WEFT_SERVE_TOKENS", "WEFT_CODEC_KEYS", "WEFT_CODEC_TOKENS":
 		return true
 	}
 	return false

@@ -6,29 +6,20 @@
 // environment variables, and each variable NAME can be given as a file NAME_FILE instead.
 // Nothing else in the project but the commands themselves reads the environment.
 //
-// Start at [Load]; the settings there are stand in settings.go.
+// Start at [Load]; the settings are the fields of [Config]; schema.go says what their tags mean.
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/viper"
 	"go.temporal.io/sdk/contrib/envconfig"
 
-	"weft/activities/contract"
-	"weft/activities/llm"
 	"weft/activities/mask"
-	"weft/specadapter/source"
-	"weft/worker/store"
-	"weft/workflows/plan"
 )
 
 // DefaultFile is the file that is read, if it is there, when none is named.
@@ -75,58 +66,39 @@ type Options struct {
 // Config holds all settings, checked and with defaults filled in.
 type Config struct {
 	// File is the file that was read, or "".
-	File string
-	// TaskQueue is where workers poll and runs are started.
-	TaskQueue string
-	// Model is provider/model for flows that name none. Empty: [Config.DefaultModel]
-	// looks at the environment.
-	Model  string
-	Limits plan.Limits
-	Policy plan.Policy
-	Worker Worker
-	Flows  Flows
-	// Budget bounds what every run may spend on models; a zero field is no bound.
-	Budget Budget
-	// Trusted are the folders whose programs agents may run.
-	Trusted []string
-	// Store says where payloads go that are too large for Temporal.
-	Store store.Settings
-	// StoreKeyEnv and StoreSecretEnv name the variables that hold the keys of its bucket.
-	StoreKeyEnv, StoreSecretEnv string
-	// Codec says how payloads are encoded.
-	Codec Codec
-	// Serve says how starter serve answers.
-	Serve Serve
-	// AllowPrivate, AllowLoopback and AllowHosts say which addresses a flow's own URLs may
-	// lead to.
-	AllowPrivate  bool
-	AllowLoopback bool
-	AllowHosts    []string
-	// AllowCommands are the commands that a flow may start as MCP servers; * is any.
-	AllowCommands []string
-	// AllowEnv are the names of variables that a flow may set for them; * is any. AllowDirs are
-	// folders in and below which it may start them.
-	AllowEnv, AllowDirs []string
-	// Providers are keyed by name, Connections by id; Tools maps names to ids.
-	Providers map[string]Provider
-	// Prices are keyed by provider/model, or by its beginning and *.
-	Prices      map[string]llm.Price
-	Connections map[string]Connection
-	Tools       map[string]string
-	// Activities are tools that are activities of other workers, by name.
-	Activities map[string]Activity
-	// Secrets are those that flows may name, by that name.
-	Secrets map[string]Secret
-	// Variables are those of the worker's environment that agents may send, by name.
-	Variables map[string]Variable
-	// Webhooks are receivers of events by a name of the operator's.
-	Webhooks map[string]Webhook
-	// Confirm are rules by a name of the operator's.
-	Confirm map[string]ConfirmRule
-	// Contexts are rules by a name of the operator's.
-	Contexts map[string]ContextRule
-	// Warnings say what is probably a mistake but keeps nothing from working.
-	Warnings []string
+	File string `mapstructure:"-"`
+	// Warnings say what is probably a mistake but prevents nothing.
+	Warnings []string `mapstructure:"-"`
+
+	TaskQueue     string   `mapstructure:"task_queue" default:"weft" doc:"task queue where workers poll and runs are started"`
+	Model         string   `mapstructure:"model" doc:"provider/model of flows that name none; default: OpenAI's small one if its key is set, else a model of the Ollama that OLLAMA_HOST or OLLAMA_BASE_URL names"`
+	AllowPrivate  bool     `mapstructure:"allow_private" default:"false" doc:"lets URLs that a flow supplies lead to private and link-local addresses"`
+	AllowLoopback bool     `mapstructure:"allow_loopback" default:"false" doc:"lets them lead to this machine's own addresses only; true for weft-devserver, which serves its author"`
+	AllowHosts    []string `mapstructure:"allow_hosts" doc:"hosts that URLs of flows may lead to, whatever their addresses"`
+	AllowCommands []string `mapstructure:"allow_commands" doc:"commands that flows may start as MCP servers, as they write them; * is any"`
+	AllowEnv      []string `mapstructure:"allow_env" doc:"names of variables that flows may set for such commands; * is any"`
+	AllowDirs     []string `mapstructure:"allow_dirs" doc:"absolute paths of folders in and below which flows may start such commands"`
+
+	Agents   Agents   `mapstructure:"agents"`
+	Flows    Flows    `mapstructure:"flows"`
+	Serve    Serve    `mapstructure:"serve"`
+	Store    Store    `mapstructure:"store"`
+	Codec    Codec    `mapstructure:"codec"`
+	Limits   Limits   `mapstructure:"limits"`
+	Budget   Budget   `mapstructure:"budget"`
+	Timeouts Timeouts `mapstructure:"timeouts"`
+	Worker   Worker   `mapstructure:"worker"`
+
+	Providers   map[string]Provider    `mapstructure:"providers"`
+	Prices      map[string]Price       `mapstructure:"prices"`
+	Connections map[string]Connection  `mapstructure:"connections"`
+	Activities  map[string]Activity    `mapstructure:"activities"`
+	Secrets     map[string]Secret      `mapstructure:"secrets"`
+	Variables   map[string]Variable    `mapstructure:"variables"`
+	Webhooks    map[string]Webhook     `mapstructure:"webhooks"`
+	Confirm     map[string]ConfirmRule `mapstructure:"confirm"`
+	Contexts    map[string]ContextRule `mapstructure:"contexts"`
+	Tools       map[string]string      `mapstructure:"tools" kind:"connection" doc:"connection that has the tool NAME, if the flow names none"`
 
 	env      Env
 	identity string
@@ -141,158 +113,6 @@ type Config struct {
 // Env is the environment that the settings come from.
 func (c *Config) Env() Env { return c.env }
 
-// Budget bounds what runs spend on models.
-type Budget struct {
-	Calls, Tokens int
-	// CostMicros is in millionths of the currency of the price table.
-	CostMicros int
-}
-
-// Means is what a run of this worker may spend, in the contract's words.
-func (c *Config) Means() *contract.Means {
-	return &contract.Means{Priced: len(c.Prices) > 0,
-		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
-}
-
-// What flows a worker takes.
-const (
-	AcceptAny   = "any"
-	AcceptNamed = "named"
-)
-
-// Flows says which flows this worker runs.
-type Flows struct {
-	// Dir holds the flows that clients start by name; empty: there are none.
-	Dir string
-	// Accept is [AcceptAny] or [AcceptNamed].
-	Accept string
-}
-
-// Worker holds the settings of one worker process.
-type Worker struct {
-	// Slots is [SlotsFixed] or [SlotsResources].
-	Slots string
-	// Activities and WorkflowTasks are how many run at the same time, at most.
-	Activities    int
-	WorkflowTasks int
-	// TargetCPU and TargetMemory are percentages, for [SlotsResources].
-	TargetCPU, TargetMemory int
-	// Memory is in bytes, StickyCache how many runs stay in memory between their tasks; 0: as
-	// [Config.Memory] and [Config.StickyCache] say.
-	Memory, StickyCache int
-	// PollersMin and PollersMax bound the requests for tasks that wait at Temporal, of each kind.
-	PollersMin, PollersMax int
-	// Versioning is one of the constants; see [Config.Versioning].
-	Versioning string
-	// Heartbeats is the least time between two heartbeats of a call.
-	Heartbeats time.Duration
-	// StopTimeout is how long running activities may go on after a signal to stop.
-	StopTimeout time.Duration
-	// HealthListen and MetricsListen are addresses, host:port, of HTTP; empty: none.
-	HealthListen, MetricsListen string
-	// Log is [LogText] or [LogJSON]; LogLevel is the least level that is logged.
-	Log, LogLevel string
-}
-
-// Forms of the log.
-const (
-	LogText = "text"
-	LogJSON = "json"
-)
-
-// Provider configures one provider of models.
-type Provider struct {
-	Kind    string
-	BaseURL string
-	// KeyEnv names the variable that holds the key; empty means the kind's own.
-	KeyEnv string
-	// Headers may refer to variables as ${NAME}.
-	Headers map[string]string
-	Proxy   string
-	Unary   bool
-	NoCache bool
-	// NoImages says that its models know text alone.
-	NoImages bool
-	// Region and the four behind it are OCI's.
-	Region      string
-	Compartment string
-	Auth        string
-	AuthFile    string
-	AuthProfile string
-	// RequestsPerMinute and the two behind it bound the calls with one key; 0 is no bound.
-	RequestsPerMinute int
-	TokensPerMinute   int
-	Concurrent        int
-	FirstSeconds      int
-	IdleSeconds       int
-	MaxBodyBytes      int
-}
-
-// ConfirmRule says which tools need a person's yes; see [tool.ConfirmRule].
-type ConfirmRule struct {
-	Tools        []string
-	Connections  []string
-	LimitSeconds int
-	Never        bool
-}
-
-// Secret is a value that flows name; see [tool.Secret].
-type Secret struct {
-	// Value may refer to variables as ${NAME}.
-	Value string
-	Hosts []string
-}
-
-// Variable is a variable NAME, or NAME_FILE, of the worker's environment that an agent's MCP
-// servers may be sent as ${env.NAME}.
-type Variable struct {
-	// Hosts are those it may go to: host or host:port.
-	Hosts []string
-}
-
-// Webhook configures one receiver of events.
-type Webhook struct {
-	URL string
-	// SecretEnv names the variable with its secrets.
-	SecretEnv string
-	Events    []string
-	// AllowPrivate lets URL lead to private and loopback addresses.
-	AllowPrivate bool
-}
-
-// Activity configures a tool that is an activity of another worker; see [tool.Activity].
-type Activity struct {
-	TaskQueue        string
-	Activity         string
-	Description      string
-	Schema           string
-	StartSeconds     int
-	TimeoutSeconds   int
-	HeartbeatSeconds int
-	Attempts         int
-	Retry            string
-	Key              bool
-}
-
-// Connection configures one tool server.
-type Connection struct {
-	Transport string
-	URL       string
-	// Headers and Env may refer to variables as ${NAME}.
-	Headers        map[string]string
-	Command        string
-	Args           []string
-	Env            map[string]string
-	Dir            string
-	TimeoutSeconds int
-	ConnectSeconds int
-	Retry          string
-	CAFile         string
-	CertFile       string
-	KeyFile        string
-	Proxy          string
-}
-
 // Problems is the error of settings that are wrong: all that is, one line each.
 type Problems []string
 
@@ -305,26 +125,31 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, Providers: map[string]Provider{}, Prices: map[string]llm.Price{}, Connections: map[string]Connection{}, Secrets: map[string]Secret{}, Tools: map[string]string{}, Activities: map[string]Activity{}, Confirm: map[string]ConfirmRule{}, Contexts: map[string]ContextRule{}, Variables: map[string]Variable{}, Webhooks: map[string]Webhook{}},
-		values: viper.New(), file: map[string]any{}, origin: map[string]string{}, env: map[string]string{},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
+		values: viper.New(), tree: map[string]any{},
 	}
-	l.cfg.origin = l.origin
 	l.readFile(o.File)
 	l.readEnvironment()
-	if o.Author && l.origin[keyLoopback] == "" {
-		l.give(keyLoopback, "true", originAuthor)
+	if o.Author && l.cfg.origin[keyLoopback] == "" {
+		l.flag(keyLoopback, "true", originAuthor)
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Flags)) {
-		l.give(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
+		l.flag(key, o.Flags[key], "-"+strings.ReplaceAll(key, "_", "-"))
 	}
-	for _, s := range settings {
-		s.take(l, s.key)
+	l.setDefaults()
+	err := l.values.MergeConfigMap(l.tree)
+	if err == nil {
+		err = l.values.Unmarshal(l.cfg, viper.DecodeHook(l.decode))
 	}
+	if err != nil {
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration %s: %v", l.cfg.File, err)})
+	}
+	problems := l.sorted()
 	l.checkContexts()
 	l.checkVersioning()
 	l.checkWorker()
-	if len(l.problems) > 0 {
-		return nil, l.cfg.Placed(l.problems)
+	if problems = append(problems, l.cfg.Placed(l.checks)...); len(problems) > 0 {
+		return nil, problems
 	}
 	return l.cfg, nil
 }
@@ -354,60 +179,27 @@ func (c *Config) placeOf(text string) string {
 	return ""
 }
 
-// loader is one call of [Load] under way. Viper layers the single values. What is keyed
-// by an author's names (providers, connections, tools) goes around it, because viper
-// lower-cases keys and splits them at dots, and ids and headers keep neither.
+// loader is one call of [Load].
 type loader struct {
-	cfg    *Config
+	cfg *Config
+	// values layers what the sources give.
 	values *viper.Viper
-	// file holds the single values of the file until viper takes them.
-	file map[string]any
-	// origin says where a value of each key came from, for messages.
-	origin map[string]string
-	// env holds the variables with the prefix that are not empty.
-	env      map[string]string
-	problems Problems
+	// tree is what the file holds, and variables of sections with the operator's names.
+	tree map[string]any
+	// problems are of single values, checks of what values say together.
+	problems []problem
+	checks   Problems
 }
 
-func (l *loader) problem(format string, args ...any) {
-	l.problems = append(l.problems, fmt.Sprintf(format, args...))
+func (l *loader) check(format string, args ...any) {
+	l.checks = append(l.checks, fmt.Sprintf(format, args...))
 }
 
-// give sets a value above the file's and above all that were given before.
-func (l *loader) give(key string, value any, origin string) {
-	l.values.Set(key, value)
-	l.origin[key] = origin
-}
-
-// readFile finds, parses and checks the file.
-func (l *loader) readFile(name string) {
-	must := true
-	if name == "" {
-		name, _ = l.cfg.env.LookupEnv(fileVariable)
-	}
-	if name == "" {
-		name, must = DefaultFile, false
-	}
-	data, err := os.ReadFile(name)
-	if !must && errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		l.problem("read the configuration: %v; name another file with -config or %s", err, fileVariable)
-		return
-	}
-	l.cfg.File = name
-	doc, diags := source.Parse(name, data)
-	for _, d := range diags {
-		if d.Code != source.CodeEmpty {
-			l.problem("%s", d)
+// flag takes a setting given by the program, by its key.
+func (l *loader) flag(key, text, origin string) {
+	for _, n := range schema.leaves() {
+		if n.key == key {
+			l.give(n, text, origin)
 		}
-	}
-	if doc == nil || doc.Root.Kind == source.Null {
-		return
-	}
-	l.section(name, "", doc.Root)
-	if err := l.values.MergeConfigMap(l.file); err != nil {
-		l.problem("read the configuration %s: %v", name, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"weft/activities/contract"
+	"weft/worker/store"
 	"weft/workflows/plan"
 )
 
@@ -52,15 +54,15 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.TaskQueue != "weft" || cfg.Model != "" || cfg.File != "" || cfg.AllowPrivate {
+	if cfg.TaskQueue != contract.TaskQueue || cfg.Model != "" || cfg.File != "" || cfg.AllowPrivate {
 		t.Errorf("defaults are %+v", cfg)
 	}
 	limits := plan.DefaultLimits
 	limits.MaxSteps = 0 // the flow's own
-	if diff := cmp.Diff(limits, cfg.Limits); diff != "" {
+	if diff := cmp.Diff(limits, plan.Limits(cfg.Limits)); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Policy); diff != "" {
+	if diff := cmp.Diff(plan.DefaultPolicy, cfg.Timeouts.policy()); diff != "" {
 		t.Errorf("policy (-want +got):\n%s", diff)
 	}
 	if want := (Worker{Slots: SlotsFixed, Activities: 200, WorkflowTasks: 100, TargetCPU: 90, TargetMemory: 80, PollersMin: 4, PollersMax: 32, Versioning: VersioningAuto, Heartbeats: 300 * time.Millisecond, StopTimeout: 30 * time.Second, Log: "text", LogLevel: "warn"}); cfg.Worker != want {
@@ -110,7 +112,7 @@ func TestListening(t *testing.T) {
 	file := write(t, "worker:\n  health_listen: 8086\n  metrics_listen: ':0'\n  log: xml\n  log_level: loud\n")
 	_, err := Load(Options{File: file, Env: fakeEnv{}})
 	for _, want := range []string{
-		`:2:18: worker.health_listen is "8086", want host:port or :port, with a port from 1 to 65535`,
+		`:2:18: worker.health_listen is 8086, want host:port or :port, with a port from 1 to 65535`,
 		`:3:19: worker.metrics_listen is ":0", want host:port`,
 		`:4:8: worker.log is "xml", want text or json`,
 		`:5:14: worker.log_level is "loud", want warn, error, info or debug`,
@@ -122,7 +124,7 @@ func TestListening(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.Most() != 0 || s.Threshold != 128<<10 {
+	if s := load(t, "", fakeEnv{}).Store; s.Dir != "" || s.Most() != 0 || s.Threshold != store.DefaultThreshold || s.MaxPayload != store.DefaultMaxPayload {
 		t.Errorf("without a setting the store is %+v", s)
 	}
 	s := load(t, "store: {dir: /srv/a, threshold: 4096, max_payload: 2097152}\n", fakeEnv{"WEFT_STORE_DIR": "/srv/b"}).Store
@@ -149,8 +151,8 @@ providers:
     base_url: https://models.example/v1
     key_env: MY_KEY
     headers: {X-Team: weft}
-    unary: true
-    first_seconds: 30
+    stream: false
+    first_token_timeout: 30s
 connections:
   Web.Search-7F:
     url: https://tools.example/mcp
@@ -168,7 +170,7 @@ allow_hosts: [tools.example, "10.0.0.1:8080"]
 allow_private: true
 timeouts: {model: 2m, first_retry: 250ms}
 `, fakeEnv{
-		"WEFT_PROVIDERS_MYGPT_IDLE_SECONDS":    "44",
+		"WEFT_PROVIDERS_MYGPT_IDLE_TIMEOUT":    "44s",
 		"WEFT_PROVIDERS_OPENAI_BASE_URL":       "http://127.0.0.1:9/v1",
 		"WEFT_CONNECTIONS_WEB_SEARCH_7F_PROXY": "http://proxy:1",
 		"WEFT_TOOLS_NEWTOOL":                   "files",
@@ -176,8 +178,8 @@ timeouts: {model: 2m, first_retry: 250ms}
 	})
 	wantProviders := map[string]Provider{
 		"myGPT": {Kind: "compatible", BaseURL: "https://models.example/v1", KeyEnv: "MY_KEY",
-			Headers: map[string]string{"X-Team": "weft"}, Unary: true, FirstSeconds: 30, IdleSeconds: 44},
-		"openai": {BaseURL: "http://127.0.0.1:9/v1"},
+			Headers: map[string]string{"X-Team": "weft"}, PromptCache: true, Images: true, FirstTokenTimeout: 30 * time.Second, IdleTimeout: 44 * time.Second},
+		"openai": {BaseURL: "http://127.0.0.1:9/v1", Stream: true, PromptCache: true, Images: true},
 	}
 	if diff := cmp.Diff(wantProviders, cfg.Providers); diff != "" {
 		t.Errorf("providers (-want +got):\n%s", diff)
@@ -195,8 +197,8 @@ timeouts: {model: 2m, first_retry: 250ms}
 	if diff := cmp.Diff([]string{"tools.example", "10.0.0.1:8080"}, cfg.AllowHosts); diff != "" || !cfg.AllowPrivate {
 		t.Errorf("policy: private %v, hosts (-want +got):\n%s", cfg.AllowPrivate, diff)
 	}
-	if cfg.Policy.ModelSeconds != 120 || cfg.Policy.FirstRetryMillis != 250 {
-		t.Errorf("policy is %+v", cfg.Policy)
+	if cfg.Timeouts.Model != 2*time.Minute || cfg.Timeouts.FirstRetry != 250*time.Millisecond {
+		t.Errorf("timeouts are %+v", cfg.Timeouts)
 	}
 	if len(cfg.Warnings) > 0 {
 		t.Errorf("warnings: %q", cfg.Warnings)
@@ -217,38 +219,38 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 		"misspelt keys at every level": {
 			file: "task_que: x\nlimits:\n  max_step: 3\nproviders:\n  openai: {base_ur: x}\nzzz: 1\n",
 			want: []string{
-				`weft.yaml:1:1: there is no setting "task_que"; did you mean task_queue?`,
-				`weft.yaml:3:3: there is no setting "limits.max_step"; did you mean max_steps?`,
-				`weft.yaml:5:12: there is no setting "providers.openai.base_ur"; did you mean base_url?`,
-				`weft.yaml:6:1: there is no setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, tools`,
+				`weft.yaml:1:1: unknown setting "task_que"; did you mean task_queue?`,
+				`weft.yaml:3:3: unknown setting "limits.max_step"; did you mean max_steps?`,
+				`weft.yaml:5:12: unknown setting "providers.openai.base_ur"; did you mean base_url?`,
+				`weft.yaml:6:1: unknown setting "zzz"; known here: task_queue, model, allow_private, allow_loopback, allow_hosts, allow_commands, allow_env, allow_dirs, agents, flows, serve, store, codec, limits, budget, timeouts, worker, providers, prices, connections, activities, secrets, variables, webhooks, confirm, contexts, tools`,
 			},
 		},
 		"values of the wrong kind": {
-			file: "task_queue: [a]\nlimits: 3\nproviders: {openai: yes please}\ntools: {a: 1}\nconnections:\n  c: {args: {a: b}, env: x, timeout_seconds: -1}\n",
+			file: "task_queue: [a]\nlimits: 3\nproviders: {openai: yes please}\ntools: {a: 1}\nconnections:\n  c: {args: {a: b}, env: x, timeout: -1}\n",
 			want: []string{
-				`weft.yaml:1:13: task_queue is an array, want a single value`,
+				`weft.yaml:1:13: task_queue is an array, want a string`,
 				`weft.yaml:2:9: limits is 3, want a section of settings`,
 				`weft.yaml:3:21: providers.openai is "yes please", want a section of settings`,
 				`weft.yaml:4:12: tools.a is 1, want the id of a connection`,
-				`weft.yaml:6:13: connections.c.args is an object, want a list of texts`,
-				`weft.yaml:6:26: connections.c.env is "x", want names and texts, in the file`,
-				`weft.yaml:6:46: connections.c.timeout_seconds is -1, want a whole number from 0 to 2147483647`,
+				`weft.yaml:6:13: connections.c.args is an object, want a list of strings`,
+				`weft.yaml:6:26: connections.c.env is "x", want a map of strings, in the file`,
+				`weft.yaml:6:38: connections.c.timeout is -1, want a duration from 1s to 24h, such as 90s or 10m`,
 			},
 		},
 		"values out of range, wherever they come from": {
 			file:  "store: {threshold: 0, max_payload: 1000}\nlimits: {max_steps: -1}\ntimeouts: {model: 1500ms, tool: soon}\nallow_private: maybe\n",
-			env:   fakeEnv{"WEFT_WORKER_ACTIVITIES": "many", "WEFT_CONNECTIONS_C_TIMEOUT_SECONDS": "x", "WEFT_PROVIDERS_A_COLOUR": "red"},
+			env:   fakeEnv{"WEFT_WORKER_ACTIVITIES": "many", "WEFT_CONNECTIONS_C_CONNECT_TIMEOUT": "x", "WEFT_PROVIDERS_A_COLOUR": "red"},
 			flags: map[string]string{"limits.max_depth": "1000"},
 			want: []string{
-				`WEFT_CONNECTIONS_C_TIMEOUT_SECONDS: connections.c.timeout_seconds is "x", want a whole number from 0 to 2147483647`,
-				`WEFT_PROVIDERS_A_COLOUR: there is no such setting in providers`,
-				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
-				`weft.yaml:1:20: store.threshold is "0", want a whole number from 1024 to 2011136`,
-				`weft.yaml:1:36: store.max_payload is "1000", want a whole number from 2097152 to 1073741824`,
-				`weft.yaml:2:21: limits.max_steps is "-1", want a whole number from 0 to 1000000`,
-				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
+				`weft.yaml:1:20: store.threshold is 0, want a whole number from 1024 to 2011136`,
+				`weft.yaml:1:36: store.max_payload is 1000, want a whole number from 2097152 to 1073741824`,
+				`weft.yaml:2:21: limits.max_steps is -1, want a whole number from 0 to 1000000`,
 				`weft.yaml:3:19: timeouts.model is "1500ms", want a multiple of 1s`,
-				`weft.yaml:3:33: timeouts.tool is "soon", want a duration from 1s to 24h0m0s, such as 90s or 10m`,
+				`weft.yaml:3:33: timeouts.tool is "soon", want a duration from 1s to 24h, such as 90s or 10m`,
+				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
+				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
+				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 1s to 24h, such as 90s or 10m`,
+				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known here: kind, base_url, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, max_body_bytes`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},
 		},
@@ -286,7 +288,7 @@ func TestFileThatIsNotThere(t *testing.T) {
 func TestEmptyFileIsGood(t *testing.T) {
 	for name, text := range map[string]string{"empty": "", "blank": " \n", "comment": "# nothing yet\n", "null sections": "limits:\nproviders:\n  openai: {kind: }\n"} {
 		t.Run(name, func(t *testing.T) {
-			if cfg := load(t, text, fakeEnv{}); cfg.TaskQueue != "weft" {
+			if cfg := load(t, text, fakeEnv{}); cfg.TaskQueue != contract.TaskQueue {
 				t.Errorf("task queue is %q", cfg.TaskQueue)
 			}
 		})
@@ -331,7 +333,7 @@ func TestAuthorsOwnWorker(t *testing.T) {
 
 func TestMisspeltVariableIsAWarning(t *testing.T) {
 	cfg := load(t, "", fakeEnv{"WEFT_TASK_QUEU": "x"})
-	if want := []string{"the environment variable WEFT_TASK_QUEU is no setting; did you mean WEFT_TASK_QUEUE?"}; !cmp.Equal(cfg.Warnings, want) {
+	if want := []string{"the environment variable WEFT_TASK_QUEU is not a setting; did you mean WEFT_TASK_QUEUE?"}; !cmp.Equal(cfg.Warnings, want) {
 		t.Errorf("warnings are %q, want %q", cfg.Warnings, want)
 	}
 }

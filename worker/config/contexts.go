@@ -8,17 +8,6 @@ import (
 	"weft/workflows/plan"
 )
 
-// ContextRule says what agents send of conversations that are too long; see [plan.Context].
-type ContextRule struct {
-	How    string
-	Tokens int
-	Keep   int
-	// Model makes summaries; empty: the agent's own.
-	Model string
-	// Flows and Agents are patterns of names; empty: all.
-	Flows, Agents []string
-}
-
 // Context is the policy of an agent of a flow: that of the first rule, by name, that speaks of
 // it; nil where none does.
 func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
@@ -69,16 +58,16 @@ func (l *loader) checkContexts() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Contexts)) {
 		r, at := l.cfg.Contexts[name], "contexts."+name
 		if !slices.Contains(plan.Contexts, r.How) {
-			l.problem("%s.how: is %q, want %s", at, r.How, strings.Join(plan.Contexts, ", "))
+			l.check("%s.how: is %q, want %s", at, r.How, strings.Join(plan.Contexts, ", "))
 		}
 		if r.How == plan.ContextFail && r.Tokens == 0 {
-			l.problem("%s.tokens: is not set, want the threshold at which to fail", at)
+			l.check("%s.tokens: is not set, want the threshold at which to fail", at)
 		}
 		if r.Model != "" && r.How != plan.ContextSummarise {
-			l.problem("%s.model: makes summaries, but how is %q; leave it out, or set how: %s", at, r.How, plan.ContextSummarise)
+			l.check("%s.model: makes summaries, but how is %q; leave it out, or set how: %s", at, r.How, plan.ContextSummarise)
 		}
 		if slices.Contains(r.Flows, "") || slices.Contains(r.Agents, "") {
-			l.problem("%s: a pattern is empty; write names, with * for any letters", at)
+			l.check("%s: a pattern is empty; write names, with * for any letters", at)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package config
 
-import "weft/specadapter"
+import (
+	"weft/specadapter"
+	"weft/workflows/plan"
+)
 
 // Reading gives the options with which this configuration reads a flow's document. Empty
 // dialect and profile mean detect and default.
 func (c *Config) Reading(dialect, profile string) specadapter.Options {
 	o := specadapter.Options{
-		Dialect: dialect, Profile: profile, Limits: c.Limits, Policy: c.Policy,
+		Dialect: dialect, Profile: profile, Limits: plan.Limits(c.Limits), Policy: c.Timeouts.policy(),
 		UnboundTools: map[string]bool{}, Connections: map[string]bool{},
 	}
 	if len(c.Contexts) > 0 {

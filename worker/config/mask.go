@@ -17,7 +17,7 @@ func (c *Config) Mask() *mask.Mask {
 		models, _ := c.LLM()
 		tools, _ := c.Tool()
 		c.mask.Add(append(models.Known(), tools.Known()...)...)
-		variables := []string{c.StoreSecretEnv, sessionVariable, c.Codec.KeysEnv, c.Codec.TokensEnv, c.Serve.TokensEnv}
+		variables := []string{c.Store.SecretEnv, sessionVariable, c.Codec.KeysEnv, c.Codec.TokensEnv, c.Serve.TokensEnv}
 		for _, w := range c.Webhooks {
 			variables = append(variables, w.SecretEnv)
 		}

@@ -38,13 +38,16 @@ func (c *Config) ollamaAddress() (address, variable string) {
 // that need it. The error is of type [Problems]; the settings beside it are what is known.
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Prices: c.Prices, Providers: map[string]llm.ProviderSettings{}, Lent: c.lent.Model, Mask: c.mask}
+	out := llm.Settings{Default: c.Model, Prices: map[string]llm.Price{}, Providers: map[string]llm.ProviderSettings{}, Lent: c.lent.Model, Mask: c.mask}
+	for name, p := range c.Prices {
+		out.Prices[name] = llm.Price(p)
+	}
 	for _, row := range llm.Providers {
 		if row.KeyName == "" {
 			continue
 		}
 		if _, ok := c.Providers[row.Name]; !ok {
-			out.Providers[row.Name] = c.provider(row.Name, Provider{}, &problems)
+			out.Providers[row.Name] = c.provider(row.Name, unconfigured, &problems)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Providers)) {
@@ -71,10 +74,10 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 		keyName = other
 	}
 	out := llm.ProviderSettings{
-		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: p.Unary, NoCache: p.NoCache, NoImages: p.NoImages,
+		Kind: p.Kind, BaseURL: p.BaseURL, KeyName: keyName, Proxy: p.Proxy, Unary: !p.Stream, NoCache: !p.PromptCache, NoImages: !p.Images,
 		RequestsPerMinute: p.RequestsPerMinute, TokensPerMinute: p.TokensPerMinute, Concurrent: p.Concurrent,
 		Region: p.Region, Compartment: p.Compartment, Auth: p.Auth, AuthFile: p.AuthFile, AuthProfile: p.AuthProfile,
-		FirstSeconds: p.FirstSeconds, IdleSeconds: p.IdleSeconds, MaxBodyBytes: int64(p.MaxBodyBytes),
+		FirstSeconds: wholeSeconds(p.FirstTokenTimeout), IdleSeconds: wholeSeconds(p.IdleTimeout), MaxBodyBytes: int64(p.MaxBodyBytes),
 		Headers: c.expand("providers."+name+".headers", p.Headers, problems),
 	}
 	if keyName != "" {
@@ -143,7 +146,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{
 		Connections: map[string]tool.Connection{}, Tools: c.Tools,
-		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Trusted, BaseEnv: map[string]string{},
+		AllowPrivate: c.AllowPrivate, AllowLoopback: c.AllowLoopback, AllowHosts: c.AllowHosts, AllowCommands: c.AllowCommands, AllowEnv: c.AllowEnv, AllowDirs: c.AllowDirs, Trusted: c.Agents.Trusted, BaseEnv: map[string]string{},
 	}
 	for _, name := range []string{"PATH", "HOME"} {
 		out.BaseEnv[name], _ = c.env.LookupEnv(name)
@@ -159,20 +162,24 @@ func (c *Config) Tool() (tool.Settings, error) {
 	}
 	out.Confirm = map[string]tool.ConfirmRule{}
 	for name, r := range c.Confirm {
-		out.Confirm[name] = tool.ConfirmRule(r)
+		out.Confirm[name] = tool.ConfirmRule{Tools: r.Tools, Connections: r.Connections, LimitSeconds: wholeSeconds(r.Timeout), Never: r.Never}
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Connections)) {
 		at, s := "connections."+id, c.Connections[id]
 		out.Connections[id] = tool.Connection{
 			Transport: s.Transport, URL: s.URL, Command: s.Command, Args: s.Args, Dir: s.Dir,
 			Headers: c.expand(at+".headers", s.Headers, &problems), Env: c.expand(at+".env", s.Env, &problems),
-			TimeoutSeconds: s.TimeoutSeconds, ConnectSeconds: s.ConnectSeconds, Retry: s.Retry,
+			TimeoutSeconds: wholeSeconds(s.Timeout), ConnectSeconds: wholeSeconds(s.ConnectTimeout), Retry: s.Retry,
 			CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, Proxy: s.Proxy,
 		}
 	}
 	out.Activities = map[string]tool.Activity{}
 	for name, a := range c.Activities {
-		out.Activities[name] = tool.Activity(a)
+		out.Activities[name] = tool.Activity{
+			TaskQueue: a.TaskQueue, Activity: a.Activity, Description: a.Description, Schema: a.Schema,
+			StartSeconds: wholeSeconds(a.StartTimeout), TimeoutSeconds: wholeSeconds(a.Timeout), HeartbeatSeconds: wholeSeconds(a.HeartbeatTimeout),
+			Attempts: a.Attempts, Retry: a.Retry, Key: a.IdempotencyKey,
+		}
 	}
 	out.Variables = map[string]tool.Variable{}
 	for _, name := range slices.Sorted(maps.Keys(c.Variables)) {

@@ -1,320 +1,106 @@
 package config
 
-import (
-	"fmt"
-	"maps"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
+import "time"
 
-	"weft/specadapter/source"
-)
-
-// record is a section of the file keyed by an author's names.
-type record interface {
-	// name is the section's key.
-	name() string
-	// file reads the section from the file.
-	file(l *loader, file string, v *source.Value)
-	// variable reads one variable, without prefix and section; false means that there is
-	// no such setting.
-	variable(l *loader, rest, value string) error
-	// shown lists what is set.
-	shown(c *Config) []Shown
-	// rows describe the settings, for the reference.
-	rows() []setting
+// Provider configures one provider of models.
+type Provider struct {
+	Kind              string            `mapstructure:"kind" doc:"provider of the table that it is like; default: its name"`
+	BaseURL           string            `mapstructure:"base_url" kind:"url" doc:"URL of its API"`
+	KeyEnv            string            `mapstructure:"key_env" doc:"variable, or NAME_FILE, with its key; default: that of its kind"`
+	Headers           map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
+	Proxy             string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
+	Stream            bool              `mapstructure:"stream" default:"true" doc:"false: whole answers instead of streams"`
+	Region            string            `mapstructure:"region" doc:"OCI: region of the service, such as us-chicago-1"`
+	Compartment       string            `mapstructure:"compartment" doc:"OCI: OCID of the compartment that is charged"`
+	Auth              string            `mapstructure:"auth" doc:"OCI: api_key (default), security_token, instance_principal or resource_principal"`
+	AuthFile          string            `mapstructure:"auth_file" doc:"OCI: file with keys and tokens; default: ~/.oci/config"`
+	AuthProfile       string            `mapstructure:"auth_profile" doc:"OCI: profile in that file; default: DEFAULT"`
+	RequestsPerMinute int               `mapstructure:"requests_per_minute" doc:"most calls per minute with one key, per worker; further calls wait; 0: unlimited"`
+	TokensPerMinute   int               `mapstructure:"tokens_per_minute" doc:"most tokens per minute; 0: unlimited"`
+	Concurrent        int               `mapstructure:"concurrent" doc:"most calls at the same time; 0: unlimited"`
+	PromptCache       bool              `mapstructure:"prompt_cache" default:"true" doc:"false: no markers for the provider's prompt cache"`
+	Images            bool              `mapstructure:"images" default:"true" doc:"false: its models accept text only; images are described in words"`
+	FirstTokenTimeout time.Duration     `mapstructure:"first_token_timeout" unit:"1s" doc:"timeout for the first part of an answer"`
+	IdleTimeout       time.Duration     `mapstructure:"idle_timeout" unit:"1s" doc:"timeout for each further part"`
+	MaxBodyBytes      int               `mapstructure:"max_body_bytes" doc:"largest answer, in bytes"`
 }
 
-// section is a record of T by name.
-type section[T any] struct {
-	key    string
-	of     func(*Config) map[string]T
-	fields []field[T]
+// unconfigured is a provider that the settings do not mention.
+var unconfigured = Provider{Stream: true, PromptCache: true, Images: true}
+
+// Price is what a million tokens of a model cost; see llm.Price.
+type Price struct {
+	Input      float64  `mapstructure:"input" doc:"price of a million input tokens, in any currency; NAME is provider/model, or its beginning and *"`
+	Output     float64  `mapstructure:"output" doc:"price of a million output tokens"`
+	Cached     *float64 `mapstructure:"cached" doc:"price of a million input tokens read from the provider's cache; default: as input"`
+	CacheWrite *float64 `mapstructure:"cache_write" doc:"price of a million input tokens stored there; default: as input"`
 }
 
-// field is one value of a T.
-type field[T any] struct {
-	key, does string
-	entry[T]
+// Connection configures one MCP server.
+type Connection struct {
+	Transport      string            `mapstructure:"transport" doc:"http, sse, stdio, or local: Go functions of the worker"`
+	URL            string            `mapstructure:"url" kind:"url" doc:"URL of an MCP server"`
+	Headers        map[string]string `mapstructure:"headers" doc:"headers of every call; ${NAME} is a variable"`
+	Command        string            `mapstructure:"command" doc:"program of a stdio server"`
+	Args           []string          `mapstructure:"args" doc:"its arguments"`
+	Env            map[string]string `mapstructure:"env" doc:"its environment; ${NAME} is a variable"`
+	Dir            string            `mapstructure:"dir" doc:"its working directory"`
+	Timeout        time.Duration     `mapstructure:"timeout" unit:"1s" doc:"timeout of one call"`
+	ConnectTimeout time.Duration     `mapstructure:"connect_timeout" unit:"1s" doc:"timeout for connecting and listing tools"`
+	Retry          string            `mapstructure:"retry" doc:"never: a call whose outcome is unknown is not repeated"`
+	CAFile         string            `mapstructure:"ca_file" doc:"certificates to trust"`
+	CertFile       string            `mapstructure:"cert_file" doc:"certificate of this client"`
+	KeyFile        string            `mapstructure:"key_file" doc:"its key"`
+	Proxy          string            `mapstructure:"proxy" kind:"url" doc:"URL of a proxy"`
 }
 
-// entry is a kind of fields: how it is read, and how what is set is shown.
-type entry[T any] struct {
-	want string
-	set  func(t *T, v *source.Value) error
-	show func(t *T) []Shown
+// Activity configures a tool that is an activity of another worker.
+type Activity struct {
+	TaskQueue        string        `mapstructure:"task_queue" doc:"task queue of the other worker, which has the tool NAME as an activity"`
+	Activity         string        `mapstructure:"activity" doc:"activity type there; default: NAME"`
+	Description      string        `mapstructure:"description" doc:"description of the tool for models"`
+	Schema           string        `mapstructure:"schema" doc:"JSON Schema of its arguments object, as JSON; default: any object"`
+	StartTimeout     time.Duration `mapstructure:"start_timeout" unit:"1s" max:"277h" doc:"how long a call waits for a worker; default: 1m"`
+	Timeout          time.Duration `mapstructure:"timeout" unit:"1s" max:"277h" doc:"timeout of one attempt"`
+	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" unit:"1s" max:"277h" doc:"heartbeat timeout; default: it sends no heartbeats"`
+	Attempts         int           `mapstructure:"attempts" doc:"most attempts of one call; default: 3"`
+	Retry            string        `mapstructure:"retry" doc:"never: a call whose outcome is unknown is not repeated"`
+	IdempotencyKey   bool          `mapstructure:"idempotency_key" default:"false" doc:"true: the call's idempotency key is the second argument, {\"idempotency_key\": ...}"`
 }
 
-func (s section[T]) name() string { return s.key }
-
-func (s section[T]) file(l *loader, file string, v *source.Value) {
-	for _, m := range v.Members {
-		path := s.key + "." + m.Key
-		if m.Value.Kind != source.Object {
-			l.wrong(file, m.Value.Pos, path, m.Value, "want a section of settings")
-			continue
-		}
-		l.origin[path] = place(file, m.KeyPos)
-		var t T
-		for _, f := range m.Value.Members {
-			i := slices.IndexFunc(s.fields, func(g field[T]) bool { return g.key == f.Key })
-			if i < 0 {
-				l.unknown(file, f.KeyPos, path+"."+f.Key, f.Key, s.keys())
-				continue
-			}
-			if f.Value.Kind == source.Null {
-				continue
-			}
-			if err := s.fields[i].set(&t, f.Value); err != nil {
-				l.wrong(file, f.Value.Pos, path+"."+f.Key, f.Value, err.Error())
-			}
-			l.origin[path+"."+f.Key] = place(file, f.Value.Pos)
-		}
-		s.of(l.cfg)[m.Key] = t
-	}
+// Secret is a value that flows name.
+type Secret struct {
+	Value string   `mapstructure:"value" kind:"secret" doc:"a value that flows refer to as NAME and never contain; ${VARIABLE} is a variable, or the file that VARIABLE_FILE names. Certificates and keys are PEM, or the path of a PEM file"`
+	Hosts []string `mapstructure:"hosts" doc:"hosts, or host:port, that it may be sent to"`
 }
 
-// variable reads NAME_FIELD: a name that the file has in any case, or a new one in lower
-// case.
-func (s section[T]) variable(l *loader, rest, value string) error {
-	for _, f := range s.fields {
-		name, ok := strings.CutSuffix(rest, "_"+strings.ToUpper(f.key))
-		if !ok || name == "" {
-			continue
-		}
-		name = match(slices.Collect(maps.Keys(s.of(l.cfg))), name)
-		t := s.of(l.cfg)[name]
-		if err := f.set(&t, fromVariable(value)); err != nil {
-			return fmt.Errorf("%s.%s.%s is %s, %w", s.key, name, f.key, source.Quote(value), err)
-		}
-		s.of(l.cfg)[name] = t
-		l.origin[s.key+"."+name+"."+f.key] = prefix + variableOf(s.key) + "_" + rest
-		return nil
-	}
-	return errNoSetting
+// Variable is a variable NAME, or NAME_FILE, of the worker's environment that agents may send.
+type Variable struct {
+	Hosts []string `mapstructure:"hosts" doc:"hosts, or host:port, to which agents may send the variable NAME, or NAME_FILE, in the headers of their MCP servers: ${env.NAME}"`
 }
 
-// shown lists what was given; a field that nobody set is left out.
-func (s section[T]) shown(c *Config) []Shown {
-	var out []Shown
-	for _, name := range slices.Sorted(maps.Keys(s.of(c))) {
-		t := s.of(c)[name]
-		for _, f := range s.fields {
-			key := s.key + "." + name + "." + f.key
-			if c.origin[key] == "" {
-				continue
-			}
-			for _, v := range f.show(&t) {
-				out = append(out, Shown{key + v.Key, v.Value, c.originOf(key)})
-			}
-		}
-	}
-	return out
+// Webhook configures one receiver of events.
+type Webhook struct {
+	URL          string   `mapstructure:"url" kind:"url" doc:"URL that receives the events of runs"`
+	SecretEnv    string   `mapstructure:"secret_env" doc:"variable, or NAME_FILE, with the secret that signs them: whsec_ and base64; several, separated by blanks, while secrets are rotated"`
+	Events       []string `mapstructure:"events" doc:"request.opened, request.answered, turn.finished, run.finished; default: all"`
+	AllowPrivate bool     `mapstructure:"allow_private" default:"false" doc:"true: the url may lead to private and loopback addresses"`
 }
 
-func (s section[T]) rows() []setting {
-	var out []setting
-	for _, f := range s.fields {
-		out = append(out, setting{s.key + ".NAME." + f.key, f.does, value{want: f.want}})
-	}
-	return out
+// ConfirmRule says which tools need a person's confirmation.
+type ConfirmRule struct {
+	Tools       []string      `mapstructure:"tools" doc:"names of tools whose calls need a person's confirmation; * matches any characters"`
+	Connections []string      `mapstructure:"connections" doc:"ids of their connections; default: all"`
+	Timeout     time.Duration `mapstructure:"timeout" unit:"1s" max:"87600h" doc:"how long a call waits; no answer means no; default: unlimited"`
+	Never       bool          `mapstructure:"never" default:"false" doc:"true: these tools need no confirmation, whatever other rules say"`
 }
 
-func (s section[T]) keys() []string {
-	var out []string
-	for _, f := range s.fields {
-		out = append(out, f.key)
-	}
-	return out
-}
-
-// tools is the section that maps tools to connections.
-type tools struct{}
-
-func (tools) name() string { return "tools" }
-
-func (tools) file(l *loader, file string, v *source.Value) {
-	for _, m := range v.Members {
-		if m.Value.Kind != source.String {
-			l.wrong(file, m.Value.Pos, "tools."+m.Key, m.Value, "want the id of a connection")
-			continue
-		}
-		l.cfg.Tools[m.Key], l.origin["tools."+m.Key] = m.Value.Text, place(file, m.Value.Pos)
-	}
-}
-
-func (tools) variable(l *loader, rest, value string) error {
-	name := match(slices.Collect(maps.Keys(l.cfg.Tools)), rest)
-	l.cfg.Tools[name], l.origin["tools."+name] = value, prefix+"TOOLS_"+rest
-	return nil
-}
-
-func (tools) shown(c *Config) []Shown {
-	var out []Shown
-	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		out = append(out, Shown{"tools." + name, c.Tools[name], c.originOf("tools." + name)})
-	}
-	return out
-}
-
-func (tools) rows() []setting {
-	return []setting{{"tools.TOOL", "connection that has a tool for which the flow names none", value{want: "id of a connection"}}}
-}
-
-// match finds the name that a variable means, as variables have neither lower case nor
-// signs.
-func match(names []string, upper string) string {
-	slices.Sort(names)
-	for _, n := range names {
-		if variableOf(n) == upper {
-			return n
-		}
-	}
-	return strings.ToLower(upper)
-}
-
-// variableOf is a key as part of the name of a variable.
-func variableOf(key string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, strings.ToUpper(key))
-}
-
-// fromVariable makes a value of a variable's text, of whatever kind a setter wants.
-func fromVariable(s string) *source.Value {
-	return &source.Value{Kind: source.String, Text: s, Items: nil}
-}
-
-// Setters of a record's fields. A string is taken for a number or a boolean too, because
-// that is what a variable has.
-
-func one[T any](at func(*T) *string) entry[T] {
-	return entry[T]{want: "text", set: func(t *T, v *source.Value) error {
-		s, ok := scalar(v)
-		if !ok {
-			return fmt.Errorf("want a text")
-		}
-		*at(t) = s
-		return nil
-	}, show: func(t *T) []Shown { return []Shown{{Value: *at(t)}} }}
-}
-
-// link is a URL, which may hold a secret.
-func link[T any](at func(*T) *string) entry[T] {
-	e := one(at)
-	e.want = "URL"
-	e.show = func(t *T) []Shown { return []Shown{{Value: maskURL(*at(t))}} }
-	return e
-}
-
-// hidden is a text that is a secret but for the variables that it names.
-func hidden[T any](at func(*T) *string) entry[T] {
-	e := one(at)
-	e.show = func(t *T) []Shown { return []Shown{{Value: maskText(*at(t))}} }
-	return e
-}
-
-func yes[T any](at func(*T) *bool) entry[T] {
-	return entry[T]{want: "true or false", set: func(t *T, v *source.Value) (err error) {
-		s, _ := scalar(v)
-		*at(t), err = parseBool(s)
-		return err
-	}, show: func(t *T) []Shown { return []Shown{{Value: fmt.Sprint(*at(t))}} }}
-}
-
-func count[T any](at func(*T) *int) entry[T] {
-	return entry[T]{want: "number", set: func(t *T, v *source.Value) (err error) {
-		s, _ := scalar(v)
-		*at(t), err = parseInt(s, 0, math.MaxInt32)
-		return err
-	}, show: func(t *T) []Shown { return []Shown{{Value: fmt.Sprint(*at(t))}} }}
-}
-
-// decimal is a number that is no whole one.
-func decimal[T any](at func(*T) *float64) entry[T] {
-	return entry[T]{want: "decimal", set: func(t *T, v *source.Value) error {
-		s, _ := scalar(v)
-		n, err := strconv.ParseFloat(s, 64)
-		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
-			return fmt.Errorf("want a number like 1.25, 0 or more")
-		}
-		*at(t) = n
-		return nil
-	}, show: func(t *T) []Shown { return []Shown{{Value: strconv.FormatFloat(*at(t), 'f', -1, 64)}} }}
-}
-
-// orNew is where an optional number is; it is made when it is first asked for.
-func orNew(at **float64) *float64 {
-	if *at == nil {
-		*at = new(float64)
-	}
-	return *at
-}
-
-func many[T any](at func(*T) *[]string) entry[T] {
-	return entry[T]{want: "list", set: func(t *T, v *source.Value) error {
-		items, ok := texts(v)
-		if !ok {
-			return fmt.Errorf("want a list of texts")
-		}
-		*at(t) = items
-		return nil
-	}, show: func(t *T) []Shown { return []Shown{{Value: strings.Join(maskArgs(*at(t)), " ")}} }}
-}
-
-func named[T any](at func(*T) *map[string]string) entry[T] {
-	return entry[T]{want: "names and texts", set: func(t *T, v *source.Value) error {
-		out := map[string]string{}
-		for _, m := range v.Members {
-			s, ok := scalar(m.Value)
-			if !ok {
-				return fmt.Errorf("want a text for %s", source.Quote(m.Key))
-			}
-			out[m.Key] = s
-		}
-		if v.Kind != source.Object {
-			return fmt.Errorf("want names and texts, in the file")
-		}
-		*at(t) = out
-		return nil
-	}, show: func(t *T) []Shown {
-		var out []Shown
-		for _, name := range slices.Sorted(maps.Keys(*at(t))) {
-			out = append(out, Shown{Key: "." + name, Value: maskText((*at(t))[name])})
-		}
-		return out
-	}}
-}
-
-// scalar is the text of a single value.
-func scalar(v *source.Value) (string, bool) {
-	switch v.Kind {
-	case source.String, source.Number:
-		return v.Text, true
-	case source.Bool:
-		return fmt.Sprint(v.True), true
-	}
-	return "", false
-}
-
-func texts(v *source.Value) ([]string, bool) {
-	if v.Kind == source.String {
-		return strings.Fields(v.Text), true
-	}
-	if v.Kind != source.Array {
-		return nil, false
-	}
-	out := []string{}
-	for _, item := range v.Items {
-		s, ok := scalar(item)
-		if !ok {
-			return nil, false
-		}
-		out = append(out, s)
-	}
-	return out, true
+// ContextRule says what agents send of conversations that are too long; see [plan.Context].
+type ContextRule struct {
+	How    string   `mapstructure:"how" doc:"what happens to a conversation beyond the threshold, or that a model rejects as too long: fail, truncate or summarise"`
+	Tokens int      `mapstructure:"tokens" doc:"the threshold; default: only what a model rejects"`
+	Keep   int      `mapstructure:"keep" doc:"how many of the last messages are always sent"`
+	Model  string   `mapstructure:"model" doc:"provider/model of summaries; default: the agent's own"`
+	Flows  []string `mapstructure:"flows" doc:"names or ids of flows; * matches any characters; default: all"`
+	Agents []string `mapstructure:"agents" doc:"node ids of their agents; the first matching rule by NAME counts, and what a flow itself says comes first; default: all"`
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
@@ -48,24 +46,12 @@ func (c *Config) StickyCache() int {
 	return min(max(c.Memory()/shareOfRuns/bytesPerRun, leastRuns), mostRuns)
 }
 
-// measured is a number that the machine decides where it is 0; show gives what is in force.
-func measured(at func(*Config) *int, least, most int, show func(*Config) int) value {
-	v := number(at, 0, 0, most)
-	v.want = fmt.Sprintf("0, or %d to %d", least, most)
-	v.show = func(c *Config) string { return fmt.Sprint(show(c)) }
-	take := v.take
-	v.take = func(l *loader, key string) {
-		take(l, key)
-		if n := *at(l.cfg); n > 0 && n < least {
-			l.check(key, fmt.Sprint(n), fmt.Errorf("want %s", v.want))
-		}
-	}
-	return v
-}
+// measured are the settings that the machine decides where they are 0: what is in force.
+var measured = map[string]func(*Config) int{"worker.memory": (*Config).Memory, "worker.sticky_cache": (*Config).StickyCache}
 
 // checkWorker refuses settings that contradict each other.
 func (l *loader) checkWorker() {
 	if w := l.cfg.Worker; w.PollersMin > w.PollersMax {
-		l.problem("worker.pollers_min is %d and worker.pollers_max is %d; want the first to be at most the second", w.PollersMin, w.PollersMax)
+		l.check("worker.pollers_min is %d and worker.pollers_max is %d; want the first to be at most the second", w.PollersMin, w.PollersMax)
 	}
 }

@@ -6,27 +6,8 @@ import (
 	"strings"
 )
 
-// Serve holds the settings of starter serve.
-type Serve struct {
-	// Listen is host:port.
-	Listen string
-	// TokensEnv names the variable that holds the tokens, see [Config.Tokens].
-	TokensEnv string
-	// Origins are those whose pages may use it; "*" is any.
-	Origins []string
-	// EditAgents lets clients change agents.
-	EditAgents bool
-	// Profile is the one of the blueprint dialect in which agents are read.
-	Profile string
-	// MaxBody bounds the body of a request, in bytes.
-	MaxBody int
-}
-
 // Token is a bearer token and the name of who has it.
 type Token struct{ Name, Value string }
-
-// tokensVariable is where tokens stand unless configured otherwise.
-const tokensVariable = "WEFT_SERVE_TOKENS"
 
 // minToken is the least that a token may have: what is shorter can be guessed.
 const minToken = 16

@@ -1,16 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"go.temporal.io/sdk/client"
-
-	"weft/activities/llm"
 )
 
 // Shown is a setting in force. Value never holds a secret.
@@ -30,20 +34,72 @@ const (
 // providers, and where Temporal is. The error is [Problems].
 func (c *Config) Shown() ([]Shown, error) {
 	var out []Shown
-	for _, s := range settings {
-		v := s.show(c)
-		if v == "" {
-			v = unset
+	all := reflect.ValueOf(c).Elem()
+	for _, n := range schema.leaves() {
+		v := all.FieldByIndex(n.index)
+		if of, ok := measured[n.key]; ok {
+			v = reflect.ValueOf(of(c))
 		}
-		out = append(out, Shown{s.key, v, c.originOf(s.key)})
+		out = append(out, Shown{n.key, cmp.Or(n.setting.show(v), unset), c.originOf(n.key)})
 	}
-	for _, r := range records {
-		out = append(out, r.shown(c)...)
+	for _, r := range schema.records() {
+		out = append(out, c.recordShown(r, all.FieldByIndex(r.index))...)
 	}
 	out = append(out, c.keysShown()...)
 	out = append(out, c.codecShown()...)
 	temporal, err := c.temporalShown()
 	return append(out, temporal...), err
+}
+
+// recordShown lists what was given in a section of the operator's names; defaults are left out.
+func (c *Config) recordShown(r *node, entries reflect.Value) []Shown {
+	var out []Shown
+	keys := entries.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+	for _, name := range keys {
+		for _, n := range r.fields() {
+			key, v := r.name+"."+name.String(), entries.MapIndex(name)
+			if n != r.each {
+				key, v = key+"."+n.name, v.FieldByIndex(n.index)
+			}
+			switch from := c.originOf(key); {
+			case c.origin[key] == "":
+			case v.Kind() == reflect.Map:
+				texts := v.Interface().(map[string]string)
+				for _, of := range slices.Sorted(maps.Keys(texts)) {
+					out = append(out, Shown{key + "." + of, maskText(texts[of]), from})
+				}
+			default:
+				out = append(out, Shown{key, n.setting.show(v), from})
+			}
+		}
+	}
+	return out
+}
+
+// show is a value as the file would have it, without secrets.
+func (s *setting) show(v reflect.Value) string {
+	switch v := reflect.Indirect(v).Interface().(type) {
+	case string:
+		switch s.kind {
+		case "url":
+			return maskURL(v)
+		case "secret":
+			return maskText(v)
+		}
+		return v
+	case []string:
+		if s.named {
+			return strings.Join(maskArgs(v), " ")
+		}
+		return strings.Join(v, ",")
+	case time.Duration:
+		return short(v)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return fmt.Sprint(v)
+	}
 }
 
 // originOf is where a value came from, for people.
@@ -187,41 +243,4 @@ func maskArgs(in []string) []string {
 		}
 	}
 	return out
-}
-
-// Reference is a Markdown table of all settings, made of the same tables that read them.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString("| Setting | Variable | Value | Default | What it is |\n| --- | --- | --- | --- | --- |\n")
-	row := func(s setting) {
-		def := s.def
-		if def != "" {
-			def = "`" + def + "`"
-		}
-		variable := prefix + variableOf(s.key)
-		if s.want == "names and texts" {
-			variable = ""
-		} else {
-			variable = "`" + variable + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", s.key, variable, s.want, def, s.does)
-	}
-	for _, s := range settings {
-		row(s)
-	}
-	for _, r := range records {
-		for _, s := range r.rows() {
-			row(s)
-		}
-	}
-	b.WriteString("\nKeys of providers, each as the variable or as a file that NAME_FILE names:")
-	for _, p := range llm.Providers {
-		for _, name := range []string{p.KeyName, p.OtherKeyName} {
-			if name != "" {
-				fmt.Fprintf(&b, " `%s`", name)
-			}
-		}
-	}
-	b.WriteString(".\n")
-	return b.String()
 }

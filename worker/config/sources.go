@@ -1,158 +1,283 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"weft/specadapter/source"
 )
 
-// errNoSetting is the answer of a record to a variable that names no setting of it.
-var errNoSetting = errors.New("no such setting")
-
-// section reads one object of the file: single values and, at the top, records.
-func (l *loader) section(file, path string, v *source.Value) {
-	if v.Kind != source.Object {
-		l.wrong(file, v.Pos, strings.TrimSuffix(path, "."), v, "want a section of settings")
-		return
-	}
-	for _, m := range v.Members {
-		key := path + m.Key
-		if m.Value.Kind == source.Null && slices.Contains(known(path), m.Key) {
-			continue
-		}
-		switch i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key }); {
-		case i >= 0:
-			l.single(file, key, m.Value)
-		case path == "" && recordOf(m.Key) != nil:
-			if m.Value.Kind != source.Object {
-				l.wrong(file, m.Value.Pos, key, m.Value, "want a section of settings")
-				continue
-			}
-			recordOf(m.Key).file(l, file, m.Value)
-		case path == "" && slices.Contains(known(""), m.Key):
-			l.section(file, key+".", m.Value)
-		default:
-			l.unknown(file, m.KeyPos, key, m.Key, known(path))
-		}
-	}
+// given is a value as it was given, and where. Viper layers them, and [loader.decode] turns
+// them into what the field of the setting holds.
+type given struct {
+	key    string
+	at     *setting
+	value  *source.Value
+	origin string
+	pos    source.Pos
 }
 
-// single takes one value of the file.
-func (l *loader) single(file, key string, v *source.Value) {
-	origin := place(file, v.Pos)
-	if i := slices.IndexFunc(settings, func(s setting) bool { return s.key == key }); settings[i].want == wantList {
-		items, ok := texts(v)
-		if !ok {
-			l.wrong(file, v.Pos, key, v, "want a list of texts")
-			return
-		}
-		l.file[key], l.origin[key] = items, origin
-		return
-	}
-	s, ok := scalar(v)
-	if !ok {
-		l.wrong(file, v.Pos, key, v, "want a single value")
-		return
-	}
-	l.file[key], l.origin[key] = s, origin
+// names is a section whose names are the operator's. Viper, which lower-cases the keys of maps and
+// splits them at dots, leaves maps of this type alone.
+type names map[string]any
+
+// problem is something wrong with a value; pos is zero for a variable or a flag.
+type problem struct {
+	pos  source.Pos
+	text string
 }
 
-// place is where a value stands in the file.
-func place(file string, at source.Pos) string {
-	return fmt.Sprintf("%s:%d:%d", file, at.Line, at.Col)
+func (l *loader) wrong(key, origin string, pos source.Pos, v *source.Value, want string) {
+	l.problems = append(l.problems, problem{pos, fmt.Sprintf("%s: %s is %s, %s", origin, cmp.Or(key, "the file"), v.Describe(), want)})
 }
 
-// known lists the keys of a section; path is "" for the top, else it ends with a dot.
-func known(path string) []string {
-	var out []string
-	for _, s := range settings {
-		if rest, ok := strings.CutPrefix(s.key, path); ok {
-			first, _, _ := strings.Cut(rest, ".")
-			if !slices.Contains(out, first) {
-				out = append(out, first)
-			}
+// sorted gives the problems by their place in the file; those of variables and flags follow.
+func (l *loader) sorted() Problems {
+	slices.SortStableFunc(l.problems, func(a, b problem) int {
+		if (a.pos.Line == 0) != (b.pos.Line == 0) {
+			return cmp.Compare(b.pos.Line, a.pos.Line)
 		}
-	}
-	if path == "" {
-		for _, r := range records {
-			out = append(out, r.name())
+		if a.pos.Line == 0 {
+			return cmp.Compare(a.text, b.text)
 		}
+		return cmp.Or(cmp.Compare(a.pos.Line, b.pos.Line), cmp.Compare(a.pos.Col, b.pos.Col))
+	})
+	var out Problems
+	for _, p := range l.problems {
+		out = append(out, p.text)
 	}
 	return out
 }
 
-func recordOf(key string) record {
-	for _, r := range records {
-		if r.name() == key {
-			return r
+// decode is the decode hook: it parses what was given for a setting.
+func (l *loader) decode(from, _ reflect.Value) (any, error) {
+	g, ok := from.Interface().(given)
+	if !ok {
+		return from.Interface(), nil
+	}
+	out, err := g.at.parse(g.value)
+	if err != nil {
+		l.wrong(g.key, g.origin, g.pos, g.value, err.Error())
+		return nil, nil
+	}
+	return out, nil
+}
+
+// readFile finds, parses and reads the file.
+func (l *loader) readFile(name string) {
+	required := true
+	if name == "" {
+		name, _ = l.cfg.env.LookupEnv(fileVariable)
+	}
+	if name == "" {
+		name, required = DefaultFile, false
+	}
+	data, err := os.ReadFile(name)
+	if !required && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("read the configuration: %v; name another file with -config or %s", err, fileVariable)})
+		return
+	}
+	l.cfg.File = name
+	doc, diags := source.Parse(name, data)
+	for _, d := range diags {
+		if d.Code != source.CodeEmpty {
+			l.problems = append(l.problems, problem{source.Pos{Line: d.Line, Col: d.Col}, d.String()})
 		}
 	}
-	return nil
-}
-
-func (l *loader) wrong(file string, at source.Pos, key string, v *source.Value, want string) {
-	if key == "" {
-		key = "the file"
+	if doc == nil || doc.Root.Kind == source.Null {
+		return
 	}
-	l.problem("%s:%d:%d: %s is %s, %s", file, at.Line, at.Col, key, v.Describe(), want)
+	if out, ok := l.section(schema, "", doc.Root).(map[string]any); ok {
+		maps.Copy(l.tree, out)
+	}
 }
 
-func (l *loader) unknown(file string, at source.Pos, path, key string, names []string) {
+// section reads a section of the file into a tree of [given] values.
+func (l *loader) section(n *node, key string, v *source.Value) any {
+	if n.setting != nil {
+		l.cfg.origin[key] = l.place(v.Pos)
+		return given{key, n.setting, v, l.place(v.Pos), v.Pos}
+	}
+	if v.Kind != source.Object {
+		l.wrong(key, l.place(v.Pos), v.Pos, v, "want a section of settings")
+		return nil
+	}
+	out := map[string]any{}
+	for _, m := range v.Members {
+		path, child := strings.TrimPrefix(key+"."+m.Key, "."), n.child(m.Key)
+		switch {
+		case child == nil:
+			l.unknown(m.KeyPos, path, m.Key, n.names())
+			continue
+		case m.Value.Kind == source.Null && n.each == nil:
+			continue
+		case n.each != nil:
+			l.cfg.origin[path] = l.place(m.KeyPos)
+		}
+		if below := l.section(child, path, m.Value); below != nil {
+			out[m.Key] = below
+		}
+	}
+	if n.each != nil {
+		return names(out)
+	}
+	return out
+}
+
+// place is where a value stands in the file.
+func (l *loader) place(at source.Pos) string {
+	return fmt.Sprintf("%s:%d:%d", l.cfg.File, at.Line, at.Col)
+}
+
+func (l *loader) unknown(at source.Pos, path, key string, names []string) {
 	hint := "known here: " + strings.Join(names, ", ")
 	if near := source.NewSuggester(names).Nearest(key); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", near)
 	}
-	l.problem("%s:%d:%d: there is no setting %s; %s", file, at.Line, at.Col, source.Quote(path), hint)
+	l.problems = append(l.problems, problem{at, fmt.Sprintf("%s: unknown setting %s; %s", l.place(at), source.Quote(path), hint)})
+}
+
+// give sets a single value above the file's and above all that were given before.
+func (l *loader) give(n *node, text, origin string) {
+	l.values.Set(n.key, given{key: n.key, at: n.setting, value: n.setting.fromText(text), origin: origin})
+	l.cfg.origin[n.key] = origin
 }
 
 // readEnvironment takes the variables that are settings. Others with the prefix are no
 // error, because a cluster makes variables of its own (WEFT_SERVICE_HOST), but a misspelt
 // one gets a warning.
 func (l *loader) readEnvironment() {
+	env := map[string]string{}
 	for _, pair := range l.cfg.env.Environ() {
-		name, value, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(name, prefix) && value != "" {
-			l.env[name] = value
+		if name, value, _ := strings.Cut(pair, "="); strings.HasPrefix(name, prefix) && value != "" {
+			env[name] = value
 		}
 	}
-	names := map[string]string{}
-	for _, s := range settings {
-		names[prefix+variableOf(s.key)] = s.key
+	known := map[string]*node{}
+	for _, n := range schema.leaves() {
+		known[prefix+variableOf(n.key)] = n
 	}
-	suggest := source.NewSuggester(slices.Sorted(maps.Keys(names)))
-	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		value := l.env[name]
-		if key, ok := names[name]; ok {
-			l.give(key, value, name)
+	suggest := source.NewSuggester(slices.Sorted(maps.Keys(known)))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if n := known[name]; n != nil {
+			l.give(n, env[name], name)
 			continue
 		}
-		if name == fileVariable || isSecret(name) || l.recordVariable(name, value) {
+		if name == fileVariable || isSecret(name) || l.recordVariable(name, env[name]) {
 			continue
 		}
 		if near := suggest.Nearest(name); near != "" {
-			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("the environment variable %s is no setting; did you mean %s?", name, near))
+			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("the environment variable %s is not a setting; did you mean %s?", name, near))
 		}
 	}
 }
 
-// recordVariable takes a variable of a record, such as WEFT_PROVIDERS_OPENAI_BASE_URL.
-func (l *loader) recordVariable(name, value string) bool {
-	for _, r := range records {
-		rest, ok := strings.CutPrefix(name, prefix+variableOf(r.name())+"_")
-		if !ok || rest == "" {
-			continue
-		}
-		err := r.variable(l, rest, value)
-		if err != nil && !errors.Is(err, errNoSetting) {
-			l.problem("%s: %v", name, err)
-		} else if err != nil {
-			l.problem("%s: there is no such setting in %s", name, r.name())
-		}
+// recordVariable takes a variable of a section of the operator's names, such as
+// WEFT_PROVIDERS_OPENAI_BASE_URL: of a name that the file has in any case, or of a new one in lower
+// case. It reports whether the variable belongs to such a section.
+func (l *loader) recordVariable(name, text string) bool {
+	i := slices.IndexFunc(schema.children, func(n *node) bool {
+		return n.each != nil && strings.HasPrefix(name, prefix+variableOf(n.name)+"_")
+	})
+	if i < 0 {
+		return false
+	}
+	record := schema.children[i]
+	rest := strings.TrimPrefix(name, prefix+variableOf(record.name)+"_")
+	entries, _ := l.tree[record.name].(names)
+	if entries == nil {
+		entries = names{}
+		l.tree[record.name] = entries
+	}
+	field, end := record.each, ""
+	if field.setting == nil {
+		field, end = fieldOf(record, rest)
+	}
+	if field == nil {
+		l.problems = append(l.problems, problem{text: fmt.Sprintf("%s: unknown setting of %s; known here: %s", name, record.name, strings.Join(record.each.names(), ", "))})
 		return true
 	}
-	return false
+	entry := match(entries, strings.TrimSuffix(rest, end))
+	key := record.name + "." + entry
+	if end == "" {
+		entries[entry] = l.fromVariable(field, key, name, text)
+		return true
+	}
+	values, _ := entries[entry].(map[string]any)
+	if values == nil {
+		values = map[string]any{}
+		entries[entry] = values
+	}
+	values[field.name] = l.fromVariable(field, key+"."+field.name, name, text)
+	return true
+}
+
+// fieldOf finds the field that ends a variable, and the end. The longest counts: CONNECT_TIMEOUT, not
+// TIMEOUT of a connection whose name ends in CONNECT.
+func fieldOf(record *node, rest string) (field *node, end string) {
+	for _, n := range record.each.children {
+		if e := "_" + variableOf(n.name); len(e) > len(end) && len(rest) > len(e) && strings.HasSuffix(rest, e) {
+			field, end = n, e
+		}
+	}
+	return field, end
+}
+
+func (l *loader) fromVariable(n *node, key, name, text string) given {
+	l.cfg.origin[key] = name
+	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: name}
+}
+
+// setDefaults gives defaults to single settings, and to those of each entry that has none.
+func (l *loader) setDefaults() {
+	byDefault := func(n *node) given {
+		return given{key: n.key, at: n.setting, value: n.setting.fromText(n.setting.def), origin: "default"}
+	}
+	for _, n := range schema.leaves() {
+		if n.setting.def != "" {
+			l.values.SetDefault(n.key, byDefault(n))
+		}
+	}
+	for _, r := range schema.records() {
+		entries, _ := l.tree[r.name].(names)
+		for _, entry := range entries {
+			values, _ := entry.(map[string]any)
+			for _, n := range r.fields() {
+				if _, ok := values[n.name]; !ok && values != nil && n.setting.def != "" {
+					values[n.name] = byDefault(n)
+				}
+			}
+		}
+	}
+}
+
+// match finds the name that a variable means, as variables have neither lower case nor
+// signs.
+func match(entries names, upper string) string {
+	for _, n := range slices.Sorted(maps.Keys(entries)) {
+		if variableOf(n) == upper {
+			return n
+		}
+	}
+	return strings.ToLower(upper)
+}
+
+// variableOf is a key as part of the name of a variable.
+func variableOf(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(key))
 }

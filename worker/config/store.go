@@ -38,7 +38,7 @@ func (c *Config) CheckStore() error {
 
 // storeSettings are the store's, with keys.
 func (c *Config) storeSettings() (store.Settings, error) {
-	s := c.Store
+	s := c.Store.settings()
 	if s.Bucket.Name != "" {
 		options, _, err := c.temporal()
 		if err != nil {
@@ -50,8 +50,8 @@ func (c *Config) storeSettings() (store.Settings, error) {
 			setting, name string
 			at            *string
 		}{
-			{"store.key_env", c.StoreKeyEnv, &s.Bucket.AccessKey},
-			{"store.secret_env", c.StoreSecretEnv, &s.Bucket.SecretKey},
+			{"store.key_env", c.Store.KeyEnv, &s.Bucket.AccessKey},
+			{"store.secret_env", c.Store.SecretEnv, &s.Bucket.SecretKey},
 			{"store", sessionVariable, &s.Bucket.SessionToken},
 		} {
 			if *v.at, err = c.secret(v.name); err != nil {
@@ -59,7 +59,7 @@ func (c *Config) storeSettings() (store.Settings, error) {
 			}
 		}
 		if (s.Bucket.AccessKey == "") != (s.Bucket.SecretKey == "") && len(problems) == 0 {
-			problems = append(problems, fmt.Sprintf("store.bucket: one of %s and %s is set and the other is not; set both, or neither for the machine's own role", c.StoreKeyEnv, c.StoreSecretEnv))
+			problems = append(problems, fmt.Sprintf("store.bucket: one of %s and %s is set and the other is not; set both, or neither for the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
 		}
 		if len(problems) > 0 {
 			return s, problems

@@ -1,9 +1,6 @@
 package config
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // How the runs of a versioned worker move to another build.
 const (
@@ -49,7 +46,7 @@ func (l *loader) checkVersioning() {
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
 		value, _ := l.cfg.env.LookupEnv(name)
 		if strings.ContainsAny(value, ":") || name == "TEMPORAL_DEPLOYMENT_NAME" && strings.Contains(value, ".") || len(value) > 200 || strings.HasPrefix(value, "__") {
-			l.problem("%s", fmt.Sprintf("%s is %.100q; want a name of at most 200 characters without :, without __ in front, and for a deployment without .", name, value))
+			l.check("%s is %.100q; want a name of at most 200 characters without :, without a leading __, and for a deployment without .", name, value)
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (o *options) chooseStore(cfg *config.Config) (err error) {
 	switch {
 	case cfg.Store.Dir != "":
 		cfg.Store.Dir, err = filepath.Abs(cfg.Store.Dir)
-	case cfg.Store.Bucket.Name != "":
+	case cfg.Store.Bucket != "":
 	case o.db != inMemory:
 		cfg.Store.Dir, err = filepath.Abs(o.db + ".store")
 	}

@@ -43,7 +43,7 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	if cfg.Flows.Dir != "" {
 		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
-	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket.Name); place != "" {
+	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket); place != "" {
 		line("large payloads in %s, at most %d bytes each", place, cfg.Store.MaxPayload)
 	}
 	switch key := cfg.Codec.Key; {

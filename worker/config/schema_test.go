@@ -1,0 +1,76 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/worker/store"
+)
+
+// every lists all settings, those of the operator's names included.
+func every() []*node {
+	out := schema.leaves()
+	for _, r := range schema.records() {
+		out = append(out, r.fields()...)
+	}
+	return out
+}
+
+// Every setting has a description, and a default that it accepts.
+func TestSettingsAreDescribed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, n := range every() {
+		if n.setting.doc == "" || strings.HasSuffix(n.setting.doc, ".") {
+			t.Errorf("%s has the description %q", n.key, n.setting.doc)
+		}
+		if variable := variableOf(n.key); seen[variable] {
+			t.Errorf("two settings have the variable of %s", n.key)
+		} else {
+			seen[variable] = true
+		}
+		if n.setting.def == "" {
+			if k := n.setting.typ.Kind(); k == reflect.Bool || !n.setting.named && (k == reflect.Int || k == reflect.Int64) {
+				t.Errorf("%s has no default", n.key)
+			}
+			continue
+		}
+		if _, err := n.setting.parse(n.setting.fromText(n.setting.def)); err != nil {
+			t.Errorf("the default %q of %s: %v", n.setting.def, n.key, err)
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("%d settings", len(seen))
+	}
+}
+
+// Names of settings are positive, and durations have units.
+func TestNamesOfSettings(t *testing.T) {
+	for _, n := range every() {
+		if strings.HasPrefix(n.name, "no_") || strings.HasSuffix(n.name, "_seconds") {
+			t.Errorf("%s: a switch is positive, and a duration has its unit in the value", n.key)
+		}
+	}
+}
+
+// What the tags repeat is what others say.
+func TestTagsAgreeWithConstants(t *testing.T) {
+	if got := schema.child("store").child("threshold").setting.max; got != store.Inline {
+		t.Errorf("store.threshold is at most %d, want %d", got, store.Inline)
+	}
+	got := load(t, "providers: {a: {kind: openai}}", fakeEnv{}).Providers["a"]
+	want := unconfigured
+	if want.Kind = "openai"; !cmp.Equal(got, want) {
+		t.Errorf("a provider has the defaults %+v, want %+v", got, want)
+	}
+}
+
+// A field's end does not hide a longer one.
+func TestVariableWithTheLongestEnd(t *testing.T) {
+	c := load(t, "", fakeEnv{"WEFT_CONNECTIONS_C_CONNECT_TIMEOUT": "3s", "WEFT_CONNECTIONS_C_TIMEOUT": "4s"}).Connections
+	if len(c) != 1 || c["c"].ConnectTimeout.Seconds() != 3 || c["c"].Timeout.Seconds() != 4 {
+		t.Errorf("connections are %+v", c)
+	}
+}
