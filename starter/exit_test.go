@@ -26,7 +26,7 @@ func TestExitCodes(t *testing.T) {
 		"the server's refusal":  {serviceerror.NewPermissionDenied("no", ""), exitFailed, false},
 		"no result yet":         {errors.New("the run has no result yet"), exitFailed, false},
 		"a wrong flag":          {bad("-output is wrong"), exitBadInput, false},
-		"wrong settings":        {config.Problems{"weft.yaml:1:1: there is no setting"}, exitBadInput, false},
+		"wrong settings":        {config.Problems{"weft.yaml:1:1: unknown setting"}, exitBadInput, false},
 		"an id that there is":   {serviceerror.NewNotFound("no such run"), exitBadInput, false},
 		"a diagnostic":          {coded(exitBadInput), exitBadInput, true},
 		"no Temporal":           {&config.Unreachable{}, exitNoTemporal, false},

@@ -50,7 +50,7 @@ func TestEndToEndDatabaseFull(t *testing.T) {
 	s := startTemporal(t, "-db", filepath.Join(disk, "t.db"), "-port=0")
 	c := dial(t, s.address)
 	model := newHeld(t)
-	startWorker(t, s.address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_UNARY=true", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL)
+	startWorker(t, s.address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL)
 	h := &hand{client: c, queue: contract.TaskQueue}
 	in := contract.RunInput{Flow: contract.FlowRef{Text: oneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go"}
 	run := h.start(t, in)

@@ -58,7 +58,7 @@ func TestEndToEndToldToStop(t *testing.T) {
 			model := newHeld(t)
 			queue := "stop-" + patience
 			settings := []string{"WEFT_TASK_QUEUE=" + queue, "WEFT_WORKER_STOP_TIMEOUT=" + patience, "WEFT_PROVIDERS_FAKE_KIND=compatible",
-				"WEFT_PROVIDERS_FAKE_UNARY=true", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.URL, "WEFT_TIMEOUTS_HEARTBEAT=60s"} // the machine may be busy
+				"WEFT_PROVIDERS_FAKE_STREAM=false", "WEFT_PROVIDERS_FAKE_BASE_URL=" + model.URL, "WEFT_TIMEOUTS_HEARTBEAT=60s"} // the machine may be busy
 			first := startWorker(t, s.address, settings...)
 			h := &hand{client: c, queue: queue}
 			run := h.start(t, contract.RunInput{Flow: contract.FlowRef{Text: oneNode(""), Name: "flow.json"}, Model: "fake/m", Input: "go"})

@@ -41,7 +41,7 @@ func TestExitCodes(t *testing.T) {
 		"help":                 {args: []string{"-h"}, code: 0, want: "usage: worker [flags]"},
 		"an unknown flag":      {args: []string{"-nope"}, code: 2, want: "flag provided but not defined: -nope"},
 		"an argument":          {args: []string{"x"}, code: 2, want: `worker: "x" is no flag`},
-		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: there is no setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
+		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: unknown setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
 		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
 		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"},
 		"a sweep of all":       {args: []string{"store", "sweep"}, code: 2, want: "-older-than is 0s, want at least 1h0m0s"},

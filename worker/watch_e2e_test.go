@@ -104,7 +104,7 @@ func TestEndToEndWatched(t *testing.T) {
 	page := freePort(t)
 	t.Setenv("PRICED_KEY", "sk-priced")
 	if err := os.WriteFile("weft.yaml", fmt.Appendf(nil, `
-providers: {priced: {kind: openai, base_url: %q, key_env: PRICED_KEY, unary: true}}
+providers: {priced: {kind: openai, base_url: %q, key_env: PRICED_KEY, stream: false}}
 prices: {"priced/*": {input: 10, output: 20}}
 `, pricedModel(t)), 0o600); err != nil {
 		t.Fatal(err)

@@ -231,7 +231,7 @@ func conformBounds(t *testing.T, b bench) string {
 		_, err := ask(t, m, &Call{})
 		f := failureOf(t, err)
 		same(t, "class", f.Class, contract.ClassUnavailable)
-		mentions(t, f.Error(), "no byte within 100ms", "first_seconds")
+		mentions(t, f.Error(), "no byte within 100ms", "first_token_timeout")
 	})
 	t.Run("a huge answer", func(t *testing.T) {
 		e, m := b.at(t, says(strings.Repeat("x", 200_000)), nil)

@@ -183,7 +183,7 @@ func (c *remote) broken(ctx context.Context, err error) error {
 		return &contract.Failure{
 			Class:  contract.ClassUnavailable,
 			Text:   fmt.Sprintf("model %q: %v", c.ref(), s),
-			Remedy: fmt.Sprintf("if the model is only slow, raise providers.%s.first_seconds or idle_seconds", c.name),
+			Remedy: fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
 		}
 	}
 	var bad *badAnswer

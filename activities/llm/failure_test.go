@@ -177,7 +177,7 @@ func TestUnaryAnswersStall(t *testing.T) {
 			if f.Class != contract.ClassUnavailable {
 				t.Errorf("class %q", f.Class)
 			}
-			mentions(t, f.Error(), tc.says, "first_seconds")
+			mentions(t, f.Error(), tc.says, "first_token_timeout")
 		})
 	}
 }

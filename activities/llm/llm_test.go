@@ -34,9 +34,9 @@ func TestSettingsAreCheckedAllAtOnce(t *testing.T) {
 	}
 	mentions(t, f.Text,
 		`name "a/b"`, `providers.corp.kind: "acme"`, "openai, deepseek, anthropic, google, ",
-		"providers.corp.first_seconds: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
+		"providers.corp.first_token_timeout: -1", "providers.mine.base_url", "providers.mine.proxy", "OPENAI_API_KEY has a blank, line break",
 		"at byte 16", "Host is set by the engine", `"bad name"`, "X-A has a line break", "Authorization is set although",
-		`host "host"`, "providers.vllm.idle_seconds: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
+		`host "host"`, "providers.vllm.idle_timeout: 100000", "providers.vllm.max_body_bytes: -1", "providers.ollama.base_url",
 		"leave that out, it is appended", "ends in /messages; leave that out", "X-B is set twice", `default: model "nobody/m"`)
 	if strings.Contains(f.Text, "hidden-value") {
 		t.Errorf("secret in %q", f.Text)

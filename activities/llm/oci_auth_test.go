@@ -144,7 +144,7 @@ func conformInstance(t *testing.T, b bench) {
 	if !errors.Is(over, context.DeadlineExceeded) {
 		t.Errorf("a call that is over: %v", over)
 	}
-	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_seconds")
+	mentions(t, failureOf(t, slow).Error(), "no byte within 50ms", "first_token_timeout")
 	same(t, "requests", e.calls(), 0)
 	e.one(t, m, &Call{}, hello())
 	same(t, "key of an instance", e.got(t).key, sessionKey+identity.token)

@@ -109,7 +109,7 @@ func (o *opener) checkNumbers(name string, s ProviderSettings) {
 		most  int64
 	}{
 		{"requests_per_minute", int64(s.RequestsPerMinute), 1e6}, {"tokens_per_minute", int64(s.TokensPerMinute), 1e9}, {"concurrent", int64(s.Concurrent), 1e5},
-		{"first_seconds", int64(s.FirstSeconds), day}, {"idle_seconds", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
+		{"first_token_timeout", int64(s.FirstSeconds), day}, {"idle_timeout", int64(s.IdleSeconds), day}, {"max_body_bytes", s.MaxBodyBytes, 1 << 30},
 	} {
 		if f.value < 0 || f.value > f.most {
 			o.problem("providers.%s.%s: %d is out of range; want 0 (default) to %d", name, f.field, f.value, f.most)

@@ -55,9 +55,9 @@ func (r ConfirmRule) check(p *problems, at string) {
 		}
 	}
 	if r.LimitSeconds < 0 {
-		p.add("%s.limit_seconds: is %d, want 0 or more", at, r.LimitSeconds)
+		p.add("%s.timeout: is %d, want 0 or more", at, r.LimitSeconds)
 	}
 	if r.Never && r.LimitSeconds > 0 {
-		p.add("%s: never and limit_seconds exclude each other", at)
+		p.add("%s: never and timeout exclude each other", at)
 	}
 }

@@ -78,7 +78,7 @@ func (a Activity) check(p *problems, at string) {
 		name  string
 		value int
 	}{
-		{"start_seconds", a.StartSeconds}, {"timeout_seconds", a.TimeoutSeconds}, {"heartbeat_seconds", a.HeartbeatSeconds}, {"attempts", a.Attempts},
+		{"start_timeout", a.StartSeconds}, {"timeout", a.TimeoutSeconds}, {"heartbeat_timeout", a.HeartbeatSeconds}, {"attempts", a.Attempts},
 	} {
 		if n.value < 0 || n.value > 1_000_000 {
 			p.add("%s.%s: is %d, want 0 to 1000000", at, n.name, n.value)

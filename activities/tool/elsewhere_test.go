@@ -17,7 +17,7 @@ func TestActivitiesOfOtherWorkers(t *testing.T) {
 	})
 	f := fails(t, err, contract.ClassConnection,
 		"activities.none.task_queue: is empty", "activities.schema.schema: is ", "activities.json.schema: is no JSON", "activities.list.schema: is ",
-		`activities.retry.retry: is "always", want "never" or nothing`, "activities.never.attempts: is 2, but retry is never", "activities.past.start_seconds: is -1",
+		`activities.retry.retry: is "always", want "never" or nothing`, "activities.never.attempts: is 2, but retry is never", "activities.past.start_timeout: is -1",
 		`activities.both: tools.both says that the connection "web" has the tool`)
 	if len(f.Diagnostics) != 8 {
 		t.Errorf("%d diagnostics: %q", len(f.Diagnostics), f.Diagnostics)

@@ -66,7 +66,7 @@ func dial(ctx context.Context, at *target) (remote, error) {
 	if ctx.Err() == context.DeadlineExceeded {
 		return nil, at.failure(contract.ClassTimeout,
 			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, plain(err)),
-			fmt.Sprintf("is the server up? Raise %s.%s.connect_seconds if it starts slowly", SettingConnections, at.id))
+			fmt.Sprintf("is the server up? Raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
 	}
 	return nil, err
 }

@@ -171,6 +171,6 @@ func (s *Settings) checkFunctions(p *problems) {
 func (c Connection) checkLocal(p *problems, at string) {
 	if c.URL != "" || len(c.Headers) > 0 || c.Command != "" || len(c.Args) > 0 || len(c.Env) > 0 || c.Dir != "" ||
 		c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.Proxy != "" {
-		p.add("%s: transport local is the worker's own functions; of the other settings only timeout_seconds and retry belong to it", at)
+		p.add("%s: transport local is the worker's own functions; of the other settings only timeout and retry belong to it", at)
 	}
 }

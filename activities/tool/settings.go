@@ -270,10 +270,10 @@ func (c Connection) check(p *problems, at string) {
 		p.add("%s.retry: is %q, want \"never\" or nothing", at, c.Retry)
 	}
 	if c.TimeoutSeconds < 0 {
-		p.add("%s.timeout_seconds: is %d, want 0 or more", at, c.TimeoutSeconds)
+		p.add("%s.timeout: is %d, want 0 or more", at, c.TimeoutSeconds)
 	}
 	if c.ConnectSeconds < 0 {
-		p.add("%s.connect_seconds: is %d, want 0 or more", at, c.ConnectSeconds)
+		p.add("%s.connect_timeout: is %d, want 0 or more", at, c.ConnectSeconds)
 	}
 }
 

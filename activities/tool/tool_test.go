@@ -194,7 +194,7 @@ func TestTimeoutOfTheConnection(t *testing.T) {
 	c := overHTTP(t, nil)
 	c.TimeoutSeconds = 1
 	_, _, err := said(open(t, c).Call(soon(t, time.Minute), call("slow", `{}`), Meta{}))
-	fails(t, err, contract.ClassTimeout, "within 1 s", "connections.c.timeout_seconds")
+	fails(t, err, contract.ClassTimeout, "within 1 s", "connections.c.timeout")
 }
 
 func TestStalledServer(t *testing.T) {
@@ -215,7 +215,7 @@ func TestStalledServer(t *testing.T) {
 				t.Errorf("error is %v, want the context's own", err)
 			}
 			_, err := tools.List(soon(t, time.Minute), plan.Connection{ID: connection})
-			fails(t, err, contract.ClassTimeout, "no session within 1 s", "connect_seconds")
+			fails(t, err, contract.ClassTimeout, "no session within 1 s", "connect_timeout")
 		})
 	}
 }

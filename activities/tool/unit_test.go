@@ -251,7 +251,7 @@ func TestOpenNamesEveryProblem(t *testing.T) {
 	f := fails(t, err, contract.ClassConnection,
 		`connections.a.transport: "pigeon" is not a transport; use http, sse, stdio or local`,
 		"connections.b.command: is empty", "connections.b: url, headers",
-		`connections.c.url: "ftp://x" has scheme "ftp"`, `connections.c.retry: is "always"`, "connections.c.timeout_seconds: is -1",
+		`connections.c.url: "ftp://x" has scheme "ftp"`, `connections.c.retry: is "always"`, "connections.c.timeout: is -1",
 		`"Accept" is set by the protocol`, `"bad name" is not the name`, `"X-A" has a line break`,
 		"connections.d.url", "cert_file and key_file", `tools.search: no connection "nope"; known: a, b, c, d`, `allow_hosts: "http://x"`)
 	if strings.Contains(f.Error(), "geheim") {

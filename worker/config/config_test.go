@@ -234,7 +234,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:4:12: tools.a is 1, want the id of a connection`,
 				`weft.yaml:6:13: connections.c.args is an object, want a list of strings`,
 				`weft.yaml:6:26: connections.c.env is "x", want a map of strings, in the file`,
-				`weft.yaml:6:38: connections.c.timeout is -1, want a duration from 1s to 24h, such as 90s or 10m`,
+				`weft.yaml:6:38: connections.c.timeout is -1, want a duration from 0s to 24h, such as 90s or 10m`,
 			},
 		},
 		"values out of range, wherever they come from": {
@@ -249,7 +249,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 				`weft.yaml:3:33: timeouts.tool is "soon", want a duration from 1s to 24h, such as 90s or 10m`,
 				`weft.yaml:4:16: allow_private is "maybe", want true or false`,
 				`-limits.max-depth: limits.max_depth is "1000", want a whole number from 1 to 100`,
-				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 1s to 24h, such as 90s or 10m`,
+				`WEFT_CONNECTIONS_C_CONNECT_TIMEOUT: connections.c.connect_timeout is "x", want a duration from 0s to 24h, such as 90s or 10m`,
 				`WEFT_PROVIDERS_A_COLOUR: unknown setting of providers; known here: kind, base_url, key_env, headers, proxy, stream, region, compartment, auth, auth_file, auth_profile, requests_per_minute, tokens_per_minute, concurrent, prompt_cache, images, first_token_timeout, idle_timeout, max_body_bytes`,
 				`WEFT_WORKER_ACTIVITIES: worker.activities is "many", want a whole number from 1 to 100000`,
 			},

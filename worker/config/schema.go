@@ -18,7 +18,7 @@ import (
 //	oneof    the values that a string may have, separated by commas
 //	min, max bounds of a number or a duration, default 0 to 2147483647 and 24h
 //	or       one more number, outside these bounds
-//	unit     a duration is a multiple of it, and at least that
+//	unit     a duration is a multiple of it
 //	kind     url, secret, address (host:port to listen on) or connection (the id of one)
 //	doc      the description in the reference
 //
@@ -103,7 +103,7 @@ func settingOf(t reflect.Type, tag reflect.StructTag, named bool) *setting {
 		most = int64(24 * time.Hour)
 	}
 	s.unit = time.Duration(bound("unit", 0))
-	s.min, s.max = bound("min", int64(s.unit)), bound("max", most)
+	s.min, s.max = bound("min", 0), bound("max", most)
 	return s
 }
 

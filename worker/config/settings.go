@@ -99,11 +99,11 @@ func (c *Config) Means() *contract.Means {
 
 // Timeouts bound the calls of a run; see [plan.Policy].
 type Timeouts struct {
-	Model      time.Duration `mapstructure:"model" unit:"1s" default:"10m" doc:"timeout of one attempt of a model call"`
-	Tool       time.Duration `mapstructure:"tool" unit:"1s" default:"5m" doc:"timeout of one attempt of a tool call"`
-	Heartbeat  time.Duration `mapstructure:"heartbeat" unit:"1s" default:"2s" doc:"heartbeat timeout of a call"`
-	Retry      time.Duration `mapstructure:"retry" unit:"1s" default:"1h" doc:"timeout of all attempts of one call together"`
-	FirstRetry time.Duration `mapstructure:"first_retry" unit:"1ms" default:"500ms" doc:"delay before the second attempt; it doubles with each further one"`
+	Model      time.Duration `mapstructure:"model" min:"1s" unit:"1s" default:"10m" doc:"timeout of one attempt of a model call"`
+	Tool       time.Duration `mapstructure:"tool" min:"1s" unit:"1s" default:"5m" doc:"timeout of one attempt of a tool call"`
+	Heartbeat  time.Duration `mapstructure:"heartbeat" min:"1s" unit:"1s" default:"2s" doc:"heartbeat timeout of a call"`
+	Retry      time.Duration `mapstructure:"retry" min:"1s" unit:"1s" default:"1h" doc:"timeout of all attempts of one call together"`
+	FirstRetry time.Duration `mapstructure:"first_retry" min:"1ms" unit:"1ms" default:"500ms" doc:"delay before the second attempt; it doubles with each further one"`
 }
 
 func (t Timeouts) policy() plan.Policy {

@@ -85,7 +85,7 @@ connections:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `worker: warning: the environment variable WEFT_TASK_QUEU is no setting; did you mean WEFT_TASK_QUEUE?
+	want := `worker: warning: the environment variable WEFT_TASK_QUEU is not a setting; did you mean WEFT_TASK_QUEUE?
 worker: temporal here:7233, namespace default, task queue mine
 worker: settings weft.yaml
 worker: default model openai/gpt-5-mini

@@ -52,7 +52,7 @@ func count(_ context.Context, in Item) (Stock, error) {
 	return Stock{in.Name, 12}, nil
 }
 
-// Key is the second argument where weft.yml says key: true.
+// Key is the second argument where weft.yml says idempotency_key: true.
 type Key struct {
 	Value string `json:"idempotency_key"`
 }
