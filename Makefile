@@ -17,6 +17,8 @@ DB := .dev/temporal.db
 FUZZTIME := 10s
 CHAOS ?= full
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
+# The packages with end-to-end tests.
+END_TO_END := ./tests/e2e ./tests/chaos ./tests/conformance ./tests/dialects ./tests/replay ./tests/browser ./starter ./worker
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
@@ -65,23 +67,23 @@ check: lint test ## Everything a change must pass without a server
 	cd docker/check && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -run EndToEnd ./tests ./tests/browser ./starter ./worker
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories
-	$(CLEAN_ENV) go test -count=1 -run Replay ./tests
+	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
 
 golden: ## Rewrite golden files; review the diff before committing
 	$(CLEAN_ENV) UPDATE=1 go test -count=1 ./...
 
 record: build ## Record the histories that replay checks and that are not there yet
-	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests
+	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e
 
 picture: build ## Draw README's picture of the Web UI anew, with a headless browser
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_PICTURE=$(CURDIR)/tests/browser/webui.png go test -count=1 -v -run EndToEndWebUI/user-metadata ./tests/browser
 
 chaos: build ## Kill worker and server at every step of the sample flows (CHAOS=short: at a few; TEMPORAL_ADDRESS as for e2e)
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests \
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) CHAOS='$(CHAOS:short=)' go test -count=1 -timeout 120m -v -run '^TestEndToEndChaos$$' ./tests/chaos \
 	  | grep --line-buffered -v '^=== RUN'
 
 demo: build ## Run an example flow on an embedded Temporal and show it
@@ -91,18 +93,18 @@ dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running; ALLOW_C
 	@exec $(DEVSERVER) -db $(DB) $(if $(ALLOW_COMMANDS),-allow-commands)
 
 bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
-	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests | grep -E 'model calls|FAIL|ok'
+	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests/e2e | grep -E 'model calls|FAIL|ok'
 	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
 
 conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite, and with TEMPORAL_ADDRESS the graphs there
-	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
+	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests/conformance | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
 	@$(CLEAN_ENV) CONFORMANCE=1 go test -count=1 -v -run '^TestConformance$$' ./activities/llm \
 	  | grep -E '^(\||FAIL|ok)|^ *(--- FAIL|[a-z_]+_test\.go)'
-	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests | grep -E '^ *---|^FAIL|^ok'
+	@test -z "$(ON_CLUSTER)" || $(CLEAN_ENV) $(ON_CLUSTER) go test -count=1 -v -run '^TestEndToEndGraphs$$' ./tests/conformance | grep -E '^ *---|^FAIL|^ok'
 
 providers: ## Run an example with every model provider and kind of tool: fake servers, and the real services whose keys are set (MODELS="vllm/NAME ..." adds)
-	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests | grep -v '^=== '
-	@REAL=1 go test -count=1 -v -timeout 60m -run '^TestRealProviders$$' ./tests | grep -v '^=== '
+	@$(CLEAN_ENV) go test -count=1 -v -run '^TestExampleOfEach' ./tests/dialects | grep -v '^=== '
+	@REAL=1 go test -count=1 -v -timeout 60m -run '^TestRealProviders$$' ./tests/dialects | grep -v '^=== '
 
 chart: ## Check the chart and the compose file: rendered, linted, decoded
 	cd docker/check && $(CLEAN_ENV) go test -count=1 ./...
@@ -119,7 +121,7 @@ cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two work
 	@exec docker/cluster.sh
 
 cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100; CLUSTER_RUNS=1000: under 1,000 each)
-	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 150m -v -run '$(CLUSTER_TESTS)' ./tests | grep -v '^=== '
+	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 150m -v -p 1 -run '$(CLUSTER_TESTS)' ./tests/conformance ./tests/chaos ./tests/e2e | grep -v '^=== '
 
 bench-cluster: cluster-programs ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) docker/cluster.sh go run ./tests/bench

@@ -13,7 +13,7 @@ import (
 // The rows of the blueprint dialect's conformance table that clients see, as its framework's own
 // tests and documents state them (Z, U), each on a real Temporal behind two doors. Where the
 // framework's behaviour is a fault, the row says what happens here instead. Its rows of callbacks
-// are in tests/callback_rows_test.go.
+// are in tests/e2e/callback_rows_test.go.
 //
 // These rows say nothing of an engine without runners of its own:
 //   - U6 deletes sessions: Temporal's retention does, and the door has no such call.

@@ -1,0 +1,383 @@
+package dialects
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
+	var calls atomic.Int32
+	p := harness.TestRun{
+		Document: harness.OneNode(harness.SearchTool + `,"max_iterations":3`),
+		Script: `rules:
+- {node: a, turn: 1, call: [{tool: search, arguments: {n: 1}}, {tool: list_state_keys}]}
+- {node: a, turn: 2, call: [{tool: search, arguments: {n: 2}}, {tool: search, arguments: {n: 3}}]}
+- {node: a, turn: 3, say: final}`,
+		Tools: map[string]func(string) (string, bool){"search": func(args string) (string, bool) {
+			calls.Add(1)
+			return "found " + args, false
+		}},
+	}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if calls.Load() != 2 || *p.Result.ResultText != "final" || !p.Result.ExitOutputs[0].Exhausted {
+		t.Errorf("%d calls, result %q, exhausted %v", calls.Load(), *p.Result.ResultText, p.Result.ExitOutputs[0].Exhausted)
+	}
+	want := []string{`found {"n":1}`, `[]`, `found {"n":2}`, `!max_iterations reached`}
+	if diff := cmp.Diff(want, p.ToolReplies(t, "a#1")); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+}
+
+func TestToolErrors(t *testing.T) {
+	tests := map[string]struct {
+		script  string
+		class   string
+		replies []string
+	}{
+		"three in a row fail the node": {
+			script: `rules: [{node: a, call: [{tool: search}]}]`, class: contract.ClassToolErrors,
+			replies: []string{"!broken", "!broken", "!broken"},
+		},
+		"a success between them counts anew": {
+			script: `rules:
+- {turn: 1, call: [{tool: search}, {tool: search}]}
+- {turn: 2, call: [{tool: list_state_keys}, {tool: search}]}
+- {say: done}`,
+			replies: []string{"!broken", "!broken", "[]", "!broken"},
+		},
+		"an unknown tool, and arguments that are no object, go back to the model": {
+			script: `rules:
+- {turn: 1, call: [{tool: nothing}, {tool: search, raw: "[1"}]}
+- {say: done}`,
+			replies: []string{
+				"!there is no tool \"nothing\"; there are: get_state, set_state, set_state_filtered, list_state_keys, get_chat_history, call_sub_agent, search",
+				"!the arguments of search are no JSON object: unexpected end of JSON input; call it again with an object",
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: tc.script, Tools: map[string]func(string) (string, bool){
+				"search": func(string) (string, bool) { return "broken", true },
+			}}.Execute(t)
+			if got := harness.FailureClass(p.Err); got != tc.class {
+				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.Err)
+			}
+			if tc.class != "" && (p.Err.Node != "a" || p.Err.At != "flow.json:2") {
+				t.Errorf("placed at %q, %q", p.Err.Node, p.Err.At)
+			}
+			if diff := cmp.Diff(tc.replies, p.ToolReplies(t, "a#1")); diff != "" {
+				t.Errorf("replies (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestToolFailures(t *testing.T) {
+	script := `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`
+	big := map[string]func(string) (string, bool){"search": func(string) (string, bool) { return strings.Repeat("x", 20_000), false }}
+	p := harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big}.Execute(t)
+	if p.Err != nil {
+		t.Fatalf("a result that is too large fails the run: %v", p.Err)
+	}
+	if got := p.ToolReplies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!") || !strings.Contains(got[0], "10000") {
+		t.Errorf("replies are %.200v", got)
+	}
+	p = harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big, Denied: true,
+		SetInput: func(in *contract.RunInput) { in.OnError = contract.OnErrorFail }}.Execute(t)
+	if harness.FailureClass(p.Err) != contract.ClassDenied || p.Err.Node != "a" || p.Err.Remedy == "" {
+		t.Errorf("a refused key gives %+v", p.Err)
+	}
+}
+
+func TestMissingToolsAreReportedTogether(t *testing.T) {
+	p := harness.TestRun{
+		Document: harness.OneNode(`,"tools":[{"name":"x","data_connection_id":"web"},
+{"name":"y","data_connection_id":"web"}]`),
+		Script: `rules: [{say: done}]`,
+	}.Execute(t)
+	if harness.FailureClass(p.Err) != contract.ClassConnection || len(p.Err.Diagnostics) != 2 {
+		t.Fatalf("failure is %+v", p.Err)
+	}
+	for i, want := range []string{`flow.json:2: tool "x"`, `flow.json:3: tool "y"`} {
+		if !strings.HasPrefix(p.Err.Diagnostics[i], want) {
+			t.Errorf("diagnostic %d is %q, want %q", i, p.Err.Diagnostics[i], want)
+		}
+	}
+	if len(p.Status.Executions) != 0 {
+		t.Error("a node ran")
+	}
+}
+
+func TestStateTools(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	p := harness.TestRun{
+		Document: harness.OneNode(""),
+		Script: `rules:
+- {kind: condense, say: '{"short": true}'}
+- turn: 1
+  call:
+  - {tool: set_state, arguments: {key: b, value: {n: 12345678901234567890}}}
+  - {tool: get_state, arguments: {keys: [b, nope]}}
+  - {tool: get_state, arguments: {keys: inputData}}
+  - {tool: set_state, arguments: {key: b, value: 2}}
+  - {tool: list_state_keys}
+  - {tool: set_state_filtered, arguments: {key: small, value: tiny}}
+  - {tool: set_state_filtered, arguments: {key: big, value: ` + long + `}}
+  - {tool: set_state, arguments: {key: ""}}
+  - {tool: get_chat_history}
+- {say: done}`,
+		SetInput: func(in *contract.RunInput) {
+			in.State = map[string]json.RawMessage{"inputData": json.RawMessage(`[1, 2]`)}
+			in.History = []contract.ChatMessage{{Role: "user", Content: "before"}}
+		},
+	}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	want := []string{"ok", `{"b":{"n":12345678901234567890},"nope":null}`, `{"inputData":[1,2]}`, "ok", `["b","inputData"]`, "ok", "ok",
+		`!wants {"key": "name", "value": any JSON}`, ""}
+	if diff := cmp.Diff(want, p.ToolReplies(t, "a#1")); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+	for key, want := range map[string]string{"b": "2", "small": `"tiny"`, "big": `{"short":true}`} {
+		if got := string(p.State[key]); got != want {
+			t.Errorf("state %q is %s, want %s", key, got, want)
+		}
+	}
+	var page contract.TranscriptPage
+	harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "chat"})
+	if len(page.Messages) != 1 || !strings.Contains(string(page.Messages[0]), "before") {
+		t.Errorf("the chat history is %s", page.Messages)
+	}
+}
+
+func TestStateBoundIsAToolError(t *testing.T) {
+	p := harness.TestRun{Document: harness.OneNode(""), Script: `rules:
+- {turn: 1, call: [{tool: set_state, arguments: {key: k, value: ` + strings.Repeat("v", 1<<20) + `}}]}
+- {say: done}`}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if got := p.ToolReplies(t, "a#1"); len(got) != 1 || !strings.HasPrefix(got[0], "!the state would hold 1048579 bytes, at most 1048576") {
+		t.Errorf("replies are %.200v", got)
+	}
+}
+
+func TestBlueprintFormat(t *testing.T) {
+	doc := strings.Replace(harness.OneNode(""), `{"type":1}`,
+		`{"type":2,"payload":{"format":"json","output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}}`, 1)
+	tests := map[string]struct {
+		script string
+		data   string
+		class  string
+		errs   []contract.FieldError
+		calls  int
+	}{
+		"good at once":       {script: `rules: [{say: "{\"n\": 1}"}]`, data: `{"n":1}`, calls: 1},
+		"good in a fence":    {script: "rules: [{say: \"Here:\\n```json\\n{\\\"n\\\": 2}\\n```\"}]", data: `{"n":2}`, calls: 1},
+		"repaired":           {script: `rules: [{turn: 1, say: "{\"n\": \"x\"}"}, {match: "'x' is not of type 'integer'", say: "{\"n\": 3}"}]`, data: `{"n":3}`, calls: 2},
+		"wrong twice":        {script: `rules: [{say: "{}"}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "'n' is a required property", SchemaPath: "required"}}, calls: 2},
+		"no JSON twice":      {script: `rules: [{say: sorry}]`, class: contract.ClassOutputSchema, errs: []contract.FieldError{{Path: "$", Message: "No JSON output found but output_schema requires structured output"}}, calls: 2},
+		"empty has no retry": {script: `rules: [{say: ""}]`, class: contract.ClassOutputSchema, calls: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: doc, Script: tc.script}.Execute(t)
+			if got := harness.FailureClass(p.Err); got != tc.class {
+				t.Fatalf("class is %q, want %q: %v", got, tc.class, p.Err)
+			}
+			if p.Status.Usage.Calls != tc.calls {
+				t.Errorf("%d model calls, want %d", p.Status.Usage.Calls, tc.calls)
+			}
+			if tc.class != "" {
+				if diff := cmp.Diff(tc.errs, p.Err.Errors); diff != "" {
+					t.Errorf("errors (-want +got):\n%s", diff)
+				}
+				return
+			}
+			if string(p.Result.ResultData) != tc.data || p.Result.ResultText != nil {
+				t.Errorf("data is %s, text %v", p.Result.ResultData, p.Result.ResultText)
+			}
+		})
+	}
+}
+
+func TestSubAgents(t *testing.T) {
+	inline := `{"name":"Inline","nodes":[{"id":"i","name":"I","prompt":"p"}],"edges":[{"id":"e1","source":"START","target":"i"},{"id":"e2","source":"i","target":"END"}]}`
+	tests := map[string]struct {
+		doc, script string
+		replies     []string
+		usage       int
+	}{
+		"bound by the document": {
+			doc: harness.SubAgentFlow,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: "why?"}}]}
+- {node: s, match: "^why", say: because}
+- {node: a, say: done}`,
+			replies: []string{"because"}, usage: 3,
+		},
+		"two at once keep their order": {
+			doc: harness.SubAgentFlow,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: slow}}, {tool: call_sub_agent, arguments: {user_question: fast}}]}
+- {node: s, match: slow, delay: 30ms, say: first}
+- {node: s, say: second}
+- {node: a, say: done}`,
+			replies: []string{"first", "second"}, usage: 4,
+		},
+		"nesting ends at five": {
+			doc: harness.SubAgentFlow,
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: deep}}]}
+- {node: s, after: call_sub_agent, match: nest, say: bottom}
+- {node: s, after: call_sub_agent, say: up}
+- {node: s, call: [{tool: call_sub_agent, arguments: {user_question: deeper}}]}
+- {node: a, say: done}`,
+			replies: []string{"up"}, usage: 12,
+		},
+		"written by the model": {
+			doc: harness.OneNode(""),
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: ` + inline + `}}]}
+- {node: i, say: inline answer}
+- {node: a, say: done}`,
+			replies: []string{"inline answer"}, usage: 3,
+		},
+		"a wrong definition goes back to the model": {
+			doc: harness.OneNode(""),
+			script: `rules:
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: q, agent_def: {name: X, nodes: [{id: i, name: I, prompt: p}], edges: []}}}]}
+- {node: a, say: done}`,
+			replies: []string{"!the sub-agent failed: the document has errors"}, usage: 2,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: tc.doc, Script: tc.script}.Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			got := p.ToolReplies(t, "a#1")
+			for i := range got {
+				got[i], _, _ = strings.Cut(got[i], "\n")
+			}
+			if diff := cmp.Diff(tc.replies, got); diff != "" {
+				t.Errorf("replies (-want +got):\n%s", diff)
+			}
+			if p.Result.Usage.Calls != tc.usage {
+				t.Errorf("%d model calls in all, want %d", p.Result.Usage.Calls, tc.usage)
+			}
+		})
+	}
+}
+
+func TestLaterNodesSeeEarlierOutputs(t *testing.T) {
+	p := harness.TestRun{
+		Input: "the question",
+		Document: `{"name":"two","nodes":[
+{"id":"b","name":"Second","prompt":"p","is_exit_node":true},{"id":"a","name":"First","prompt":"p"}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},{"id":"e3","source":"b","target":"END"}]}`,
+		Script: `rules:
+- {node: a, match: "^the question$", say: from a}
+- {node: b, match: "^the question\n\n<output node=\"First\">\nfrom a\n</output>$", say: seen}`,
+	}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if *p.Result.ResultText != "seen" {
+		t.Errorf("result is %q", *p.Result.ResultText)
+	}
+}
+
+func TestStateAtAJoin(t *testing.T) {
+	for _, slow := range []string{"a", "b"} {
+		t.Run("slow "+slow, func(t *testing.T) {
+			p := harness.TestRun{Document: harness.ForkAndJoin, Script: `rules:
+- {node: a, turn: 1, call: [{tool: set_state, arguments: {key: k, value: from a}}, {tool: set_state, arguments: {key: only-a, value: 1}}]}
+- {node: b, turn: 1, call: [{tool: set_state, arguments: {key: k, value: from b}}]}
+- {node: ` + slow + `, turn: 2, delay: 50ms, say: done}
+- {node: j, turn: 1, call: [{tool: get_state, arguments: {keys: [k, only-a]}}]}
+- {say: done}`}.Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			if got := p.ToolReplies(t, "j#2"); !slices.Equal(got, []string{`{"k":"from b","only-a":1}`}) {
+				t.Errorf("the join reads %v", got)
+			}
+			if len(p.Status.Conflicts) != 1 || p.Status.Conflicts[0].Kept.Exec != "b#1" || string(p.Status.Conflicts[0].Value) != `"from a"` {
+				t.Errorf("conflicts are %+v", p.Status.Conflicts)
+			}
+		})
+	}
+}
+
+func TestOutcomesWithoutResult(t *testing.T) {
+	loop := `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
+"edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
+{"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
+	tests := map[string]struct {
+		script string
+		class  string
+		text   string
+	}{
+		"all conditions say no": {
+			script: `rules: [{kind: judge, yes: false, reason: because}, {say: ok}]`, class: contract.ClassNoExit,
+			text: `node "a" at step 1 (flow.json:1): the run ended and no exit node had run; all conditions said no after [a#1]; a#1 "again?": no; a#1 "done?": no`,
+		},
+		"a loop without end": {
+			script: `rules: [{question: "again?", yes: true}, {question: "done?", yes: false}, {say: ok}]`, class: contract.ClassStepLimit,
+			text: `node "a" at step 26 (flow.json:1): the run would go beyond its limit of 25 steps`,
+		},
+		"a judge that does not answer": {
+			script: `rules: [{question: "again?", say: perhaps}, {kind: judge, yes: true}, {say: ok}]`, class: contract.ClassConditionUnparsable,
+			text: `node "a" at step 1 (flow.json:1): the question "again?" was answered "perhaps", neither yes nor no`,
+		},
+		"a script without a rule": {
+			script: `rules: [{node: x, say: ok}]`, class: contract.ClassBadRequest, text: `node "a" at step 1 (flow.json:1): `,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: loop, Script: tc.script}.Execute(t)
+			if harness.FailureClass(p.Err) != tc.class {
+				t.Fatalf("class is %q, want %q: %v", harness.FailureClass(p.Err), tc.class, p.Err)
+			}
+			if !strings.HasPrefix(p.Err.Error(), tc.text) {
+				t.Errorf("error is %q,\nwant %q…", p.Err.Error(), tc.text)
+			}
+		})
+	}
+}
+
+func TestInputIsChecked(t *testing.T) {
+	tests := map[string]struct {
+		set   func(in *contract.RunInput)
+		class string
+	}{
+		"another version of the contract": {func(in *contract.RunInput) { in.V = 2 }, contract.ClassBadRequest},
+		"a plan of a later build":         {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 99}} }, contract.ClassPlanVersion},
+		"a plan that is none":             {func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: &plan.Flow{Version: 1}} }, contract.ClassInvalidFlow},
+		"a document with errors":          {func(in *contract.RunInput) { in.Flow.Text = `{"nodes": 1}` }, contract.ClassInvalidFlow},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := harness.TestRun{Document: harness.OneNode(""), SetInput: tc.set}.Execute(t)
+			if harness.FailureClass(p.Err) != tc.class {
+				t.Errorf("failure is %v, want class %s", p.Err, tc.class)
+			}
+		})
+	}
+}

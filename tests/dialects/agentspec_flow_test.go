@@ -1,0 +1,20 @@
+package dialects
+
+import (
+	"testing"
+
+	"weft/tests/harness"
+)
+
+// A flow of many kinds of nodes gives what its parts make: values are cast, answers that are no
+// value are asked for again, what fails is caught.
+func TestAgentSpecMixed(t *testing.T) {
+	p := harness.TestRun{Document: harness.AgentspecMixed, Script: harness.AgentspecMixedScript}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	const want = `{"total":9,"length":3,"why":"script: not that (attempt 1)"}`
+	if string(p.Result.ResultData) != want {
+		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+	}
+}

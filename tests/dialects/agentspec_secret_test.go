@@ -1,0 +1,85 @@
+package dialects
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/tool"
+	"weft/tests/harness"
+)
+
+// A secret that a document names is sent where the operator lets it go, and is in nothing that
+// a run passes on: what its activities are given, what they return, even where the server
+// repeats it.
+func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
+	const canary = "Bearer canary-7f3a91"
+	seen := ""
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen = r.Header.Get("Authorization")
+		fmt.Fprintf(w, `{"said": %q}`, "you are "+seen)
+	}))
+	defer srv.Close()
+	host := strings.TrimPrefix(srv.URL, "http://")
+	doc := strings.ReplaceAll(`{"component_type":"Flow","agentspec_version":"26.1.2","name":"f","start_node":{"$component_ref":"s"},
+"nodes":[{"$component_ref":"s"},{"$component_ref":"n"},{"$component_ref":"e"}],
+"control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"n"}},
+{"component_type":"ControlFlowEdge","name":"2","from_node":{"$component_ref":"n"},"to_node":{"$component_ref":"e"}}],
+"$referenced_components":{"s":{"component_type":"StartNode","name":"s"},"e":{"component_type":"EndNode","name":"e","outputs":[{"title":"said","type":"string"}]},
+"n":{"component_type":"ApiNode","id":"crm","name":"n","url":"URL/x","http_method":"GET","outputs":[{"title":"said","type":"string"}],
+"sensitive_headers":{"Authorization":{"$component_ref":"crm.sensitive_headers.Authorization"}}}}}`, "URL", srv.URL)
+	var mu sync.Mutex
+	var passed []string
+	note := func(p string) {
+		mu.Lock()
+		defer mu.Unlock()
+		passed = append(passed, p)
+	}
+	r := harness.TestRun{Document: doc, ToolSettings: tool.Settings{AllowLoopback: true, Secrets: map[string]tool.Secret{"crm.sensitive_headers.Authorization": {Value: canary, Hosts: []string{host}}}},
+		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
+			env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) { note(given(t, args)) })
+			env.SetOnActivityCompletedListener(func(_ *activity.Info, result converter.EncodedValue, _ error) {
+				if result != nil && result.HasValue() {
+					var raw map[string]any
+					if err := result.Get(&raw); err != nil {
+						t.Error(err)
+					}
+					note(fmt.Sprint(raw))
+				}
+			})
+		}}
+	p := r.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if seen != canary {
+		t.Errorf("the server saw %q", seen)
+	}
+	if string(p.Result.ResultData) != `{"said":"you are [secret]"}` {
+		t.Errorf("the result is %s", p.Result.ResultData)
+	}
+	if len(passed) < 4 {
+		t.Errorf("%d payloads were seen", len(passed))
+	}
+	for _, text := range passed {
+		if strings.Contains(text, "canary") {
+			t.Errorf("it is in %.300s", text)
+		}
+	}
+}
+
+func given(t *testing.T, args converter.EncodedValues) string {
+	var raw map[string]any
+	if err := args.Get(&raw); err != nil {
+		t.Error(err)
+	}
+	return fmt.Sprint(raw)
+}

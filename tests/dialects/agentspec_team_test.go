@@ -1,0 +1,160 @@
+package dialects
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+)
+
+// Workers are asked beside each other, one question at a time each, in conversations that go on.
+// What is wrong with a question, or with a worker, is the manager's to know.
+func TestAgentSpecWorkers(t *testing.T) {
+	p := harness.TestRun{Document: harness.AgentspecWorkers, Script: harness.AgentspecWorkersScript}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if want := `{"answer":"3 cups of a leaf"}`; string(p.Result.ResultData) != want {
+		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+	}
+	got := threadOf(t, p, "conversation")
+	for _, want := range []string{
+		"tool : {\"n\":3,\"unit\":\"cups\"}\ntool : A leaf.\ntool : {\"n\":4,\"unit\":\"pots\"}\ntool : the agent failed: node \"team/mute\" at step 1 (flow.json:6): the agent never submitted its result",
+		"tool : there is no recipient \"nobody\"; there are: counter, library, mute\ntool : send_message wants {\"recipient\": \"name\", \"message\": \"text\"}\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the conversation was\n%s, want %q", got, want)
+		}
+	}
+	if got, want := threadOf(t, p, "team#1:boss>library~1"), `user team>team/library: What is tea?
+assistant team/library: 
+tool : the conversation is handed to reader
+assistant team/reader: A leaf.
+user team>team/reader: Sure?
+assistant team/reader: Yes.
+`; got != want {
+		t.Errorf("the library's conversation was\n%s, want\n%s", got, want)
+	}
+}
+
+// threadOf is a conversation with the agents that spoke in it.
+func threadOf(t *testing.T, p harness.Outcome, thread string) string {
+	t.Helper()
+	var page contract.TranscriptPage
+	harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: thread})
+	var b strings.Builder
+	for _, raw := range page.Messages {
+		m, err := contract.DecodeMessage(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		who := m.From
+		if m.To != "" {
+			who += ">" + m.To
+		}
+		fmt.Fprintf(&b, "%s %s: %s\n", m.Role, who, m.Text)
+	}
+	return b.String()
+}
+
+// Agents of a swarm ask those that they may, each pair in a conversation of its own whatever else
+// the asking agent does, and only who has the node's conversation hands it over.
+func TestAgentSpecSwarm(t *testing.T) {
+	p := harness.TestRun{Document: harness.AgentspecSwarm, Script: harness.AgentspecSwarmScript}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if want := `{"word":"done"}`; string(p.Result.ResultData) != want {
+		t.Errorf("outputs %s, want %s", p.Result.ResultData, want)
+	}
+	got := threadOf(t, p, "conversation")
+	for _, want := range []string{"tool : that is c\n", `tool : there is no recipient "c"; there are: b`, "assistant team/b: \ntool : still c\ntool : the conversation is handed to c\nassistant team/c: \n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the conversation was\n%s, want %q", got, want)
+		}
+	}
+	if got, want := threadOf(t, p, "team#2:b>c~1"), `user team/b/asked>team/c/asked: who is c
+assistant team/c/asked: 
+tool : b asks
+assistant team/c/asked: I am c
+user team/b>team/c/asked: once more
+assistant team/c/asked: still c
+`; got != want {
+		t.Errorf("b's conversation with c was\n%s, want\n%s", got, want)
+	}
+	if got := threadOf(t, p, "team#2:a>b~1"); !strings.Contains(got, `tool : there is no tool "handoff_conversation"; there are: send_message`) {
+		t.Errorf("a's conversation with b was\n%s", got)
+	}
+}
+
+// A worker's client tool waits for a yes and then for a client, in a run that continues as new
+// whenever it can; the other worker's answer is not lost meanwhile.
+func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
+	const doc = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
+"group_manager":{"component_type":"Agent","name":"boss","llm_config":{"$component_ref":"m"},"system_prompt":"Ask."},
+"workers":[
+{"component_type":"Agent","name":"stock","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x","tools":[{"component_type":"ClientTool","name":"count","requires_confirmation":true,"description":"counts","inputs":[{"title":"what","type":"string"}],"outputs":[{"title":"n","type":"integer"}]}]},
+{"component_type":"Agent","name":"poet","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"x"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
+	h := harness.NewWorker(t, 0)
+	for _, events := range []int{0, 1} {
+		run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "team.json"}, MaxEvents: events, Script: harness.Script(t, `rules:
+- {node: team, match: ^Hello, call: [{tool: send_message, arguments: {recipient: stock, message: how many}}, {tool: send_message, arguments: {recipient: poet, message: a verse}}]}
+- {node: team/stock, match: ^how many, call: [{tool: count, arguments: {what: cups}}]}
+- {node: team/stock, say: we have 7}
+- {node: team/poet, say: a rhyme}
+- {node: team, match: a rhyme, say: "Is it enough?"}
+- {node: team, match: ^Yes, call: [{tool: submit_result, arguments: {answer: "7"}}]}`)})
+		for _, step := range []struct {
+			asked, kind string
+			answer      any
+		}{
+			{"team waits for a message", contract.RequestMessage, contract.MessageAnswer{Text: "Hello"}},
+			{`team/stock wants to call count with {"what":"cups"}`, contract.RequestConfirm, nil},
+			{`run count with {"what":"cups"}`, contract.RequestToolResult, nil},
+			{"Is it enough?", contract.RequestMessage, contract.MessageAnswer{Text: "Yes"}},
+		} {
+			var id string
+			harness.WaitFor(t, "the request "+step.asked, func() bool {
+				open := h.OpenRequests(t, run.GetID(), 1)[0]
+				id = open.ID
+				return strings.EqualFold(open.Text, step.asked)
+			})
+			switch yes := true; step.kind {
+			case contract.RequestConfirm:
+				step.answer = contract.ConfirmAnswer{ID: id, Approve: &yes}
+			case contract.RequestToolResult:
+				step.answer = contract.ToolResultAnswer{ID: id, Result: json.RawMessage("7")}
+			}
+			if _, err := h.Update(t, run.GetID(), step.kind, step.answer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, err := harness.Result(t, run); err != nil || string(out.ResultData) != `{"answer":"7"}` {
+			t.Errorf("with %d events: %+v, %v", events, out, err)
+		}
+	}
+}
+
+// What flows of a team answer is what whoever asked is told, in the order of the questions.
+func TestAgentSpecAskedFlows(t *testing.T) {
+	p := harness.TestRun{SetInput: func(in *contract.RunInput) { *in = specCases["asked"].input(t, "asked") }}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"text":"done"}` {
+		t.Fatalf("%v, %+v", p.Err, p.Result)
+	}
+	got := threadOf(t, p, "conversation")
+	at := 0
+	for _, answer := range []string{`{"n":1}`, `{"n":2}`, "Good day", "the count is 7"} {
+		i := strings.Index(strings.ReplaceAll(got[at:], `\"`, `"`), answer)
+		if i < 0 {
+			t.Fatalf("%s is not told, behind the answers before it:\n%s", answer, got)
+		}
+		at += i
+	}
+	if strings.Contains(got, "for help") {
+		t.Errorf("it hears what another agent asked:\n%s", got)
+	}
+}

@@ -1,0 +1,154 @@
+package dialects
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// hooked is an agent with hooks.
+func hooked(t *testing.T, onError string) *specadapter.Result {
+	t.Helper()
+	const parameters = `"parameters_schema":{"type":"object","properties":{"topic":{"type":"string","maxLength":3}},"additionalProperties":false}`
+	res, diags := specadapter.Load("agents/writer/agent.json", []byte(`{"name":"writer","description":"Writes","system_prompt":"Write on ${params.topic}.",`+parameters+
+		`,"hooks":{"on_run_start":{"agent_name":"guard","on_error":"`+onError+`","timeout_seconds":60},"on_run_finish":{"agent_name":"audit"}}}`),
+		specadapter.Options{Files: []source.File{
+			{Name: "agents/guard/agent.json", Text: `{"name":"guard","description":"Guards","system_prompt":"Guard."}`},
+			{Name: "agents/audit/agent.json", Text: `{"name":"audit","description":"Audits","system_prompt":"Audit."}`},
+		}})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	return res
+}
+
+func TestBlueprintHookBeforeARun(t *testing.T) {
+	const block, goOn = "block", "continue"
+	tests := map[string]struct {
+		onError, guard string
+		sees, blocked  string
+	}{
+		"go on":                {block, `{action: continue}`, "<inputs>\ntopic: abc\n</inputs>\n\nGo.", ""},
+		"other parameters":     {block, `{action: continue, parameters: {prompt: Stop., topic: longer than three}}`, "<inputs>\ntopic: longer than three\n</inputs>\n\nStop.", ""},
+		"no verdict":           {block, `{verdict: fine}`, "Go.", ""},
+		"block":                {goOn, `{action: block, block_reason: not today}`, "", "Blocked by on_run_start hook: not today"},
+		"block, for no reason": {goOn, `{action: block}`, "", "Blocked by on_run_start hook: No reason provided"},
+		"wrong, and go on":     {goOn, `[1]`, "Go.", ""},
+		"wrong, and block":     {block, `[1]`, "", "Blocked by on_run_start hook: Hook error: the hook's result is [1], want an object"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res := hooked(t, tc.onError)
+			r := harness.TestRun{Script: "rules:\n- {node: guard, match: 'topic: abc', json: " + tc.guard + "}\n- {node: writer, say: Written.}\n- {node: audit, say: Fine.}\n"}
+			r.SetInput = func(in *contract.RunInput) {
+				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+			}
+			p := r.Execute(t)
+			if tc.blocked != "" {
+				if p.Err == nil || p.Err.Class != contract.ClassBlocked || p.Err.Text != tc.blocked {
+					t.Errorf("the run gave %v, want %s", p.Err, tc.blocked)
+				}
+				return
+			}
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			if said := p.Messages(t, "writer#1"); !strings.Contains(harness.MessageText(said[0]), tc.sees) || *p.Result.ResultText != "Written." {
+				t.Errorf("the agent was given %q, want %q", harness.MessageText(said[0]), tc.sees)
+			}
+		})
+	}
+}
+
+// A hook that fails, or takes too long, is judged by its on_error.
+func TestBlueprintHookFails(t *testing.T) {
+	asks := &plan.Ask{Text: "May it?"}
+	tests := map[string]struct {
+		slow, block bool
+		want        string
+	}{
+		"fails, block":    {false, true, "Blocked by on_run_start hook: Hook failed: "},
+		"fails, continue": {false, false, ""},
+		"too slow, block": {true, true, "Blocked by on_run_start hook: Hook timed out after 60s"},
+		"too slow, go on": {true, false, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res := hooked(t, "continue")
+			res.Flow.Hooks.Before.Block = tc.block
+			if tc.slow {
+				n := &res.Flow.SubFlow("on_run_start").Nodes[0]
+				n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, asks
+			}
+			r := harness.TestRun{Script: "rules:\n- {node: guard, fail: {class: refused, text: no}}\n- {node: writer, say: Written.}\n- {node: audit, say: Fine.}\n"}
+			r.SetInput = func(in *contract.RunInput) {
+				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+			}
+			p := r.Execute(t)
+			switch {
+			case tc.want == "" && (p.Err != nil || *p.Result.ResultText != "Written."):
+				t.Errorf("the run gave %v", p.Err)
+			case tc.want != "" && (p.Err == nil || !strings.HasPrefix(p.Err.Text, tc.want)):
+				t.Errorf("the run gave %v, want %s", p.Err, tc.want)
+			}
+		})
+	}
+}
+
+// A hook's parameters are still checked before it: nothing is started for a wrong run.
+func TestBlueprintHookAfterTheCheck(t *testing.T) {
+	res := hooked(t, "block")
+	r := harness.TestRun{Script: "rules: [{say: x}]", SetInput: func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abcd","prompt":"Go."}`)
+	}}
+	if p := r.Execute(t); p.Err == nil || p.Err.Class != contract.ClassBadRequest || !strings.Contains(p.Err.Text, "'abcd' is too long") {
+		t.Errorf("the run gave %v", p.Err)
+	}
+}
+
+// The hook after a run is started with what the run left, and only where it completed.
+func TestBlueprintHookAfterARun(t *testing.T) {
+	tests := map[string]struct{ answer, want string }{
+		"a text":  {"say: Written.", `{"prompt":"Written."}`},
+		"data":    {`json: {"a": 1}`, `{"a":1}`},
+		"failure": {"fail: {class: refused, text: no}", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res := hooked(t, "continue")
+			if name == "data" {
+				res.Flow.Nodes[0].Agent.Output = &plan.Output{}
+			}
+			var given []string
+			r := harness.TestRun{Script: "rules:\n- {node: guard, say: fine}\n- {node: writer, " + tc.answer + "}\n- {node: audit, say: Fine.}\n"}
+			r.SetInput = func(in *contract.RunInput) {
+				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
+			}
+			r.Wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
+				env := reg.(*testsuite.TestWorkflowEnvironment)
+				env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+					var in contract.RunInput
+					if err := args.Get(&in); err == nil && strings.HasSuffix(info.WorkflowExecution.ID, "/hook:on_run_finish") {
+						given = append(given, same(in.Params))
+					}
+				})
+				return env
+			}
+			p := r.Execute(t)
+			if got := strings.Join(given, " "); got != tc.want || (p.Err == nil) != (tc.want != "") {
+				t.Errorf("the hook was given %q, want %q; the run gave %v", got, tc.want, p.Err)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package dialects
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/tests/harness"
+)
+
+// shelfAgent is an agent with one MCP server of the registry.
+func shelfAgent(address string) *specadapter.Folder {
+	return &specadapter.Folder{Name: "agents/clerk/agent.json", Text: []byte(`{"name":"clerk","description":"Keeps things"}`), Files: []source.File{
+		{Name: "agents/clerk/agent.system-prompt.md", Text: "You keep things for ${scope.tenant}."},
+		{Name: "agents/clerk/agent.mcp.json", Text: `{"mcpServers":{"shelf":{"ref":"shelf","config":{"X-Tenant":"${scope.tenant}","X-Topic":"about ${params.prompt}","Authorization":"Bearer ${env.SHELF_TOKEN}"}}}}`},
+		{Name: "mcp-servers/shelf/mcp-server.json", Text: `{"id":"shelf","name":"Shelf","url":"` + address + `","config_schema":{"X-Tenant":{"type":"string","required":true},` +
+			`"Authorization":{"type":"string","sensitive":true,"required":true}},"default_config":{"X-Partition":"${runtime.session_id}","X-Auto":true,"X-Tenant":"nobody"}}`},
+	}}
+}
+
+// All tools of an agent's servers are the model's; config is sent as headers, with its
+// placeholders replaced, and a secret never leaves the worker but to its host.
+func TestBlueprintServers(t *testing.T) {
+	address, seen := harness.NewToolServer(t)
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const secret = "hush-hush-4711"
+	folder := shelfAgent(address)
+	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Variable{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
+	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	r := harness.TestRun{Script: `rules: [{turn: 1, call: [{tool: put}]}, {turn: 2, call: [{tool: take}]}, {turn: 3, say: Kept.}]`, ToolSettings: reach}
+	r.SetInput = func(in *contract.RunInput) {
+		in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"prompt":"books"}`), json.RawMessage(`{"tenant":"blue"}`)
+	}
+	p := r.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if diff := cmp.Diff([]string{"put done", "take done"}, p.ToolReplies(t, "clerk#1")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	want := map[string]string{"X-Tenant": "blue", "X-Topic": "about books", "Authorization": "Bearer " + secret, "X-Auto": "true", "X-Partition": "default-test-workflow-id"}
+	if wrong := seen.Missing(want); len(wrong) > 0 || len(seen.All) == 0 {
+		t.Errorf("%d requests, wrong: %v", len(seen.All), wrong)
+	}
+	var kept struct{ Plan json.RawMessage }
+	harness.Query(t, p.Env, contract.QueryPlan, &kept.Plan)
+	if strings.Contains(string(kept.Plan), secret) || !strings.Contains(string(kept.Plan), "${env.SHELF_TOKEN}") {
+		t.Errorf("the plan is %s", kept.Plan)
+	}
+}
+
+// What a server needs and does not get fails the run before its first model call.
+func TestBlueprintServersRefused(t *testing.T) {
+	address, seen := harness.NewToolServer(t)
+	folder := shelfAgent(address)
+	token := map[string]tool.Variable{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}
+	tests := map[string]struct {
+		reach       tool.Settings
+		scope, want string
+	}{
+		"no value for what is required": {tool.Settings{AllowLoopback: true}, `{}`, `the MCP server "shelf" wants the config X-Tenant, whose placeholders have no value`},
+		"a secret for another host":     {tool.Settings{AllowLoopback: true, Variables: token}, `{"tenant":"b"}`, "wants the variable SHELF_TOKEN, which may not go to 127.0.0.1"},
+		"an address that may not be":    {tool.Settings{Variables: token}, `{"tenant":"b"}`, "allow_loopback: true"},
+		"a header of two lines":         {tool.Settings{AllowLoopback: true}, `{"tenant":"a\nb"}`, "has a line break"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+			if res == nil {
+				t.Fatal(diags)
+			}
+			r := harness.TestRun{Script: `rules: [{say: x}]`, ToolSettings: tc.reach, SetInput: func(in *contract.RunInput) {
+				in.Flow, in.Params, in.Scope = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"prompt":"p"}`), json.RawMessage(tc.scope)
+			}}
+			p := r.Execute(t)
+			if p.Err == nil || !strings.Contains(p.Err.Error(), tc.want) {
+				t.Errorf("the run gave %v, want %q", p.Err, tc.want)
+			}
+		})
+	}
+	if len(seen.All) > 0 {
+		t.Errorf("the server was asked %d times", len(seen.All))
+	}
+}

@@ -1,0 +1,125 @@
+package dialects
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/specadapter"
+	"weft/tests/harness"
+)
+
+// blueprintRun executes an agent as the starter starts it.
+func blueprintRun(t *testing.T, r harness.TestRun, folder *specadapter.Folder, params string) harness.Outcome {
+	t.Helper()
+	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	r.SetInput = func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(params)
+	}
+	return r.Execute(t)
+}
+
+func inline(agent string) *specadapter.Folder {
+	return &specadapter.Folder{Name: "agent.json", Text: []byte(agent)}
+}
+
+const answering = `{"name":"judge","description":"Answers","system_prompt":"Decide.","output_schema":{"type":"object","required":["answer"],` +
+	`"properties":{"answer":{"type":"string","enum":["yes","no"]}},"additionalProperties":false}}`
+
+// A wrong answer goes back once, in the framework's words, in the same conversation.
+func TestBlueprintOutputIsMendedOnce(t *testing.T) {
+	p := blueprintRun(t, harness.TestRun{Script: `rules:
+- {turn: 1, say: '{"answer": "maybe"}'}
+- {turn: 2, say: "Sorry:\n` + "```json\\n{\\\"answer\\\": \\\"yes\\\"}\\n```" + `"}`}, inline(answering), `{"prompt":"Well?"}`)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if p.Result.ResultText != nil || string(p.Result.ResultData) != `{"answer":"yes"}` || p.Result.Usage.Calls != 2 {
+		t.Errorf("the result is %s after %d calls", harness.ResultText(p.Result), p.Result.Usage.Calls)
+	}
+	said := p.Messages(t, "judge#1")
+	if len(said) != 4 {
+		t.Fatalf("%d messages", len(said))
+	}
+	want := "<output-validation-error>\nYour output did not match the required schema.\n\n## Validation Errors\n- $.answer: 'maybe' is not one of ['yes', 'no']\n\n" +
+		"## Required Schema\n```json\n{\n  \"type\": \"object\",\n  \"required\": [\n    \"answer\"\n  ],\n  \"properties\": {\n    \"answer\": {\n      \"type\": \"string\",\n" +
+		"      \"enum\": [\n        \"yes\",\n        \"no\"\n      ]\n    }\n  },\n  \"additionalProperties\": false\n}\n```\n\n" +
+		"Please provide output matching the schema exactly. Output ONLY valid JSON.\n</output-validation-error>"
+	if diff := cmp.Diff(want, said[2].Text); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestBlueprintOutputFailsAfterOneRetry(t *testing.T) {
+	tests := map[string]struct {
+		script, want string
+		calls        int
+	}{
+		"no JSON twice":      {`rules: [{say: I cannot say.}]`, "Output validation failed after 1 retry: $: No JSON output found but output_schema requires structured output", 2},
+		"wrong twice":        {`rules: [{json: {answer: 7}}]`, "Output validation failed after 1 retry: $.answer: 7 is not of type 'string'; $.answer: 7 is not one of ['yes', 'no']", 2},
+		"nothing at once":    {`rules: [{say: " "}]`, "No result received but output_schema requires structured output", 1},
+		"nothing at a retry": {`rules: [{turn: 1, say: x}, {turn: 2, say: " "}]`, "No result received from retry attempt", 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := blueprintRun(t, harness.TestRun{Script: tc.script}, inline(answering), `{"prompt":"Well?"}`)
+			if p.Err == nil || p.Err.Class != contract.ClassOutputSchema || p.Err.Text != tc.want || p.Err.Remedy == "" || p.Status.Usage.Calls != tc.calls {
+				t.Errorf("the run failed with %v after %d calls, want %s after %d", p.Err, p.Status.Usage.Calls, tc.want, tc.calls)
+			}
+		})
+	}
+}
+
+// Without a schema the text is the result; without a system prompt there is none.
+func TestBlueprintText(t *testing.T) {
+	p := blueprintRun(t, harness.TestRun{Script: `rules: [{match: ^Hello$, say: "{\"not\": \"data\"}"}]`}, inline(`{"name":"a","description":"b"}`), `{"prompt":"Hello"}`)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if *p.Result.ResultText != `{"not": "data"}` || p.Result.ResultData != nil {
+		t.Errorf("the result is %+v", p.Result)
+	}
+}
+
+// Agents of the framework's own folder run as they are.
+func TestBlueprintCorpusRuns(t *testing.T) {
+	const corpus = "../../../shared/corpus/blueprints"
+	if _, err := os.Stat(corpus); err != nil {
+		t.Skipf("the corpus is not here: %v", err)
+	}
+	tests := map[string]struct{ params, input, answer, want string }{
+		"parametric-agent": {`{"format":"essay","max_words":100.0,"topic":"Ü","prompt":"Go."}`, "<inputs>\nformat: essay\nmax_words: 100.0\ntopic: Ü\n</inputs>\n\nGo.",
+			"An essay.", "An essay."},
+		"prompt-assistant":          {`{"user_request":"new","prompt":"Now."}`, "<inputs>\nuser_request: new\n</inputs>\n\nNow.", `{"system_prompt":"You are."}`, `{"system_prompt":"You are."}`},
+		"structured-output-agent":   {`{"prompt":"Is it?"}`, "Is it?", `{"answer":"no","rationale":"r"}`, `{"answer":"no","rationale":"r"}`},
+		"simple-agent":              {`{"prompt":"Hi"}`, "Hi", "Hello.", "Hello."},
+		"local-codebase-researcher": {`{"question":"Where is it?","project_dir":"/x","prompt":"Look."}`, "<inputs>\nquestion: Where is it?\nproject_dir: /x\n</inputs>\n\nLook.", "There.", "There."},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			folder, err := specadapter.ReadFolder(os.DirFS(corpus), name+"/agent.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			script, err := json.Marshal(map[string]any{"rules": []map[string]string{{"say": tc.answer}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := blueprintRun(t, harness.TestRun{Script: string(script)}, folder, tc.params)
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			said := p.Messages(t, name+"#1")
+			if got := harness.ResultText(p.Result); got != tc.want || !strings.Contains(harness.MessageText(said[0]), tc.input) {
+				t.Errorf("the result is %s, want %s; the agent was given %q", got, tc.want, harness.MessageText(said[0]))
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package dialects
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// sentTo notes what models are asked, and lets the first calls of a kind fail.
+type sentTo struct {
+	worker.ActivityRegistry
+	calls     []contract.ModelInput
+	summaries []contract.SummariseInput
+	refuse    int
+}
+
+func (s *sentTo) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	switch real := fn.(type) {
+	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
+		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+			s.calls = append(s.calls, in)
+			if s.refuse > 0 && len(s.calls) > 3 {
+				s.refuse--
+				return nil, (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
+			}
+			return real(ctx, in)
+		}
+	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
+		fn = func(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+			s.summaries = append(s.summaries, in)
+			return real(ctx, in)
+		}
+	}
+	s.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+}
+
+// talker is a plan of one agent that calls a tool of its own again and again.
+func talker(c *plan.Context) *plan.Flow {
+	f := harness.GraphPlan("talker", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: "START", Target: "a"}, {Source: "a", Target: "END"}})
+	f.Nodes[0].Agent.Builtins, f.Nodes[0].Agent.Context = []string{plan.BuiltinSetState}, c
+	return f
+}
+
+// A policy settles what a model is sent once a conversation is too long, and where a model refuses
+// it for its length, once.
+func TestContextPolicies(t *testing.T) {
+	tests := map[string]struct {
+		context   *plan.Context
+		refuse    int
+		skips     []int
+		summaries [][2]int
+		class     string
+	}{
+		"no policy":              {skips: []int{0, 0, 0, 0, 0}},
+		"no policy, refused":     {refuse: 1, skips: []int{0, 0, 0, 0}, class: contract.ClassContextLength},
+		"fail":                   {context: &plan.Context{How: plan.ContextFail, Tokens: 120}, skips: []int{0, 0}, class: contract.ClassContextLength},
+		"fail, refused":          {context: &plan.Context{How: plan.ContextFail}, refuse: 1, skips: []int{0, 0, 0, 0}, class: contract.ClassContextLength},
+		"truncate":               {context: &plan.Context{How: plan.ContextTruncate, Messages: 4, Keep: 2}, skips: []int{0, 0, 3, 6, 8}},
+		"truncate by tokens":     {context: &plan.Context{How: plan.ContextTruncate, Tokens: 120}, skips: []int{0, 0, 3, 6, 6}},
+		"truncate by characters": {context: &plan.Context{How: plan.ContextTruncate, Characters: 700, Keep: 2}, skips: []int{0, 0, 0, 6, 6}},
+		"refused once":           {context: &plan.Context{How: plan.ContextTruncate}, refuse: 1, skips: []int{0, 0, 0, 0, 6, 6}},
+		"refused twice":          {context: &plan.Context{How: plan.ContextTruncate}, refuse: 2, skips: []int{0, 0, 0, 0, 6}, class: contract.ClassContextLength},
+		"summarise": {context: &plan.Context{How: plan.ContextSummarise, Messages: 4, Keep: 2, Summary: &plan.DefaultSummary},
+			skips: []int{0, 0, 3, 6, 8}, summaries: [][2]int{{0, 3}, {3, 6}, {6, 8}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var s *sentTo
+			f := talker(tc.context)
+			if problems := f.Check(); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			p := harness.TestRun{Script: strings.ReplaceAll(harness.TalkerScript, "WORD", strings.Repeat("word ", 30)), SetInput: func(in *contract.RunInput) { in.Flow = contract.FlowRef{Plan: f} },
+				Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+					s = &sentTo{ActivityRegistry: r, refuse: tc.refuse}
+					return s
+				}}.Execute(t)
+			var skips []int
+			var made [][2]int
+			for _, c := range s.calls {
+				skip := 0
+				if c.Sent != nil {
+					skip = c.Sent.Skip
+					if want := map[bool]string{true: "Summarized conversation: the gist", false: fmt.Sprintf("[%d earlier messages of this conversation are left out here]", skip)}[tc.summaries != nil]; c.Sent.Note != want {
+						t.Errorf("the note is %q, want %q", c.Sent.Note, want)
+					}
+				}
+				skips = append(skips, skip)
+			}
+			for _, c := range s.summaries {
+				made = append(made, [2]int{c.From, c.To})
+			}
+			if fmt.Sprint(skips) != fmt.Sprint(tc.skips) || fmt.Sprint(made) != fmt.Sprint(tc.summaries) {
+				t.Errorf("left out %v with summaries %v, want %v and %v", skips, made, tc.skips, tc.summaries)
+			}
+			if tc.class != "" {
+				if p.Err == nil || p.Err.Class != tc.class {
+					t.Errorf("error %v, want of class %s", p.Err, tc.class)
+				}
+				return
+			}
+			if p.Err != nil || p.Status.Executions[0].LeftOut != skips[len(skips)-1] {
+				t.Errorf("%v, %+v", p.Err, p.Status.Executions)
+			}
+			var page contract.TranscriptPage
+			harness.Query(t, p.Env, contract.QueryTranscript, &page, contract.TranscriptQuery{Thread: "a#1"})
+			if page.Total != 11 {
+				t.Errorf("the conversation holds %d messages, want all 11", page.Total)
+			}
+		})
+	}
+}
+
+func TestAgentSpecDigest(t *testing.T) {
+	p := harness.TestRun{Document: harness.AgentspecDigest, Script: harness.AgentspecDigestScript}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].LeftOut == 0 || p.Result.Usage.Calls < 7 {
+		t.Errorf("%v, %+v, %+v", p.Err, p.Result, p.Status.Executions)
+	}
+	if got := threadOf(t, p, "conversation"); strings.Contains(got, "In short") || strings.Count(got, "Nobody is there") != 3 {
+		t.Errorf("the conversation holds\n%s", got)
+	}
+}
+
+// Two transforms of each kind: the second goes over what the first one leaves.
+const agentspecDigests = `{"component_type":"Agent","agentspec_version":"26.1.2","name":"digests","llm_config":{"$component_ref":"m"},"system_prompt":"x","human_in_the_loop":false,"outputs":[{"title":"n","type":"integer"}],
+"transforms":[{"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{summary}}"},
+{"component_type":"ConversationSummarizationTransform","name":"c","llm":{"$component_ref":"m"},"max_num_messages":4,"min_num_messages":3,"summarization_instructions":"First."},
+{"component_type":"MessageSummarizationTransform","name":"k","llm":{"$component_ref":"m"},"max_message_size":15,"summarized_message_template":"Tiny: {{summary}}"},
+{"component_type":"ConversationSummarizationTransform","name":"d","llm":{"$component_ref":"m"},"max_num_characters":60,"min_num_messages":1,"summarization_instructions":"Second.","summarized_conversation_template":"So far: {{summary}}"}],
+"$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
+
+const agentspecDigestsScript = `rules:
+- {kind: condense, contains: "<earlier>\nIn short: reminded", say: r}
+- {kind: condense, contains: "Begin.", say: all that was said so far and a little more}
+- {kind: condense, contains: "<message", say: reminded}
+- {turn: 1, say: think}
+- {turn: 2, match: "^Tiny: r$", say: again}
+- {turn: 3, match: "^Tiny: r$", say: more}
+- {turn: 4, match: "^Tiny: r$", call: [{tool: submit_result, arguments: {n: 4}}]}`
+
+func TestAgentSpecDigests(t *testing.T) {
+	seen := &sentTo{}
+	p := harness.TestRun{Document: agentspecDigests, Script: agentspecDigestsScript, Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
+		seen.ActivityRegistry = r
+		return seen
+	}}.Execute(t)
+	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` {
+		t.Fatalf("%v, %+v", p.Err, p.Result)
+	}
+	var told []string
+	for _, s := range seen.summaries {
+		told = append(told, fmt.Sprintf("%s %d-%d %q", strings.Fields(s.Instructions)[0], s.From, s.To, s.Before))
+	}
+	want := []string{`Shorten. 2-3 ""`, `Please 2-2 "In short: reminded"`, `Shorten. 4-5 ""`, `Please 4-4 "In short: reminded"`, `First. 0-2 ""`,
+		`Second. 2-4 "Summarized conversation: all that was said so far and a little more"`, `Shorten. 6-7 ""`, `Please 6-6 "In short: reminded"`}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if last := seen.calls[len(seen.calls)-1].Sent; last == nil || last.Skip != 4 || last.Note != "So far: reminded" {
+		t.Errorf("the last call is sent %+v", last)
+	}
+}

@@ -1,0 +1,191 @@
+package dialects
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/tests/harness"
+	"weft/tests/programs"
+	"weft/worker/config"
+)
+
+// elsewhereTools are the tools of examples/elsewhere/weft.yml on a task queue, and one that
+// nobody has.
+func elsewhereTools(t *testing.T, queue string) tool.Settings {
+	t.Helper()
+	cfg, err := config.Load(config.Options{File: "../examples/elsewhere/weft.yml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := cfg.Tool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range settings.Activities {
+		a.TaskQueue = queue
+		settings.Activities[name] = a
+	}
+	settings.Activities["nobody"] = tool.Activity{TaskQueue: queue + "-empty", StartSeconds: 1}
+	return settings
+}
+
+// stockPlan compiles the flow of examples/elsewhere, or one that binds the tool nobody.
+func stockPlan(t *testing.T, text string) contract.FlowRef {
+	t.Helper()
+	res, diags := specadapter.Load("stock.json", []byte(text), specadapter.Options{
+		UnboundTools: map[string]bool{"count": true, "reserve": true, "nobody": true}, Connections: map[string]bool{},
+	})
+	if res == nil {
+		t.Fatal(diags)
+	}
+	return contract.FlowRef{Plan: res.Flow, Source: &res.Source}
+}
+
+// TestEndToEndRecordActivitiesOfAnotherWorker has a flow's tools in a process that knows nothing of Weft.
+func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
+	address := harness.ServerAddress(t)
+	queue := fmt.Sprintf("elsewhere-%d", time.Now().UnixNano())
+	bin := filepath.Join(t.TempDir(), "elsewhere")
+	if out, err := exec.Command("go", "build", "-o", bin, "../examples/elsewhere").CombinedOutput(); err != nil {
+		t.Fatalf("build examples/elsewhere: %v\n%s", err, out)
+	}
+	other := exec.Command(bin, "-task-queue", queue+"-stock")
+	other.Env = append(programs.Clean(), "TEMPORAL_ADDRESS="+address)
+	other.Stderr = programs.Log(t, "elsewhere")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+
+	tools, err := tool.Open(elsewhereTools(t, queue+"-stock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	h := &harness.Worker{Client: harness.Dial(t, address), Queue: queue}
+	t.Cleanup(harness.RunWorker(t, h.Client, queue, 0, tools).Stop)
+
+	run := h.Start(t, contract.RunInput{Flow: stockPlan(t, harness.ReadFile(t, "../examples/elsewhere/stock.json")), Script: harness.Script(t, harness.ReadFile(t, "../examples/elsewhere/stock.script"))})
+	out, err := harness.Result(t, run)
+	if err != nil || *out.ResultText != "Two of twelve apples are reserved." {
+		t.Fatalf("the run gave %+v, %v", out, err)
+	}
+	want := []string{
+		`!there are no "pears", only apples`, `{"item":"apples","pieces":12}`,
+		"reserved 2 apples, reference " + run.GetRunID() + "/clerk#1/tool/2.2",
+	}
+	if got := repliesOf(t, h.Client, run, "clerk#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	}
+
+	harness.Record(t, h.Client, "elsewhere", run.GetID(), run.GetRunID())
+
+	run = h.Start(t, contract.RunInput{Flow: stockPlan(t, harness.OneNode(`,"tools":[{"name":"nobody"}]`)), Script: harness.Script(t, "rules: [{turn: 1, call: {tool: nobody}}, {say: nobody is there}]")})
+	if out, err = harness.Result(t, run); err != nil || *out.ResultText != "nobody is there" {
+		t.Fatalf("the run gave %+v, %v", out, err)
+	}
+	want = []string{fmt.Sprintf(`!nobody took the call within 1 seconds: no worker polls the task queue %q, or all are busy`, queue+"-stock-empty")}
+	if got := repliesOf(t, h.Client, run, "a#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	}
+	harness.Record(t, h.Client, "elsewhere-nobody", run.GetID(), run.GetRunID())
+}
+
+// What an activity of another worker returns, or fails with, is the model's to read; a failure of
+// the contract's classes is what it is of any tool.
+func TestWhatActivitiesOfAnotherWorkerSay(t *testing.T) {
+	var mu sync.Mutex
+	keys := map[string]int{}
+	tests := map[string]struct {
+		fn    any
+		how   tool.Activity
+		reply string
+		class string
+	}{
+		"a text":          {fn: func(context.Context, map[string]any) (string, error) { return "as <it> is", nil }, reply: "as <it> is"},
+		"JSON":            {fn: func(context.Context, map[string]any) ([]string, error) { return []string{"<a>"}, nil }, reply: `["<a>"]`},
+		"nothing":         {fn: func(context.Context, map[string]any) error { return nil }, reply: ""},
+		"its arguments":   {fn: func(_ context.Context, in json.RawMessage) (string, error) { return string(in), nil }, reply: `{"n":7}`},
+		"an error":        {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, reply: "!no luck"},
+		"an error, never": {fn: func(context.Context, map[string]any) (string, error) { return "", errors.New("no luck") }, how: tool.Activity{Retry: "never"}, reply: "!no luck"},
+		"a failure of the contract's": {
+			fn: func(context.Context, map[string]any) (string, error) {
+				return "", (&contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}).Wire()
+			},
+			how: tool.Activity{Retry: "never"}, reply: "!outcome unknown: the line is dead; the call may or may not have taken effect and is not repeated",
+		},
+		"what an operator must mend": {
+			fn: func(context.Context, map[string]any) (string, error) {
+				return "", (&contract.Failure{Class: contract.ClassDenied, Text: "expired"}).Wire()
+			},
+			class: contract.ClassDenied,
+		},
+		"one key for all attempts": {
+			fn: func(_ context.Context, _ map[string]any, key contract.CallKey) (string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if keys[key.IdempotencyKey]++; keys[key.IdempotencyKey] < 3 {
+					return "", errors.New("busy")
+				}
+				return strings.Join(slices.Collect(maps.Keys(keys)), " "), nil
+			},
+			how: tool.Activity{Key: true}, reply: "default-test-run-id/a#1/tool/1.1",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.how.TaskQueue, tc.how.Activity = "other", "Other"
+			p := harness.TestRun{
+				Script:       `rules: [{turn: 1, call: {tool: nobody, arguments: {n: 7}}}, {say: done}]`,
+				ToolSettings: tool.Settings{Activities: map[string]tool.Activity{"nobody": tc.how}},
+				Prepare: func(env *testsuite.TestWorkflowEnvironment) {
+					env.RegisterActivityWithOptions(tc.fn, activity.RegisterOptions{Name: "Other"})
+				},
+				SetInput: func(in *contract.RunInput) {
+					in.Flow, in.OnError = stockPlan(t, harness.OneNode(`,"tools":[{"name":"nobody"}]`)), contract.OnErrorFail
+				},
+			}.Execute(t)
+			if got := harness.FailureClass(p.Err); got != tc.class {
+				t.Fatalf("class %q, want %q: %v", got, tc.class, p.Err)
+			}
+			if tc.class != "" {
+				return
+			}
+			if got := p.ToolReplies(t, "a#1"); len(got) != 1 || got[0] != tc.reply {
+				t.Errorf("the tool said %q, want %q", got, tc.reply)
+			}
+		})
+	}
+}
+
+// The catalogue of a run has what weft.yml says of the tools.
+func TestActivitiesOfAnotherWorkerAreDescribed(t *testing.T) {
+	tools, err := tool.Open(elsewhereTools(t, "q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	how, spec, err := tools.Elsewhere("count")
+	if err != nil || how.Activity != "CountStock" || how.TaskQueue != "q" || how.StartSeconds != 60 || how.Attempts != 3 || how.Key {
+		t.Errorf("%+v, %v", how, err)
+	}
+	if !strings.Contains(spec.Description, "how many pieces") || !json.Valid(spec.Schema) {
+		t.Errorf("%+v", spec)
+	}
+}

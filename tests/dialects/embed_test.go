@@ -1,0 +1,313 @@
+package dialects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/tests/programs"
+	"weft/workflows/plan"
+)
+
+// picnic is the flow that the worker in examples/embed has the tools for.
+func picnic(t *testing.T) harness.TestRun {
+	return harness.TestRun{Document: harness.ReadFile(t, "../examples/embed/picnic.json"), Script: harness.ReadFile(t, "../examples/embed/picnic.script"),
+		Input: "a picnic", Functions: exampleFunctions}
+}
+
+func TestFunctionsAsTools(t *testing.T) {
+	p := picnic(t).Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	want := []string{
+		`!there is no forecast for "Bergen", only for Oslo`,
+		`!arguments: $: additionalProperties 'town' not allowed; $: missing properties: 'city'`,
+		`{"degrees":22,"sky":"clear"}`, "a table for 4 in Frogner",
+	}
+	if got := p.ToolReplies(t, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// halfRolledOut sends the first calls of tools to a worker that has no functions.
+type halfRolledOut struct {
+	worker.ActivityRegistry
+	behind *activities.Activities
+	calls  *atomic.Int32
+	first  int32
+}
+
+// RegisterActivityWithOptions registers an activity of the worker that has the functions.
+func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	if next, ok := fn.(func(context.Context, contract.ToolInput) (*contract.ToolResult, error)); ok && o.Name == contract.ActivityTool {
+		fn = func(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
+			if h.calls.Add(1) <= h.first {
+				return h.behind.Tool(ctx, in)
+			}
+			return next(ctx, in)
+		}
+	}
+	h.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+}
+
+// A call that reaches a worker of an older build is made again, and by then by another.
+func TestFunctionsInAHalfRolledOutFleet(t *testing.T) {
+	none, err := tool.Open(tool.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(none.Close)
+	var calls atomic.Int32
+	r := picnic(t)
+	r.Wrap = func(to worker.ActivityRegistry) worker.ActivityRegistry {
+		return halfRolledOut{to, activities.New(activities.Deps{Tools: none}), &calls, 2}
+	}
+	p := r.Execute(t)
+	if p.Err != nil || *p.Result.ResultText != "Tomorrow, 22 degrees, a table for four in Frogner." {
+		t.Fatalf("the run gave %+v, %v", p.Result, p.Err)
+	}
+	if calls.Load() != 6 {
+		t.Errorf("%d calls, want the four of the script and two again", calls.Load())
+	}
+}
+
+// Where the outcome of a call is unknown, a function that must not be called twice is not;
+// others of the same connection are.
+func TestFunctionsThatAreNotRepeated(t *testing.T) {
+	counts := map[string]*atomic.Int32{"charge": {}, "look": {}}
+	shaky := func(name string) func(context.Context, struct{}) (string, error) {
+		return func(context.Context, struct{}) (string, error) {
+			if counts[name].Add(1) == 1 {
+				return "", &contract.Failure{Class: contract.ClassUnavailable, Text: "the line is dead"}
+			}
+			return name + " done", nil
+		}
+	}
+	p := harness.TestRun{
+		Document:  harness.OneNode(`,"tools":[{"name":"charge"},{"name":"look"}]`),
+		Script:    `rules: [{turn: 1, call: [{tool: charge}, {tool: look}]}, {say: done}]`,
+		Functions: []tool.Function{tool.Func("charge", "", shaky("charge"), tool.RetryNever()), tool.Func("look", "", shaky("look"))},
+	}.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	want := "!outcome unknown: the line is dead; the call may or may not have taken effect and is not repeated\nlook done"
+	if got := strings.Join(p.ToolReplies(t, "a#1"), "\n"); got != want || counts["charge"].Load() != 1 || counts["look"].Load() != 2 {
+		t.Errorf("the tools said:\n%s", got)
+	}
+}
+
+func TestFunctionsThatAreNotThere(t *testing.T) {
+	r := picnic(t)
+	r.Document = strings.Replace(r.Document, `"name": "weather"`, `"name": "wether"`, 1)
+	p := r.Execute(t)
+	if p.Err == nil || p.Err.Class != contract.ClassInvalidFlow || !strings.Contains(strings.Join(p.Err.Diagnostics, "\n"),
+		"flow.json:11:17: error: the tool \"wether\" of node \"plan\" has no data_connection_id [V10]\n\tdid you mean \"weather\"?") {
+		t.Errorf("the failure is %#v", p.Err)
+	}
+	// A plan that was compiled for another worker.
+	r = picnic(t)
+	r.SetInput = func(in *contract.RunInput) {
+		compiled, err := harness.CompileWith(exampleFunctions...)(in.Flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.Plan.Nodes[0].Agent.Tools = append(compiled.Plan.Nodes[0].Agent.Tools, plan.Tool{Name: "swim", As: "swim"})
+		in.Flow = contract.FlowRef{Plan: compiled.Plan, Source: &compiled.Source}
+	}
+	p = r.Execute(t)
+	if p.Err == nil || p.Err.Class != contract.ClassConnection ||
+		!strings.Contains(p.Err.Text, `tool "swim" is bound to no connection; known connections: web; functions of the worker: reserve, weather`) {
+		t.Errorf("the failure is %#v", p.Err)
+	}
+}
+
+// buildEmbed builds the worker in examples/embed, a module of its own.
+func buildEmbed(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "embed")
+	cmd := exec.Command("go", "build", "-o", bin, ".")
+	cmd.Dir = "../examples/embed"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build examples/embed: %v\n%s", err, out)
+	}
+	return bin
+}
+
+func TestEmbedIsAWorker(t *testing.T) {
+	bin := buildEmbed(t)
+	cmd := exec.Command(bin)
+	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(string(out), "worker: no Temporal at 127.0.0.1:1") {
+		t.Errorf("without a Temporal it ends with %v and says %s", err, out)
+	}
+}
+
+// TestReadmeProgramBuilds builds the program that worker/README.md shows.
+func TestReadmeProgramBuilds(t *testing.T) {
+	_, rest, ok := strings.Cut(harness.ReadFile(t, "../../worker/README.md"), "```go\n")
+	program, _, ok2 := strings.Cut(rest, "```")
+	root, err := filepath.Abs("../..")
+	if !ok || !ok2 || err != nil || !strings.HasPrefix(program, "package main") {
+		t.Fatalf("worker/README.md shows no program: %q, %v", program, err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"main.go": program, "go.sum": harness.ReadFile(t, "../examples/embed/go.sum"),
+		"go.mod": strings.Replace(harness.ReadFile(t, "../examples/embed/go.mod"), "=> ../../..", "=> "+root, 1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "vet", ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the program in worker/README.md: %v\n%s", err, out)
+	}
+}
+
+// TestEndToEndFunctionsLive: a slow function is alive, whatever it does, and is told when its
+// run is cancelled.
+func TestEndToEndFunctionsLive(t *testing.T) {
+	entered, told := make(chan string, 9), make(chan error, 9)
+	functions := []tool.Function{
+		tool.Func("slow", "", func(context.Context, struct{}) (string, error) {
+			entered <- "slow"
+			time.Sleep(2500 * time.Millisecond)
+			return "slept", nil
+		}),
+		tool.Func("forever", "", func(ctx context.Context, _ struct{}) (string, error) {
+			entered <- "forever"
+			<-ctx.Done()
+			told <- ctx.Err()
+			return "", ctx.Err()
+		}),
+	}
+	tools, err := tool.Open(tool.Settings{Functions: functions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tools.Close)
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("functions-%d", time.Now().UnixNano())}
+	t.Cleanup(harness.RunWorker(t, h.Client, h.Queue, 0, tools).Stop)
+	run := func(name string) client.WorkflowRun {
+		compiled, err := harness.CompileWith(functions...)(contract.FlowRef{Text: harness.OneNode(`,"tools":[{"name":"` + name + `"}]`), Name: "one.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.Plan.Policy.HeartbeatSeconds = 1
+		return h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: compiled.Plan}, Script: harness.Script(t, "rules: [{turn: 1, call: [{tool: "+name+"}]}, {after: slow, contains: slept, say: done}]")})
+	}
+	out, err := harness.Result(t, run("slow"))
+	if err != nil || *out.ResultText != "done" || len(entered) != 1 {
+		t.Errorf("the slow tool was called %d times: %+v, %v", len(entered), out, err)
+	}
+	cancelled := run("forever")
+	for name := ""; name != "forever"; name = <-entered {
+	}
+	if err := h.Client.CancelWorkflow(context.Background(), cancelled.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.Result(t, cancelled); !contract.Cancelled(err) {
+		t.Errorf("the cancelled run ends with %v", err)
+	}
+	select {
+	case err := <-told:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the function was told %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the function was not told that its run is cancelled")
+	}
+}
+
+// TestEndToEndEmbed runs the flow in examples/embed on the worker there, started as anybody
+// would.
+func TestEndToEndEmbed(t *testing.T) {
+	address := harness.ServerAddress(t)
+	queue := fmt.Sprintf("embed-%d", time.Now().UnixNano())
+	cmd := exec.Command(buildEmbed(t), "-task-queue", queue)
+	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+address, "WEFT_MODEL=script")
+	log := programs.Log(t, "embed")
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	h := &harness.Worker{Client: harness.Dial(t, address), Queue: queue}
+	flow := contract.FlowRef{Text: harness.ReadFile(t, "../examples/embed/picnic.json"), Name: "picnic.json"}
+	run := h.Start(t, contract.RunInput{Flow: flow, Script: harness.Script(t, harness.ReadFile(t, "../examples/embed/picnic.script"))})
+	out, err := harness.Result(t, run)
+	if err != nil || *out.ResultText != "Tomorrow, 22 degrees, a table for four in Frogner." {
+		t.Fatalf("the run gave %+v, %v", out, err)
+	}
+	want := []string{
+		`!there is no forecast for "Bergen", only for Oslo`,
+		`!arguments: $: additionalProperties 'town' not allowed; $: missing properties: 'city'`,
+		`{"sky":"clear","degrees":22}`,
+		"a table for 4 in Frogner, reference " + run.GetRunID() + "/plan#1/tool/3.1",
+	}
+	if got := repliesOf(t, h.Client, run, "plan#1"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the tools said:\n%s", strings.Join(got, "\n"))
+	}
+	if said := harness.ReadFile(t, log.Name()); !strings.Contains(said, "worker: functions: reserve, weather\n") {
+		t.Errorf("the worker said %s", said)
+	}
+
+	flow.Text = strings.Replace(flow.Text, `"name": "weather"`, `"name": "swim"`, 1)
+	_, err = harness.Result(t, h.Start(t, contract.RunInput{Flow: flow}))
+	if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "tools that need no connection here: \"reserve\", \"weather\"") {
+		t.Errorf("a tool that is not there gives %+v", f)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("told to stop, the worker ends with %v", err)
+	}
+}
+
+// repliesOf lists the texts of a run's tool messages, with ! before errors.
+func repliesOf(t *testing.T, c client.Client, run client.WorkflowRun, thread string) []string {
+	t.Helper()
+	v, err := c.QueryWorkflow(context.Background(), run.GetID(), run.GetRunID(), contract.QueryTranscript, contract.TranscriptQuery{Thread: thread})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page contract.TranscriptPage
+	if err := v.Get(&page); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, raw := range page.Messages {
+		m, err := contract.DecodeMessage(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Role == contract.RoleTool {
+			text := m.Text
+			if m.Error {
+				text = "!" + text
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}

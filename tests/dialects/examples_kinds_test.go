@@ -1,0 +1,47 @@
+package dialects
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weft/specadapter/agentspec"
+	"weft/tests/harness"
+)
+
+// Each kind of node of Agent Spec stands in an example, and each example has a recorded history.
+func TestExamplesHaveEveryKindOfNode(t *testing.T) {
+	files, err := filepath.Glob("../examples/agentspec/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no examples: %v", err)
+	}
+	stands := map[string]string{}
+	for _, file := range files {
+		doc, diags := agentspec.Load(filepath.Base(file), []byte(harness.ReadFile(t, file)), agentspec.Options{})
+		if doc == nil {
+			t.Fatalf("%s does not load: %v", file, diags)
+		}
+		for _, c := range doc.Components {
+			stands[c.Type.Name] = file
+		}
+		history := "../testdata/history/example-agentspec-" + strings.TrimSuffix(filepath.Base(file), ".yaml") + ".json"
+		if _, err := os.Stat(history); err != nil {
+			t.Errorf("%s has no recorded history; run make record: %v", file, err)
+		}
+	}
+	nodes := 0
+	for _, kind := range agentspec.Types() {
+		if !slices.Contains(kind.Is, "Node") {
+			continue
+		}
+		nodes++
+		if stands[kind.Name] == "" {
+			t.Errorf("%s stands in no example; write one into examples/agentspec", kind.Name)
+		}
+	}
+	if nodes < 14 {
+		t.Errorf("only %d kinds of nodes are known", nodes)
+	}
+}

@@ -1,0 +1,64 @@
+package dialects
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+)
+
+// TestRequestIsToldAgain tells a run of a request of one below it, before and after that one took its
+// answer, and then of the same from a run that was reset.
+func TestRequestIsToldAgain(t *testing.T) {
+	const below = "default-test-workflow-id/b#1"
+	var answers [2]error
+	var open []string
+	tell := func(run string) func(harness.Outcome) {
+		return func(p harness.Outcome) {
+			p.Env.SignalWorkflow(contract.SignalRequest, contract.Request{ID: "b#1/ask-1", Kind: contract.RequestMessage, Text: "Which?",
+				Run: contract.Run{Workflow: below, Run: run}})
+		}
+	}
+	look := func(p harness.Outcome) {
+		var s contract.Status
+		harness.Query(t, p.Env, contract.QueryStatus, &s)
+		seen := ""
+		for _, q := range s.Requests {
+			if q.ID == "b#1/ask-1" {
+				seen += fmt.Sprintf("%s %d", q.Run.Run, q.Again)
+			}
+		}
+		open = append(open, seen)
+	}
+	answer := func(n int, text string) func(harness.Outcome) {
+		return func(p harness.Outcome) {
+			ask(p.Env, contract.RequestMessage, contract.MessageAnswer{ID: "b#1/ask-1", Text: text}, &answers[n])
+		}
+	}
+	taken := func(p harness.Outcome) {
+		p.Env.SignalWorkflow(contract.SignalClose, contract.RequestID{ID: "b#1/ask-1"})
+	}
+	r := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
+		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 100*3600) },
+		Prepare: func(env *testsuite.TestWorkflowEnvironment) {
+			env.OnSignalExternalWorkflow(mock.Anything, below, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
+		}}
+	p := playSteps(t, r, tell("one"), tell("one"), look, answer(0, "this"), tell("one"), look, taken, tell("one"), look,
+		tell("two"), look, tell("two"), look, answer(1, "that"), taken, tell("two"), look)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if want := "one 0|||two 1|two 1|"; strings.Join(open, "|") != want {
+		t.Errorf("open are %q, want %q", strings.Join(open, "|"), want)
+	}
+	for _, err := range answers {
+		if err != nil {
+			t.Errorf("an answer gives %v", err)
+		}
+	}
+}

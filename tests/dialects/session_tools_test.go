@@ -1,0 +1,351 @@
+package dialects
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/specadapter"
+	"weft/specadapter/source"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// childID is the session that the boss's n-th call started.
+func childID(n int) string { return fmt.Sprintf("default-test-workflow-id/boss#1:call_%d", n) }
+
+// toolAnswers are what tools answered in a conversation.
+func toolAnswers(t *testing.T, p harness.Outcome) []string {
+	t.Helper()
+	var out []string
+	for _, m := range p.Messages(t, "conversation") {
+		if m.Role == contract.RoleTool {
+			out = append(out, stamps.ReplaceAllString(harness.MessageText(m), "TIME"))
+		}
+	}
+	return out
+}
+
+// All that the tools do with a session once it is there.
+func TestSessionTools(t *testing.T) {
+	first, none := childID(1), "nowhere"
+	on := func(tool, id, more string) string {
+		return fmt.Sprintf(`{tool: %s, arguments: {session_id: "%s"%s}}`, tool, id, more)
+	}
+	ask := func(prompt string) string { return `, parameters: ` + prompt }
+	p := sessionRun(t, harness.Orchestrator(), `rules:
+- {node: helper, match: ^more$, say: "even more"}
+- {node: helper, match: ^wrong$, fail: {class: refused, text: "I will not"}}
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: help}}}]}
+- {node: boss, turn: 2, call: [`+strings.Join([]string{on("get_agent_session_status", first, ""), on("get_agent_session_result", first, ""),
+		on("get_agent_session_status", none, ""), on("get_agent_session_result", none, ""), on("resume_agent_session", none, ask("{prompt: x}")),
+		on("resume_agent_session", first, ask("{prompt: more, topic: x}")), on("resume_agent_session", first, ask("{prompt: more}"))}, ", ")+`]}
+- {node: boss, turn: 3, call: [`+on("resume_agent_session", first, ask("{prompt: wrong}"))+`]}
+- {node: boss, turn: 4, call: [`+on("get_agent_session_status", first, "")+`, `+on("get_agent_session_result", first, "")+`]}
+- {node: boss, turn: 5, call: [`+on("resume_agent_session", first, ask("{prompt: more}")+", mode: async_callback")+`]}
+- {node: boss, turn: 6, say: "asked"}
+- {node: boss, turn: 7, call: [{tool: delete_all_agent_sessions}]}
+- {node: boss, turn: 8, call: [`+on("get_agent_session_status", first, "")+`, {tool: list_agent_sessions}]}
+- {node: boss, say: "done"}`, nil, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	helped := `{"session_id":"` + first + `","result_text":"helped","result_data":null}`
+	more := `{"session_id":"` + first + `","result_text":"even more","result_data":null}`
+	want := []string{helped,
+		`{"session_id":"` + first + `","status":"finished"}`, helped,
+		`{"session_id":"nowhere","status":"not_existent"}`, `{"error":"Session 'nowhere' not found"}`, `{"error":"Session 'nowhere' not found"}`,
+		`{"error":"parameter_validation_failed: a session is resumed with {\"prompt\": \"…\"} and nothing else"}`, more,
+		`{"error":"refused: script: I will not (attempt 1)"}`,
+		`{"session_id":"` + first + `","status":"failed"}`, `{"error":"Session failed: refused: script: I will not (attempt 1)"}`,
+		`{"session_id":"` + first + `","status":"pending"}`,
+		`{"deleted_count":1}`,
+		`{"session_id":"` + first + `","status":"not_existent"}`, `[]`,
+	}
+	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if n := len(p.Result.Turns); n != 2 || *p.Result.ResultText != "done" {
+		t.Errorf("%d turns: %+v", n, p.Result)
+	}
+}
+
+// Sessions nest as deep as the flow's limit, and one has 100 open ones at most.
+func TestSessionLimits(t *testing.T) {
+	t.Run("depth", func(t *testing.T) {
+		f := harness.AgentFlow("boss", plan.Startable{Agent: "boss", Type: "autonomous"})
+		f.Limits.MaxDepth = 2
+		p := sessionRun(t, f, `rules:
+- {contains: "nest at most", say: "at the bottom"}
+- {contains: result_text, say: "back"}
+- {call: [{tool: start_agent_session, arguments: {agent_name: boss, parameters: {prompt: go}}}]}`, nil, stop(t))
+		if p.Err != nil {
+			t.Fatal(p.Err)
+		}
+		want := []string{`{"session_id":"` + childID(1) + `","result_text":"back","result_data":null}`}
+		if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if p.Status.Usage.Calls != 6 {
+			t.Errorf("three sessions made %d calls, want 6", p.Status.Usage.Calls)
+		}
+	})
+	t.Run("breadth", func(t *testing.T) {
+		calls := strings.Repeat(`{tool: start_agent_session, arguments: {agent_name: helper, mode: async_poll, parameters: {prompt: x}}}, `, 25)
+		p := sessionRun(t, harness.Orchestrator(), `rules:
+- {node: helper, say: "here"}
+- {node: boss, turn: 5, say: "enough"}
+- {node: boss, turn: 4, call: [`+strings.Repeat(`{tool: start_agent_session, arguments: {agent_name: helper, mode: async_poll, parameters: {prompt: x}}}, `, 26)+`]}
+- {node: boss, call: [`+calls+`]}`, func(in *contract.RunInput) { in.Flow.Plan.Nodes[0].Agent.MaxCalls = 200 }, stop(t))
+		if p.Err != nil {
+			t.Fatal(p.Err)
+		}
+		got := toolAnswers(t, p)
+		if len(got) != 101 || !strings.Contains(got[100], "100 sessions are open") || !strings.Contains(got[99], `"pending"`) {
+			t.Errorf("%d answers, the last: %s", len(got), got[len(got)-1])
+		}
+	})
+}
+
+// starting notes what children are started with, by their ids.
+func starting(r *harness.TestRun) map[string]*contract.RunInput {
+	out := map[string]*contract.RunInput{}
+	r.Wrap = func(reg worker.ActivityRegistry) worker.ActivityRegistry {
+		env := reg.(*testsuite.TestWorkflowEnvironment)
+		env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+			var in contract.RunInput
+			if args.Get(&in) == nil {
+				out[info.WorkflowExecution.ID] = &in
+			}
+		})
+		return env
+	}
+	return out
+}
+
+// A session's hooks see each turn that somebody asked for, and can change its prompt.
+func TestSessionHooks(t *testing.T) {
+	res := hooked(t, "block")
+	var second, third, fourth *reply
+	r := harness.TestRun{Script: `rules:
+- {node: guard, match: ^two$, json: {action: continue, parameters: {prompt: changed}}}
+- {node: guard, match: ^three$, json: {action: block, block_reason: no threes}}
+- {node: guard, match: ^four$, json: {action: continue, parameters: {topic: x}}}
+- {node: guard, json: {action: continue}}
+- {node: audit, say: Fine.}
+- {node: writer, say: Written.}`}
+	given := starting(&r)
+	r.SetInput = func(in *contract.RunInput) {
+		in.Flow, in.Params, in.Session = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`), true
+		in.Scope = json.RawMessage(`{"tenant":"x"}`)
+	}
+	p := playSteps(t, r, func(p harness.Outcome) { second = resume(t, p, "a", `{"prompt":"two"}`) }, func(p harness.Outcome) { third = resume(t, p, "b", `{"prompt":"three"}`) },
+		func(p harness.Outcome) { fourth = resume(t, p, "c", `{"prompt":"four"}`) }, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if second.err != nil || second.out.Status != contract.TurnCompleted {
+		t.Errorf("the second turn is %+v, %v", second.out, second.err)
+	}
+	if f := third.out.Failure; f == nil || f.Class != contract.ClassBlocked || f.Text != "Blocked by on_run_start hook: no threes" {
+		t.Errorf("the third turn is %+v, %v", third.out, third.err)
+	}
+	if f := fourth.out.Failure; f == nil || !strings.Contains(f.Text, "Hook error: a turn has a prompt") {
+		t.Errorf("the fourth turn is %+v, %v", fourth.out, fourth.err)
+	}
+	var said []string
+	for _, m := range p.Messages(t, "conversation") {
+		said = append(said, harness.MessageText(m))
+	}
+	if got := strings.Join(said, "|"); got != "<inputs>\ntopic: abc\n</inputs>\n\nGo.|Written.|changed|Written." {
+		t.Errorf("the conversation is %q", got)
+	}
+	for id, want := range map[string]string{"/hook:on_run_start": `{"prompt":"Go.","topic":"abc"}`, "/hook:on_run_start~2": `{"prompt":"two"}`,
+		"/hook:on_run_start~3": `{"prompt":"three"}`, "/hook:on_run_finish": `{"prompt":"Written."}`, "/hook:on_run_finish~2": `{"prompt":"Written."}`} {
+		if in := given["default-test-workflow-id"+id]; in == nil || same(in.Params) != want || same(in.Scope) != `{"tenant":"x"}` {
+			t.Errorf("%s was given %+v, want %s", id, in, want)
+		}
+	}
+	if len(given) != 6 {
+		t.Errorf("%d hooks ran", len(given))
+	}
+}
+
+// playSteps executes a run; steps are an hour apart.
+func playSteps(t *testing.T, r harness.TestRun, steps ...func(p harness.Outcome)) harness.Outcome {
+	t.Helper()
+	r.Started = func(env harness.Outcome) {
+		for i, step := range steps {
+			harness.AtTime(env.Env, time.Duration(i+1)*time.Hour, func() { step(env) })
+		}
+	}
+	return r.Execute(t)
+}
+
+// folderOf is an agent of a set of files.
+func folderOf(t *testing.T, main string, files map[string]string) *specadapter.Result {
+	t.Helper()
+	var o specadapter.Options
+	for name, text := range files {
+		if name != main {
+			o.Files = append(o.Files, source.File{Name: name, Text: text})
+		}
+	}
+	res, diags := specadapter.Load(main, []byte(files[main]), o)
+	if res == nil {
+		t.Fatal(diags)
+	}
+	return res
+}
+
+// company is an agent that starts one with a hook and one that is a program, and the folder of the
+// program.
+func company(t *testing.T) (*specadapter.Result, string) {
+	t.Helper()
+	dir := harness.ProgramFolder(t, `echo "{\"said\": \"$2\"}"`)
+	return folderOf(t, "agents/boss/agent.json", map[string]string{
+		"agents/boss/agent.json":     `{"name":"boss","description":"Leads","system_prompt":"Lead."}`,
+		"agents/boss/agent.mcp.json": `{"mcpServers":{"orchestrator":{"ref":"orchestrator"}}}`,
+		"agents/writer/agent.json": `{"name":"writer","description":"Writes","system_prompt":"Write for ${scope.tenant} in ${runtime.session_id}.",
+			"hooks":{"on_run_start":{"agent_name":"guard","on_error":"block"}}}`,
+		"agents/guard/agent.json":   `{"name":"guard","description":"Guards","system_prompt":"Guard."}`,
+		"agents/greeter/agent.json": `{"name":"greeter","description":"Greets","type":"procedural","script":"greet"}`,
+		"scripts/greet/script.json": `{"name":"greet","description":"Greets","script_file":"greet.sh","parameters_schema":{"type":"object","required":["who"]}}`,
+		"scripts/greet/greet.sh":    "#!/bin/sh\necho \"{\\\"said\\\": \\\"$2\\\"}\"",
+	}), dir
+}
+
+// companyScript has it start both, in a run with an id.
+func companyScript(id string) string {
+	return `rules:
+- {node: guard, match: bad, json: {action: block, block_reason: bad words}}
+- {node: guard, json: {action: continue}}
+- {node: writer, say: "written"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: writer, parameters: {prompt: good}}}]}
+- {node: boss, turn: 2, call: [{tool: start_agent_session, arguments: {agent_name: writer, parameters: {prompt: bad}}}]}
+- {node: boss, turn: 3, call: [{tool: start_agent_session, arguments: {agent_name: greeter, parameters: {who: you}}}]}
+- {node: boss, turn: 4, call: [{tool: resume_agent_session, arguments: {session_id: "` + id + "/boss#1:call_3" + `", parameters: {prompt: x}}}]}
+- {node: boss, say: "done"}`
+}
+
+// Children have the scope of the session above and part of its budget, programs are started as
+// others are, and a child's hooks are those of its own agent.
+func TestSessionChildren(t *testing.T) {
+	res, dir := company(t)
+	r := harness.TestRun{ToolSettings: tool.Settings{Trusted: []string{dir}}, Script: companyScript("default-test-workflow-id")}
+	given := starting(&r)
+	r.SetInput = func(in *contract.RunInput) {
+		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"prompt":"go"}`)
+		in.Scope, in.Budget = json.RawMessage(`{"tenant":"x"}`), &contract.Budget{Calls: 21}
+	}
+	p := r.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	want := []string{`{"session_id":"` + childID(1) + `","result_text":"written","result_data":null}`,
+		`{"error":"blocked: Blocked by on_run_start hook: bad words"}`,
+		`{"session_id":"` + childID(3) + `","result_text":null,"result_data":{"said":"you"}}`,
+		`{"error":"procedural_agent_no_resume: the agent 'greeter' takes no prompts"}`}
+	if diff := cmp.Diff(want, toolAnswers(t, p)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	in := given[childID(1)]
+	if in == nil || same(in.Scope) != `{"tenant":"x"}` || in.Budget == nil || in.Budget.Calls != 10 {
+		t.Fatalf("the first child was given %+v", in)
+	}
+	// Of the first child's 10 it has spent 2, which count once: 21 less 1, 10 and 1 of the boss.
+	if got := given[childID(2)].Budget; got == nil || got.Calls != 4 {
+		t.Errorf("the second child's budget is %+v", got)
+	}
+	if n := p.Result.Usage.Calls; n != 8 || given[childID(1)+"/hook:on_run_start"] == nil {
+		t.Errorf("%d calls were made; started were %d", n, len(given))
+	}
+}
+
+// What children may not spend fails them, and is told the session above.
+func TestSessionBudget(t *testing.T) {
+	p := sessionRun(t, harness.Orchestrator(), `rules:
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
+- {node: boss, turn: 2, call: [{tool: resume_agent_session, arguments: {session_id: "`+childID(1)+`", parameters: {prompt: x}}}]}
+- {node: boss, say: "done"}`, func(in *contract.RunInput) { in.Budget = &contract.Budget{Calls: 4} }, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	got := toolAnswers(t, p)
+	if len(got) != 2 || !strings.Contains(got[0], `"helped"`) || !strings.Contains(got[1], "budget_exceeded: the budget allows no other model call") {
+		t.Errorf("the tools answered %q", got)
+	}
+	if p.Result.Usage.Calls != 4 {
+		t.Errorf("%d calls", p.Result.Usage.Calls)
+	}
+}
+
+// What is wrong with a signal to a session below stands in that one's status, and in the run that goes on
+// with it.
+func TestSessionBelowShowsRejects(t *testing.T) {
+	var early contract.Status
+	p := sessionRun(t, harness.Orchestrator(), `rules:
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
+- {node: boss, say: "done"}`, nil,
+		func(p harness.Outcome) {
+			for _, wrong := range []any{7, map[string]any{"prompt": "x", "promt": "y"}, map[string]any{"prompt": ""}} {
+				if err := p.Env.SignalWorkflowByID(childID(1), contract.UpdateResume, wrong); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, astray := range map[string]any{contract.UpdateStop: []int{1}, contract.RequestConfirm: map[string]any{"id": "x", "approve": true}} {
+				if err := p.Env.SignalWorkflowByID(childID(1), name, astray); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		func(p harness.Outcome) {
+			v, err := p.Env.QueryWorkflowByID(childID(1), contract.QueryStatus)
+			if err == nil {
+				err = v.Get(&early)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	for _, want := range []string{`resume: the prompt: json: unknown field "promt"`, `stop: stop: want a JSON object, not [1]`,
+		`confirm: this run keeps no requests and no messages; send it to the run default-test-workflow-id, which does for all below it`} {
+		if got := strings.Join(early.Rejects, "\n"); early.Rejected != 5 || !strings.Contains(got, want) {
+			t.Errorf("the session below shows %d: %s\nwant %s", early.Rejected, got, want)
+		}
+	}
+	if p.Status.Rejected != 0 {
+		t.Errorf("the session itself shows %q", p.Status.Rejects)
+	}
+}
+
+// A prompt that a session below would not take is refused at once: nobody would hear of it.
+func TestSessionPromptTooLong(t *testing.T) {
+	p := sessionRun(t, harness.Orchestrator(), `rules:
+- {node: helper, say: "helped"}
+- {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
+- {node: boss, turn: 2, call: [{tool: resume_agent_session, arguments: {session_id: "`+childID(1)+`", parameters: {prompt: "`+strings.Repeat("語", 90_000)+`"}}}]}
+- {node: boss, say: "done"}`, nil, stop(t))
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	if got := toolAnswers(t, p); len(got) != 2 || !strings.Contains(got[1], "Parameters too large: a prompt of 270000 bytes (max 262144)") {
+		t.Errorf("the tools answered %.300q", got)
+	}
+}

@@ -1,0 +1,162 @@
+package dialects
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"weft/activities/llm"
+)
+
+// wire is how a family of servers writes the two answers of examples/weather: a call of the tool,
+// and a text when its result is there.
+type wire struct {
+	// path ends the address; header has the key, behind prefix.
+	path, header, prefix string
+	// result marks a tool's result in a request.
+	result string
+	// call and say are streams, event by event; whole* the same in one piece, where such a server
+	// is asked for that, too.
+	call, say           []string
+	wholeCall, wholeSay string
+}
+
+const weatherSaid = "The sky of Oslo is clear, at 21 degrees."
+
+var wires = map[string]wire{
+	"": {
+		path: "/chat/completions", header: "Authorization", prefix: "Bearer ", result: `"role":"tool"`,
+		call: []string{
+			`{"model":"m","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call12345","type":"function","function":{"name":"weather","arguments":"{\"city\":"}}]}}]}`,
+			`{"model":"m","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"Oslo\"}"}}]}}]}`,
+			`{"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `[DONE]`,
+		},
+		say: []string{
+			`{"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"The sky of Oslo is clear, "}}]}`,
+			`{"model":"m","choices":[{"index":0,"delta":{"content":"at 21 degrees."}}]}`,
+			`{"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`,
+		},
+		wholeCall: `{"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call12345","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Oslo\"}"}}]}}]}`,
+		wholeSay:  `{"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + weatherSaid + `"}}]}`,
+	},
+	llm.ProtocolClaude: {
+		path: "/messages", header: "X-Api-Key", result: `"type":"tool_result"`,
+		call: []string{
+			`{"type":"message_start","message":{"type":"message","model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"weather","input":{}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"city\":\"Oslo\"}"}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
+		},
+		say: []string{
+			`{"type":"message_start","message":{"type":"message","model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + weatherSaid + `"}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7}}`, `{"type":"message_stop"}`,
+		},
+	},
+	llm.ProtocolGemini: {
+		path: ":streamGenerateContent", header: "X-Goog-Api-Key", result: `"functionResponse"`,
+		call: []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"c1","name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"U0lH"}]},"finishReason":"STOP"}]}`},
+		say:  []string{`{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"` + weatherSaid + `"}]},"finishReason":"STOP"}]}`},
+	},
+	llm.ProtocolOCI: {
+		path: "/20231130/actions/chat", header: "Authorization", prefix: `Signature version="1",`, result: `"toolCallId"`,
+		call: []string{
+			`{"index":0,"message":{"role":"ASSISTANT","toolCalls":[{"type":"FUNCTION","id":"c1","name":"weather","arguments":"{\"city\":\"Oslo\"}"}]}}`,
+			`{"message":{"role":"ASSISTANT","content":[{"type":"TEXT","text":""}]},"finishReason":"tool_calls"}`, `[DONE]`,
+		},
+		say: []string{
+			`{"index":0,"message":{"role":"ASSISTANT","content":[{"type":"TEXT","text":"` + weatherSaid + `"}]}}`,
+			`{"message":{"role":"ASSISTANT","content":[{"type":"TEXT","text":""}]},"finishReason":"stop"}`, `[DONE]`,
+		},
+	},
+}
+
+// vendorKey is the key that fake servers want.
+const vendorKey = "key-of-the-example"
+
+// vendor is a fake server of one kind of provider, which looks for the key, the tool and, in the
+// second request, what the tool said.
+type vendor struct {
+	wire
+	mu    sync.Mutex
+	calls []string // call or say, as it answered
+}
+
+func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	body := strings.NewReplacer(" ", "", "\n", "").Replace(string(raw))
+	key, signed := strings.CutPrefix(r.Header.Get(v.header), v.prefix)
+	told := strings.Contains(body, v.result)
+	switch {
+	case !strings.HasSuffix(r.URL.Path, v.path):
+		http.NotFound(w, r)
+		return
+	case !signed || v.path != wires[llm.ProtocolOCI].path && key != vendorKey:
+		http.Error(w, "who are you", http.StatusUnauthorized)
+		return
+	case !strings.Contains(body, `"name":"weather"`), told && (!strings.Contains(body, "clear") || !strings.Contains(body, "21")):
+		http.Error(w, "the tool or its result is not there: "+string(raw), http.StatusBadRequest)
+		return
+	}
+	events, whole, what := v.call, v.wholeCall, "call"
+	if told {
+		events, whole, what = v.say, v.wholeSay, "say"
+	}
+	v.mu.Lock()
+	v.calls = append(v.calls, what)
+	v.mu.Unlock()
+	if whole != "" && !strings.Contains(body, `"stream":true`) {
+		fmt.Fprint(w, whole)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, e := range events {
+		fmt.Fprintf(w, "data: %s\n\n", e)
+	}
+}
+
+// newVendor starts the fake server of a row and says how to reach it.
+func newVendor(t *testing.T, row llm.Provider) (*vendor, llm.ProviderSettings) {
+	t.Helper()
+	v := &vendor{wire: wires[row.Protocol]}
+	srv := httptest.NewServer(v)
+	t.Cleanup(srv.Close)
+	set := llm.ProviderSettings{BaseURL: srv.URL + "/v1", Key: vendorKey}
+	if row.Protocol == llm.ProtocolOCI {
+		set = llm.ProviderSettings{BaseURL: srv.URL, Compartment: "ocid1.compartment.oc1..c", AuthFile: ociKeys(t)}
+	}
+	return v, set
+}
+
+// ociKeys writes a file of keys as OCI's command line does.
+func ociKeys(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, config := filepath.Join(dir, "key.pem"), filepath.Join(dir, "config")
+	for name, text := range map[string]string{
+		file:   string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		config: "[DEFAULT]\nuser=ocid1.user.oc1..u\ntenancy=ocid1.tenancy.oc1..t\nregion=us-chicago-1\nfingerprint=aa:bb\nkey_file=" + file + "\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config
+}

@@ -1,0 +1,140 @@
+package dialects
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/tests/harness"
+	"weft/worker/config"
+)
+
+// weather is examples/weather with some model.
+func weather(t *testing.T, models *llm.Models, model string) harness.TestRun {
+	t.Helper()
+	return harness.TestRun{
+		Document: harness.ReadFile(t, "../examples/weather/weather.json"), Input: strings.TrimSpace(harness.ReadFile(t, "../examples/weather/weather.input.txt")),
+		Functions: exampleFunctions, Models: models, SetInput: func(in *contract.RunInput) { in.Model = model },
+	}
+}
+
+// TestExampleOfEachProvider runs one flow with every kind of provider, each behind a fake server
+// that speaks the vendor's format.
+func TestExampleOfEachProvider(t *testing.T) {
+	for _, row := range llm.Providers {
+		if row.Script {
+			continue
+		}
+		t.Run(row.Name, func(t *testing.T) {
+			fake, set := newVendor(t, row)
+			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{row.Name: set}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := weather(t, models, row.Name+"/m").Execute(t)
+			if p.Err != nil {
+				t.Fatal(p.Err)
+			}
+			if got := harness.ResultText(p.Result); got != weatherSaid {
+				t.Errorf("result %q", got)
+			}
+			fake.mu.Lock()
+			defer fake.mu.Unlock()
+			if !slices.Equal(fake.calls, []string{"call", "say"}) {
+				t.Errorf("the server was asked %v times", fake.calls)
+			}
+		})
+	}
+}
+
+// realModels are small models by kind of provider. A kind that is not here, or another model, is
+// named in MODELS: "vllm/qwen3 oci/meta.llama-3.3-70b-instruct".
+var realModels = map[string]string{
+	"openai": "gpt-5-mini", "anthropic": "claude-haiku-4-5", "google": "gemini-2.5-flash", "mistral": "mistral-small-latest",
+	"deepseek": "deepseek-chat", "openrouter": "openai/gpt-5-mini", "ollama": "llama3.2", "cohere": "command-a-03-2025",
+	"dashscope": "qwen-plus", "groq": "openai/gpt-oss-20b", "huggingface": "openai/gpt-oss-20b", "xai": "grok-4",
+}
+
+// TestRealProviders runs the same with the real services whose keys are set, where REAL=1 allows
+// that it costs money: make providers.
+func TestRealProviders(t *testing.T) {
+	if os.Getenv("REAL") == "" {
+		t.Skip("asks real services, which cost money: make providers")
+	}
+	cfg, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := cfg.LLM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]string{}
+	for _, ref := range strings.Fields(os.Getenv("MODELS")) {
+		name, model, ok := strings.Cut(ref, "/")
+		if !ok {
+			t.Fatalf("MODELS has %q; want provider/model, parted by blanks", ref)
+		}
+		named[name] = model
+		if _, ok := settings.Providers[name]; !ok && !slices.ContainsFunc(llm.Providers, func(p llm.Provider) bool { return p.Name == name }) {
+			t.Errorf("MODELS names the provider %q, which is neither a kind nor in the settings (WEFT_CONFIG, WEFT_PROVIDERS_%s_...)", name, strings.ToUpper(name))
+		}
+	}
+	names := []string{}
+	for _, row := range llm.Providers {
+		if !row.Script {
+			names = append(names, row.Name)
+		}
+	}
+	for name := range named {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			model, asked := named[name]
+			set := settings.Providers[name]
+			switch here := set.Key != "" || name == "ollama" && set.BaseURL != ""; {
+			case asked:
+			case !here && name == "ollama":
+				t.Skip("neither OLLAMA_HOST nor OLLAMA_BASE_URL is set")
+			case !here && set.KeyName != "":
+				t.Skipf("%s is not set", set.KeyName)
+			case !here:
+				t.Skipf("not configured; name a model of it in MODELS, like %s/MODEL", name)
+			case realModels[name] == "":
+				t.Skipf("its models have names of your own: MODELS=%s/MODEL", name)
+			default:
+				model = realModels[name]
+			}
+			askReal(t, settings, name+"/"+model)
+		})
+	}
+}
+
+func askReal(t *testing.T, settings llm.Settings, model string) {
+	t.Helper()
+	models, err := llm.Open(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := weather(t, models, model)
+	r.SetInput = func(in *contract.RunInput) { in.Model, in.OnError = model, contract.OnErrorFail }
+	r.Prepare = func(env *testsuite.TestWorkflowEnvironment) { env.SetTestTimeout(10 * time.Minute) }
+	p := r.Execute(t)
+	if p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	replies, got := p.ToolReplies(t, "reporter#1"), harness.ResultText(p.Result)
+	if len(replies) == 0 || !strings.Contains(got, "21") {
+		t.Errorf("the tool was asked %d times, and %s says %q", len(replies), model, got)
+	}
+	t.Logf("%s, %d tokens in, %d out: %s", model, p.Result.Usage.Input, p.Result.Usage.Output, got)
+}

@@ -1,3 +1,0 @@
-// Package tests holds what spans packages: conformance, replay, examples, end to end and
-// benchmarks. It is imported by nothing.
-package tests

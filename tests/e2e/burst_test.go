@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/workflows/plan"
+)
+
+// askers is a flow of n branches that each ask a person, and a join.
+func askers(n int) *plan.Flow {
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprint("q", i))
+	}
+	f := harness.FanIn("questions", ids...)
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.ID != "join" {
+			n.Kind, n.Agent, n.Ask = plan.KindAsk, nil, &plan.Ask{Text: "Which " + n.ID + "?"}
+		}
+	}
+	return f
+}
+
+// insist sends an Update until the run has taken it, or has ended.
+func insist(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
+	t.Helper()
+	harness.WaitFor(t, "the Update "+name, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+		defer cancel()
+		u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: name,
+			Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		if err == nil {
+			err = u.Get(ctx, out)
+		}
+		var gone *serviceerror.NotFound
+		return err == nil || errors.As(err, &gone)
+	})
+}
+
+// TestEndToEndAnswersTogether gives a run, while no worker is there, more answers for its
+// branches than one workflow task may hold: one by one each is small enough.
+func TestEndToEndAnswersTogether(t *testing.T) {
+	const n = 6
+	text := strings.Repeat("w", 900_000)
+	give := map[string]func(t *testing.T, h *harness.Worker, id string, open []contract.Request){
+		"signals": func(t *testing.T, h *harness.Worker, id string, open []contract.Request) {
+			for _, q := range open {
+				h.Signal(t, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text})
+			}
+			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
+		},
+		"updates": func(t *testing.T, h *harness.Worker, id string, open []contract.Request) {
+			var all sync.WaitGroup
+			for _, q := range open {
+				all.Go(func() {
+					insist(t, h, id, contract.RequestMessage, map[string]any{"id": q.ID, "text": text}, nil)
+				})
+			}
+			time.Sleep(time.Second) // the server has them by now, or they come one by one
+			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
+			all.Wait()
+		},
+	}
+	for how, give := range give {
+		t.Run(how, func(t *testing.T) {
+			h := &harness.Worker{Client: dialAsWorker(t), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
+			t.Cleanup(func() { h.Worker.Stop() })
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: askers(n)}, Script: harness.Script(t, `rules: [{say: done}]`)})
+			open := h.OpenRequests(t, run.GetID(), n)
+			h.Worker.Stop()
+			give(t, h, run.GetID(), open)
+			out, err := harness.Result(t, run)
+			if err != nil || *out.ResultText != "done" {
+				t.Fatalf("%+v, %.500v", out, err)
+			}
+		})
+	}
+}
+
+// TestEndToEndTurnAskedTogether has several wait for the same long turn: together their answers
+// are more than one workflow task may hold.
+func TestEndToEndTurnAskedTogether(t *testing.T) {
+	h := harness.NewWorker(t, 0)
+	f := harness.GraphPlan("talker", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}})
+	const n = 1_200_000
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, Input: "one", Session: true, Script: harness.Script(t, fmt.Sprintf(`rules: [{turn: 1, say: one}, {turn: 2, delay: 3s, say: "%s"}, {say: three}]`, strings.Repeat("w", n)))})
+	h.Turns(t, run.GetID(), 1)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			var turn contract.Turn
+			insist(t, h, run.GetID(), contract.UpdateResume, contract.ResumeInput{ID: "k", Prompt: "more"}, &turn)
+			if turn.Status != contract.TurnCompleted || turn.N != 2 || turn.ResultText == nil || len(*turn.ResultText) != n {
+				t.Errorf("the turn is %.200v", turn)
+			}
+		})
+	}
+	all.Wait()
+	if out := h.CloseSession(t, run); out.Status != "stopped" || out.Usage.Calls != 2 {
+		t.Errorf("%.300v", out)
+	}
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+)
+
+// TestEndToEndAnsweredWhileAway answers a question by signal in time, while no worker is there to take
+// the answer; when one is back the time is over.
+func TestEndToEndAnsweredWhileAway(t *testing.T) {
+	answers := map[string]func(q *contract.Request) map[string]any{
+		"by id":    func(q *contract.Request) map[string]any { return map[string]any{"id": q.ID, "text": "red"} },
+		"the next": func(*contract.Request) map[string]any { return map[string]any{"text": "red"} },
+	}
+	for name, answer := range answers {
+		for _, events := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, max events %d", name, events), func(t *testing.T) {
+				for limit := 4; !answeredInTime(t, limit, events, answer); limit *= 2 {
+					t.Logf("%d seconds are too short for this machine", limit)
+				}
+			})
+		}
+	}
+}
+
+// answeredInTime gives false where the time was over before the answer was given.
+func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Request) map[string]any) bool {
+	h := harness.NewWorker(t, 0)
+	f := harness.AskFlow()
+	f.Nodes[0].Ask.LimitSeconds = limit
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: events, Script: harness.Script(t, `rules: [{contains: red, say: painted}]`)})
+	id := run.GetID()
+	var open []contract.Request
+	harness.WaitFor(t, "the question, or its end", func() bool {
+		s := h.Status(t, id)
+		open = s.Requests
+		return len(open)+len(s.Answered) > 0
+	})
+	if len(open) == 0 {
+		return false
+	}
+	h.Worker.Stop()
+	if fired(t, h, id) {
+		return false
+	}
+	h.Signal(t, id, contract.RequestMessage, answer(&open[0]))
+	harness.WaitFor(t, "the time to be over", func() bool { return fired(t, h, id) })
+	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
+	defer h.Worker.Stop()
+	out, err := harness.Result(t, run)
+	if err != nil || *out.ResultText != "painted" {
+		t.Errorf("%+v, %v; the run's status is %+v", out, err, h.Status(t, id))
+	}
+	return true
+}
+
+// fired says whether a timer of a run's latest one has.
+func fired(t *testing.T, h *harness.Worker, id string) bool {
+	t.Helper()
+	for _, e := range harness.Events(t, h.Client, id, "") {
+		if e.EventType == enumspb.EVENT_TYPE_TIMER_FIRED {
+			return true
+		}
+	}
+	return false
+}

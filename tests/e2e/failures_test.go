@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// failureColumns are the columns of docker/FAILURES.md.
+const failureColumns = 7
+
+var (
+	proofs     = regexp.MustCompile("`([^`]+)`")
+	oneOfProof = regexp.MustCompile(`^([a-z][a-z0-9/]*)\.(Test\w+)(?:/(.+))?$`)
+)
+
+// TestFailuresAreProved reads the table of docker/FAILURES.md: every line is whole, stands
+// there once, and names tests that exist.
+func TestFailuresAreProved(t *testing.T) {
+	raw, err := os.ReadFile("../../docker/FAILURES.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, p := range failureProblems(string(raw), "../..", &lines) {
+		t.Error(p)
+	}
+	if lines < 80 {
+		t.Errorf("the table has %d lines", lines)
+	}
+}
+
+// failureProblems are what is wrong with a table of failures, whose tests are in the module
+// at root; lines counts what was read.
+func failureProblems(text, root string, lines *int) (problems []string) {
+	known, seen := map[string]map[string]testSource{}, map[string]bool{}
+	for i, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "| Part |") || strings.HasPrefix(line, "| ---") {
+			continue
+		}
+		*lines++
+		add := func(format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("FAILURES.md:%d: ", i+1)+fmt.Sprintf(format, args...))
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for k := range cells {
+			cells[k] = strings.TrimSpace(cells[k])
+		}
+		if len(cells) != failureColumns || slices.Contains(cells, "") {
+			add("%d cells, or an empty one; want %d", len(cells), failureColumns)
+			continue
+		}
+		if key := cells[0] + "/" + cells[1]; seen[key] {
+			add("%s stands there twice", key)
+		} else {
+			seen[key] = true
+		}
+		named := proofs.FindAllStringSubmatch(cells[failureColumns-1], -1)
+		if len(named) == 0 {
+			add("no test proves it")
+		}
+		for _, n := range named {
+			if err := proofExists(root, n[1], known); err != nil {
+				add("%v", err)
+			}
+		}
+	}
+	return problems
+}
+
+// testSource is a test function and the texts in its file, among which are the names of its
+// subtests.
+type testSource struct{ texts map[string]bool }
+
+// proofExists says whether there is a test package.Test, or package.Test/subtest. A subtest's
+// name is a text in the test's file, or a script in the package's testdata.
+func proofExists(root, name string, known map[string]map[string]testSource) error {
+	m := oneOfProof.FindStringSubmatch(name)
+	if m == nil {
+		return fmt.Errorf("%q is not of the form package.Test or package.Test/subtest", name)
+	}
+	dir := filepath.Join(root, m[1])
+	if known[dir] == nil {
+		found, err := testsIn(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		known[dir] = found
+	}
+	src, ok := known[dir][m[2]]
+	if !ok {
+		return fmt.Errorf("%s has no test %s", m[1], m[2])
+	}
+	if m[3] == "" || src.texts[m[3]] {
+		return nil
+	}
+	scripts, err := filepath.Glob(filepath.Join(dir, "testdata", "*", m[3]+".txtar"))
+	if err != nil {
+		return err
+	}
+	if len(scripts) == 0 {
+		return fmt.Errorf("%s: the test has no subtest %q", name, m[3])
+	}
+	return nil
+}
+
+// testsIn are the test functions of a folder.
+func testsIn(dir string) (map[string]testSource, error) {
+	files, err := fs.Glob(os.DirFS(dir), "*_test.go")
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s has no tests: %v", dir, err)
+	}
+	out := map[string]testSource{}
+	for _, f := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, f), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		texts := map[string]bool{}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if s, err := strconv.Unquote(lit.Value); err == nil {
+					texts[s] = true
+				}
+			}
+			return true
+		})
+		for _, d := range parsed.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
+				out[fn.Name.Name] = testSource{texts}
+			}
+		}
+	}
+	return out, nil
+}
+
+// TestFailuresFindsWhatIsWrong gives the check tables that must not pass.
+func TestFailuresFindsWhatIsWrong(t *testing.T) {
+	row := func(proof string) string { return "| A | b | c | d | e | f | " + proof + " |" }
+	tests := map[string]struct{ text, want string }{
+		"as it should be":     {row("`tests/e2e.TestFailuresFindsWhatIsWrong/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
+		"no proof":            {row("somebody saw it"), "no test proves it"},
+		"no such test":        {row("`tests/e2e.TestNobody`"), "tests/e2e has no test TestNobody"},
+		"no such package":     {row("`nowhere.TestA`"), "has no tests"},
+		"no such subtest":     {row("`tests/chaos.TestChaosFindsWhatIsWrong/the moon falls`"), `no subtest "the moon falls"`},
+		"a name that is none": {row("`make test`"), "is not of the form"},
+		"a cell too few":      {"| A | b | `tests/replay.TestReplay` |", "3 cells"},
+		"an empty cell":       {"| A | b | c | | e | f | `tests/replay.TestReplay` |", "an empty one"},
+		"a line twice":        {row("`tests/replay.TestReplay`") + "\n" + row("`tests/replay.TestReplay`"), "A/b stands there twice"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var lines int
+			got := strings.Join(failureProblems(tc.text, "../..", &lines), "\n")
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("problems are %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/tests/harness"
+	"weft/worker/host"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// expiring stands between the activities and a worker. It refuses calls whose ids it is told until
+// the key is renewed, and has a loop go round until it is told to stop.
+type expiring struct {
+	worker.ActivityRegistry
+	// refuses says whether a call of an id needs the key, and long whether it is too long for the
+	// model.
+	refuses, long func(id string) bool
+
+	mu      sync.Mutex
+	renewed bool
+	stopped bool
+	refused int
+	done    map[string]int
+}
+
+// call notes a call and says what is wrong with it.
+func (e *expiring) call(ctx context.Context) error {
+	id := activity.GetInfo(ctx).ActivityID
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.long != nil && e.long(id):
+		return (&contract.Failure{Class: contract.ClassContextLength, Text: "too long"}).Wire()
+	case e.refuses(id) && !e.renewed:
+		e.refused++
+		return (&contract.Failure{Class: contract.ClassDenied, Text: "the key has expired"}).Wire()
+	}
+	if strings.HasPrefix(id, "a#") {
+		e.done[id]++
+	}
+	return nil
+}
+
+func (e *expiring) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+	switch real := fn.(type) {
+	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
+		fn = func(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
+			if err := e.call(ctx); err != nil {
+				return nil, err
+			}
+			return real(ctx, in)
+		}
+	case func(context.Context, contract.SummariseInput) (*contract.SummariseResult, error):
+		fn = func(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
+			if err := e.call(ctx); err != nil {
+				return nil, err
+			}
+			return real(ctx, in)
+		}
+	case func(context.Context, contract.JudgeInput) (*contract.JudgeResult, error):
+		fn = func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return &contract.JudgeResult{Yes: e.stopped == (in.Question == "enough?"), Usage: contract.Usage{Calls: 1}}, nil
+		}
+	}
+	e.ActivityRegistry.RegisterActivityWithOptions(fn, o)
+}
+
+// start starts a worker whose activities it stands before.
+func (e *expiring) start(t *testing.T) *harness.Worker {
+	t.Helper()
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	models, err := llm.Open(llm.Settings{Default: "script"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := worker.New(h.Client, h.Queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, DeadlockDetectionTimeout: time.Minute})
+	workflows.Register(w)
+	e.ActivityRegistry, e.done = w, map[string]int{}
+	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(h.Client), Compile: harness.Compile, Begin: host.Begin}).Register(e)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	h.Worker = w
+	return h
+}
+
+// deepFork is a flow whose node m asks a sub-agent: a fork of an agent that calls a tool of its own again and
+// again, and of a loop.
+func deepFork(c *plan.Context) *plan.Flow {
+	again, enough := "again?", "enough?"
+	sub := harness.GraphPlan("sub", []harness.GraphNode{{ID: "a"}, {ID: "b"}, {ID: "j", Defer: true, Exit: true}}, []harness.GraphEdge{
+		{Source: plan.Start, Target: "a"}, {Source: plan.Start, Target: "b"}, {Source: "b", Target: "b", Condition: &again},
+		{Source: "b", Target: "j", Condition: &enough}, {Source: "a", Target: "j"}, {Source: "j", Target: plan.End}})
+	sub.ID, sub.Limits.MaxSteps = "sub", 10_000
+	sub.Nodes[0].Agent.Builtins, sub.Nodes[0].Agent.Context = []string{plan.BuiltinSetState}, c
+	f := harness.GraphPlan("deep", []harness.GraphNode{{ID: "m", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "m"}, {Source: "m", Target: plan.End}})
+	f.Connections = []plan.Connection{{ID: "helper", Kind: plan.ConnectionAgent, Agent: "sub"}}
+	f.Nodes[0].Agent.Tools = []plan.Tool{{Name: "call_sub_agent", As: "call_sub_agent", Connection: "helper"}}
+	f.Agents = []plan.Flow{*sub}
+	return f
+}
+
+// TestEndToEndParkedDeep lets a key expire in the middle of a thread, in a branch of a sub-agent, whose run
+// continues as new again and again meanwhile. It waits with one request; once the key is renewed it goes
+// on at that very call, and nothing is made twice.
+func TestEndToEndParkedDeep(t *testing.T) {
+	tests := map[string]struct {
+		context *plan.Context
+		e       *expiring
+	}{
+		"a model call": {nil, &expiring{refuses: func(id string) bool { return strings.HasPrefix(id, "a#1/model/4") }}},
+		"a summary": {&plan.Context{How: plan.ContextSummarise, Messages: 4, Keep: 2, Summary: &plan.DefaultSummary},
+			&expiring{refuses: func(id string) bool { return strings.HasPrefix(id, "a#1/summary/") }}},
+		"a call with less": {&plan.Context{How: plan.ContextTruncate},
+			&expiring{refuses: func(id string) bool { return strings.Contains(id, "/less") }, long: func(id string) bool { return id == "a#1/model/4" }}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := tc.e
+			h := e.start(t)
+			f := deepFork(tc.context)
+			if problems := f.Check(); len(problems) > 0 {
+				t.Fatal(problems)
+			}
+			rules := strings.ReplaceAll(strings.ReplaceAll(harness.TalkerScript, "- {turn", "- {node: a, turn"), "WORD", "word")
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: f}, MaxEvents: 1, MaxSteps: 10_000,
+				Script: harness.Script(t, strings.Replace(rules, "rules:", "rules:\n- {node: m, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: go}}]}", 1))})
+			q := h.OpenRequests(t, run.GetID(), 1)[0]
+			if q.Kind != contract.RequestRetry || q.Node != "a" || !strings.HasPrefix(q.Execution, "m#1:") || q.Failure == nil || q.Failure.Class != contract.ClassDenied {
+				t.Errorf("open is %+v", q)
+			}
+			// The branch comes back and is started again each time.
+			first := q.Run.Run
+			harness.WaitFor(t, "the branch to go on in other runs", func() bool {
+				open := h.Status(t, run.GetID()).Requests
+				if len(open) > 0 && open[0].Run.Run != first {
+					first = open[0].Run.Run
+					return open[0].Run.Run != q.Run.Run
+				}
+				return false
+			})
+			if open := h.Status(t, run.GetID()).Requests; len(open) != 1 || open[0].ID != q.ID || !open[0].OpenedAt.Equal(q.OpenedAt) {
+				t.Errorf("open are %+v,\nwas %+v", open, q)
+			}
+			e.mu.Lock()
+			if e.refused != 1 {
+				t.Errorf("the call was made %d times with a key that has expired", e.refused)
+			}
+			e.renewed = true
+			e.mu.Unlock()
+			if _, err := h.Update(t, run.GetID(), contract.RequestRetry, contract.RetryAnswer{ID: q.ID}); err != nil {
+				t.Fatal(err)
+			}
+			harness.WaitFor(t, "the agent to end", func() bool {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				n := 0
+				for id := range e.done {
+					if strings.HasPrefix(id, "a#1/model/") {
+						n++
+					}
+				}
+				return n == 5
+			})
+			e.mu.Lock()
+			e.stopped = true
+			e.mu.Unlock()
+			out, err := harness.Result(t, run)
+			if err != nil || out.ResultText == nil || *out.ResultText != "done" {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			for id, n := range e.done {
+				if n != 1 {
+					t.Errorf("%s was made %d times", id, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/activities/tool"
+	"weft/tests/harness"
+)
+
+func TestEndToEndConfirmAndClientTool(t *testing.T) {
+	for _, events := range []int{0, 1} {
+		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
+			h := harness.NewConfirmingWorker(t)
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: events, DataConnections: harness.MailConnection(),
+				Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: send_mail, arguments: {to: ann}}, {tool: look_up, arguments: {q: 1}}, {tool: set_state, arguments: {key: k, value: 1}}]}
+- {say: done}`)})
+			id := run.GetID()
+			open := h.OpenRequests(t, id, 2)
+			var confirm, lookUp contract.Request
+			for _, q := range open {
+				if q.Kind == contract.RequestConfirm {
+					confirm = q
+				} else {
+					lookUp = q
+				}
+			}
+			if confirm.Tool != "send_mail" || string(confirm.Arguments) != `{"to":"ann"}` || lookUp.Kind != contract.RequestToolResult {
+				t.Fatalf("open: %+v", open)
+			}
+			wrong := []struct {
+				name   string
+				answer any
+				class  string
+			}{
+				{"confirm", map[string]any{"id": "nobody", "approve": true}, contract.ClassUnknownRequest},
+				{"confirm", map[string]any{"id": confirm.ID}, contract.ClassBadRequest},
+				{"confirm", map[string]any{"id": confirm.ID, "aprove": true}, contract.ClassBadRequest},
+				{"confirm", "yes", contract.ClassBadRequest},
+				{"confirm", map[string]any{"id": lookUp.ID, "approve": true}, contract.ClassBadRequest},
+				{"confirm", map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": 7}}, contract.ClassSchema},
+				{"confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}}, contract.ClassBadRequest},
+				{"tool_result", map[string]any{"id": lookUp.ID}, contract.ClassBadRequest},
+			}
+			for _, w := range wrong {
+				if _, err := h.Update(t, id, w.name, w.answer); harness.ErrorType(err) != w.class {
+					t.Errorf("%s %v gives %v, want %s", w.name, w.answer, err, w.class)
+				}
+			}
+			_ = h.Client.SignalWorkflow(context.Background(), id, "", "confirm", map[string]any{"id": confirm.ID, "approve": false, "arguments": map[string]any{"to": "bob"}})
+			yes := map[string]any{"id": confirm.ID, "approve": true, "arguments": map[string]any{"to": "bob"}, "by": "kim"}
+			for range 2 {
+				if out, err := h.Update(t, id, "confirm", yes); err != nil || out.ID != confirm.ID {
+					t.Fatalf("yes gives %+v, %v", out, err)
+				}
+			}
+			if _, err := h.Update(t, id, "confirm", map[string]any{"id": confirm.ID, "approve": false}); harness.ErrorType(err) != contract.ClassAlreadyAnswered {
+				t.Errorf("another answer gives %v", err)
+			}
+			var mail contract.Request
+			for _, q := range h.OpenRequests(t, id, 2) {
+				if q.Tool == "send_mail" {
+					mail = q
+				}
+			}
+			if string(mail.Arguments) != `{"to":"bob"}` {
+				t.Errorf("the tool is asked with %s", mail.Arguments)
+			}
+			if _, err := h.Update(t, id, "tool_result", map[string]any{"id": mail.ID, "result": map[string]any{"sent": "no"}}); harness.ErrorType(err) != contract.ClassSchema {
+				t.Errorf("a result of another shape gives %v", err)
+			}
+			ctx := context.Background()
+			for range 2 {
+				if err := h.Client.SignalWorkflow(ctx, id, "", "tool_result", map[string]any{"id": mail.ID, "result": map[string]any{"sent": true}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = h.Client.SignalWorkflow(ctx, id, "", "tool_result", "nonsense")
+			_ = h.Client.SignalWorkflow(ctx, id, "", "tool_result", nil)
+			_ = h.Client.SignalWorkflow(ctx, id, "", "tool_result", []byte{1, 2})
+			if err := h.Client.SignalWorkflow(ctx, id, "", "tool_result", map[string]any{"id": lookUp.ID, "error": "no such thing"}); err != nil {
+				t.Fatal(err)
+			}
+			out, err := harness.Result(t, run)
+			if err != nil || *out.ResultText != "done" {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			var s contract.Status
+			v, err := h.Client.QueryWorkflow(ctx, id, "", contract.QueryStatus)
+			if err != nil || v.Get(&s) != nil || s.Rejected != 4 || len(s.Requests) != 0 {
+				t.Errorf("status: %+v, %v", s, err)
+			}
+			var page contract.TranscriptPage
+			if events == 0 {
+				v, err = h.Client.QueryWorkflow(ctx, id, "", contract.QueryTranscript, contract.TranscriptQuery{Thread: "a#1"})
+				if err != nil || v.Get(&page) != nil {
+					t.Fatal(err)
+				}
+				all := string(harness.EncodeJSON(t, page))
+				for _, want := range []string{`\"sent\":true`, "no such thing", `"ok"`} {
+					if !strings.Contains(all, want) {
+						t.Errorf("the transcript has no %s: %s", want, all)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEndToEndParked mends what a server refused: the run goes on at that very call.
+func TestEndToEndParked(t *testing.T) {
+	for _, events := range []int{0, 1} {
+		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
+			var expired atomic.Bool
+			expired.Store(true)
+			var calls atomic.Int32
+			r := harness.TestRun{Tools: map[string]func(string) (string, bool){"search": func(string) (string, bool) { calls.Add(1); return "found", false }}, Expired: &expired}
+			tools := r.OpenTools(t)
+			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+			t.Cleanup(h.Worker.Stop)
+			in := contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.SearchTool), Name: "flow.json"}, MaxEvents: events,
+				Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`)}
+			run := h.Start(t, in)
+			id := run.GetID()
+			q := h.OpenRequests(t, id, 1)[0]
+			if q.Kind != contract.RequestRetry || q.Failure == nil || q.Failure.Class != contract.ClassDenied || q.Node != "a" || q.At == "" {
+				t.Fatalf("open: %+v", q)
+			}
+			// Not mended yet: it asks again, as another request.
+			if _, err := h.Update(t, id, "retry", contract.RetryAnswer{ID: q.ID}); err != nil {
+				t.Fatal(err)
+			}
+			first := q.ID
+			harness.WaitFor(t, "the next request", func() bool {
+				open := h.Status(t, id).Requests
+				if len(open) == 1 {
+					q = open[0]
+				}
+				return q.ID != first
+			})
+			expired.Store(false)
+			for range 3 {
+				if err := h.Client.SignalWorkflow(context.Background(), id, "", "retry", contract.RetryAnswer{ID: q.ID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := harness.Result(t, run)
+			if err != nil || *out.ResultText != "done" || calls.Load() != 1 || out.Usage.Calls != 2 {
+				t.Fatalf("%+v, %v, %d calls", out, err, calls.Load())
+			}
+			expired.Store(true)
+			run = h.Start(t, in)
+			q = h.OpenRequests(t, run.GetID(), 1)[0]
+			if _, err := h.Update(t, run.GetID(), "retry", contract.RetryAnswer{ID: q.ID, GiveUp: true, Reason: "no budget"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := harness.Result(t, run); contract.FailureOf(err).Class != contract.ClassDenied || !strings.Contains(err.Error(), "no budget") {
+				t.Errorf("given up: %v", err)
+			}
+		})
+	}
+}
+
+// TestEndToEndBusyBesideWaiting goes on with a loop while a sub-agent in another branch waits
+// for a person, although the run must continue as new again and again.
+func TestEndToEndBusyBesideWaiting(t *testing.T) {
+	const laps = 20
+	for _, events := range []int{1, 60} {
+		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
+			h := harness.NewConfirmingWorker(t)
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, MaxEvents: events, DataConnections: harness.MailConnection(), MaxSteps: laps + 2,
+				Script: harness.Script(t, fmt.Sprintf(`rules:
+- {question: "again?", step: %d, yes: false}
+- {question: "enough?", step: %d, yes: true}
+- {question: "again?", yes: true}
+- {question: "enough?", yes: false}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
+- {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {say: ok}`, laps, laps))})
+			id := run.GetID()
+			var first, s contract.Status
+			harness.WaitFor(t, "the loop to end beside the open request", func() bool {
+				s = h.Status(t, id)
+				if len(s.Requests) == 1 && len(first.Requests) == 0 {
+					first = s
+				}
+				return len(s.Requests) == 1 && s.Usage.Calls >= 3*laps
+			})
+			q := s.Requests[0]
+			if q.ID != first.Requests[0].ID || !q.OpenedAt.Equal(first.Requests[0].OpenedAt) || !strings.Contains(q.Execution, "a#1:") || q.Node != "s" {
+				t.Errorf("the request became %+v\nfrom %+v", q, first.Requests[0])
+			}
+			if n := harness.RunCount(t, h.Client, h.Client.GetWorkflow(context.Background(), id, "")); n < 2 {
+				t.Errorf("%d runs, want several", n)
+			}
+			if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "reason": "not today"}); err != nil {
+				t.Fatal(err)
+			}
+			out, err := harness.Result(t, run)
+			if err != nil || out.ResultNode != "j" || out.Usage.Calls != 3*laps+5 {
+				t.Fatalf("%+v, %v", out, err)
+			}
+		})
+	}
+}
+
+func TestEndToEndNoAnswerInTime(t *testing.T) {
+	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, LimitSeconds: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, tools)
+	t.Cleanup(h.Worker.Stop)
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxEvents: 1,
+		Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {contains: "nobody answered within 1 seconds", say: no mail}`)})
+	out, err := harness.Result(t, run)
+	if err != nil || *out.ResultText != "no mail" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+// TestEndToEndRemember answers once for all calls of a tool, in branches and sub-agents alike.
+func TestEndToEndRemember(t *testing.T) {
+	h := harness.NewConfirmingWorker(t)
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxEvents: 1,
+		Script: harness.Script(t, `rules:
+- {turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {turn: 2, call: [{tool: send_mail, arguments: {to: bob}}]}
+- {say: done}`)})
+	id := run.GetID()
+	q := h.OpenRequests(t, id, 1)[0]
+	if _, err := h.Update(t, id, "confirm", map[string]any{"id": q.ID, "approve": false, "remember": true, "reason": "never"}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "done" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+// TestEndToEndCancelWaiting cancels a run whose sub-agent waits.
+func TestEndToEndCancelWaiting(t *testing.T) {
+	h := harness.NewConfirmingWorker(t)
+	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(harness.WaitingFork, `"enough?"`, `"never?"`, 1), Name: "flow.json"}, DataConnections: harness.MailConnection(),
+		Script: harness.Script(t, `rules:
+- {kind: judge, yes: true}
+- {node: a, turn: 1, call: [{tool: call_sub_agent, arguments: {user_question: one}}]}
+- {node: s, turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}
+- {node: b, delay: 30s, say: late}
+- {say: ok}`)})
+	h.OpenRequests(t, run.GetID(), 1)
+	if err := h.Client.CancelWorkflow(context.Background(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.Result(t, run); !temporal.IsCanceledError(errors.Unwrap(err)) && !contract.Cancelled(err) {
+		t.Errorf("the run ends with %v", err)
+	}
+	if s := h.Status(t, run.GetID()); len(s.Requests) != 0 {
+		t.Errorf("open after the end: %+v", s.Requests)
+	}
+}
+
+// TestEndToEndSteer sends messages to a run that has not asked.
+func TestEndToEndSteer(t *testing.T) {
+	for _, events := range []int{0, 1} {
+		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
+			h := harness.NewConfirmingWorker(t)
+			ctx := context.Background()
+			in := contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"}, MaxEvents: events,
+				Script: harness.Script(t, `rules:
+- {node: a, turn: 1, contains: to a, say: a heard}
+- {node: b, turn: 1, delay: 2s, call: [{tool: list_state_keys}]}
+- {node: b, turn: 2, contains: to b, say: b heard}
+- {node: j, contains: to all, say: j heard}
+- {say: nothing heard}`)}
+			id := fmt.Sprintf("steer-%d", time.Now().UnixNano())
+			// The message may come before the run: signal-with-start.
+			run, err := h.Client.SignalWithStartWorkflow(ctx, id, "message", map[string]any{"text": "to a", "node": "a"}, client.StartWorkflowOptions{TaskQueue: h.Queue}, contract.WorkflowFlow, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := h.Client.SignalWorkflow(ctx, id, "", "message", map[string]any{"text": "to b", "node": "b", "key": "k1"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := h.Update(t, id, "message", map[string]any{"text": "x", "node": "nobody"}); harness.ErrorType(err) != contract.ClassBadRequest {
+				t.Errorf("a node that there is not gives %v", err)
+			}
+			if _, err := h.Update(t, id, "message", map[string]any{"text": "to all", "node": "j"}); err != nil {
+				t.Error(err)
+			}
+			harness.WaitFor(t, "a to end", func() bool {
+				return slices.ContainsFunc(h.Status(t, id).Executions, func(e contract.Execution) bool { return e.Node == "a" })
+			})
+			if _, err := h.Update(t, id, "message", map[string]any{"text": "too late for a", "node": "a"}); err != nil {
+				t.Error(err)
+			}
+			out, err := harness.Result(t, run)
+			if err != nil || *out.ResultText != "j heard" {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			if len(out.Unread) != 1 || out.Unread[0].Text != "too late for a" {
+				t.Errorf("unread: %+v", out.Unread)
+			}
+			s := h.Status(t, id)
+			if s.Rejected != 0 {
+				t.Errorf("rejected: %v", s.Rejects)
+			}
+		})
+	}
+}
+
+// TestEndToEndUpdateWithStart asks and starts in one request.
+func TestEndToEndUpdateWithStart(t *testing.T) {
+	h := harness.NewConfirmingWorker(t)
+	ctx := context.Background()
+	start := h.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{ID: fmt.Sprintf("chat-%d", time.Now().UnixNano()), TaskQueue: h.Queue,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING}, contract.WorkflowFlow,
+		contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Plan: harness.AskFlow()}, Script: harness.Script(t, `rules: [{contains: blue, say: painted}]`)})
+	u, err := h.Client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{StartWorkflowOperation: start,
+		UpdateOptions: client.UpdateWorkflowOptions{UpdateName: "message", Args: []any{map[string]any{"text": "blue"}}, WaitForStage: client.WorkflowUpdateStageCompleted}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Get(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	run, err := start.Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := harness.Result(t, run); err != nil || *out.ResultText != "painted" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+}

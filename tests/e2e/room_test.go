@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+)
+
+// TestEndToEndBroughtTogether has branches bring back, side by side and without a store, more than
+// was kept for each of them: a run ends well where its history has room for all of it, else it fails
+// before the server terminates it.
+func TestEndToEndBroughtTogether(t *testing.T) {
+	tests := map[string]struct {
+		branches, bytes int
+		class           string
+	}{
+		"there is room": {branches: 30, bytes: 900_000},
+		"there is none": {branches: 28, bytes: 1_800_000, class: contract.ClassTooLarge},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := &harness.Worker{Client: dialAsWorker(t), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+			h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
+			t.Cleanup(h.Worker.Stop)
+			names := make([]string, tc.branches)
+			for i := range names {
+				names[i] = fmt.Sprint("b", i)
+			}
+			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("together", names...)},
+				Script: harness.Script(t, fmt.Sprintf(`rules: [{node: join, say: joined}, {say: "%s"}]`, strings.Repeat("w", tc.bytes)))})
+			out, err := harness.Result(t, run)
+			if tc.class != "" {
+				if f := contract.FailureOf(err); f == nil || f.Class != tc.class || !strings.Contains(f.Text, "has no room for it") || f.Node == "" {
+					t.Errorf("the run ended with %.500v, %v", out, err)
+				}
+				return
+			}
+			if err != nil || *out.ResultText != "joined" || out.Usage.Calls != tc.branches+1 {
+				t.Errorf("the run ended with %.500v, %v", out, err)
+			}
+		})
+	}
+}

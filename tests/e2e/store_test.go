@@ -1,0 +1,464 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/tests/harness"
+	"weft/worker/host"
+	"weft/worker/store"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// vault is a store in a folder of its own and what works with it.
+type vault struct {
+	settings     store.Settings
+	address, que string
+	model        string
+	// cache and tools are those of [activities.Deps].
+	cache int
+	tools *tool.Tools
+}
+
+func newVault(t *testing.T) *vault {
+	return &vault{settings: store.Settings{Dir: filepath.Join(t.TempDir(), "store"), Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload},
+		address: harness.ServerAddress(t), que: fmt.Sprintf("vault-%d", time.Now().UnixNano())}
+}
+
+// dial connects with the store.
+func (v *vault) dial(t *testing.T) client.Client {
+	t.Helper()
+	s, err := store.Open(v.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := client.Options{HostPort: v.address, Logger: harness.NoLog{}}
+	s.Apply(&o)
+	c, err := client.Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return s.Reader(c, func(err error) { t.Log(err) })
+}
+
+// work starts a worker for workflows, activities or both.
+func (v *vault) work(t *testing.T, flows, calls bool) worker.Worker {
+	t.Helper()
+	w := v.hire(t, flows, calls)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// hire makes a worker that is not started.
+func (v *vault) hire(t *testing.T, flows, calls bool) worker.Worker {
+	t.Helper()
+	s, err := store.Open(v.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := client.Options{HostPort: v.address, Logger: harness.NoLog{}}
+	s.Apply(&o)
+	c, err := client.Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	models, err := llm.Open(llm.Settings{Default: "script", Providers: map[string]llm.ProviderSettings{"large": {Kind: "compatible", BaseURL: v.model}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := worker.New(c, v.que, worker.Options{StickyScheduleToStartTimeout: time.Second, MaxHeartbeatThrottleInterval: time.Second,
+		DisableWorkflowWorker: !flows, LocalActivityWorkerOnly: !calls, DeadlockDetectionTimeout: time.Minute})
+	if flows {
+		workflows.Settings{MaxPayload: v.settings.Most()}.Register(w)
+	}
+	activities.New(activities.Deps{Models: models, Source: activities.NewClientSource(c), Compile: harness.Compile, Begin: host.Begin, MaxPayload: v.settings.Most(), CacheBytes: v.cache, Tools: v.tools}).Register(w)
+	return w
+}
+
+// start starts a run with a client of its own.
+func (v *vault) start(t *testing.T, c client.Client, in contract.RunInput) client.WorkflowRun {
+	t.Helper()
+	in.V = contract.Version
+	if in.Model == "" {
+		in.Model = "script"
+	}
+	run, err := c.ExecuteWorkflow(context.Background(),
+		client.StartWorkflowOptions{TaskQueue: v.que, ID: fmt.Sprintf("vault-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// files lists the payloads in the store.
+func (v *vault) files(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(v.settings.Dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && len(e.Name()) == 64 {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// largeModel answers n bytes to nodes whose prompt is b1, b2 and so on; to join it says of
+// how many of them it was told how much.
+func largeModel(t *testing.T, n int, wait time.Duration) string {
+	answer := func(node string) string { return "<" + node + ">" + strings.Repeat("w", n) + "</" + node + ">" }
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Messages []struct{ Role, Content string }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		node, text := in.Messages[0].Content, ""
+		for _, m := range in.Messages[1:] {
+			text += m.Content
+		}
+		said := answer(node)
+		if node == "join" {
+			whole := 0
+			for i := 1; strings.Contains(text, answer(fmt.Sprint("b", i))); i++ {
+				whole++
+			}
+			said = fmt.Sprintf("%d answers", whole)
+		}
+		time.Sleep(wait)
+		raw, _ := json.Marshal(map[string]any{"model": "m", "choices": []any{map[string]any{"delta": map[string]any{"content": said}, "finish_reason": "stop"}}})
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL + "/v1"
+}
+
+// TestEndToEndStoreWideJoin lets 200 branches say 200 KB each. The join reads all of it,
+// and no history holds it.
+func TestEndToEndStoreWideJoin(t *testing.T) {
+	const branches, bytes = 200, 200_000
+	v := newVault(t)
+	v.model = largeModel(t, bytes, 0)
+	v.work(t, true, true)
+	names := make([]string, branches)
+	for i := range names {
+		names[i] = fmt.Sprint("b", i+1)
+	}
+	c := v.dial(t)
+	flow := harness.FanIn("wide", names...)
+	for i := range flow.Nodes {
+		flow.Nodes[i].Agent.Builtins = nil
+	}
+	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Model: "large/m"})
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	var out contract.RunResult
+	if err := run.Get(ctx, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.ResultText == nil || *out.ResultText != fmt.Sprint(branches, " answers") || out.Usage.Calls != branches+1 {
+		t.Errorf("result is %v after %d calls", out.ResultText, out.Usage.Calls)
+	}
+	last := run.GetRunID()
+	if n := harness.HistoryBytes(t, c, run.GetID(), last); n > 4<<20 {
+		t.Errorf("the history of the run holds %d bytes", n)
+	}
+	if n := len(v.files(t)); n < branches {
+		t.Errorf("the store has %d payloads", n)
+	}
+	// A client without the store reads what is for clients.
+	plain := harness.Dial(t, v.address)
+	out = contract.RunResult{}
+	if err := plain.GetWorkflow(ctx, run.GetID(), "").Get(ctx, &out); err != nil || *out.ResultText != fmt.Sprint(branches, " answers") {
+		t.Errorf("without the store: %+v, %v", out, err)
+	}
+}
+
+// TestEndToEndStoreLargeAnswers lets a node say more than Temporal takes, and carries it
+// into new runs.
+func TestEndToEndStoreLargeAnswers(t *testing.T) {
+	const bytes = 5_000_000
+	v := newVault(t)
+	v.model = largeModel(t, bytes, 0)
+	v.work(t, true, true)
+	c := v.dial(t)
+	plain := harness.Dial(t, v.address)
+	chain := harness.GraphPlan("chain", []harness.GraphNode{{ID: "b1"}, {ID: "between"}, {ID: "join", Exit: true}},
+		[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: "between"}, {Source: "between", Target: "join"}, {Source: "join", Target: plan.End}})
+	for _, events := range []int{0, 1} {
+		t.Run(fmt.Sprintf("new run after %d events", events), func(t *testing.T) {
+			run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: chain}, Model: "large/m", MaxEvents: events})
+			out, err := harness.Result(t, run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *out.ResultText != "1 answers" {
+				t.Errorf("result is %q", *out.ResultText)
+			}
+			if n := harness.RunCount(t, c, run); events == 1 && n < 3 {
+				t.Errorf("%d runs", n)
+			}
+			v.replays(t, c, run)
+			if events == 1 {
+				return
+			}
+			// Answers of queries stay readable for everybody, also where a message is longer
+			// than an answer can be.
+			var page contract.TranscriptPage
+			q, err := plain.QueryWorkflow(context.Background(), run.GetID(), run.GetRunID(), contract.QueryTranscript, contract.TranscriptQuery{Thread: "b1#1", From: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Get(&page); err != nil || len(page.Messages) != 1 || len(page.Long) != 1 || page.Long[0].Bytes < bytes {
+				t.Fatalf("page is %.500s, %v", fmt.Sprint(page), err)
+			}
+			m, err := contract.DecodeMessage(page.Messages[0])
+			if err != nil || m.Role != contract.RoleAssistant || len(m.Parts) != 1 || m.Parts[0].Ref.SHA != page.Long[0].SHA {
+				t.Errorf("the long message is %s, %v", page.Messages[0], err)
+			}
+			var raw []byte
+			for total := 1; len(raw) < total; {
+				var piece contract.ContentPage
+				q, err := plain.QueryWorkflow(context.Background(), run.GetID(), run.GetRunID(), contract.QueryContent, contract.ContentQuery{SHA: page.Long[0].SHA, Offset: len(raw)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := q.Get(&piece); err != nil || len(piece.Data) == 0 {
+					t.Fatalf("piece at %d of %d: %v", len(raw), total, err)
+				}
+				raw, total = append(raw, piece.Data...), piece.Total
+			}
+			if contract.SHA(raw) != page.Long[0].SHA {
+				t.Error("the pieces are not the message")
+			}
+		})
+	}
+	t.Run("a result that does not fit", func(t *testing.T) {
+		run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: harness.GraphPlan("one", []harness.GraphNode{{ID: "b1", Exit: true}},
+			[]harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: plan.End}})}, Model: "large/m"})
+		out, err := harness.Result(t, run)
+		if err != nil || len(*out.ResultText) < bytes {
+			t.Fatalf("%.200s, %v", fmt.Sprint(out), err)
+		}
+		if len(out.ExitOutputs) != 1 || out.ExitOutputs[0].Left < bytes {
+			t.Errorf("exit outputs are %.200s", fmt.Sprint(out.ExitOutputs))
+		}
+	})
+}
+
+// TestEndToEndStoreColdWorker lets a model call ask the run for a message that no answer of a
+// query can hold.
+func TestEndToEndStoreColdWorker(t *testing.T) {
+	v := newVault(t)
+	v.model, v.cache = largeModel(t, 2_500_000, 0), 1
+	v.work(t, true, true)
+	f := oneAgent()
+	f.Nodes[0].Agent.Builtins = plan.Builtins
+	// The script calls a tool beside a text of 2.5 MB, so that the next call of the same thread
+	// is about it.
+	run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: f}, Script: harness.Script(t, fmt.Sprintf(`rules:
+- {turn: 1, call: [{tool: list_state_keys}], say: "%s"}
+- {contains: "%s", say: read}
+- {say: not read}`, strings.Repeat("w", 2_500_000), strings.Repeat("w", 100_000)))})
+	out, err := harness.Result(t, run)
+	if err != nil || *out.ResultText != "read" {
+		t.Errorf("%.300s, %v", fmt.Sprint(out), err)
+	}
+}
+
+// between runs a flow whose only node answers 300 KB up to where the answer is in the store
+// and no worker has told the run of it.
+func (v *vault) between(t *testing.T, c client.Client) client.WorkflowRun {
+	t.Helper()
+	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
+	flows, calls := v.work(t, true, false), v.work(t, false, true)
+	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m"})
+	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	flows.Stop()
+	v.until(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
+	calls.Stop()
+	if n := len(v.files(t)); n != 1 {
+		t.Fatalf("the store has %d payloads", n)
+	}
+	return run
+}
+
+// oneAgent is a flow of one node.
+func oneAgent() *plan.Flow {
+	return harness.GraphPlan("one", []harness.GraphNode{{ID: "b1", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "b1"}, {Source: "b1", Target: plan.End}})
+}
+
+// replays replays a run, and those before it, with the store but on a worker that would give
+// new runs none: whether there is a store is a fact of the run.
+func (v *vault) replays(t *testing.T, c client.Client, run client.WorkflowRun) {
+	t.Helper()
+	s, err := store.Open(v.settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o client.Options
+	s.Apply(&o)
+	for id := run.GetRunID(); id != ""; {
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DataConverter: o.DataConverter, FailureConverter: o.FailureConverter, ExternalStorage: o.ExternalStorage,
+			DisableDeadlockDetection: true}) // machines are busy
+		if err != nil {
+			t.Fatal(err)
+		}
+		workflows.Register(r)
+		list := harness.Events(t, harness.Dial(t, v.address), run.GetID(), id)
+		if err := r.ReplayWorkflowHistoryWithOptions(harness.NoLog{}, &historypb.History{Events: list},
+			worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: run.GetID(), RunID: id}}); err != nil {
+			t.Errorf("replay of run %s: %v", id, err)
+		}
+		id = list[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+	}
+}
+
+// until waits for an event of a run, and gives it.
+func (v *vault) until(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
+			if e.GetEventType() == kind {
+				return e
+			}
+		}
+	}
+	t.Fatalf("no %s came", kind)
+	return nil
+}
+
+// TestEndToEndStoreLost takes payloads away, or damages them, between who stored and who
+// reads them: the run fails with a class, and no task is tried for ever.
+func TestEndToEndStoreLost(t *testing.T) {
+	tests := map[string]struct {
+		harm func(file string) error
+		want string
+	}{
+		"gone":    {os.Remove, "is not in directory "},
+		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is damaged in directory "},
+		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "it holds 100 bytes of another SHA-256"},
+	}
+	for name, tc := range tests {
+		check := func(t *testing.T, v *vault, run client.WorkflowRun) {
+			t.Helper()
+			_, err := harness.Result(t, run)
+			f := contract.FailureOf(err)
+			if f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, tc.want) || !strings.Contains(f.Text, v.settings.Dir) || f.Remedy == "" {
+				t.Errorf("the run ended with %v", err)
+			}
+			for _, e := range harness.Events(t, harness.Dial(t, v.address), run.GetID(), run.GetRunID()) {
+				if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED {
+					t.Errorf("a workflow task failed: %s", e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage())
+				}
+			}
+		}
+		harm := func(t *testing.T, v *vault) {
+			t.Helper()
+			for _, file := range v.files(t) {
+				if err := tc.harm(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Run("a result that is "+name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t)
+			run := v.between(t, v.dial(t))
+			harm(t, v)
+			v.work(t, true, true)
+			check(t, v, run)
+		})
+		t.Run("an input that is "+name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t)
+			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Input: strings.Repeat("long ", 500_000)})
+			harm(t, v)
+			v.work(t, true, true)
+			check(t, v, run)
+		})
+	}
+}
+
+// TestEndToEndStoreAway has workers that cannot read the store: they say what is missing, and
+// the run goes on when it is there.
+func TestEndToEndStoreAway(t *testing.T) {
+	tests := map[string]struct {
+		// away makes a worker, and the store unreadable for it, and says how to undo that.
+		away func(t *testing.T, v *vault) (blind worker.Worker, back func())
+		want string
+	}{
+		"a folder that is not mounted": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+			dir, blind := v.settings.Dir, v.hire(t, true, false)
+			if err := os.Rename(dir, dir+".away"); err != nil {
+				t.Fatal(err)
+			}
+			return blind, func() { _ = os.Rename(dir+".away", dir) }
+		}, "has no store.id: is it mounted?"},
+		"another store": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+			dir := v.settings.Dir
+			v.settings.Dir = filepath.Join(t.TempDir(), "other")
+			return v.hire(t, true, false), func() { v.settings.Dir = dir }
+		}, "is in the store"},
+		"no store": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+			settings := v.settings
+			v.settings = store.Settings{}
+			return v.hire(t, true, false), func() { v.settings = settings }
+		}, "there is no store here; set store.dir (WEFT_STORE_DIR)"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t)
+			c := v.dial(t)
+			run := v.between(t, c)
+			blind, back := tc.away(t, v)
+			if err := blind.Start(); err != nil {
+				t.Fatal(err)
+			}
+			failed := v.until(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
+			if !strings.Contains(failed.GetMessage(), tc.want) || failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable {
+				t.Errorf("the task failed with %v", failed)
+			}
+			t.Logf("the task failed with: %s", failed.GetMessage())
+			blind.Stop()
+			back()
+			v.work(t, true, true)
+			out, err := harness.Result(t, run)
+			if err != nil || len(*out.ResultText) < 300_000 {
+				t.Errorf("%.300s, %v", fmt.Sprint(out), err)
+			}
+		})
+	}
+}

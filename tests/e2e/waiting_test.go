@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+	"weft/tests/programs"
+)
+
+// TestEndToEndRateLimitIsWaiting starts runs where a worker may make one call a minute. Those
+// whose turn comes later say so, fail nothing, and can be ended while they wait.
+func TestEndToEndRateLimitIsWaiting(t *testing.T) {
+	srv := harness.StartServer(t, "-db", ":memory:", "-port=0")
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)
+	}))
+	t.Cleanup(model.Close)
+	harness.StartWorkerProcess(t, srv.Address, "WEFT_PROVIDERS_FAKE_KIND=compatible", "WEFT_PROVIDERS_FAKE_BASE_URL="+model.URL+"/v1", "WEFT_PROVIDERS_FAKE_REQUESTS_PER_MINUTE=1")
+	c, err := client.Dial(client.Options{HostPort: srv.Address, Logger: harness.NoLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	ids := []string{"one", "two", "three", "four", "five"}
+	for _, id := range ids {
+		in := map[string]any{"v": 1, "input": "go", "model": "fake/m", "flow": map[string]any{"name": "one.json", "text": harness.OneNode("")}}
+		if _, err := c.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.TaskQueue}, contract.WorkflowFlow, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starter := filepath.Join(filepath.Dir(programs.Path(t, "WEFT_WORKER")), "starter")
+	ask := func(command, id string) string {
+		cmd := exec.Command(starter, command, id)
+		cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS="+srv.Address)
+		out, _ := cmd.CombinedOutput() // what it says is looked at
+		return string(out)
+	}
+	const turn = "for its turn (providers.fake.requests_per_minute)"
+	told := false
+	for end := time.Now().Add(time.Minute); !told && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		for _, id := range ids {
+			status, why := ask("status", id), ask("why", id)
+			told = told || strings.Contains(status, "call      a#1/model/1: waiting") && strings.Contains(status, turn) && strings.Contains(why, turn)
+			if strings.Contains(status, "fail") {
+				t.Errorf("the status says %s", status)
+			}
+		}
+	}
+	if !told {
+		t.Errorf("no run says that it waits for its turn; one says %s%s", ask("status", ids[1]), ask("why", ids[1]))
+	}
+	cancelled := 0
+	for _, id := range ids {
+		_ = c.CancelWorkflow(context.Background(), id, "") // the first has ended
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	for _, id := range ids {
+		err := c.GetWorkflow(ctx, id, "").Get(ctx, nil)
+		if temporal.IsCanceledError(err) {
+			cancelled++
+		} else if err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if cancelled == 0 {
+		t.Error("no run ended while it waited")
+	}
+}

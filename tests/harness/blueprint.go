@@ -1,0 +1,81 @@
+package harness
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// ProgramFolder writes a folder with one procedural agent and its script.
+func ProgramFolder(t *testing.T, script string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"agents/greeter/agent.json": `{"name":"greeter","description":"Greets","type":"procedural","script":"greet"}`,
+		"scripts/greet/script.json": `{"name":"greet","description":"Greets","script_file":"greet.sh","parameters_schema":{"type":"object","required":["who"],` +
+			`"properties":{"who":{"type":"string"},"loud":{"type":"boolean"}},"additionalProperties":false}}`,
+		"scripts/greet/greet.sh": "#!/bin/sh\n" + script,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// SeenHeaders remembers the headers of the requests to a server.
+type SeenHeaders struct {
+	mu  sync.Mutex
+	All []http.Header
+}
+
+// Missing says which of some headers a request did not have as wanted.
+func (s *SeenHeaders) Missing(want map[string]string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, h := range s.All {
+		for name, value := range want {
+			if h.Get(name) != value {
+				out = append(out, name+": "+h.Get(name))
+			}
+		}
+	}
+	return out
+}
+
+// NewToolServer is an MCP server with two tools.
+func NewToolServer(t *testing.T) (address string, seen *SeenHeaders) {
+	t.Helper()
+	s := server.NewMCPServer("shelf", "1", server.WithToolCapabilities(false))
+	for _, name := range []string{"put", "take"} {
+		s.AddTool(mcp.NewTool(name), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText(name + " done"), nil
+		})
+	}
+	seen = &SeenHeaders{}
+	handler := server.NewStreamableHTTPServer(s)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.mu.Lock()
+		seen.All = append(seen.All, r.Header.Clone())
+		seen.mu.Unlock()
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(web.Close)
+	return web.URL, seen
+}
+
+// WebhookSecrets signs events of tests.
+var WebhookSecrets = []string{"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))}

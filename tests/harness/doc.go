@@ -1,0 +1,3 @@
+// Package harness holds what the test packages beside it share: embedded servers, workers in the
+// test's process and in processes of their own, runs in Temporal's test environment, and flows.
+package harness

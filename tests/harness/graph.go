@@ -1,0 +1,161 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/activities/contract"
+	"weft/workflows"
+	"weft/workflows/plan"
+)
+
+// Fakes answer the interpreter's activities by name, without a model.
+type Fakes struct {
+	// delay is how long the next model call takes, in virtual time.
+	Delay func() time.Duration
+	// judge answers a condition.
+	Judge func(in contract.JudgeInput) (bool, error)
+}
+
+// NewGraphEnv runs plans in Temporal's test environment, where time is virtual.
+func NewGraphEnv(t *testing.T, f Fakes) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(NoLog{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(EnvOptions)
+	env.SetTestTimeout(4 * time.Minute)
+	workflows.Register(env)
+	env.RegisterActivityWithOptions(AnswerModel, activity.RegisterOptions{Name: contract.ActivityModel})
+	env.RegisterActivityWithOptions(func(_ context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
+		yes, err := f.Judge(in)
+		return &contract.JudgeResult{Yes: yes}, err
+	}, activity.RegisterOptions{Name: contract.ActivityJudge})
+	if f.Delay != nil {
+		env.OnActivity(contract.ActivityModel, mock.Anything, mock.Anything).Return(AnswerModel).AfterFn(f.Delay)
+	}
+	return env
+}
+
+// EnvOptions are workers in Temporal's test environment on a machine that may be busy: time is virtual
+// there but for deadlocks and heartbeats.
+var EnvOptions = worker.Options{DeadlockDetectionTimeout: time.Minute, Interceptors: []interceptor.WorkerInterceptor{&slow{}}}
+
+type slow struct {
+	interceptor.WorkerInterceptorBase
+}
+
+func (*slow) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &slowRun{interceptor.WorkflowInboundInterceptorBase{Next: next}}
+}
+
+type slowRun struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (r *slowRun) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return r.Next.Init(&slowCalls{interceptor.WorkflowOutboundInterceptorBase{Next: next}})
+}
+
+type slowCalls struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (c *slowCalls) ExecuteActivity(ctx workflow.Context, kind string, args ...any) workflow.Future {
+	return c.Next.ExecuteActivity(workflow.WithHeartbeatTimeout(ctx, time.Minute), kind, args...)
+}
+
+// AnswerModel is what the fake model says.
+func AnswerModel(ctx context.Context, _ contract.ModelInput) (*contract.ModelResult, error) {
+	node, _, _ := strings.Cut(activity.GetInfo(ctx).ActivityID, "#")
+	m := contract.Message{Role: contract.RoleAssistant, Text: node + " done"}
+	raw, err := m.Encode()
+	return &contract.ModelResult{Message: raw, Usage: contract.Usage{Calls: 1}}, err
+}
+
+// RunPlan runs a plan and returns its result, status and error.
+func RunPlan(t *testing.T, env *testsuite.TestWorkflowEnvironment, f *plan.Flow) (*contract.RunResult, contract.Status, error) {
+	t.Helper()
+	env.ExecuteWorkflow(contract.WorkflowFlow, contract.RunInput{
+		V: contract.Version, Flow: contract.FlowRef{Plan: f}, Input: "input", Model: "script",
+	})
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the run did not end")
+	}
+	var status contract.Status
+	v, err := env.QueryWorkflow(contract.QueryStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Get(&status); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.GetWorkflowError(); err != nil {
+		return nil, status, err
+	}
+	var out contract.RunResult
+	if err := env.GetWorkflowResult(&out); err != nil {
+		t.Fatal(err)
+	}
+	return &out, status, nil
+}
+
+// GraphNode is a node of a graph as the case files describe it.
+type GraphNode struct {
+	ID    string `json:"id"`
+	Defer bool   `json:"defer"`
+	Exit  bool   `json:"is_exit_node"`
+}
+
+// GraphEdge is an edge of a graph as the case files describe it.
+type GraphEdge struct {
+	Source    string  `json:"source"`
+	Target    string  `json:"target"`
+	Condition *string `json:"condition_prompt"`
+}
+
+// GraphPlan builds a plan past document validation.
+func GraphPlan(name string, nodes []GraphNode, edges []GraphEdge) *plan.Flow {
+	f := &plan.Flow{Version: plan.Version, Name: name, Dialect: "continuum", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
+	for _, n := range nodes {
+		f.Nodes = append(f.Nodes, plan.Node{ID: n.ID, Name: n.ID, Kind: plan.KindAgent, Exit: n.Exit, Deferred: n.Defer,
+			Agent: &plan.Agent{Prompt: n.ID, System: n.ID, MaxCalls: 10, MaxErrors: 3}})
+	}
+	for i, e := range edges {
+		edge := plan.Edge{ID: fmt.Sprintf("e%d", i+1), From: e.Source, To: e.Target}
+		if e.Condition != nil {
+			edge.Question = *e.Condition
+		}
+		f.Edges = append(f.Edges, edge)
+	}
+	return f
+}
+
+// Executions lists node#step of a trace, sorted.
+func Executions(s contract.Status) []string {
+	var out []string
+	for _, e := range s.Executions {
+		out = append(out, fmt.Sprintf("%s#%d", e.Node, e.Step))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (NoLog) Debug(string, ...any) {}
+
+func (NoLog) Info(string, ...any) {}
+
+func (NoLog) Warn(string, ...any) {}
+
+func (NoLog) Error(string, ...any) {}

@@ -1,0 +1,149 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"weft/workflows"
+)
+
+// RunCount counts the runs of a chain of continued runs.
+func RunCount(t *testing.T, c client.Client, run client.WorkflowRun) int {
+	t.Helper()
+	n, id := 1, run.GetRunID() // the last of them, once the result is there
+	for {
+		before := Events(t, c, run.GetID(), id)[0].GetWorkflowExecutionStartedEventAttributes().ContinuedExecutionRunId
+		if before == "" {
+			return n
+		}
+		n, id = n+1, before
+	}
+}
+
+// Histories is where recorded histories are kept: one run a file, NAME.json for the root and
+// NAME@CHILD.json for its children.
+const Histories = "../testdata/history"
+
+// Replay runs the workflow code against a recorded history.
+func Replay(t *testing.T, raw []byte) {
+	t.Helper()
+	history, err := client.HistoryFromJSON(strings.NewReader(string(raw)), client.HistoryJSONOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true}) // machines are busy
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflows.Register(replayer)
+	err = replayer.ReplayWorkflowHistoryWithOptions(NoLog{}, history, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: first.GetWorkflowId(), RunID: first.GetOriginalExecutionRunId()},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Record replays a run's history and those of its children, and writes them if asked to.
+func Record(t *testing.T, c client.Client, name, id, run string) {
+	t.Helper()
+	list := Events(t, c, id, run)
+	raw, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(&historypb.History{Events: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = anonymous(t, raw)
+	Replay(t, raw)
+	file := filepath.Join(Histories, name+".json")
+	if _, err := os.Stat(file); os.Getenv("WEFT_RECORD") != "" && err != nil {
+		if err := os.WriteFile(file, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range list {
+		if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
+			_, child, _ := strings.Cut(a.WorkflowExecution.WorkflowId, "/")
+			closed(t, c, a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
+			Record(t, c, name+"@"+strings.NewReplacer("/", "+", ":", "_").Replace(child), a.WorkflowExecution.WorkflowId, a.WorkflowExecution.RunId)
+		}
+	}
+}
+
+// closed waits until a run has ended.
+func closed(t *testing.T, c client.Client, id, run string) {
+	WaitFor(t, id+" to end", func() bool {
+		d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
+		return err == nil && d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
+}
+
+// anonymous takes the names of machines and processes out of a history.
+func anonymous(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var v any
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch x := v.(type) {
+		case map[string]any:
+			delete(x, "identity")
+			if x["kind"] == "TASK_QUEUE_KIND_STICKY" {
+				x["name"] = "sticky"
+			}
+			for _, v := range x {
+				walk(v)
+			}
+		case []any:
+			for _, i := range x {
+				walk(i)
+			}
+		}
+	}
+	walk(v)
+	out, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(out, '\n')
+}
+
+// Events reads a run's whole history.
+func Events(t testing.TB, c client.Client, id, run string) []*historypb.HistoryEvent {
+	t.Helper()
+	var out []*historypb.HistoryEvent
+	it := c.GetWorkflowHistory(context.Background(), id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// HistoryBytes is the size of a run's history as Temporal counts it.
+func HistoryBytes(t testing.TB, c client.Client, id, run string) int {
+	t.Helper()
+	d, err := c.DescribeWorkflowExecution(context.Background(), id, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(d.GetWorkflowExecutionInfo().GetHistorySizeBytes())
+}

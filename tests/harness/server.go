@@ -1,0 +1,69 @@
+package harness
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"weft/tests/programs"
+)
+
+// Server is a server in a process of its own.
+type Server struct {
+	Address string
+	cmd     *exec.Cmd
+}
+
+// StartServer starts a server on a database and waits until it answers.
+func StartServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	cmd := exec.Command(programs.Path(t, "WEFT_DEVSERVER"), append([]string{"-worker=false", "-ui-port=0"}, args...)...)
+	cmd.Env = append(programs.Clean(), "WEFT_MODEL=script")
+	var ready struct{ Address string }
+	programs.Ready(t, cmd, &ready)
+	return &Server{Address: ready.Address, cmd: cmd}
+}
+
+// Kill ends the server at once, as a crash would.
+func (s *Server) Kill() { programs.Kill(s.cmd) }
+
+var sharedServer struct {
+	once    sync.Once
+	address string
+	stop    func()
+}
+
+// ServerAddress is the address of one server for all tests that do not harm it.
+func ServerAddress(t testing.TB) string {
+	t.Helper()
+	if a := os.Getenv("TEMPORAL_ADDRESS"); a != "" {
+		return a
+	}
+	programs.Path(t, "WEFT_DEVSERVER")
+	sharedServer.once.Do(func() {
+		keep := &keeper{TB: t}
+		s := StartServer(keep, "-db", ":memory:", "-port=0")
+		sharedServer.address, sharedServer.stop = s.Address, s.Kill
+	})
+	if sharedServer.address == "" {
+		t.Fatal("the shared server did not start")
+	}
+	return sharedServer.address
+}
+
+// keeper lets a server outlive the test that happened to start it.
+type keeper struct{ testing.TB }
+
+func (*keeper) Cleanup(func()) {}
+
+func (k *keeper) TempDir() string { return os.TempDir() }
+
+// RunTests runs a package's tests, stops the shared server, and returns the exit code.
+func RunTests(m *testing.M) int {
+	code := m.Run()
+	if sharedServer.stop != nil {
+		sharedServer.stop()
+	}
+	return code
+}

@@ -1,0 +1,136 @@
+package harness
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/activities/webhook"
+	"weft/worker/host"
+	"weft/workflows"
+)
+
+// TestRun is a run of a document with the scripted model in Temporal's test environment.
+type TestRun struct {
+	Document, Script, Input string
+	// SetInput changes the run's input before the start.
+	SetInput func(in *contract.RunInput)
+	// Tools answers the calls of the connection web, a real MCP server.
+	Tools map[string]func(args string) (text string, failed bool)
+	// Denied has that server refuse every call, Expired while it is true.
+	Denied  bool
+	Expired *atomic.Bool
+	// Pictures are files that tools of the connection web add to their texts.
+	Pictures map[string][]byte
+	// Settings are the worker's for workflows, ToolSettings those for tools besides web.
+	Settings     workflows.Settings
+	ToolSettings tool.Settings
+	// Hooks receive the run's events.
+	Hooks *webhook.Hooks
+	// Functions are tools of the worker itself.
+	Functions []tool.Function
+	// Prepare changes the environment, Started is called after it, just before the start.
+	Prepare func(env *testsuite.TestWorkflowEnvironment)
+	Started func(Outcome)
+	// Wrap stands between the activities and the worker.
+	Wrap func(worker.ActivityRegistry) worker.ActivityRegistry
+	// Stores are messages besides the input that activities read from the run.
+	Stores []*contract.Message
+	// Models replace the scripted one.
+	Models *llm.Models
+	// Profile is the dialect's profile.
+	Profile string
+	// Answers are given to what the run asks a person, one an hour.
+	Answers []string
+	// Compile makes the plan instead of the documents' loader.
+	Compile func(contract.FlowRef) (*contract.PrepareResult, error)
+}
+
+// Execute runs the document to its end.
+func (r TestRun) Execute(t *testing.T) Outcome {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(NoLog{})
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(EnvOptions)
+	env.SetTestTimeout(4 * time.Minute)
+	r.Settings.Register(env)
+	var err error
+	models := r.Models
+	if models == nil {
+		if models, err = llm.Open(llm.Settings{Default: "script"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: r.Document, Name: "flow.json", Profile: r.Profile}, Input: r.Input, Model: "script"}
+	if r.Script != "" {
+		if in.Script, err = llm.ParseScript("flow.script", []byte(r.Script)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.SetInput != nil {
+		r.SetInput(&in)
+	}
+	var registry worker.ActivityRegistry = env
+	if r.Wrap != nil {
+		registry = r.Wrap(env)
+	}
+	compile := r.Compile
+	if compile == nil {
+		compile = CompileWith(r.Functions...)
+	}
+	activities.New(activities.Deps{Models: models, Tools: r.OpenTools(t), Compile: compile, Begin: host.Begin, Source: sourceOf(t, &in, r.Stores...), Webhooks: r.Hooks}).Register(registry)
+	for i, text := range r.Answers {
+		AtTime(env, time.Duration(i+1)*time.Hour, func() { env.SignalWorkflow(contract.RequestMessage, contract.MessageAnswer{Text: text}) })
+	}
+	if r.Prepare != nil {
+		r.Prepare(env)
+	}
+	if r.Started != nil {
+		r.Started(Outcome{Env: env})
+	}
+	env.ExecuteWorkflow(contract.WorkflowFlow, in)
+	p := Outcome{Env: env}
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the run did not end")
+	}
+	Query(t, env, contract.QueryStatus, &p.Status)
+	Query(t, env, contract.QueryState, &p.State)
+	if err := env.GetWorkflowError(); err != nil {
+		p.Err = contract.FailureOf(err)
+		return p
+	}
+	p.Result = &contract.RunResult{}
+	if err := env.GetWorkflowResult(p.Result); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// AtTime runs a step at a time after the run's start, more than some seconds. Virtual time does
+// not wait for signals that are on their way between runs, so real time is given to them before.
+func AtTime(env *testsuite.TestWorkflowEnvironment, at time.Duration, step func()) {
+	for n := range time.Duration(4) {
+		env.RegisterDelayedCallback(func() { time.Sleep(20 * time.Millisecond) }, at-(4-n)*time.Millisecond)
+	}
+	env.RegisterDelayedCallback(step, at)
+}
+
+// Query decodes the answer to a query into out.
+func Query(t *testing.T, env *testsuite.TestWorkflowEnvironment, name string, out any, args ...any) {
+	t.Helper()
+	v, err := env.QueryWorkflow(name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Get(out); err != nil {
+		t.Fatal(err)
+	}
+}

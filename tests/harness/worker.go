@@ -1,0 +1,144 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/tool"
+	"weft/worker/host"
+	"weft/workflows"
+)
+
+// Signal sends a signal with one argument.
+func (h *Worker) Signal(t *testing.T, id, name string, arg any) {
+	t.Helper()
+	if err := h.Client.SignalWorkflow(context.Background(), id, "", name, arg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// NewConfirmingWorker starts a worker whose rules want a yes for sending mail.
+func NewConfirmingWorker(t *testing.T) *Worker {
+	t.Helper()
+	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Worker{Client: Dial(t, ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	h.Worker = RunWorker(t, h.Client, h.Queue, 0, tools)
+	t.Cleanup(func() { h.Worker.Stop(); tools.Close() })
+	return h
+}
+
+// OpenRequests waits for a run's open requests.
+func (h *Worker) OpenRequests(t *testing.T, id string, n int) []contract.Request {
+	t.Helper()
+	var s contract.Status
+	WaitFor(t, fmt.Sprintf("%d requests of %s", n, id), func() bool {
+		v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus)
+		if err != nil || v.Get(&s) != nil {
+			return false
+		}
+		return len(s.Requests) == n
+	})
+	return s.Requests
+}
+
+// Update answers, as any client does: by name and JSON.
+func (h *Worker) Update(t *testing.T, id, name string, answer any) (contract.Receipt, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	var out contract.Receipt
+	u, err := h.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: id, UpdateName: name, Args: []any{answer}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err != nil {
+		return out, err
+	}
+	return out, u.Get(ctx, &out)
+}
+
+// Status asks a run.
+func (h *Worker) Status(t *testing.T, id string) contract.Status {
+	t.Helper()
+	var s contract.Status
+	v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus)
+	if err != nil || v.Get(&s) != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Worker is a worker in the test's own process, on a task queue of its own.
+type Worker struct {
+	Client client.Client
+	Queue  string
+	Worker worker.Worker
+}
+
+// RunWorker starts a worker. A cache of one byte makes every activity ask its run.
+func RunWorker(t testing.TB, c client.Client, queue string, cacheBytes int, tools *tool.Tools) worker.Worker {
+	t.Helper()
+	return RunWorkerWith(t, c, queue, workflows.Settings{}, activities.Deps{Tools: tools, CacheBytes: cacheBytes})
+}
+
+// RunWorkerWith starts a worker with settings; deps are besides what all have. wrap stands between the
+// activities and the worker.
+func RunWorkerWith(t testing.TB, c client.Client, queue string, settings workflows.Settings, deps activities.Deps,
+	wrap ...func(worker.ActivityRegistry) worker.ActivityRegistry) worker.Worker {
+	t.Helper()
+	if deps.Models == nil {
+		models, err := llm.Open(llm.Settings{Default: "script"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps.Models = models
+	}
+	w := worker.New(c, queue, worker.Options{StickyScheduleToStartTimeout: 2 * time.Second, MaxHeartbeatThrottleInterval: time.Second,
+		DeadlockDetectionTimeout: time.Minute, // machines are busy
+		WorkerStopTimeout:        10 * time.Second, WorkflowTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8}),
+		ActivityTaskPollerBehavior: worker.NewPollerBehaviorSimpleMaximum(worker.PollerBehaviorSimpleMaximumOptions{MaximumNumberOfPollers: 8})})
+	settings.Register(w)
+	deps.Source, deps.Compile, deps.Begin, deps.Attributes = activities.NewClientSource(c), Compile, host.Begin, activities.NewAttributes(c)
+	var registry worker.ActivityRegistry = w
+	for _, in := range wrap {
+		registry = in(registry)
+	}
+	activities.New(deps).Register(registry)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// NewWorker starts one worker on a queue of its own.
+func NewWorker(t testing.TB, cacheBytes int) *Worker {
+	t.Helper()
+	h := &Worker{Client: Dial(t, ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
+	h.Worker = RunWorker(t, h.Client, h.Queue, cacheBytes, nil)
+	t.Cleanup(h.Worker.Stop)
+	return h
+}
+
+// Start starts a run.
+func (h *Worker) Start(t testing.TB, in contract.RunInput) client.WorkflowRun {
+	t.Helper()
+	in.V = contract.Version
+	if in.Model == "" {
+		in.Model = "script"
+	}
+	run, err := h.Client.ExecuteWorkflow(context.Background(),
+		client.StartWorkflowOptions{TaskQueue: h.Queue, ID: fmt.Sprintf("run-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}

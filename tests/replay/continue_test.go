@@ -1,0 +1,41 @@
+package replay
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/tests/harness"
+)
+
+// TestEndToEndContinueAsNew forces every run to continue as new at every boundary between
+// nodes and turns. What comes out is the same, call for call.
+func TestEndToEndContinueAsNew(t *testing.T) {
+	for _, cache := range []int{0, 1} {
+		h := harness.NewWorker(t, cache)
+		for name, r := range recordings {
+			if name == "step-limit" {
+				continue // the server lets a run continue as new once a second
+			}
+			if cache == 1 && name != "agent-tools" && name != "fork-deferred-join" && name != "sub-agent" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, cache %d", name, cache), func(t *testing.T) {
+				t.Parallel()
+				in := contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Script: harness.Script(t, r.script)}
+				plain, plainErr := harness.Result(t, h.Start(t, in))
+				in.MaxEvents = 1
+				run := h.Start(t, in)
+				forced, forcedErr := harness.Result(t, run)
+				if diff := cmp.Diff(plain, forced); diff != "" {
+					t.Errorf("result (-plain +continued):\n%s", diff)
+				}
+				if (plainErr == nil) != (forcedErr == nil) || plainErr != nil && contract.FailureOf(plainErr).Error() != contract.FailureOf(forcedErr).Error() {
+					t.Errorf("plain: %v\ncontinued: %v", plainErr, forcedErr)
+				}
+			})
+		}
+	}
+}
