@@ -7,11 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tmc/langchaingo/llms"
 
-	"weft/activities/textutil"
+	"weft/activities/contract"
 )
 
 // looseText is a string that some servers write as another JSON value. null is empty;
@@ -101,14 +100,15 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// written are the tokens of an answer with its thoughts. Most servers count these into the answer;
-// xAI and some others count them beside it, which their total tells.
-func (u *usage) written() int {
-	beside := u.Completion + u.Out.Reasoning
-	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+beside == u.Total {
-		return int(beside)
+// count gives the tokens in the contract's terms. Most servers count reasoning into the completion;
+// xAI and some others count it beside the completion, which their total shows.
+func (u *usage) count() *contract.Usage {
+	output, sum := u.Completion, u.Completion+u.Out.Reasoning
+	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+sum == u.Total {
+		output = sum
 	}
-	return int(u.Completion)
+	return &contract.Usage{Input: int(u.Prompt), Output: int(output), Cached: int(max(u.In.Cached, u.CacheHit)),
+		CacheWrite: int(u.In.Written), Reasoning: int(u.Out.Reasoning)}
 }
 
 // isSet reports whether an error field holds an error.
@@ -120,27 +120,25 @@ func isSet(raw json.RawMessage) bool {
 	return true
 }
 
-// assembly puts an answer together, from one piece or from many.
-type assembly struct {
-	text, refusal, reasoning strings.Builder
-	finish, model            string
-	usage                    *usage
-	calls                    []*partCall
-	// slots says which call an index means now.
+// chatDraft is a [draft] of chat completions, whose tool calls can come in pieces.
+type chatDraft struct {
+	draft
+	pieces []*callPieces
+	// slots maps an index to the call that it means now.
 	slots   map[string]int
 	details details
 }
 
-type partCall struct {
+type callPieces struct {
 	id, name string
 	args     strings.Builder
 	extra    json.RawMessage
 }
 
 // add takes a chunk's pieces and returns the text that it added.
-func (a *assembly) add(c *chunk, streamed bool) (string, error) {
+func (a *chatDraft) add(c *chunk, streamed bool) (string, error) {
 	if c.Usage != nil {
-		a.usage = c.Usage
+		a.usage = c.Usage.count()
 	}
 	if c.Model != "" {
 		a.model = string(c.Model)
@@ -163,7 +161,7 @@ func (a *assembly) add(c *chunk, streamed bool) (string, error) {
 	return a.text.String()[before:], nil
 }
 
-func (a *assembly) addDelta(d *delta, streamed bool) error {
+func (a *chatDraft) addDelta(d *delta, streamed bool) error {
 	if err := a.addContent(d.Content); err != nil {
 		return err
 	}
@@ -176,20 +174,20 @@ func (a *assembly) addDelta(d *delta, streamed bool) error {
 	}
 	a.details.add(d.ReasoningDetails, streamed)
 	for i := range d.ToolCalls {
-		a.addCall(&d.ToolCalls[i], streamed)
+		a.addPiece(&d.ToolCalls[i], streamed)
 	}
 	return nil
 }
 
 // addContent takes content that is a string, null or a list of parts.
-func (a *assembly) addContent(raw json.RawMessage) error {
+func (a *chatDraft) addContent(raw json.RawMessage) error {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	if raw[0] == '"' {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
-			return badf("content: %v", err)
+			return invalidf("content: %v", err)
 		}
 		a.text.WriteString(s)
 		return nil
@@ -201,13 +199,13 @@ func (a *assembly) addContent(raw json.RawMessage) error {
 		Thinking json.RawMessage `json:"thinking"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return badf("content is neither text nor a list of parts: %v", err)
+		return invalidf("content is neither text nor a list of parts: %v", err)
 	}
 	for _, p := range parts {
 		a.text.WriteString(p.Text)
 		a.refusal.WriteString(p.Refusal)
 		if len(p.Thinking) > 0 {
-			thought := assembly{}
+			thought := chatDraft{}
 			if err := thought.addContent(p.Thinking); err != nil {
 				return err
 			}
@@ -217,8 +215,8 @@ func (a *assembly) addContent(raw json.RawMessage) error {
 	return nil
 }
 
-// addCall adds a call or a piece of one to the call that it belongs to.
-func (a *assembly) addCall(d *deltaCall, streamed bool) {
+// addPiece adds a call or a piece of one to the call that it belongs to.
+func (a *chatDraft) addPiece(d *deltaCall, streamed bool) {
 	c := a.callOf(d, streamed)
 	if c == nil {
 		return
@@ -238,13 +236,13 @@ func (a *assembly) addCall(d *deltaCall, streamed bool) {
 
 // callOf finds the call that a piece belongs to, or begins one; nil for an empty piece
 // that trails behind.
-func (a *assembly) callOf(d *deltaCall, streamed bool) *partCall {
-	if i, ok := a.slots[string(d.Index)]; ok && streamed && !opens(a.calls[i], d) {
-		return a.calls[i]
+func (a *chatDraft) callOf(d *deltaCall, streamed bool) *callPieces {
+	if i, ok := a.slots[string(d.Index)]; ok && streamed && !opens(a.pieces[i], d) {
+		return a.pieces[i]
 	} else if !ok && streamed && d.Function.Name == "" && d.ID != "" {
 		// A piece of a known call under another index.
-		if i := slices.IndexFunc(a.calls, func(c *partCall) bool { return c.id == string(d.ID) }); i >= 0 {
-			return a.calls[i]
+		if i := slices.IndexFunc(a.pieces, func(c *callPieces) bool { return c.id == string(d.ID) }); i >= 0 {
+			return a.pieces[i]
 		}
 	}
 	if streamed && d.ID == "" && d.Function.Name == "" && d.Function.Arguments == "" {
@@ -253,14 +251,14 @@ func (a *assembly) callOf(d *deltaCall, streamed bool) *partCall {
 	if a.slots == nil {
 		a.slots = map[string]int{}
 	}
-	a.slots[string(d.Index)] = len(a.calls)
-	a.calls = append(a.calls, &partCall{})
-	return a.calls[len(a.calls)-1]
+	a.slots[string(d.Index)] = len(a.pieces)
+	a.pieces = append(a.pieces, &callPieces{})
+	return a.pieces[len(a.pieces)-1]
 }
 
 // opens reports whether a piece begins a call although its index is taken, or missing: by
 // another id; or, without ids, by a name behind a call that is complete.
-func opens(c *partCall, d *deltaCall) bool {
+func opens(c *callPieces, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {
 		return string(d.ID) != c.id
 	}
@@ -274,67 +272,21 @@ func opens(c *partCall, d *deltaCall) bool {
 	return json.Valid([]byte(c.args.String())) || another && d.Index == ""
 }
 
-// finishReasons normalises what servers call the end of an answer. Others pass as they
-// are.
-var finishReasons = map[string]string{
-	"stop": "stop", "end_turn": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop", "complete": "stop",
-	"length": "length", "max_tokens": "length", "model_length": "length",
-	"tool_calls": "tool_calls", "tool_call": "tool_calls", "tool_use": "tool_calls", "function_call": "tool_calls",
-	"content_filter": "content_filter", "content-filter": "content_filter", "safety": "content_filter", "recitation": "content_filter", "error_toxic": "content_filter",
-	"model_context_window_exceeded": "length",
-}
-
-// brokenReasons are ends by which servers say that they broke off.
+// brokenReasons are stop reasons by which servers say that they aborted the answer.
 var brokenReasons = map[string]bool{"error": true, "insufficient_system_resource": true, "abort": true, "load": true}
 
-// response checks that the answer is whole and turns it into langchaingo's.
-func (a *assembly) response(c *remote) (*llms.ContentResponse, error) {
-	finish := strings.ToLower(strings.TrimSpace(a.finish))
-	if finish == "" {
-		return nil, badf("the answer ended without a finish_reason after %d bytes of text: it was cut", a.text.Len())
+func (a *chatDraft) response() (*llms.ContentResponse, error) {
+	if finish := strings.ToLower(strings.TrimSpace(a.finish)); brokenReasons[finish] {
+		return nil, invalidf("the provider aborted the answer: finish_reason %q", finish)
 	}
-	if brokenReasons[finish] {
-		return nil, badf("the provider broke the answer off: finish_reason %q", finish)
-	}
-	if known, ok := finishReasons[finish]; ok {
-		finish = known
-	}
-	out := &llms.ContentChoice{Content: a.text.String(), StopReason: textutil.Truncate(finish, 60), ReasoningContent: a.reasoning.String()}
-	keep := carried{By: c.name, Details: a.details.encode()}
-	for i, call := range a.calls {
-		if call.name == "" {
-			return nil, badf("tool call %d of the answer has no name", i+1)
+	for i, p := range a.pieces {
+		if err := a.draft.addCall(p.id, p.name, p.args.String()); err != nil {
+			return nil, err
 		}
-		out.ToolCalls = append(out.ToolCalls, llms.ToolCall{
-			ID: call.id, Type: "function", FunctionCall: &llms.FunctionCall{Name: call.name, Arguments: call.args.String()},
-		})
-		if call.extra != nil {
-			keep.Calls = append(keep.Calls, carriedCall{Index: i, Extra: call.extra})
+		if p.extra != nil {
+			a.state.Calls = append(a.state.Calls, callState{Index: i, Extra: p.extra})
 		}
 	}
-	out.GenerationInfo = a.info(c)
-	return c.keep(out, &keep)
-}
-
-// modelInfo begins an answer's info: its model, as the provider names it.
-func (c *remote) modelInfo(named string) map[string]any {
-	model := c.model
-	if named != "" && utf8.ValidString(named) {
-		model = textutil.Truncate(named, 200)
-	}
-	return map[string]any{infoModel: c.name + "/" + model}
-}
-
-// info is what langchaingo has no fields for.
-func (a *assembly) info(c *remote) map[string]any {
-	g := c.modelInfo(a.model)
-	if a.refusal.Len() > 0 {
-		g[infoRefusal] = a.refusal.String()
-	}
-	if u := a.usage; u != nil {
-		g["PromptTokens"], g["CompletionTokens"] = int(u.Prompt), u.written()
-		g["PromptCachedTokens"], g["ReasoningTokens"] = int(max(u.In.Cached, u.CacheHit)), int(u.Out.Reasoning)
-		g[infoCacheWrite] = int(u.In.Written)
-	}
-	return g
+	a.state.Details = a.details.encode()
+	return a.result("finish_reason")
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -22,20 +23,20 @@ type piece struct {
 func (c *remote) piecesOf(parts []llms.ContentPart) ([]piece, error) {
 	var text strings.Builder
 	var calls []*llms.ToolCall
-	var kept *carried
+	var kept *providerState
 	for _, part := range parts {
 		switch p := part.(type) {
 		case llms.TextContent:
 			text.WriteString(p.Text)
 		case llms.ToolCall:
 			if p.FunctionCall == nil {
-				return nil, errf("tool call %q has no function", p.ID)
+				return nil, fmt.Errorf("tool call %q has no function", p.ID)
 			}
 			calls = append(calls, &p)
 		case ReasoningPart:
-			kept = c.own(p.Provider)
+			kept = c.ownState(p.Provider)
 		default:
-			return nil, errf("content of type %T is not supported in an assistant's message", part)
+			return nil, fmt.Errorf("content of type %T is not supported in an assistant's message", part)
 		}
 	}
 	if kept != nil {
@@ -55,7 +56,7 @@ func (c *remote) piecesOf(parts []llms.ContentPart) ([]piece, error) {
 
 // arrange puts text and calls where their blocks stood; nil where the blocks are not
 // exactly those of this message.
-func arrange(blocks []carriedBlock, text string, calls []*llms.ToolCall) []piece {
+func arrange(blocks []blockState, text string, calls []*llms.ToolCall) []piece {
 	var out []piece
 	next := 0
 	for _, b := range blocks {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,7 @@ func (c claude) authorize(req *http.Request, _ []byte) error {
 }
 
 func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
-	b := claudeBody{Model: orElse(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
+	b := claudeBody{Model: cmp.Or(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
 	traits := claudeTraits(b.Model)
 	for i := range in {
 		if err := c.message(&b, &in[i]); err != nil {
@@ -256,7 +257,7 @@ func (c claude) system(b *claudeBody, mc *llms.MessageContent) error {
 	for _, part := range mc.Parts {
 		p, ok := part.(llms.TextContent)
 		if !ok {
-			return errf("content of type %T is not supported in a system message", part)
+			return fmt.Errorf("content of type %T is not supported in a system message", part)
 		}
 		if strings.TrimSpace(p.Text) != "" {
 			b.System = append(b.System, &claudeBlock{Type: "text", Text: p.Text})
@@ -296,7 +297,7 @@ func (c claude) userContent(mc *llms.MessageContent) ([]any, error) {
 			result = c.result(&p.ToolCallResponse, true)
 			out = append(out, result)
 		default:
-			return nil, errf("content of type %T is not supported", part)
+			return nil, fmt.Errorf("content of type %T is not supported", part)
 		}
 	}
 	return out, nil

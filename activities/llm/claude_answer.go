@@ -1,24 +1,25 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
+	"weft/activities/contract"
 	"weft/activities/textutil"
 )
 
 // claudeReader reads an answer of Anthropic's messages: a list of blocks.
 type claudeReader struct {
-	x      *exchange
+	draft
 	blocks []*claudePart
-	// slots says which block an index means.
-	slots         map[int]*claudePart
-	model, finish string
-	details       claudeDetails
-	usage         claudeUsage
-	text          strings.Builder
+	// slots maps an index to its block.
+	slots   map[int]*claudePart
+	details claudeDetails
+	counted claudeUsage
 }
 
 // claudePart is a block under way. Its first form is kept: what this package does not know
@@ -76,22 +77,19 @@ type claudeUsage struct {
 }
 
 func (c claude) reader(x *exchange) reader {
-	return &claudeReader{x: x, slots: map[int]*claudePart{}}
+	return &claudeReader{draft: draft{x: x}, slots: map[int]*claudePart{}}
 }
 
-func (r *claudeReader) whole() bool  { return r.finish != "" }
-func (r *claudeReader) said() string { return r.text.String() }
-
-func (r *claudeReader) take(raw []byte, streamed bool) (string, bool, error) {
+func (r *claudeReader) read(raw []byte, streamed bool) (string, bool, error) {
 	var kind struct {
 		Type  looseText       `json:"type"`
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &kind); err != nil {
-		return "", false, badf("the answer is no message (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer is no message (%v): %s", err, excerpt(raw))
 	}
 	if kind.Type == "error" || isSet(kind.Error) {
-		return "", false, r.x.problem(raw)
+		return "", false, r.x.providerError(raw)
 	}
 	before := r.text.Len()
 	var done bool
@@ -108,10 +106,10 @@ func (r *claudeReader) take(raw []byte, streamed bool) (string, bool, error) {
 func (r *claudeReader) answer(raw []byte) error {
 	var a claudeAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return badf("the answer is no message (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return invalidf("the answer is no message (%v): %s", err, excerpt(raw))
 	}
 	if a.Type != "message" {
-		return badf("the answer is no message: %s", textutil.Truncate(string(raw), 100))
+		return invalidf("the answer is no message: %s", excerpt(raw))
 	}
 	r.begin(&a)
 	for _, block := range a.Content {
@@ -132,16 +130,17 @@ func (r *claudeReader) count(u *claudeUsage) {
 	if u == nil {
 		return
 	}
-	r.usage.Input, r.usage.Output = max(r.usage.Input, u.Input), max(r.usage.Output, u.Output)
-	r.usage.CacheRead, r.usage.CacheWrite = max(r.usage.CacheRead, u.CacheRead), max(r.usage.CacheWrite, u.CacheWrite)
-	r.usage.Details.Thinking = max(r.usage.Details.Thinking, u.Details.Thinking)
+	c := &r.counted
+	c.Input, c.Output = max(c.Input, u.Input), max(c.Output, u.Output)
+	c.CacheRead, c.CacheWrite = max(c.CacheRead, u.CacheRead), max(c.CacheWrite, u.CacheWrite)
+	c.Details.Thinking = max(c.Details.Thinking, u.Details.Thinking)
 }
 
 // event takes an event of a stream.
 func (r *claudeReader) event(raw []byte) (done bool, err error) {
 	var e claudeEvent
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return false, badf("an event of the stream is not Anthropic's (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return false, invalidf("an event of the stream is not Anthropic's (%v): %s", err, excerpt(raw))
 	}
 	switch e.Type {
 	case "message_start":
@@ -157,7 +156,7 @@ func (r *claudeReader) event(raw []byte) (done bool, err error) {
 	case "content_block_delta":
 		part := r.slots[e.Index]
 		if part == nil {
-			return false, badf("the stream continues block %d, which it did not begin", e.Index)
+			return false, invalidf("the stream continues block %d, which it did not begin", e.Index)
 		}
 		r.grow(part, &e.Delta)
 	case "message_delta":
@@ -184,7 +183,7 @@ func (r *claudeReader) open(raw json.RawMessage) (*claudePart, error) {
 		Signature looseText       `json:"signature"`
 	}
 	if json.Unmarshal(raw, &p.first) != nil || p.first == nil || json.Unmarshal(raw, &known) != nil || known.Type == "" {
-		return nil, badf("block %d of the answer is none: %s", len(r.blocks)+1, textutil.Truncate(string(raw), 100))
+		return nil, invalidf("block %d of the answer is none: %s", len(r.blocks)+1, excerpt(raw))
 	}
 	p.kind, p.id, p.name = string(known.Type), string(known.ID), string(known.Name)
 	r.blocks = append(r.blocks, p)
@@ -206,54 +205,34 @@ func (r *claudeReader) grow(p *claudePart, d *claudeDelta) {
 }
 
 func (r *claudeReader) response() (*llms.ContentResponse, error) {
-	finish := r.finish
-	if finish == "" {
-		return nil, badf("the answer ended without a stop_reason after %d bytes of text: it was cut", r.text.Len())
-	}
-	if finish == "pause_turn" {
+	if r.finish == "pause_turn" {
 		return nil, r.x.unsendable("the answer pauses for a tool of the provider's own (pause_turn), which is not supported; leave such tools out of the extra parameters")
 	}
-	if known, ok := finishReasons[finish]; ok {
-		finish = known
-	}
-	out := &llms.ContentChoice{Content: r.text.String(), StopReason: textutil.Truncate(finish, 60), GenerationInfo: r.x.modelInfo(r.model)}
-	keep := carried{By: r.x.name}
-	var thoughts strings.Builder
 	for i, p := range r.blocks {
 		switch p.kind {
 		case "text":
-			keep.Blocks = append(keep.Blocks, carriedBlock{Text: p.text.Len()})
-			continue
+			r.state.Blocks = append(r.state.Blocks, blockState{Text: p.text.Len()})
 		case "tool_use":
-			if p.name == "" {
-				return nil, badf("block %d of the answer calls a tool without a name", i+1)
+			r.state.Blocks = append(r.state.Blocks, blockState{Call: true})
+			if err := r.addCall(p.id, p.name, cmp.Or(p.args.String(), "{}")); err != nil {
+				return nil, err
 			}
-			keep.Blocks = append(keep.Blocks, carriedBlock{Call: true})
-			out.ToolCalls = append(out.ToolCalls, llms.ToolCall{ID: p.id, Type: "function", FunctionCall: &llms.FunctionCall{
-				Name: p.name, Arguments: orElse(p.args.String(), "{}"),
-			}})
-			continue
+		default:
+			r.reasoning.WriteString(p.thinking.String())
+			raw, err := p.encode()
+			if err != nil {
+				return nil, invalidf("block %d of the answer: %v", i+1, err)
+			}
+			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
-		thoughts.WriteString(p.thinking.String())
-		raw, err := p.encode()
-		if err != nil {
-			return nil, badf("block %d of the answer: %v", i+1, err)
-		}
-		keep.Blocks = append(keep.Blocks, carriedBlock{Raw: raw})
 	}
-	out.ReasoningContent = thoughts.String()
-	r.inform(out.GenerationInfo)
-	return r.x.keep(out, &keep)
-}
-
-// inform adds what langchaingo has no fields for.
-func (r *claudeReader) inform(g map[string]any) {
-	u := r.usage
-	g["PromptTokens"], g["CompletionTokens"] = int(u.Input+u.CacheRead+u.CacheWrite), int(u.Output)
-	g["PromptCachedTokens"], g[infoCacheWrite], g["ReasoningTokens"] = int(u.CacheRead), int(u.CacheWrite), int(u.Details.Thinking)
+	u := r.counted
+	r.usage = &contract.Usage{Input: int(u.Input + u.CacheRead + u.CacheWrite), Output: int(u.Output),
+		Cached: int(u.CacheRead), CacheWrite: int(u.CacheWrite), Reasoning: int(u.Details.Thinking)}
 	if r.finish == "refusal" {
-		g[infoRefusal] = orElse(string(r.details.Explanation), strings.TrimSpace("stop_reason is refusal "+string(r.details.Category)))
+		r.refusal.WriteString(cmp.Or(string(r.details.Explanation), strings.TrimSpace("stop_reason is refusal "+string(r.details.Category))))
 	}
+	return r.result("stop_reason")
 }
 
 // encode is a block that this package does not read, as it came.
@@ -272,7 +251,7 @@ func (p *claudePart) encode() (json.RawMessage, error) {
 	}
 	if args := p.args.String(); args != "" {
 		if !json.Valid([]byte(args)) {
-			return nil, errf("its input is no JSON")
+			return nil, fmt.Errorf("its input is no JSON")
 		}
 		p.first["input"] = json.RawMessage(args)
 	}

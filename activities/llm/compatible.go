@@ -3,10 +3,6 @@ package llm
 import (
 	"encoding/json"
 	"net/http"
-
-	"github.com/tmc/langchaingo/llms"
-
-	"weft/activities/textutil"
 )
 
 // compatible is OpenAI's chat completions protocol, as the row of its provider says that
@@ -20,34 +16,26 @@ func (c compatible) authorize(req *http.Request, _ []byte) error {
 	return nil
 }
 
-func (c compatible) reader(x *exchange) reader { return &chatReader{x: x} }
+func (c compatible) reader(x *exchange) reader {
+	return &chatReader{chatDraft{draft: draft{x: x}}}
+}
 
 // chatReader reads an answer of chat completions.
-type chatReader struct {
-	x *exchange
-	assembly
-}
+type chatReader struct{ chatDraft }
 
-func (r *chatReader) whole() bool  { return r.finish != "" }
-func (r *chatReader) said() string { return r.text.String() }
-
-func (r *chatReader) response() (*llms.ContentResponse, error) {
-	return r.assembly.response(r.x.remote)
-}
-
-func (r *chatReader) take(raw []byte, streamed bool) (string, bool, error) {
+func (r *chatReader) read(raw []byte, streamed bool) (string, bool, error) {
 	var ch chunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if streamed {
-			return "", false, badf("an event of the stream is no JSON (%v): %s", err, textutil.Truncate(string(raw), 100))
+			return "", false, invalidf("an event of the stream is no JSON (%v): %s", err, excerpt(raw))
 		}
-		return "", false, r.x.problem(raw)
+		return "", false, r.x.providerError(raw)
 	}
 	if found := problemIn(&ch, raw); found != nil {
-		return "", false, r.x.problem(found)
+		return "", false, r.x.providerError(found)
 	}
 	if !streamed && len(ch.Choices) == 0 {
-		return "", false, badf("the answer has no choices: %s", textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer has no choices: %s", excerpt(raw))
 	}
 	text, err := r.add(&ch, streamed)
 	return text, false, err

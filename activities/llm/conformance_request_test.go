@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -156,7 +157,7 @@ func (b bench) schemaModel() string {
 	if b.row.Protocol == ProtocolClaude {
 		return "claude-opus-4-7"
 	}
-	return orElse(b.model, "m-1")
+	return cmp.Or(b.model, "m-1")
 }
 
 func conformImages(t *testing.T, b bench) string {
@@ -256,7 +257,7 @@ func (b bench) samplingModel() string {
 	if b.row.Protocol == ProtocolClaude {
 		return "claude-sonnet-4-5"
 	}
-	return orElse(b.model, "m-1")
+	return cmp.Or(b.model, "m-1")
 }
 
 func conformSeed(t *testing.T, b bench) string {

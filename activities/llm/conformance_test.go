@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -162,7 +163,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 	})
 	// Only a test of silence is about time: a busy machine must not fail the others.
 	m.first, m.idle = 15*time.Second, 15*time.Second
-	m.model = orElse(b.model, m.model)
+	m.model = cmp.Or(b.model, m.model)
 	return e, m
 }
 

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (p *provider) system() string {
 	if p.row.Name == "compatible" {
 		return p.name
 	}
-	return orElse(p.row.System, p.row.Name)
+	return cmp.Or(p.row.System, p.row.Name)
 }
 
 // call makes one call of one model.

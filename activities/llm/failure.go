@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func containsAny(s string, subs []string) bool {
 // reported turns what a provider reports into a failure.
 func (c *remote) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
-	said := orElse(c.clean(r.message), "no message")
+	said := cmp.Or(c.clean(r.message), "no message")
 	switch st := r.status; {
 	case st >= 300 && st < 400:
 		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", c.ref(), c.base, statusText(st), c.clean(r.target()))
@@ -186,7 +187,7 @@ func (c *remote) broken(ctx context.Context, err error) error {
 			Remedy: fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
 		}
 	}
-	var bad *badAnswer
+	var bad *invalidAnswer
 	if errors.As(err, &bad) {
 		return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: %s", c.ref(), c.clean(bad.text))}
 	}
@@ -201,14 +202,15 @@ func (c *remote) broken(ctx context.Context, err error) error {
 	}
 }
 
-// badAnswer is an answer that cannot be understood, or that was cut.
-type badAnswer struct{ text string }
+// invalidAnswer is an answer that cannot be understood, or that was cut.
+type invalidAnswer struct{ text string }
 
-func (e *badAnswer) Error() string { return e.text }
+func (e *invalidAnswer) Error() string { return e.text }
 
-// errf is [fmt.Errorf] for errors that only ever become a part of a failure's text.
-func errf(format string, args ...any) error { return fmt.Errorf(format, args...) }
-
-func badf(format string, args ...any) error {
-	return &badAnswer{fmt.Sprintf(format, args...)}
+// invalidf is an [invalidAnswer].
+func invalidf(format string, args ...any) error {
+	return &invalidAnswer{fmt.Sprintf(format, args...)}
 }
+
+// excerpt is what a message quotes of an answer that cannot be read.
+func excerpt(raw []byte) string { return textutil.Truncate(string(raw), 100) }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -38,17 +39,17 @@ var chatFields = map[string]string{
 }
 
 type chatRequest struct {
-	Model          string        `json:"model"`
-	Messages       []chatMessage `json:"messages"`
-	Stream         bool          `json:"stream"`
-	Temperature    *float64      `json:"temperature"`
-	TopP           *float64      `json:"top_p"`
-	MaxTokens      int           `json:"max_tokens"`
-	MaxCompletion  int           `json:"max_completion_tokens"`
-	Stop           []string      `json:"stop"`
-	Seed           *int          `json:"seed"`
-	RandomSeed     *int          `json:"random_seed"`
-	Effort         string        `json:"reasoning_effort"`
+	Model          string            `json:"model"`
+	Messages       []fakeChatMessage `json:"messages"`
+	Stream         bool              `json:"stream"`
+	Temperature    *float64          `json:"temperature"`
+	TopP           *float64          `json:"top_p"`
+	MaxTokens      int               `json:"max_tokens"`
+	MaxCompletion  int               `json:"max_completion_tokens"`
+	Stop           []string          `json:"stop"`
+	Seed           *int              `json:"seed"`
+	RandomSeed     *int              `json:"random_seed"`
+	Effort         string            `json:"reasoning_effort"`
 	Reasoning      *struct{ Effort string }
 	ResponseFormat *struct {
 		Type   string `json:"type"`
@@ -67,7 +68,7 @@ type chatRequest struct {
 	ToolChoice json.RawMessage `json:"tool_choice"`
 }
 
-type chatMessage struct {
+type fakeChatMessage struct {
 	Role             string          `json:"role"`
 	Content          json.RawMessage `json:"content"`
 	Name             string          `json:"name"`
@@ -204,7 +205,7 @@ func (f fakeChat) checkID(id string) error {
 	return nil
 }
 
-func (f fakeChat) message(out *seen, m *chatMessage) error {
+func (f fakeChat) message(out *seen, m *fakeChatMessage) error {
 	turn := seenTurn{role: m.Role}
 	if err := f.content(&turn, m.Content); err != nil {
 		return err
@@ -358,7 +359,7 @@ func (f fakeChat) fault(status int, kind, message string) string {
 	case faultQuota:
 		code, message = "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."
 	case faultContext:
-		code, message = "context_length_exceeded", orElse(message, "This model's maximum context length is 8192 tokens.")
+		code, message = "context_length_exceeded", cmp.Or(message, "This model's maximum context length is 8192 tokens.")
 	}
 	e := object{"message": message, "type": "some_error", "code": code}
 	v := object{"error": e}

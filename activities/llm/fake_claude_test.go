@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -284,9 +285,9 @@ func (fakeClaude) fault(status int, kind, message string) string {
 	case faultQuota:
 		name, message = "billing_error", "Your credit balance is too low to access the Anthropic API."
 	case faultContext:
-		name, message = "invalid_request_error", orElse(message, "prompt is too long: 210000 tokens > 200000 maximum")
+		name, message = "invalid_request_error", cmp.Or(message, "prompt is too long: 210000 tokens > 200000 maximum")
 	}
-	b, _ := json.Marshal(object{"type": "error", "error": object{"type": orElse(name, "api_error"), "message": message}, "request_id": "req_1"})
+	b, _ := json.Marshal(object{"type": "error", "error": object{"type": cmp.Or(name, "api_error"), "message": message}, "request_id": "req_1"})
 	return string(b)
 }
 

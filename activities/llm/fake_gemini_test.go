@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -228,7 +229,7 @@ func (f fakeGemini) events(s said) []string {
 func (fakeGemini) fault(status int, kind, message string) string {
 	name := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[status]
 	if kind == faultContext {
-		message = orElse(message, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")
+		message = cmp.Or(message, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")
 	}
 	b, _ := json.Marshal(object{"error": object{"code": status, "message": message, "status": name}})
 	return string(b)

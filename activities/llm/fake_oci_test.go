@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -292,10 +293,10 @@ func (fakeOCI) noQuota() {}
 
 func (fakeOCI) fault(status int, kind, message string) string {
 	if kind == faultContext {
-		message = orElse(message, "This model's maximum context length is 8192 tokens.")
+		message = cmp.Or(message, "This model's maximum context length is 8192 tokens.")
 	}
 	code := map[int]string{401: "NotAuthenticated", 403: "NotAllowed", 404: "NotAuthorizedOrNotFound", 429: "TooManyRequests", 500: "InternalServerError"}[status]
-	b, _ := json.Marshal(object{"code": orElse(code, fmt.Sprint(status)), "message": message})
+	b, _ := json.Marshal(object{"code": cmp.Or(code, fmt.Sprint(status)), "message": message})
 	return string(b)
 }
 

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -125,7 +126,7 @@ func (c gemini) authorize(req *http.Request, _ []byte) error {
 }
 
 func (c gemini) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
-	model := orElse(o.Model, c.model)
+	model := cmp.Or(o.Model, c.model)
 	b := geminiBody{}
 	names := map[string]string{}
 	for i := range in {
@@ -304,7 +305,7 @@ func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) ([]g
 		case FailedResult:
 			out = append(out, c.result(&p.ToolCallResponse, "error", names))
 		default:
-			return nil, errf("content of type %T is not supported", part)
+			return nil, fmt.Errorf("content of type %T is not supported", part)
 		}
 	}
 	return out, nil
@@ -312,7 +313,7 @@ func (c gemini) userParts(mc *llms.MessageContent, names map[string]string) ([]g
 
 func (c gemini) result(p *llms.ToolCallResponse, key string, names map[string]string) geminiPart {
 	return geminiPart{Result: &geminiResult{
-		ID: p.ToolCallID, Name: orElse(p.Name, orElse(names[p.ToolCallID], p.ToolCallID)), Response: map[string]string{key: p.Content},
+		ID: p.ToolCallID, Name: cmp.Or(p.Name, cmp.Or(names[p.ToolCallID], p.ToolCallID)), Response: map[string]string{key: p.Content},
 	}}
 }
 

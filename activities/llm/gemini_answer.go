@@ -1,25 +1,21 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
-	"weft/activities/textutil"
+	"weft/activities/contract"
 )
 
 // geminiReader reads an answer of generateContent. A stream has the same objects as a whole
 // answer, each with the parts that are new.
 type geminiReader struct {
-	x              *exchange
-	blocks         []carriedBlock
-	calls          []llms.ToolCall
-	text, thoughts strings.Builder
-	model, finish  string
-	because        string
-	blocked        string
-	usage          *geminiUsage
+	draft
+	// blocked is why the prompt is blocked; reason says more of it, or of the stop reason.
+	blocked, reason string
 }
 
 type geminiChunk struct {
@@ -48,29 +44,28 @@ type geminiUsage struct {
 	Cached   looseCount `json:"cachedContentTokenCount"`
 }
 
-func (c gemini) reader(x *exchange) reader { return &geminiReader{x: x} }
+func (c gemini) reader(x *exchange) reader { return &geminiReader{draft: draft{x: x}} }
 
-func (r *geminiReader) whole() bool  { return r.finish != "" || r.blocked != "" }
-func (r *geminiReader) said() string { return r.text.String() }
+func (r *geminiReader) complete() bool { return r.finish != "" || r.blocked != "" }
 
-func (r *geminiReader) take(raw []byte, streamed bool) (string, bool, error) {
+func (r *geminiReader) read(raw []byte, streamed bool) (string, bool, error) {
 	var ch geminiChunk
 	if err := json.Unmarshal(raw, &ch); err != nil {
 		if !streamed && raw[0] == '[' {
-			return "", false, r.x.problem(raw) // errors come in a list, too
+			return "", false, r.x.providerError(raw) // errors come in a list, too
 		}
-		return "", false, badf("the answer is not Google's (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer is not Google's (%v): %s", err, excerpt(raw))
 	}
 	if isSet(ch.Error) {
-		return "", false, r.x.problem(raw)
+		return "", false, r.x.providerError(raw)
 	}
 	if !streamed && len(ch.Candidates) == 0 && ch.Feedback.Reason == "" {
-		return "", false, badf("the answer has no candidates: %s", textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer has no candidates: %s", excerpt(raw))
 	}
-	r.model, r.blocked = orElse(string(ch.Model), r.model), orElse(string(ch.Feedback.Reason), r.blocked)
-	r.because = orElse(string(ch.Feedback.Message), r.because)
-	if ch.Usage != nil {
-		r.usage = ch.Usage
+	r.model, r.blocked = cmp.Or(string(ch.Model), r.model), cmp.Or(string(ch.Feedback.Reason), r.blocked)
+	r.reason = cmp.Or(string(ch.Feedback.Message), r.reason)
+	if u := ch.Usage; u != nil {
+		r.usage = &contract.Usage{Input: int(u.Prompt + u.Tools), Output: int(u.Answer + u.Thoughts), Cached: int(u.Cached), Reasoning: int(u.Thoughts)}
 	}
 	before := r.text.Len()
 	if len(ch.Candidates) > 0 {
@@ -80,8 +75,8 @@ func (r *geminiReader) take(raw []byte, streamed bool) (string, bool, error) {
 				return "", false, err
 			}
 		}
-		r.finish = orElse(string(first.Finish), r.finish)
-		r.because = orElse(string(first.Message), r.because)
+		r.finish = cmp.Or(string(first.Finish), r.finish)
+		r.reason = cmp.Or(string(first.Message), r.reason)
 	}
 	return r.text.String()[before:], false, nil
 }
@@ -98,80 +93,63 @@ func (r *geminiReader) part(raw json.RawMessage) error {
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return badf("a part of the answer is none (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return invalidf("a part of the answer is none (%v): %s", err, excerpt(raw))
 	}
 	switch {
 	case p.Call != nil:
-		if p.Call.Name == "" {
-			return badf("tool call %d of the answer has no name", len(r.calls)+1)
-		}
 		args := "{}"
 		if isSet(p.Call.Args) {
 			args = string(p.Call.Args)
 		}
-		r.calls = append(r.calls, llms.ToolCall{ID: string(p.Call.ID), Type: "function", FunctionCall: &llms.FunctionCall{Name: string(p.Call.Name), Arguments: args}})
-		r.blocks = append(r.blocks, carriedBlock{Call: true, Signature: p.Signature})
+		r.state.Blocks = append(r.state.Blocks, blockState{Call: true, Signature: p.Signature})
+		return r.addCall(string(p.Call.ID), string(p.Call.Name), args)
 	case p.Text == nil:
-		r.blocks = append(r.blocks, carriedBlock{Raw: raw})
+		r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 	case p.Thought:
 		// A summary for people: only a signature has to go back.
-		r.thoughts.WriteString(*p.Text)
+		r.reasoning.WriteString(*p.Text)
 		if p.Signature != "" {
-			r.blocks = append(r.blocks, carriedBlock{Raw: raw})
+			r.state.Blocks = append(r.state.Blocks, blockState{Raw: raw})
 		}
 	default:
-		r.say(*p.Text, p.Signature)
+		r.addText(*p.Text, p.Signature)
 	}
 	return nil
 }
 
-// say adds text. A part with a signature stays a part of its own.
-func (r *geminiReader) say(text, signature string) {
+// addText adds text. A part with a signature stays a part of its own.
+func (r *geminiReader) addText(text, signature string) {
 	r.text.WriteString(text)
-	if n := len(r.blocks); n > 0 && signature == "" {
-		if last := &r.blocks[n-1]; last.Raw == nil && !last.Call && last.Signature == "" {
+	if n := len(r.state.Blocks); n > 0 && signature == "" {
+		if last := &r.state.Blocks[n-1]; last.Raw == nil && !last.Call && last.Signature == "" {
 			last.Text += len(text)
 			return
 		}
 	}
-	r.blocks = append(r.blocks, carriedBlock{Text: len(text), Signature: signature})
+	r.state.Blocks = append(r.state.Blocks, blockState{Text: len(text), Signature: signature})
 }
 
-// geminiFiltered are ends by which the provider withholds an answer.
+// geminiFiltered are stop reasons of answers that the provider withholds.
 var geminiFiltered = map[string]bool{
 	"safety": true, "recitation": true, "blocklist": true, "prohibited_content": true, "spii": true, "image_safety": true,
 	"image_prohibited_content": true, "image_recitation": true, "language": true,
 }
 
-// geminiBroken are ends by which it says that the answer went wrong: another try may not.
+// geminiBroken are stop reasons of answers that failed; another attempt may succeed.
 var geminiBroken = map[string]bool{
 	"malformed_function_call": true, "unexpected_tool_call": true, "other": true, "finish_reason_unspecified": true,
 	"malformed_response": true, "missing_thought_signature": true, "too_many_tool_calls": true, "no_image": true, "image_other": true,
 }
 
 func (r *geminiReader) response() (*llms.ContentResponse, error) {
-	info := r.x.modelInfo(r.model)
-	if u := r.usage; u != nil {
-		info["PromptTokens"], info["CompletionTokens"] = int(u.Prompt+u.Tools), int(u.Answer+u.Thoughts)
-		info["PromptCachedTokens"], info["ReasoningTokens"] = int(u.Cached), int(u.Thoughts)
-	}
-	out := &llms.ContentChoice{Content: r.text.String(), ReasoningContent: r.thoughts.String(), ToolCalls: r.calls, GenerationInfo: info}
-	finish := strings.ToLower(r.finish)
-	switch {
+	switch finish := strings.ToLower(r.finish); {
 	case r.blocked != "":
-		out.StopReason = "content_filter"
-		info[infoRefusal] = strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.because)
-		return &llms.ContentResponse{Choices: []*llms.ContentChoice{out}}, nil
-	case finish == "":
-		return nil, badf("the answer ended without a finishReason after %d bytes of text: it was cut", r.text.Len())
+		r.finish = "content_filter"
+		r.refusal.WriteString(strings.TrimSpace("the prompt is blocked: " + r.blocked + " " + r.reason))
 	case geminiBroken[finish]:
-		return nil, badf("the provider broke the answer off: finishReason %s %s", r.finish, r.because)
+		return nil, invalidf("the provider aborted the answer: finishReason %s %s", r.finish, r.reason)
 	case geminiFiltered[finish]:
-		finish = "content_filter"
+		r.finish = "content_filter"
 	}
-	if known, ok := finishReasons[finish]; ok {
-		finish = known
-	}
-	out.StopReason = textutil.Truncate(finish, 60)
-	return r.x.keep(out, &carried{By: r.x.name, Blocks: r.blocks})
+	return r.result("finishReason")
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,8 +20,8 @@ const (
 	infoModel    = "Model"
 	infoRefusal  = "Refusal"
 	infoProvider = "Provider"
-	// infoCacheWrite counts the tokens of the input that were written to a cache.
-	infoCacheWrite = "CacheWriteTokens"
+	// infoUsage holds a [contract.Usage].
+	infoUsage = "Usage"
 )
 
 // Answer is a model's whole answer.
@@ -75,8 +76,8 @@ func merge(resp *llms.ContentResponse) (*Answer, error) {
 		text.WriteString(c.Content)
 		reasoning.WriteString(c.ReasoningContent)
 		refusal.WriteString(infoText(c.GenerationInfo, infoRefusal))
-		a.Stop = orElse(c.StopReason, a.Stop)
-		a.Model = orElse(infoText(c.GenerationInfo, infoModel), a.Model)
+		a.Stop = cmp.Or(c.StopReason, a.Stop)
+		a.Model = cmp.Or(infoText(c.GenerationInfo, infoModel), a.Model)
 		if raw, ok := c.GenerationInfo[infoProvider].(json.RawMessage); ok {
 			a.Message.Provider = raw
 		}
@@ -149,7 +150,7 @@ func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
 	}
 	before := len(used)
 	for i := range calls {
-		id := orElse(calls[i].ID, fmt.Sprintf("call_%d", before+i+1))
+		id := cmp.Or(calls[i].ID, fmt.Sprintf("call_%d", before+i+1))
 		unique := id
 		for n := 2; used[unique]; n++ {
 			unique = fmt.Sprintf("%s_%d", id, n)
@@ -161,6 +162,11 @@ func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
 // count reads usage under the names that implementations use; it reports whether it found
 // any.
 func count(u *contract.Usage, info map[string]any) bool {
+	if own, ok := info[infoUsage].(contract.Usage); ok {
+		own.Calls = u.Calls
+		*u = own
+		return true
+	}
 	found := false
 	number := func(keys ...string) int {
 		for _, k := range keys {
@@ -174,7 +180,7 @@ func count(u *contract.Usage, info map[string]any) bool {
 	u.Input = number("PromptTokens", "InputTokens", "input_tokens", "prompt_tokens")
 	u.Output = number("CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens")
 	u.Cached = number("PromptCachedTokens", "CacheReadInputTokens", "CachedTokens", "cached_tokens")
-	u.CacheWrite = number(infoCacheWrite, "CacheCreationInputTokens")
+	u.CacheWrite = number("CacheCreationInputTokens")
 	u.Reasoning = number("ReasoningTokens", "ThinkingTokens", "reasoning_tokens")
 	return found
 }

@@ -10,6 +10,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -211,7 +212,7 @@ func (m *Models) Get(ref string) (llms.Model, error) {
 		return nil, &contract.Failure{
 			Class:  contract.ClassBadRequest,
 			Text:   fmt.Sprintf("model %q is not provider/model", textutil.Truncate(ref, 200)),
-			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", orElse(textutil.Truncate(ref, 60), "MODEL"), m.known()),
+			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
 		}
 	case p == nil:
 		return nil, &contract.Failure{
@@ -294,7 +295,7 @@ func (p *provider) ready() error {
 		return &contract.Failure{
 			Class:  contract.ClassConnection,
 			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
-			Remedy: fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, orElse(p.row.Example, "https://HOST/v1")),
+			Remedy: fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, cmp.Or(p.row.Example, "https://HOST/v1")),
 		}
 	}
 	if p.row.Protocol == ProtocolOCI && p.compartment == "" {
@@ -317,12 +318,4 @@ func (p *provider) ready() error {
 // known lists the providers for messages.
 func (m *Models) known() string {
 	return strings.Join(slices.Sorted(maps.Keys(m.providers)), ", ")
-}
-
-// orElse is s, or other where s is empty.
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,7 @@ const ociEndpoint = "ocid1.generativeaiendpoint."
 func (c oci) authorize(req *http.Request, _ []byte) error { return c.signer.sign(c.remote, req) }
 
 func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
-	model := orElse(o.Model, c.model)
+	model := cmp.Or(o.Model, c.model)
 	q := ociRequest{
 		Format: "GENERIC", Stream: !c.unary, Stop: o.StopWords, TopK: o.TopK, Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty,
 		Effort: strings.ToUpper(call.Effort),
@@ -225,12 +226,12 @@ func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
 			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 			m.Content = append(m.Content, ociContent{Type: "IMAGE", Image: &ociImage{url}})
 		case ReasoningPart:
-			if c.own(p.Provider) != nil {
+			if c.ownState(p.Provider) != nil {
 				m.Reasoning = p.Reasoning
 			}
 		case llms.ToolCall:
 			if p.FunctionCall == nil {
-				return nil, errf("tool call %q has no function", p.ID)
+				return nil, fmt.Errorf("tool call %q has no function", p.ID)
 			}
 			m.ToolCalls = append(m.ToolCalls, ociCall{"FUNCTION", c.callID(p.ID), p.FunctionCall.Name, objectArguments(p.FunctionCall.Arguments)})
 		case llms.ToolCallResponse:
@@ -238,7 +239,7 @@ func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
 		case FailedResult:
 			results = append(results, c.result(&p.ToolCallResponse))
 		default:
-			return nil, errf("content of type %T is not supported", part)
+			return nil, fmt.Errorf("content of type %T is not supported", part)
 		}
 	}
 	if role == "tool" {

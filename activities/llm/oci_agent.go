@@ -68,7 +68,7 @@ func (c *ociAgent) begin(ctx context.Context, x *exchange, in []llms.MessageCont
 		return x.reported(newReport(status, header, raw, time.Now()))
 	}
 	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
-		return badf("the answer to a new session has no id: %s", textutil.Truncate(string(raw), 100))
+		return invalidf("the answer to a new session has no id: %s", excerpt(raw))
 	}
 	c.session = made.ID
 	return nil
@@ -108,7 +108,7 @@ func (c *ociAgent) told(in []llms.MessageContent) (text, session string) {
 					said = append([]string{p.Text}, said...)
 				}
 			case ReasoningPart:
-				if k := c.own(p.Provider); k != nil && k.Session != "" {
+				if k := c.ownState(p.Provider); k != nil && k.Session != "" {
 					session = k.Session
 				}
 			}
@@ -126,20 +126,14 @@ func (c *ociAgent) encode(_ *Call, in []llms.MessageContent, _ *llms.CallOptions
 	return &outgoing{base: c.base(), path: ociAgentPath + c.endpoint() + "/actions/chat", body: raw}, err
 }
 
-func (c *ociAgent) reader(x *exchange) reader { return &ociAgentReader{x: x, agent: c} }
-
-// ociAgentReader reads the one answer.
-type ociAgentReader struct {
-	x     *exchange
-	agent *ociAgent
-	text  string
-	done  bool
+func (c *ociAgent) reader(x *exchange) reader {
+	return &ociAgentReader{draft{x: x, state: providerState{Session: c.session}}}
 }
 
-func (r *ociAgentReader) whole() bool  { return r.done }
-func (r *ociAgentReader) said() string { return r.text }
+// ociAgentReader reads the one answer.
+type ociAgentReader struct{ draft }
 
-func (r *ociAgentReader) take(raw []byte, _ bool) (string, bool, error) {
+func (r *ociAgentReader) read(raw []byte, _ bool) (string, bool, error) {
 	var a struct {
 		Message *struct {
 			Content struct {
@@ -149,19 +143,17 @@ func (r *ociAgentReader) take(raw []byte, _ bool) (string, bool, error) {
 		Required []json.RawMessage `json:"requiredActions"`
 	}
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return "", false, r.x.problem(raw)
+		return "", false, r.x.providerError(raw)
 	}
 	if len(a.Required) > 0 {
-		return "", false, r.agent.unsendable("the agent wants its client to act (requiredActions), which is not supported: %s", textutil.Truncate(string(a.Required[0]), 200))
+		return "", false, r.x.unsendable("the agent requires an action of its client (requiredActions), which is not supported: %s", textutil.Truncate(string(a.Required[0]), 200))
 	}
 	if a.Message == nil {
-		return "", false, badf("the answer has no message: %s", textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer has no message: %s", excerpt(raw))
 	}
-	r.text, r.done = string(a.Message.Content.Text), true
-	return r.text, true, nil
+	r.finish = "stop"
+	r.text.WriteString(string(a.Message.Content.Text))
+	return r.soFar(), true, nil
 }
 
-func (r *ociAgentReader) response() (*llms.ContentResponse, error) {
-	out := &llms.ContentChoice{Content: r.text, StopReason: "stop", GenerationInfo: map[string]any{}}
-	return r.agent.keep(out, &carried{By: r.agent.name, Session: r.agent.session})
-}
+func (r *ociAgentReader) response() (*llms.ContentResponse, error) { return r.result("message") }

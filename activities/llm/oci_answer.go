@@ -1,9 +1,8 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
-
-	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/textutil"
 )
@@ -11,9 +10,8 @@ import (
 // ociReader reads an answer of Oracle's service. It has the pieces of chat completions under
 // other names, and without an index: a piece of a call without an id belongs to the last one.
 type ociReader struct {
-	x *exchange
-	assembly
-	// repeats says that the last event of a stream says all once more.
+	chatDraft
+	// repeats says that the last event of a stream repeats the whole answer.
 	repeats bool
 }
 
@@ -73,20 +71,17 @@ type ociUsage struct {
 	} `json:"completionTokensDetails"`
 }
 
-func (c oci) reader(x *exchange) reader { return &ociReader{x: x} }
+func (c oci) reader(x *exchange) reader {
+	return &ociReader{chatDraft: chatDraft{draft: draft{x: x}}}
+}
 
-func (r *ociReader) whole() bool  { return r.finish != "" }
-func (r *ociReader) said() string { return r.text.String() }
-
-func (r *ociReader) response() (*llms.ContentResponse, error) { return r.assembly.response(r.x.remote) }
-
-func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
+func (r *ociReader) read(raw []byte, streamed bool) (string, bool, error) {
 	var a ociAnswer
 	if err := json.Unmarshal(raw, &a); err != nil {
-		return "", false, badf("the answer is not OCI's (%v): %s", err, textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer is not OCI's (%v): %s", err, excerpt(raw))
 	}
 	if isSet(a.Error) || a.Code != "" {
-		return "", false, r.x.problem(raw)
+		return "", false, r.x.providerError(raw)
 	}
 	chunks := []ociChunk{a.ociChunk}
 	switch {
@@ -94,14 +89,14 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 		chunks = append(a.Chat.Choices, a.Chat.ociChunk)
 		streamed = false
 	case !streamed:
-		return "", false, badf("the answer has no chatResponse: %s", textutil.Truncate(string(raw), 100))
+		return "", false, invalidf("the answer has no chatResponse: %s", excerpt(raw))
 	}
-	r.model = orElse(string(a.Model), r.model)
+	r.model = cmp.Or(string(a.Model), r.model)
 	before := r.text.Len()
 	for i := range chunks {
 		if text := chunks[i].Problem; text != "" {
 			raw, _ := textutil.JSON(map[string]string{"message": string(text)}) // a map of strings always encodes
-			return "", false, r.x.problem(raw)
+			return "", false, r.x.providerError(raw)
 		}
 		if err := r.chunk(&chunks[i], streamed); err != nil {
 			return "", false, err
@@ -112,18 +107,19 @@ func (r *ociReader) take(raw []byte, streamed bool) (string, bool, error) {
 
 func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	if u := c.Usage; u != nil {
-		r.usage = &usage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Total}
-		r.usage.In.Cached, r.usage.Out.Reasoning = u.In.Cached, u.Out.Reasoning
+		all := usage{Prompt: u.Prompt, Completion: u.Completion, Total: u.Total}
+		all.In.Cached, all.Out.Reasoning = u.In.Cached, u.Out.Reasoning
+		r.usage = all.count()
 	}
-	r.finish = orElse(string(c.Finish), r.finish)
+	r.finish = cmp.Or(string(c.Finish), r.finish)
 	if !isSet(c.Message) {
 		return nil
 	}
 	var m ociDelta
 	if err := json.Unmarshal(c.Message, &m); err != nil {
-		return badf("a message of the answer is none (%v): %s", err, textutil.Truncate(string(c.Message), 100))
+		return invalidf("a message of the answer is none (%v): %s", err, excerpt(c.Message))
 	}
-	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.calls) > 0 {
+	if r.repeats && streamed && c.Finish != "" && r.text.Len()+r.reasoning.Len()+len(r.pieces) > 0 {
 		return nil
 	}
 	for _, part := range m.Content {
@@ -135,7 +131,7 @@ func (r *ociReader) chunk(c *ociChunk, streamed bool) error {
 	for _, call := range m.Calls {
 		d := deltaCall{ID: call.ID}
 		d.Function.Name, d.Function.Arguments = call.Name+call.Function.Name, call.Arguments+call.Function.Arguments
-		r.addCall(&d, streamed)
+		r.addPiece(&d, streamed)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -42,7 +43,7 @@ type signer struct {
 
 // newSigner checks the settings of signing in. It opens no connection and reads no file.
 func (o *opener) newSigner(name string, s ProviderSettings) *signer {
-	g := &signer{auth: orElse(s.Auth, AuthAPIKey), file: s.AuthFile, profile: orElse(s.AuthProfile, "DEFAULT")}
+	g := &signer{auth: cmp.Or(s.Auth, AuthAPIKey), file: s.AuthFile, profile: cmp.Or(s.AuthProfile, "DEFAULT")}
 	if !slices.Contains(auths, g.auth) {
 		o.problem("providers.%s.auth: %q; want one of %s", name, s.Auth, strings.Join(auths, ", "))
 	}
@@ -54,7 +55,7 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	switch g.auth {
 	case AuthAPIKey, AuthSecurityToken:
 		if g.file == "" {
-			return nil, errf("no file of keys is named")
+			return nil, fmt.Errorf("no file of keys is named")
 		}
 	}
 	switch g.auth {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -47,12 +48,12 @@ type ociCohereMessage struct {
 type ociCohereCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
-	Function wireFunction `json:"function"`
+	Function chatFunction `json:"function"`
 }
 
 type ociCohereTool struct {
 	Type     string         `json:"type"`
-	Function wireDefinition `json:"function"`
+	Function chatDefinition `json:"function"`
 }
 
 type ociCohereFormat struct {
@@ -65,7 +66,9 @@ type ociCohereThinking struct {
 	Budget int    `json:"tokenBudget,omitempty"`
 }
 
-func (c ociCohere) reader(x *exchange) reader { return &ociReader{x: x, repeats: true} }
+func (c ociCohere) reader(x *exchange) reader {
+	return &ociReader{chatDraft: chatDraft{draft: draft{x: x}}, repeats: true}
+}
 
 func (c ociCohere) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	q := ociCohereRequest{Format: "COHEREV2", Stop: o.StopWords, TopK: o.TopK, Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty, MaxTokens: o.MaxTokens}
@@ -107,7 +110,7 @@ func (c ociCohere) encode(call *Call, in []llms.MessageContent, o *llms.CallOpti
 	if err != nil {
 		return nil, err
 	}
-	return c.wrapped(strings.TrimPrefix(orElse(o.Model, c.model), ociCoherePrefix), inner, q.Stream)
+	return c.wrapped(strings.TrimPrefix(cmp.Or(o.Model, c.model), ociCoherePrefix), inner, q.Stream)
 }
 
 // cohereMessage is a message in Cohere's form.
@@ -123,7 +126,7 @@ func cohereMessage(m ociMessage) ociCohereMessage {
 		out.Content = append(out.Content, part)
 	}
 	for _, call := range m.ToolCalls {
-		out.ToolCalls = append(out.ToolCalls, ociCohereCall{call.ID, call.Type, wireFunction{call.Name, call.Arguments}})
+		out.ToolCalls = append(out.ToolCalls, ociCohereCall{call.ID, call.Type, chatFunction{call.Name, call.Arguments}})
 	}
 	return out
 }
@@ -141,7 +144,7 @@ func (c ociCohere) setTools(q *ociCohereRequest, o *llms.CallOptions) error {
 			return err
 		}
 		if want.tool == "" || want.tool == t.Function.Name {
-			q.Tools = append(q.Tools, ociCohereTool{"FUNCTION", wireDefinition{t.Function.Name, t.Function.Description, schema}})
+			q.Tools = append(q.Tools, ociCohereTool{"FUNCTION", chatDefinition{t.Function.Name, t.Function.Description, schema}})
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,7 @@ const ollamaWait = 5 * time.Second
 func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	row, _ := rowOf("ollama")
 	var o opener
-	base := o.baseURL("ollama", orElse(baseURL, row.BaseURL), true)
+	base := o.baseURL("ollama", cmp.Or(baseURL, row.BaseURL), true)
 	if len(o.problems) > 0 {
 		return nil, &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(o.problems, "; ")}
 	}

@@ -3,6 +3,7 @@ package llm
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"weft/activities/contract"
-	"weft/activities/textutil"
 )
 
 // remote is a model behind HTTP. What is alike for all of them is here: one request, an
@@ -51,13 +51,13 @@ type outgoing struct {
 
 // reader puts one answer together.
 type reader interface {
-	// take takes a whole answer, or an event of a streamed one, and gives the text that
-	// it added. Done says that nothing follows.
-	take(raw []byte, streamed bool) (text string, done bool, err error)
-	// whole says that the answer has its end, whatever else follows.
-	whole() bool
-	// said is all text so far.
-	said() string
+	// read reads a whole answer, or an event of a streamed one, and returns the text that
+	// it added. done means that nothing follows.
+	read(raw []byte, streamed bool) (text string, done bool, err error)
+	// complete reports whether the answer has its stop reason, whatever else follows.
+	complete() bool
+	// soFar is all text so far.
+	soFar() string
 	// response checks the answer and turns it into langchaingo's.
 	response() (*llms.ContentResponse, error)
 }
@@ -172,7 +172,7 @@ func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, er
 }
 
 func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, orElse(out.base, x.base)+out.path, bytes.NewReader(out.body))
+	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, cmp.Or(out.base, x.base)+out.path, bytes.NewReader(out.body))
 	if err != nil {
 		return nil, err
 	}
@@ -205,14 +205,14 @@ func (x *exchange) read(to reader) error {
 	first, err := skipSpace(r)
 	switch {
 	case errors.Is(err, io.EOF):
-		return badf("the answer is empty")
+		return invalidf("the answer is empty")
 	case err != nil:
 		return x.watch.fault(err)
 	case first == '{' || first == '[':
 		return x.readWhole(to, r)
 	case first == '<':
 		start, _ := r.Peek(min(r.Buffered(), 200))
-		return badf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.name, x.base, start)
+		return invalidf("the answer is a page, not JSON; check providers.%s.base_url (%s): %s", x.name, x.base, start)
 	}
 	return x.readStream(to, r)
 }
@@ -237,17 +237,17 @@ func (x *exchange) readWhole(to reader, r io.Reader) error {
 		return x.watch.fault(err)
 	}
 	if !json.Valid(raw) {
-		return badf("the answer is no JSON: %s", textutil.Truncate(string(raw), 100))
+		return invalidf("the answer is no JSON: %s", excerpt(raw))
 	}
-	text, _, err := to.take(raw, false)
+	text, _, err := to.read(raw, false)
 	if err != nil {
 		return err
 	}
 	return x.emit(to, text)
 }
 
-// problem is an error object in an answer that has status 200, or in an event of it.
-func (x *exchange) problem(raw []byte) error {
+// providerError is an error object in an answer that has status 200, or in an event of it.
+func (x *exchange) providerError(raw []byte) error {
 	x.stopped = true
 	return x.reported(newReport(http.StatusOK, x.header, raw, time.Now()))
 }
@@ -258,7 +258,7 @@ func (x *exchange) emit(to reader, text string) error {
 		return nil
 	}
 	if x.call.Partial != nil {
-		x.call.Partial(to.said())
+		x.call.Partial(to.soFar())
 	}
 	if x.opts.StreamingFunc != nil {
 		if err := x.opts.StreamingFunc(x.ctx, []byte(text)); err != nil {

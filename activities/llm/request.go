@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -17,79 +18,79 @@ import (
 // body is a request's. Fields are in a fixed order and hold no map of ours, so that equal
 // conversations begin with equal bytes, which providers cache.
 type body struct {
-	Model          string          `json:"model"`
-	Messages       []wireMessage   `json:"messages"`
-	Tools          []wireTool      `json:"tools,omitempty"`
-	ToolChoice     any             `json:"tool_choice,omitempty"`
-	ResponseFormat *responseFormat `json:"response_format,omitempty"`
-	Temperature    *float64        `json:"temperature,omitempty"`
-	TopP           *float64        `json:"top_p,omitempty"`
-	TopK           int             `json:"top_k,omitempty"`
-	Frequency      float64         `json:"frequency_penalty,omitempty"`
-	Presence       float64         `json:"presence_penalty,omitempty"`
-	Effort         string          `json:"reasoning_effort,omitempty"`
-	Reasoning      *effort         `json:"reasoning,omitempty"`
-	Parallel       *bool           `json:"parallel_tool_calls,omitempty"`
-	Stop           []string        `json:"stop,omitempty"`
-	Seed           *int            `json:"seed,omitempty"`
-	RandomSeed     *int            `json:"random_seed,omitempty"`
-	MaxTokens      int             `json:"max_tokens,omitempty"`
-	MaxCompletion  int             `json:"max_completion_tokens,omitempty"`
-	Stream         bool            `json:"stream,omitempty"`
-	StreamOptions  *streamOptions  `json:"stream_options,omitempty"`
-	Cache          *cacheMark      `json:"cache_control,omitempty"`
+	Model          string             `json:"model"`
+	Messages       []chatMessage      `json:"messages"`
+	Tools          []chatTool         `json:"tools,omitempty"`
+	ToolChoice     any                `json:"tool_choice,omitempty"`
+	ResponseFormat *chatFormat        `json:"response_format,omitempty"`
+	Temperature    *float64           `json:"temperature,omitempty"`
+	TopP           *float64           `json:"top_p,omitempty"`
+	TopK           int                `json:"top_k,omitempty"`
+	Frequency      float64            `json:"frequency_penalty,omitempty"`
+	Presence       float64            `json:"presence_penalty,omitempty"`
+	Effort         string             `json:"reasoning_effort,omitempty"`
+	Reasoning      *effort            `json:"reasoning,omitempty"`
+	Parallel       *bool              `json:"parallel_tool_calls,omitempty"`
+	Stop           []string           `json:"stop,omitempty"`
+	Seed           *int               `json:"seed,omitempty"`
+	RandomSeed     *int               `json:"random_seed,omitempty"`
+	MaxTokens      int                `json:"max_tokens,omitempty"`
+	MaxCompletion  int                `json:"max_completion_tokens,omitempty"`
+	Stream         bool               `json:"stream,omitempty"`
+	StreamOptions  *chatStreamOptions `json:"stream_options,omitempty"`
+	Cache          *cacheMark         `json:"cache_control,omitempty"`
 }
 
 type effort struct {
 	Effort string `json:"effort"`
 }
 
-type streamOptions struct {
+type chatStreamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-type responseFormat struct {
+type chatFormat struct {
 	Type   string      `json:"type"`
-	Schema *jsonSchema `json:"json_schema,omitempty"`
+	Schema *chatSchema `json:"json_schema,omitempty"`
 }
 
-type jsonSchema struct {
+type chatSchema struct {
 	Name   string          `json:"name"`
 	Strict bool            `json:"strict"`
 	Schema json.RawMessage `json:"schema"`
 }
 
-// wireMessage is a message as the protocol has it. Content is a string, a list of parts,
+// chatMessage is a message as the protocol has it. Content is a string, a list of parts,
 // or null beside tool calls.
-type wireMessage struct {
+type chatMessage struct {
 	Role             string          `json:"role"`
 	Content          any             `json:"content"`
 	Name             string          `json:"name,omitempty"`
 	ReasoningContent string          `json:"reasoning_content,omitempty"`
 	Reasoning        string          `json:"reasoning,omitempty"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
-	ToolCalls        []wireCall      `json:"tool_calls,omitempty"`
+	ToolCalls        []chatCall      `json:"tool_calls,omitempty"`
 	ToolCallID       string          `json:"tool_call_id,omitempty"`
 }
 
-type wireCall struct {
+type chatCall struct {
 	ID       string          `json:"id"`
 	Type     string          `json:"type"`
-	Function wireFunction    `json:"function"`
+	Function chatFunction    `json:"function"`
 	Extra    json.RawMessage `json:"extra_content,omitempty"`
 }
 
-type wireFunction struct {
+type chatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-type wireTool struct {
+type chatTool struct {
 	Type     string         `json:"type"`
-	Function wireDefinition `json:"function"`
+	Function chatDefinition `json:"function"`
 }
 
-type wireDefinition struct {
+type chatDefinition struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Parameters  any    `json:"parameters"`
@@ -97,9 +98,9 @@ type wireDefinition struct {
 
 // encode gives a request. A conversation or a schema that cannot be sent is a bad_request.
 func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
-	b := body{Model: orElse(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
+	b := body{Model: cmp.Or(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
 	for i := range in {
-		msgs, err := c.wire(&in[i])
+		msgs, err := c.messages(&in[i])
 		if err != nil {
 			return nil, c.unsendable("message %d: %v", i+1, err)
 		}
@@ -115,7 +116,7 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	}
 	b.Stream = !c.unary && !(c.row.UnaryTools && len(b.Tools) > 0)
 	if b.Stream && c.row.StreamUsage {
-		b.StreamOptions = &streamOptions{IncludeUsage: true}
+		b.StreamOptions = &chatStreamOptions{IncludeUsage: true}
 	}
 	if c.row.CacheMark != "" && strings.HasPrefix(b.Model, c.row.CacheMark) && c.caches(call) {
 		// One mark for the whole: the server puts it behind the last message, and finds there again
@@ -128,12 +129,12 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 
 // bridged has the assistant say something between results and a user's message, where the server
 // wants that.
-func (c compatible) bridged(before, next []wireMessage) []wireMessage {
+func (c compatible) bridged(before, next []chatMessage) []chatMessage {
 	n := len(before)
 	if !c.row.BridgeResults || n == 0 || len(next) == 0 || before[n-1].Role != "tool" || next[0].Role != "user" {
 		return next
 	}
-	return append([]wireMessage{{Role: "assistant", Content: "I have the results."}}, next...)
+	return append([]chatMessage{{Role: "assistant", Content: "I have the results."}}, next...)
 }
 
 // setEffort says how much to think, and whether several tools may be called at once.
@@ -168,7 +169,7 @@ func (c compatible) setTools(b *body, tools []llms.Tool) error {
 		if err != nil {
 			return err
 		}
-		b.Tools = append(b.Tools, wireTool{Type: "function", Function: wireDefinition{
+		b.Tools = append(b.Tools, chatTool{Type: "function", Function: chatDefinition{
 			Name: t.Function.Name, Description: t.Function.Description, Parameters: schema,
 		}})
 	}
@@ -235,10 +236,10 @@ func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
 	case len(call.Schema) > 0 && !json.Valid(call.Schema):
 		return c.unsendable("the schema of the answer is no JSON")
 	case len(call.Schema) > 0 && c.takesSchema(call.Schema):
-		b.ResponseFormat = &responseFormat{Type: "json_schema",
-			Schema: &jsonSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
+		b.ResponseFormat = &chatFormat{Type: "json_schema",
+			Schema: &chatSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
 	case wantsObject(call, o) && c.row.JSON && mentionsJSON(b.Messages):
-		b.ResponseFormat = &responseFormat{Type: "json_object"}
+		b.ResponseFormat = &chatFormat{Type: "json_object"}
 	}
 	return nil
 }
@@ -257,7 +258,7 @@ func wantsObject(call *Call, o *llms.CallOptions) bool {
 }
 
 // mentionsJSON reports whether a message has the word: json_object is refused without it.
-func mentionsJSON(msgs []wireMessage) bool {
+func mentionsJSON(msgs []chatMessage) bool {
 	for _, m := range msgs {
 		if s, ok := m.Content.(string); ok && strings.Contains(strings.ToLower(s), "json") {
 			return true
@@ -271,15 +272,15 @@ var roles = map[llms.ChatMessageType]string{
 	llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool",
 }
 
-// wire turns one message into the protocol's: several results in one message become
+// messages turns one message into the protocol's: several results in one message become
 // several messages.
-func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
+func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 	role, ok := roles[mc.Role]
 	if !ok {
 		return nil, fmt.Errorf("role %q is not supported", mc.Role)
 	}
-	m := wireMessage{Role: role}
-	var results []wireMessage
+	m := chatMessage{Role: role}
+	var results []chatMessage
 	var parts []any
 	var text strings.Builder
 	images := false
@@ -294,12 +295,11 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 			url := "data:" + p.MIMEType + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 			images, parts = true, append(parts, imagePart(url, ""))
 		case ReasoningPart:
-			c.carryBack(&m, &p)
 		case llms.ToolCall:
 			if p.FunctionCall == nil {
 				return nil, fmt.Errorf("tool call %q has no function", p.ID)
 			}
-			m.ToolCalls = append(m.ToolCalls, c.wireCall(&p, c.extraOf(len(m.ToolCalls), mc.Parts)))
+			m.ToolCalls = append(m.ToolCalls, c.toolCall(&p))
 		case llms.ToolCallResponse:
 			results = append(results, c.result(&p))
 		case FailedResult:
@@ -311,6 +311,7 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 	if role == "tool" {
 		return illustrated(results, images, parts), nil
 	}
+	c.restoreState(&m, mc.Parts)
 	m.Content = text.String()
 	if images {
 		m.Content = parts
@@ -321,7 +322,7 @@ func (c compatible) wire(mc *llms.MessageContent) ([]wireMessage, error) {
 }
 
 // illustrated adds the images of a message to its last result.
-func illustrated(results []wireMessage, images bool, parts []any) []wireMessage {
+func illustrated(results []chatMessage, images bool, parts []any) []chatMessage {
 	if images && len(results) > 0 {
 		last := &results[len(results)-1]
 		last.Content = append([]any{map[string]any{"type": "text", "text": last.Content}}, parts...)
@@ -341,25 +342,22 @@ func imagePart(url, detail string) any {
 	}{"image_url", image{url, detail}}
 }
 
-func (c compatible) result(p *llms.ToolCallResponse) wireMessage {
-	m := wireMessage{Role: "tool", Content: p.Content, ToolCallID: c.callID(p.ToolCallID)}
+func (c compatible) result(p *llms.ToolCallResponse) chatMessage {
+	m := chatMessage{Role: "tool", Content: p.Content, ToolCallID: c.callID(p.ToolCallID)}
 	if c.row.ToolName {
 		m.Name = p.Name
 	}
 	return m
 }
 
-// wireCall writes a tool call. Arguments that are no JSON object go inside one where the
+// toolCall writes a tool call. Arguments that are no JSON object go inside one where the
 // server would choke on them: the model then sees what it wrote.
-func (c compatible) wireCall(p *llms.ToolCall, extra json.RawMessage) wireCall {
+func (c compatible) toolCall(p *llms.ToolCall) chatCall {
 	args := p.FunctionCall.Arguments
 	if !c.row.RawArguments || strings.TrimSpace(args) == "" {
 		args = objectArguments(args)
 	}
-	return wireCall{
-		ID: c.callID(p.ID), Type: "function", Function: wireFunction{Name: p.FunctionCall.Name, Arguments: args},
-		Extra: extra,
-	}
+	return chatCall{ID: c.callID(p.ID), Type: "function", Function: chatFunction{Name: p.FunctionCall.Name, Arguments: args}}
 }
 
 func isObject(s string) bool {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -113,7 +114,7 @@ func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent
 	}
 	call := CallFrom(ctx)
 	talk := newTalk(in)
-	talk.model = orElse(m.ref, ScriptModel)
+	talk.model = cmp.Or(m.ref, ScriptModel)
 	talk.turn = max(talk.turn, call.Turn) // what is sent may be the end of a longer conversation
 	act, err := choose(call, talk, o.ToolChoice == "none")
 	if err != nil {
@@ -162,7 +163,7 @@ func (a *Action) fails(call *Call) bool {
 
 // noRule names what a rule would have to match.
 func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
-	kind := orElse(call.Kind, KindAgent)
+	kind := cmp.Or(call.Kind, KindAgent)
 	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, t.turn)
 	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, t.turn, call.Step)
 	if kind == KindJudge {
@@ -177,7 +178,7 @@ func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
 
 // perform waits, streams and answers.
 func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.CallOptions) (*llms.ContentResponse, error) {
-	delay, _ := time.ParseDuration(orElse(a.Delay, "0s")) // ParseScript has checked it
+	delay, _ := time.ParseDuration(cmp.Or(a.Delay, "0s")) // ParseScript has checked it
 	text := a.text()
 	if a.fails(call) {
 		if err := sleep(ctx, delay); err != nil {
@@ -199,9 +200,8 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{ID: sc.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
 	}
 	if a.Usage != nil {
-		c.GenerationInfo["PromptTokens"], c.GenerationInfo["CompletionTokens"] = a.Usage.Input, a.Usage.Output
-		c.GenerationInfo["CachedTokens"], c.GenerationInfo["ReasoningTokens"] = a.Usage.Cached, a.Usage.Reasoning
-		c.GenerationInfo[infoCacheWrite] = a.Usage.Written
+		c.GenerationInfo[infoUsage] = contract.Usage{Input: a.Usage.Input, Output: a.Usage.Output, Cached: a.Usage.Cached,
+			CacheWrite: a.Usage.Written, Reasoning: a.Usage.Reasoning}
 	}
 	if c.StopReason == "" {
 		c.StopReason = "stop"
@@ -231,10 +231,10 @@ func (a *Action) text() string {
 }
 
 func (f *ScriptFail) failure(call *Call) *contract.Failure {
-	after, _ := time.ParseDuration(orElse(f.RetryAfter, "0s")) // ParseScript has checked it
+	after, _ := time.ParseDuration(cmp.Or(f.RetryAfter, "0s")) // ParseScript has checked it
 	return &contract.Failure{
 		Class: f.Class, After: min(after, maxAfter),
-		Text: fmt.Sprintf("script: %s (attempt %d)", orElse(f.Text, "scripted failure"), max(1, call.Attempt)),
+		Text: fmt.Sprintf("script: %s (attempt %d)", cmp.Or(f.Text, "scripted failure"), max(1, call.Attempt)),
 	}
 }
 

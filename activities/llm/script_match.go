@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -88,7 +89,7 @@ func (r *Rule) matches(call *Call, t *talk) bool {
 		r.Text != "" && r.Text != t.last,
 		r.Node != "" && r.Node != call.Node,
 		r.Model != "" && r.Model != t.model,
-		want != "" && want != orElse(call.Kind, KindAgent),
+		want != "" && want != cmp.Or(call.Kind, KindAgent),
 		r.Question != "" && r.Question != call.Question,
 		r.Step != nil && *r.Step != call.Step,
 		r.Turn != nil && *r.Turn != t.turn,

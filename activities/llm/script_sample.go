@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +15,7 @@ func builtIn(call *Call, t *talk) *Action {
 		yes := true
 		return &Action{Yes: &yes, Reason: "[script] without a script every condition holds"}
 	}
-	label := fmt.Sprintf("[script] %s answered turn %d", orElse(call.Node, "a node"), t.turn)
+	label := fmt.Sprintf("[script] %s answered turn %d", cmp.Or(call.Node, "a node"), t.turn)
 	if t.user != "" {
 		label += fmt.Sprintf("; the last message was: %s", firstRunes(t.user, 200))
 	}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -36,12 +37,12 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if name == "" || strings.ContainsAny(name, "/ \t\r\n") {
 		o.problem("providers: name %q: want one word without a slash", name)
 	}
-	row, ok := rowOf(orElse(s.Kind, name))
+	row, ok := rowOf(cmp.Or(s.Kind, name))
 	if !ok {
-		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, orElse(s.Kind, name), kinds())
+		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kinds())
 	}
 	p := &provider{
-		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: orElse(s.KeyName, orElse(row.KeyName, "the provider's key")),
+		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
 		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: s.MaxBodyBytes,
 		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
 	}
@@ -52,7 +53,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
 		o.problem("providers.%s: the value of %s has a blank, line break or other character at byte %d that no key has; check how it is set", name, p.keyName, i+1)
 	}
-	if base := orElse(s.BaseURL, row.BaseURL); base != "" {
+	if base := cmp.Or(s.BaseURL, row.BaseURL); base != "" {
 		p.base = o.baseURL(name, base, row.Name == "ollama")
 	}
 	o.openOCI(name, s, p)

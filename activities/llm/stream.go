@@ -84,16 +84,16 @@ func (x *exchange) readStream(to reader, r *bufio.Reader) error {
 		if len(bytes.TrimSpace(data)) == 0 {
 			return false, nil
 		}
-		text, done, err := to.take(data, true)
+		text, done, err := to.read(data, true)
 		if err != nil {
 			return false, err
 		}
-		if to.whole() {
+		if to.complete() {
 			x.watch.hurry(afterFinish)
 		}
 		return done, x.emit(to, text)
 	})
-	if err != nil && (!to.whole() || x.stopped || x.ctx.Err() != nil) {
+	if err != nil && (!to.complete() || x.stopped || x.ctx.Err() != nil) {
 		return x.watch.fault(err)
 	}
 	return nil

@@ -7,99 +7,84 @@ import (
 	"slices"
 
 	"github.com/tmc/langchaingo/llms"
-
-	"weft/activities/textutil"
 )
 
-// carried is what [contract.Message]'s Provider holds for providers of this package: what
-// a provider wants back with its own messages, unread. By names the provider; data of
+// providerState is what [contract.Message]'s Provider holds for providers of this package: what
+// a provider wants back with its own messages, uninterpreted. By names the provider; the state of
 // another one is not sent.
-type carried struct {
+type providerState struct {
 	By string `json:"by"`
 	// Details are OpenRouter's reasoning_details, with signatures.
 	Details json.RawMessage `json:"reasoning_details,omitempty"`
 	// Calls holds extra_content of tool calls, Google's thought signatures, by the
-	// call's place in its message: ids can be made unique later.
-	Calls []carriedCall `json:"calls,omitempty"`
+	// call's index in its message: ids can be made unique later.
+	Calls []callState `json:"calls,omitempty"`
 	// Blocks are the blocks of a message in their order, for providers that sign them.
-	Blocks []carriedBlock `json:"blocks,omitempty"`
-	// Session is the provider's own name of the conversation.
+	Blocks []blockState `json:"blocks,omitempty"`
+	// Session is the provider's id of the conversation.
 	Session string `json:"session,omitempty"`
 }
 
-// carriedBlock is a block of a message: Raw as it is, the message's next call, or the next
+// blockState is a block of a message: Raw as it is, the message's next call, or the next
 // Text bytes of its text.
-type carriedBlock struct {
+type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
 	Text      int             `json:"text,omitempty"`
 	Signature string          `json:"signature,omitempty"`
 }
 
-type carriedCall struct {
+type callState struct {
 	Index int             `json:"index"`
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-// keep puts into an answer what its provider wants back with it. Blocks that are nothing but
-// one text and the calls behind it say nothing of their own.
-func (c *remote) keep(out *llms.ContentChoice, k *carried) (*llms.ContentResponse, error) {
+// empty reports whether there is nothing to send back. It drops blocks that are one text and the
+// calls behind it: a message without them is sent the same.
+func (s *providerState) empty() bool {
 	plain := true
-	for i, b := range k.Blocks {
+	for i, b := range s.Blocks {
 		plain = plain && b.Raw == nil && b.Signature == "" && (b.Call || i == 0)
 	}
 	if plain {
-		k.Blocks = nil
+		s.Blocks = nil
 	}
-	if k.Details != nil || k.Calls != nil || k.Blocks != nil || k.Session != "" || (c.row.Reasoning != "" && out.ReasoningContent != "") {
-		raw, err := textutil.JSON(k)
-		if err != nil {
-			return nil, badf("the provider's own data: %v", err)
-		}
-		out.GenerationInfo[infoProvider] = json.RawMessage(raw)
-	}
-	return &llms.ContentResponse{Choices: []*llms.ContentChoice{out}}, nil
+	return s.Details == nil && s.Calls == nil && s.Blocks == nil && s.Session == ""
 }
 
-// own reads a blob that this provider wrote; nil for any other.
-func (c *remote) own(raw json.RawMessage) *carried {
-	var k carried
-	if len(raw) == 0 || json.Unmarshal(raw, &k) != nil || k.By != c.name {
+// ownState reads the state of a message that this provider wrote; nil for any other.
+func (c *remote) ownState(raw json.RawMessage) *providerState {
+	var s providerState
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil || s.By != c.name {
 		return nil
 	}
-	return &k
+	return &s
 }
 
-// carryBack puts an assistant's own reasoning into its message.
-func (c compatible) carryBack(m *wireMessage, p *ReasoningPart) {
-	k := c.own(p.Provider)
-	if k == nil {
-		return
-	}
-	switch c.row.Reasoning {
-	case "reasoning_content":
-		m.ReasoningContent = p.Reasoning
-	case "reasoning":
-		m.Reasoning, m.ReasoningDetails = p.Reasoning, k.Details
-	}
-}
-
-// extraOf is the extra content that came with the n-th call, from 0.
-func (c compatible) extraOf(n int, parts []llms.ContentPart) json.RawMessage {
+// restoreState puts what the provider wrote beside a message back into it: reasoning, and the
+// extra content of its calls.
+func (c compatible) restoreState(m *chatMessage, parts []llms.ContentPart) {
 	for _, part := range parts {
 		p, ok := part.(ReasoningPart)
 		if !ok {
 			continue
 		}
-		if k := c.own(p.Provider); k != nil {
-			for _, call := range k.Calls {
-				if call.Index == n {
-					return call.Extra
-				}
+		s := c.ownState(p.Provider)
+		if s == nil {
+			continue
+		}
+		switch c.row.Reasoning {
+		case "reasoning_content":
+			m.ReasoningContent = p.Reasoning
+		case "reasoning":
+			m.Reasoning, m.ReasoningDetails = p.Reasoning, s.Details
+		}
+		for _, call := range s.Calls {
+			if call.Index >= 0 && call.Index < len(m.ToolCalls) {
+				m.ToolCalls[call.Index].Extra = call.Extra
 			}
 		}
 	}
-	return nil
 }
 
 // details gathers reasoning_details. A stream brings each block in pieces with one index;
@@ -112,8 +97,7 @@ type details struct {
 // joined are the fields of which pieces have a part each.
 var joined = []string{"text", "summary", "data"}
 
-// add takes a list of blocks or pieces. What is no list of objects is ignored: it is not
-// ours to read.
+// add adds a list of blocks or pieces. Anything but a list of objects is ignored.
 func (d *details) add(raw json.RawMessage, streamed bool) {
 	var list []map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil {
@@ -125,7 +109,7 @@ func (d *details) add(raw json.RawMessage, streamed bool) {
 		}
 		key := string(piece["index"])
 		if !streamed || key == "" {
-			key = fmt.Sprintf("alone %d", len(d.order))
+			key = fmt.Sprintf("single %d", len(d.order))
 		}
 		if d.blocks == nil {
 			d.blocks = map[string]map[string]json.RawMessage{}
@@ -160,9 +144,6 @@ func (d *details) encode() json.RawMessage {
 	for _, key := range d.order {
 		list = append(list, d.blocks[key])
 	}
-	raw, err := json.Marshal(list)
-	if err != nil {
-		return nil
-	}
+	raw, _ := json.Marshal(list) // what was decoded can be encoded
 	return raw
 }
