@@ -109,10 +109,8 @@ func (c claude) authorize(req *http.Request, _ []byte) error {
 func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	b := claudeBody{Model: cmp.Or(o.Model, c.model), Stop: o.StopWords, Stream: !c.unary}
 	traits := claudeTraits(b.Model)
-	for i := range in {
-		if err := c.message(&b, &in[i]); err != nil {
-			return nil, c.unsendable("message %d: %v", i+1, err)
-		}
+	if err := c.encodeMessages(in, func(mc *llms.MessageContent) error { return c.message(&b, mc) }); err != nil {
+		return nil, err
 	}
 	b.beginByUser()
 	if err := c.setTools(&b, call, o); err != nil {
@@ -154,21 +152,18 @@ func (b *claudeBody) setSampling(o *llms.CallOptions, traits claudeModel) {
 	}
 	b.TopK = o.TopK
 	// Models that take both of them take only one at a time.
-	if o.Temperature >= 0 {
-		b.Temperature = &o.Temperature
-	} else if o.TopP >= 0 {
-		b.TopP = &o.TopP
+	if b.Temperature = optional(o.Temperature); b.Temperature == nil {
+		b.TopP = optional(o.TopP)
 	}
 }
 
 // setTools lists the tools and says which may be called.
-func (c claude) setTools(b *claudeBody, call *Call, o *llms.CallOptions) error {
-	for _, t := range o.Tools {
-		schema, err := c.schemaOf(&t)
-		if err != nil {
-			return err
-		}
-		b.Tools = append(b.Tools, claudeTool{Name: t.Function.Name, Description: t.Function.Description, Schema: schema})
+func (c claude) setTools(b *claudeBody, call *Call, o *llms.CallOptions) (err error) {
+	b.Tools, err = encodeTools(c.remote, o.Tools, func(f *llms.FunctionDefinition, schema any) claudeTool {
+		return claudeTool{Name: f.Name, Description: f.Description, Schema: schema}
+	})
+	if err != nil {
+		return err
 	}
 	want, err := c.choiceOf(o.ToolChoice)
 	if err != nil || len(b.Tools) == 0 {
@@ -211,9 +206,9 @@ func (c claude) setThinking(b *claudeBody, effort string, traits claudeModel) er
 	case !traits.budget:
 		return c.unsendable("reasoning_effort is %q, but this model does not think; leave it out, or choose another model", effort)
 	}
-	budget, known := claudeBudgets[effort]
-	if !known {
-		return c.unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+	budget, err := c.budget(claudeBudgets, effort)
+	if err != nil {
+		return err
 	}
 	// The thoughts count into the bound of the answer, which must leave room for the rest.
 	if b.MaxTokens <= budget {

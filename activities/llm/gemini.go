@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -129,10 +130,8 @@ func (c gemini) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 	model := cmp.Or(o.Model, c.model)
 	b := geminiBody{}
 	names := map[string]string{}
-	for i := range in {
-		if err := c.message(&b, &in[i], names); err != nil {
-			return nil, c.unsendable("message %d: %v", i+1, err)
-		}
+	if err := c.encodeMessages(in, func(mc *llms.MessageContent) error { return c.message(&b, mc, names) }); err != nil {
+		return nil, err
 	}
 	if len(b.Contents) == 0 || b.Contents[0].Role != "user" {
 		b.Contents = append([]geminiContent{{"user", []geminiPart{textPart(emptyText)}}}, b.Contents...)
@@ -157,13 +156,11 @@ func (c gemini) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 }
 
 func (c gemini) setTools(b *geminiBody, o *llms.CallOptions) error {
-	var list []geminiFunction
-	for _, t := range o.Tools {
-		schema, err := c.schemaOf(&t)
-		if err != nil {
-			return err
-		}
-		list = append(list, geminiFunction{t.Function.Name, t.Function.Description, schema})
+	list, err := encodeTools(c.remote, o.Tools, func(f *llms.FunctionDefinition, schema any) geminiFunction {
+		return geminiFunction{f.Name, f.Description, schema}
+	})
+	if err != nil {
+		return err
 	}
 	want, err := c.choiceOf(o.ToolChoice)
 	if err != nil || len(list) == 0 {
@@ -185,27 +182,14 @@ func (c gemini) setTools(b *geminiBody, o *llms.CallOptions) error {
 func (c gemini) configure(b *geminiBody, call *Call, o *llms.CallOptions, model string) error {
 	g := &b.Config
 	g.TopK, g.MaxTokens, g.Stop, g.Presence, g.Frequency = o.TopK, o.MaxTokens, o.StopWords, o.PresencePenalty, o.FrequencyPenalty
-	if o.Temperature >= 0 {
-		g.Temperature = &o.Temperature
-	}
-	if o.TopP >= 0 {
-		g.TopP = &o.TopP
-	}
-	if o.Seed >= 0 {
-		g.Seed = &o.Seed
-	}
-	if len(b.Tools) == 0 || o.ToolChoice == choiceNone {
-		if len(call.Schema) > 0 && !json.Valid(call.Schema) {
-			return c.unsendable("the schema of the answer is no JSON")
+	g.Temperature, g.TopP, g.Seed = optional(o.Temperature), optional(o.TopP), optional(o.Seed)
+	if (len(b.Tools) == 0 || o.ToolChoice == choiceNone) && (call.JSON || o.JSONMode || len(call.Schema) > 0) {
+		// Forbidden tools need not be sent, and keep the format from being accepted.
+		if !b.called() {
+			b.Tools, b.ToolConfig = nil, nil
 		}
-		if call.JSON || o.JSONMode || len(call.Schema) > 0 {
-			// Forbidden tools need not be told, and keep the format from being taken.
+		if len(b.Tools) == 0 {
 			g.MIME, g.Schema = "application/json", call.Schema
-			if !b.called() {
-				b.Tools, b.ToolConfig = nil, nil
-			} else if len(b.Tools) > 0 {
-				g.MIME, g.Schema = "", nil
-			}
 		}
 	}
 	return c.setThinking(g, call.Effort, model)
@@ -213,14 +197,9 @@ func (c gemini) configure(b *geminiBody, call *Call, o *llms.CallOptions, model 
 
 // called reports whether the conversation has a call of a tool.
 func (b *geminiBody) called() bool {
-	for _, content := range b.Contents {
-		for _, p := range content.Parts {
-			if p.Call != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Contents, func(c geminiContent) bool {
+		return slices.ContainsFunc(c.Parts, func(p geminiPart) bool { return p.Call != nil })
+	})
 }
 
 // geminiBudgets are efforts as tokens, for models that know no level.
@@ -233,9 +212,9 @@ func (c gemini) setThinking(g *geminiConfig, effort, model string) error {
 	if effort == "" {
 		return nil
 	}
-	budget, known := geminiBudgets[effort]
-	if !known {
-		return c.unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+	budget, err := c.budget(geminiBudgets, effort)
+	if err != nil {
+		return err
 	}
 	if strings.HasPrefix(model, "gemini-2.5") {
 		g.Thinking = &geminiThinking{Budget: &budget}

@@ -27,23 +27,27 @@ type ociServing struct {
 	Endpoint string `json:"endpointId,omitempty"`
 }
 
+// ociRequest is a request of either format. Fields of one format alone are marked with it.
 type ociRequest struct {
 	Format        string       `json:"apiFormat"`
 	Messages      []ociMessage `json:"messages"`
-	Tools         []ociTool    `json:"tools,omitempty"`
-	Choice        *ociChoice   `json:"toolChoice,omitempty"`
-	Parallel      *bool        `json:"isParallelToolCalls,omitempty"`
+	Tools         []any        `json:"tools,omitempty"`
+	Choice        *ociChoice   `json:"toolChoice,omitempty"` // GENERIC
+	CohereChoice  string       `json:"toolsChoice,omitempty"`
+	Parallel      *bool        `json:"isParallelToolCalls,omitempty"` // GENERIC
 	Response      *ociFormat   `json:"responseFormat,omitempty"`
+	Thinking      *ociThinking `json:"thinking,omitempty"` // COHEREV2
 	Temperature   *float64     `json:"temperature,omitempty"`
 	TopP          *float64     `json:"topP,omitempty"`
 	TopK          int          `json:"topK,omitempty"`
 	Frequency     float64      `json:"frequencyPenalty,omitempty"`
 	Presence      float64      `json:"presencePenalty,omitempty"`
-	Stop          []string     `json:"stop,omitempty"`
+	Stop          []string     `json:"stop,omitempty"` // GENERIC
+	CohereStop    []string     `json:"stopSequences,omitempty"`
 	Seed          *int         `json:"seed,omitempty"`
 	MaxTokens     int          `json:"maxTokens,omitempty"`
-	MaxCompletion int          `json:"maxCompletionTokens,omitempty"`
-	Effort        string       `json:"reasoningEffort,omitempty"`
+	MaxCompletion int          `json:"maxCompletionTokens,omitempty"` // GENERIC
+	Effort        string       `json:"reasoningEffort,omitempty"`     // GENERIC
 	Stream        bool         `json:"isStream"`
 	Options       *ociOptions  `json:"streamOptions,omitempty"`
 }
@@ -56,7 +60,7 @@ type ociMessage struct {
 	Role       string       `json:"role"`
 	Content    []ociContent `json:"content"`
 	Reasoning  string       `json:"reasoningContent,omitempty"`
-	ToolCalls  []ociCall    `json:"toolCalls,omitempty"`
+	ToolCalls  []any        `json:"toolCalls,omitempty"` // ociCall, or ociCohereCall
 	ToolCallID string       `json:"toolCallId,omitempty"`
 }
 
@@ -91,8 +95,9 @@ type ociChoice struct {
 }
 
 type ociFormat struct {
-	Type   string     `json:"type"`
-	Schema *ociSchema `json:"jsonSchema,omitempty"`
+	Type   string          `json:"type"`
+	Schema *ociSchema      `json:"jsonSchema,omitempty"` // GENERIC
+	Cohere json.RawMessage `json:"schema,omitempty"`     // COHEREV2
 }
 
 type ociSchema struct {
@@ -108,55 +113,63 @@ func (c oci) authorize(req *http.Request, _ []byte) error { return c.signer.sign
 
 func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	model := cmp.Or(o.Model, c.model)
-	q := ociRequest{
-		Format: "GENERIC", Stream: !c.unary, Stop: o.StopWords, TopK: o.TopK, Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty,
-		Effort: strings.ToUpper(call.Effort),
-	}
-	if q.Stream {
-		q.Options = &ociOptions{IncludeUsage: true}
-	}
-	for i := range in {
-		list, err := c.messages(&in[i])
-		if err != nil {
-			return nil, c.unsendable("message %d: %v", i+1, err)
-		}
-		q.Messages = append(q.Messages, list...)
-	}
-	if strings.HasPrefix(model, "google.") {
-		q.Messages = paired(q.Messages)
-	}
-	if err := c.setTools(&q, call, o); err != nil {
-		return nil, err
-	}
-	c.setSampling(&q, o, model)
-	if err := c.setFormat(&q, call, o); err != nil {
-		return nil, err
-	}
-	// Further parameters belong to the chat's request, not to what surrounds it.
-	inner, err := c.marshal(&q, call.Extra)
+	q, err := c.request("GENERIC", in, o)
 	if err != nil {
 		return nil, err
 	}
-	return c.wrapped(model, inner, q.Stream)
+	q.Stop, q.Effort = o.StopWords, strings.ToUpper(call.Effort)
+	if strings.HasPrefix(model, "google.") {
+		q.Messages = paired(q.Messages)
+	}
+	if err := c.setTools(q, call, o); err != nil {
+		return nil, err
+	}
+	if c.noSampling(model) {
+		q.Temperature, q.TopP = nil, nil
+	}
+	if strings.HasPrefix(model, "openai.") {
+		q.MaxTokens, q.MaxCompletion = 0, o.MaxTokens
+	}
+	c.setFormat(q, call, o)
+	q.Stream = !c.unary
+	return c.send(q, model, call.Extra)
 }
 
-// wrapped says which model a request is for, and whom it is charged to.
-func (c oci) wrapped(model string, inner json.RawMessage, stream bool) (*outgoing, error) {
+// request is what the requests of both formats have in common.
+func (c oci) request(format string, in []llms.MessageContent, o *llms.CallOptions) (*ociRequest, error) {
+	q := &ociRequest{Format: format, Temperature: optional(o.Temperature), TopP: optional(o.TopP), TopK: o.TopK,
+		Frequency: o.FrequencyPenalty, Presence: o.PresencePenalty, Seed: optional(o.Seed), MaxTokens: o.MaxTokens}
+	return q, c.encodeMessages(in, func(mc *llms.MessageContent) error {
+		list, err := c.messages(mc)
+		q.Messages = append(q.Messages, list...)
+		return err
+	})
+}
+
+// send adds the model and the compartment that is charged. Extra parameters belong to the chat's
+// request, not to what surrounds it.
+func (c oci) send(q *ociRequest, model string, extra json.RawMessage) (*outgoing, error) {
+	if q.Stream {
+		q.Options = &ociOptions{IncludeUsage: true}
+	}
+	inner, err := c.marshal(q, extra)
+	if err != nil {
+		return nil, err
+	}
 	b := ociBody{Compartment: c.compartment, Serving: ociServing{Type: "ON_DEMAND", Model: model}, Request: inner}
 	if strings.HasPrefix(model, ociEndpoint) {
 		b.Serving = ociServing{Type: "DEDICATED", Endpoint: model}
 	}
 	raw, err := c.marshal(&b, nil)
-	return &outgoing{path: "/20231130/actions/chat", body: raw, stream: stream}, err
+	return &outgoing{path: "/20231130/actions/chat", body: raw, stream: q.Stream}, err
 }
 
-func (c oci) setTools(q *ociRequest, call *Call, o *llms.CallOptions) error {
-	for _, t := range o.Tools {
-		schema, err := c.schemaOf(&t)
-		if err != nil {
-			return err
-		}
-		q.Tools = append(q.Tools, ociTool{"FUNCTION", t.Function.Name, t.Function.Description, schema})
+func (c oci) setTools(q *ociRequest, call *Call, o *llms.CallOptions) (err error) {
+	q.Tools, err = encodeTools(c.remote, o.Tools, func(f *llms.FunctionDefinition, schema any) any {
+		return ociTool{"FUNCTION", f.Name, f.Description, schema}
+	})
+	if err != nil {
+		return err
 	}
 	want, err := c.choiceOf(o.ToolChoice)
 	if err != nil || len(q.Tools) == 0 {
@@ -171,37 +184,14 @@ func (c oci) setTools(q *ociRequest, call *Call, o *llms.CallOptions) error {
 	return nil
 }
 
-func (c oci) setSampling(q *ociRequest, o *llms.CallOptions, model string) {
-	refuses := c.noSampling(model)
-	if o.Temperature >= 0 && !refuses {
-		q.Temperature = &o.Temperature
-	}
-	if o.TopP >= 0 && !refuses {
-		q.TopP = &o.TopP
-	}
-	if o.Seed >= 0 {
-		q.Seed = &o.Seed
-	}
-	if strings.HasPrefix(model, "openai.") {
-		q.MaxCompletion = o.MaxTokens
-	} else {
-		q.MaxTokens = o.MaxTokens
-	}
-}
-
-func (c oci) setFormat(q *ociRequest, call *Call, o *llms.CallOptions) error {
-	if len(q.Tools) > 0 && (q.Choice == nil || q.Choice.Type != "NONE") {
-		return nil
-	}
+func (c oci) setFormat(q *ociRequest, call *Call, o *llms.CallOptions) {
 	switch {
-	case len(call.Schema) > 0 && !json.Valid(call.Schema):
-		return c.unsendable("the schema of the answer is no JSON")
+	case len(q.Tools) > 0 && (q.Choice == nil || q.Choice.Type != "NONE"):
 	case len(call.Schema) > 0:
 		q.Response = &ociFormat{Type: "JSON_SCHEMA", Schema: &ociSchema{Name: "answer", Schema: call.Schema}}
 	case call.JSON || o.JSONMode:
 		q.Response = &ociFormat{Type: "JSON_OBJECT"}
 	}
-	return nil
 }
 
 func ociText(s string) []ociContent { return []ociContent{{Type: "TEXT", Text: &s}} }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ const (
 	paramEffort    = "reasoning_effort"
 )
 
-// supported refuses what would otherwise be dropped in silence.
+// supported refuses options that would otherwise be dropped silently, and an invalid schema.
 func (c *remote) supported(call *Call, o *llms.CallOptions) error {
 	var here []string
 	for _, opt := range []struct {
@@ -70,11 +71,59 @@ func (c *remote) supported(call *Call, o *llms.CallOptions) error {
 	if len(here) > 0 {
 		return c.unsendable("%s takes no %s; leave it out, or choose a model of another provider", c.row.Name, strings.Join(here, ", "))
 	}
+	if len(call.Schema) > 0 && !json.Valid(call.Schema) {
+		return c.unsendable("the schema of the answer is no JSON")
+	}
 	return nil
 }
 
-// wanted is a tool choice in one form: auto, none, required, or the name of a tool.
-type wanted struct{ mode, tool string }
+// optional returns v, or nil if it is negative, which means that it is not set.
+func optional[T int | float64](v T) *T {
+	if v < 0 {
+		return nil
+	}
+	return &v
+}
+
+// encodeMessages calls encode for each message and names the message in an error.
+func (c *remote) encodeMessages(in []llms.MessageContent, encode func(*llms.MessageContent) error) error {
+	for i := range in {
+		if err := encode(&in[i]); err != nil {
+			return c.unsendable("message %d: %v", i+1, err)
+		}
+	}
+	return nil
+}
+
+// encodeTools converts tools into a protocol's. A tool without a schema takes any object.
+func encodeTools[T any](c *remote, tools []llms.Tool, convert func(f *llms.FunctionDefinition, schema any) T) ([]T, error) {
+	var out []T
+	for _, t := range tools {
+		if t.Function == nil || t.Function.Name == "" {
+			return nil, c.unsendable("a tool of type %q has no name", t.Type)
+		}
+		schema := t.Function.Parameters
+		if raw, ok := schema.(json.RawMessage); ok && len(raw) > 0 && !json.Valid(raw) {
+			return nil, c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
+		} else if schema == nil || ok && len(raw) == 0 {
+			schema = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		out = append(out, convert(t.Function, schema))
+	}
+	return out, nil
+}
+
+// budget is a reasoning effort as a number of tokens.
+func (c *remote) budget(budgets map[string]int, effort string) (int, error) {
+	n, ok := budgets[effort]
+	if !ok {
+		return 0, c.unsendable("reasoning_effort is %q, want none, minimal, low, medium, high, xhigh or max", effort)
+	}
+	return n, nil
+}
+
+// toolChoice is auto, none or required, or the name of a tool.
+type toolChoice struct{ mode, tool string }
 
 // The modes of a tool choice; a named tool has none of them.
 const (
@@ -84,23 +133,23 @@ const (
 )
 
 // choiceOf reads langchaingo's option.
-func (c *remote) choiceOf(v any) (wanted, error) {
+func (c *remote) choiceOf(v any) (toolChoice, error) {
 	switch v := v.(type) {
 	case nil:
-		return wanted{}, nil
+		return toolChoice{}, nil
 	case string:
 		switch v {
 		case choiceAuto, choiceNone, choiceRequired:
-			return wanted{mode: v}, nil
+			return toolChoice{mode: v}, nil
 		}
 	case llms.ToolChoice:
 		if v.Function != nil && v.Function.Name != "" {
-			return wanted{tool: v.Function.Name}, nil
+			return toolChoice{tool: v.Function.Name}, nil
 		}
 	case *llms.ToolChoice:
 		if v != nil {
 			return c.choiceOf(*v)
 		}
 	}
-	return wanted{}, c.unsendable("tool_choice is %v, want auto, none, required or a function", v)
+	return toolChoice{}, c.unsendable("tool_choice is %v, want auto, none, required or a function", v)
 }

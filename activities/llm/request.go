@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -99,21 +100,20 @@ type chatDefinition struct {
 // encode gives a request. A conversation or a schema that cannot be sent is a bad_request.
 func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (*outgoing, error) {
 	b := body{Model: cmp.Or(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
-	for i := range in {
-		msgs, err := c.messages(&in[i])
-		if err != nil {
-			return nil, c.unsendable("message %d: %v", i+1, err)
-		}
-		b.Messages = append(b.Messages, c.bridged(b.Messages, msgs)...)
+	err := c.encodeMessages(in, func(mc *llms.MessageContent) error {
+		list, err := c.messages(mc)
+		b.Messages = append(b.Messages, c.bridged(b.Messages, list)...)
+		return err
+	})
+	if err == nil {
+		err = c.setTools(&b, o.Tools)
 	}
-	if err := c.setTools(&b, o.Tools); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	c.setSampling(&b, o)
 	c.setEffort(&b, call)
-	if err := c.setFormat(&b, call, o); err != nil {
-		return nil, err
-	}
+	c.setFormat(&b, call, o)
 	b.Stream = !c.unary && !(c.row.UnaryTools && len(b.Tools) > 0)
 	if b.Stream && c.row.StreamUsage {
 		b.StreamOptions = &chatStreamOptions{IncludeUsage: true}
@@ -157,58 +157,29 @@ func (c *remote) unsendable(format string, args ...any) error {
 }
 
 // setTools lists the tools. Where tool_choice is not obeyed, "none" leaves them out.
-func (c compatible) setTools(b *body, tools []llms.Tool) error {
-	if !c.row.ToolChoice {
-		if b.ToolChoice == "none" {
-			tools = nil
-		}
+func (c compatible) setTools(b *body, tools []llms.Tool) (err error) {
+	if !c.row.ToolChoice && b.ToolChoice == choiceNone {
+		tools = nil
+	}
+	b.Tools, err = encodeTools(c.remote, tools, func(f *llms.FunctionDefinition, schema any) chatTool {
+		return chatTool{"function", chatDefinition{f.Name, f.Description, schema}}
+	})
+	if len(b.Tools) == 0 || !c.row.ToolChoice {
 		b.ToolChoice = nil
 	}
-	for _, t := range tools {
-		schema, err := c.schemaOf(&t)
-		if err != nil {
-			return err
-		}
-		b.Tools = append(b.Tools, chatTool{Type: "function", Function: chatDefinition{
-			Name: t.Function.Name, Description: t.Function.Description, Parameters: schema,
-		}})
-	}
-	if len(b.Tools) == 0 {
-		b.ToolChoice = nil
-	}
-	return nil
-}
-
-// schemaOf is the schema of a tool's arguments, as it is.
-func (c *remote) schemaOf(t *llms.Tool) (any, error) {
-	if t.Function == nil || t.Function.Name == "" {
-		return nil, c.unsendable("a tool of type %q has no name", t.Type)
-	}
-	raw, isRaw := t.Function.Parameters.(json.RawMessage)
-	switch {
-	case t.Function.Parameters == nil, isRaw && len(raw) == 0:
-		return json.RawMessage(`{"type":"object","properties":{}}`), nil
-	case isRaw && !json.Valid(raw):
-		return nil, c.unsendable("the schema of tool %q is no JSON", t.Function.Name)
-	}
-	return t.Function.Parameters, nil
+	return err
 }
 
 // setSampling sends what was set. Zero is a value; the sentinels say unset.
 func (c compatible) setSampling(b *body, o *llms.CallOptions) {
-	if o.Temperature >= 0 && !c.noSampling(b.Model) {
-		b.Temperature = &o.Temperature
-	}
-	if o.TopP >= 0 && !c.noSampling(b.Model) {
-		b.TopP = &o.TopP
+	if !c.noSampling(b.Model) {
+		b.Temperature, b.TopP = optional(o.Temperature), optional(o.TopP)
 	}
 	b.TopK, b.Frequency, b.Presence = o.TopK, o.FrequencyPenalty, o.PresencePenalty
-	switch {
-	case o.Seed < 0:
-	case c.row.Seed == "random_seed":
-		b.RandomSeed = &o.Seed
-	default:
-		b.Seed = &o.Seed
+	if c.row.Seed == "random_seed" {
+		b.RandomSeed = optional(o.Seed)
+	} else {
+		b.Seed = optional(o.Seed)
 	}
 	if c.row.MaxTokens == "max_completion_tokens" {
 		b.MaxCompletion = o.MaxTokens
@@ -219,29 +190,19 @@ func (c compatible) setSampling(b *body, o *llms.CallOptions) {
 
 // noSampling reports whether the model refuses sampling parameters.
 func (c *remote) noSampling(model string) bool {
-	for _, prefix := range c.row.NoSampling {
-		if strings.HasPrefix(model, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.row.NoSampling, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }
 
 // setFormat asks for JSON where the row supports it, and where tools do not forbid it.
-func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) error {
-	if len(b.Tools) > 0 && b.ToolChoice != "none" && !c.row.FormatWithTools {
-		return nil
-	}
+func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) {
 	switch {
-	case len(call.Schema) > 0 && !json.Valid(call.Schema):
-		return c.unsendable("the schema of the answer is no JSON")
+	case len(b.Tools) > 0 && b.ToolChoice != choiceNone && !c.row.FormatWithTools:
 	case len(call.Schema) > 0 && c.takesSchema(call.Schema):
 		b.ResponseFormat = &chatFormat{Type: "json_schema",
 			Schema: &chatSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
 	case wantsObject(call, o) && c.row.JSON && mentionsJSON(b.Messages):
 		b.ResponseFormat = &chatFormat{Type: "json_object"}
 	}
-	return nil
 }
 
 // takesSchema reports whether a schema is sent.
@@ -259,12 +220,10 @@ func wantsObject(call *Call, o *llms.CallOptions) bool {
 
 // mentionsJSON reports whether a message has the word: json_object is refused without it.
 func mentionsJSON(msgs []chatMessage) bool {
-	for _, m := range msgs {
-		if s, ok := m.Content.(string); ok && strings.Contains(strings.ToLower(s), "json") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(msgs, func(m chatMessage) bool {
+		s, ok := m.Content.(string)
+		return ok && strings.Contains(strings.ToLower(s), "json")
+	})
 }
 
 var roles = map[llms.ChatMessageType]string{
