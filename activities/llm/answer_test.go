@@ -245,7 +245,7 @@ func FuzzStream(f *testing.F) {
 			if err == nil {
 				continue
 			}
-			if fl := contract.FailureOf(c.broken(t.Context(), err)); fl.Class == "" || fl.Text == "" {
+			if fl := contract.FailureOf(c.toFailure(t.Context(), err)); fl.Class == "" || fl.Text == "" {
 				t.Errorf("%s: failure %+v", row.Name, fl)
 			}
 		}

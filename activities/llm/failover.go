@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +57,8 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 	var failures []*contract.Failure
 	for i, ref := range refs {
 		if left := m.resting.left(ref); left > 0 && i < len(refs)-1 {
-			f := &contract.Failure{Class: contract.ClassRateLimited, Text: fmt.Sprintf("model %q: its provider asked for a pause, of which %s are left", ref, left.Round(time.Second)), After: left}
+			f := failf(contract.ClassRateLimited, "", "model %q: its provider asked to wait, for another %s", ref, left.Round(time.Second))
+			f.After = left
 			switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
 			continue
 		}
@@ -176,7 +176,7 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, in []llms.
 	defer cancel()
 	answer, err := m.askOne(part, ref, in, tools, opts...)
 	if err != nil && part.Err() != nil && ctx.Err() == nil {
-		return nil, &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: no whole answer within %s, its part of the call's time", textutil.Truncate(ref, 200), share.Round(time.Millisecond))}
+		return nil, failf(contract.ClassUnavailable, "", "model %q: no complete answer within %s, its share of the call's timeout", textutil.Truncate(ref, 200), share.Round(time.Millisecond))
 	}
 	return answer, err
 }

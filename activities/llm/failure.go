@@ -162,44 +162,43 @@ func (c *remote) notFound() string {
 	return fmt.Sprintf("check the model's name, and providers.%s.base_url (%s)", c.name, c.base)
 }
 
-// broken turns an error of the network or of an answer's form into a failure. The end of
-// the caller's context comes back as it is, so that Temporal sees it.
-func (c *remote) broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+// failf makes a failure of a class. remedy may be empty.
+func failf(class, remedy, format string, args ...any) *contract.Failure {
+	return &contract.Failure{Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// unsendable is the failure of a request that cannot be sent.
+func (c *remote) unsendable(format string, args ...any) error {
+	return failf(contract.ClassBadRequest, "", "model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...)))
+}
+
+// toFailure turns an error of the network or of an answer's format into a failure. The error of
+// the caller's context comes back unchanged, so that Temporal sees it.
+func (c *remote) toFailure(ctx context.Context, err error) error {
+	var (
+		own     *contract.Failure
+		s       *stalled
+		invalid *invalidAnswer
+		ue      *url.Error
+	)
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
-	}
-	var own *contract.Failure
-	if errors.As(err, &own) {
+	case errors.As(err, &own):
 		return own
-	}
-	if errors.Is(err, errBodyLimit) {
-		return &contract.Failure{
-			Class:  contract.ClassTooLarge,
-			Text:   fmt.Sprintf("model %q: answer is longer than %d bytes", c.ref(), c.maxBody),
-			Remedy: fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", c.name),
-		}
-	}
-	var s *stalled
-	if errors.As(err, &s) {
-		return &contract.Failure{
-			Class:  contract.ClassUnavailable,
-			Text:   fmt.Sprintf("model %q: %v", c.ref(), s),
-			Remedy: fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
-		}
-	}
-	var bad *invalidAnswer
-	if errors.As(err, &bad) {
-		return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("model %q: %s", c.ref(), c.clean(bad.text))}
-	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	case errors.Is(err, errBodyLimit):
+		return failf(contract.ClassTooLarge, fmt.Sprintf("bound the answer, or raise providers.%s.max_body_bytes", c.name),
+			"model %q: answer is longer than %d bytes", c.ref(), c.maxBody)
+	case errors.As(err, &s):
+		return failf(contract.ClassUnavailable, fmt.Sprintf("if the model is only slow, raise providers.%s.first_token_timeout or idle_timeout", c.name),
+			"model %q: %v", c.ref(), s)
+	case errors.As(err, &invalid):
+		return failf(contract.ClassUnavailable, "", "model %q: %s", c.ref(), c.clean(invalid.text))
+	case errors.As(err, &ue):
 		err = ue.Err
 	}
-	return &contract.Failure{
-		Class:  contract.ClassUnavailable,
-		Text:   fmt.Sprintf("model %q: call to %s: %s", c.ref(), c.base, c.clean(err.Error())),
-		Remedy: fmt.Sprintf("check that %s is up and can be reached from the worker", c.base),
-	}
+	return failf(contract.ClassUnavailable, fmt.Sprintf("check that %s is up and can be reached from the worker", c.base),
+		"model %q: call to %s: %s", c.ref(), c.base, c.clean(err.Error()))
 }
 
 // invalidAnswer is an answer that cannot be understood, or that was cut.

@@ -116,11 +116,11 @@ func check(a *Answer, refusal string) error {
 	remedy := "change what the model is asked, or choose another model"
 	switch {
 	case refusal != "":
-		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe model refused: %s", who, textutil.Truncate(refusal, maxSaid)), Remedy: remedy}
+		return failf(contract.ClassRefused, remedy, "%sthe model refused: %s", who, textutil.Truncate(refusal, maxQuoted))
 	case a.Stop == "":
-		return &contract.Failure{Class: contract.ClassUnavailable, Text: who + "the answer is empty or has no stop reason: it was cut"}
+		return failf(contract.ClassUnavailable, "", "%sthe answer is empty or has no stop reason: it was cut", who)
 	case a.Stop == "content_filter":
-		return &contract.Failure{Class: contract.ClassRefused, Text: fmt.Sprintf("%sthe provider filtered the answer after %d bytes", who, len(a.Message.Text)), Remedy: remedy}
+		return failf(contract.ClassRefused, remedy, "%sthe provider filtered the answer after %d bytes", who, len(a.Message.Text))
 	case a.Stop == "stop" && len(a.Message.Calls) > 0:
 		a.Stop = "tool_calls"
 	}
@@ -130,7 +130,7 @@ func check(a *Answer, refusal string) error {
 func addCalls(m *contract.Message, calls []llms.ToolCall) error {
 	for _, c := range calls {
 		if c.FunctionCall == nil || c.FunctionCall.Name == "" {
-			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("tool call %q of the answer has no name", textutil.Truncate(c.ID, 100))}
+			return failf(contract.ClassUnavailable, "", "tool call %q of the answer has no name", textutil.Truncate(c.ID, 100))
 		}
 		m.Calls = append(m.Calls, contract.ToolCall{ID: c.ID, Name: c.FunctionCall.Name, Arguments: c.FunctionCall.Arguments})
 	}

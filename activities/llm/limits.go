@@ -140,11 +140,10 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, tell func(string)) e
 	}
 	if deadline, ok := x.ctx.Deadline(); ok && time.Until(deadline) < delay {
 		turn.Cancel()
-		return &contract.Failure{
-			Class: contract.ClassRateLimited, After: min(delay, maxAfter),
-			Text:   fmt.Sprintf("model %q: this worker's own limit providers.%s.%s has no turn for the call within its time, but in %s", x.ref(), x.name, name, delay.Round(time.Second)),
-			Remedy: fmt.Sprintf("raise providers.%s.%s, or let fewer runs go on at the same time", x.name, name),
-		}
+		f := failf(contract.ClassRateLimited, fmt.Sprintf("raise providers.%s.%s, or run fewer flows at the same time", x.name, name),
+			"model %q: this worker's own limit providers.%s.%s allows the call only in %s, after its deadline", x.ref(), x.name, name, delay.Round(time.Second))
+		f.After = min(delay, maxAfter)
+		return f
 	}
 	tell(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.name, name))
 	if err := sleep(x.ctx, delay); err != nil {

@@ -183,19 +183,17 @@ func Open(s Settings) (*Models, error) {
 // Default is the model of runs that name none. It fails with class connection where
 // none is configured.
 func (m *Models) Default() (string, error) {
-	if m.def == "" {
-		f := &contract.Failure{
-			Class: contract.ClassConnection,
-			Text:  "no model is named and the worker has no default model",
-			Remedy: fmt.Sprintf("set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, "+
-				"and restart the worker; or name provider/model in the flow or the run's input; this worker knows the providers %s", m.known()),
-		}
-		if m.noDefault != "" {
-			f.Text += ": " + m.noDefault
-		}
-		return "", f
+	if m.def != "" {
+		return m.def, nil
 	}
-	return m.def, nil
+	f := failf(contract.ClassConnection,
+		"set OPENAI_API_KEY, OLLAMA_HOST or WEFT_MODEL in the worker's environment (not the client's), or model in its weft.yaml, "+
+			"and restart the worker; or name provider/model in the flow or the run's input; this worker knows the providers "+m.known(),
+		"no model is named and the worker has no default model")
+	if m.noDefault != "" {
+		f.Text += ": " + m.noDefault
+	}
+	return "", f
 }
 
 // Get returns the model that ref names: provider/model, where the model may hold slashes,
@@ -203,31 +201,24 @@ func (m *Models) Default() (string, error) {
 // where the provider is unknown or lacks its key or address, and with bad_request where ref is no
 // reference.
 func (m *Models) Get(ref string) (llms.Model, error) {
-	name, model, _ := strings.Cut(ref, "/")
+	name, model, slash := strings.Cut(ref, "/")
 	p := m.provider(name)
 	switch {
 	case m.scripted && ref != "":
 		return &scripted{ref}, nil
-	case p == nil && !strings.Contains(ref, "/"):
-		return nil, &contract.Failure{
-			Class:  contract.ClassBadRequest,
-			Text:   fmt.Sprintf("model %q is not provider/model", textutil.Truncate(ref, 200)),
-			Remedy: fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
-		}
+	case p == nil && !slash:
+		return nil, failf(contract.ClassBadRequest,
+			fmt.Sprintf("write for example openai/%s; this worker knows the providers %s", cmp.Or(textutil.Truncate(ref, 60), "MODEL"), m.known()),
+			"model %q is not provider/model", textutil.Truncate(ref, 200))
 	case p == nil:
-		return nil, &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("model %q: this worker has no provider %q; it knows %s", textutil.Truncate(ref, 200), textutil.Truncate(name, 100), m.known()),
-			Remedy: fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", textutil.Truncate(name, 100)),
-		}
-	case p.row.Script && (ref == name || strings.TrimSpace(model) != ""):
+		name = textutil.Truncate(name, 100)
+		return nil, failf(contract.ClassConnection,
+			fmt.Sprintf("correct the name, or set in the worker's weft.yaml: providers: {%q: {kind: compatible, base_url: \"https://HOST/v1\"}}", name),
+			"model %q: this worker has no provider %q; it knows %s", textutil.Truncate(ref, 200), name, m.known())
+	case p.row.Script && (!slash || strings.TrimSpace(model) != ""):
 		return &scripted{ScriptModel + strings.TrimPrefix(ref, name)}, nil
 	case strings.TrimSpace(model) == "":
-		return nil, &contract.Failure{
-			Class:  contract.ClassBadRequest,
-			Text:   fmt.Sprintf("model %q names a provider but no model", textutil.Truncate(ref, 200)),
-			Remedy: fmt.Sprintf("write %s/MODEL", name),
-		}
+		return nil, failf(contract.ClassBadRequest, fmt.Sprintf("write %s/MODEL", name), "model %q names a provider but no model", textutil.Truncate(ref, 200))
 	}
 	if err := p.ready(); err != nil {
 		return nil, err
@@ -282,35 +273,23 @@ func (m *Models) Ready(name string) error {
 	return p.ready()
 }
 
-// ready reports what keeps a provider from being called.
+// ready returns what keeps a provider from being called.
 func (p *provider) ready() error {
-	if p.base == "" && p.row.Protocol == ProtocolOCI {
-		return &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("provider %q has no region", p.name),
-			Remedy: fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
-		}
-	}
-	if p.base == "" {
-		return &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("provider %q has no base URL", p.name),
-			Remedy: fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, cmp.Or(p.row.Example, "https://HOST/v1")),
-		}
-	}
-	if p.row.Protocol == ProtocolOCI && p.compartment == "" {
-		return &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("provider %q has no compartment", p.name),
-			Remedy: fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
-		}
-	}
-	if p.key == "" && (p.row.NeedsKey || p.named) {
-		return &contract.Failure{
-			Class:  contract.ClassConnection,
-			Text:   fmt.Sprintf("provider %q has no key: %s is not set on the worker", p.name, p.keyName),
-			Remedy: fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
-		}
+	oci := p.row.Protocol == ProtocolOCI
+	switch {
+	case oci && p.base == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.region, for example to us-chicago-1, in the worker's configuration", p.name),
+			"provider %q has no region", p.name)
+	case p.base == "":
+		return failf(contract.ClassConnection,
+			fmt.Sprintf("set in the worker's weft.yaml: providers: {%q: {base_url: %q}}", p.name, cmp.Or(p.row.Example, "https://HOST/v1")),
+			"provider %q has no base URL", p.name)
+	case oci && p.compartment == "":
+		return failf(contract.ClassConnection, fmt.Sprintf("set providers.%s.compartment to the OCID of a compartment in the worker's configuration", p.name),
+			"provider %q has no compartment", p.name)
+	case p.key == "" && (p.row.NeedsKey || p.named):
+		return failf(contract.ClassConnection, fmt.Sprintf("set %s in the worker's environment (not the client's) and restart the worker", p.keyName),
+			"provider %q has no key: %s is not set on the worker", p.name, p.keyName)
 	}
 	return nil
 }

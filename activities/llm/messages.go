@@ -44,7 +44,7 @@ func Messages(system string, in []contract.Message) ([]llms.MessageContent, erro
 		out = append(out, mc)
 	}
 	if len(problems) > 0 {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: strings.Join(problems, "; ")}
+		return nil, failf(contract.ClassBadRequest, "", "%s", strings.Join(problems, "; "))
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -80,9 +81,7 @@ func (c *ociAgent) post(ctx context.Context, path string, body []byte) (raw []by
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	for k, v := range c.headers {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, c.headers)
 	req.Header.Set("Content-Type", "application/json")
 	if err := c.authorize(req, body); err != nil {
 		return nil, nil, 0, err

@@ -119,12 +119,11 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 }
 
 // failure says what is missing. A service of Oracle's that did not answer may answer later;
-// a file has to be mended.
+// a file has to be corrected.
 func (g *signer) failure(c *remote, err error) error {
-	f := &contract.Failure{
-		Class: contract.ClassConnection, Text: fmt.Sprintf("model %q: no credentials of OCI by %s: %s", c.ref(), g.auth, c.clean(err.Error())),
-		Remedy: fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),
-	}
+	f := failf(contract.ClassConnection,
+		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),
+		"model %q: no credentials of OCI by %s: %s", c.ref(), g.auth, c.clean(err.Error()))
 	if g.auth == AuthInstancePrincipal || g.auth == AuthResourcePrincipal {
 		f.Class = contract.ClassUnavailable
 		f.Remedy = fmt.Sprintf("run the worker where OCI gives it a principal, or choose another providers.%s.auth", c.name)

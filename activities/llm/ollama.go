@@ -24,7 +24,7 @@ func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	var o opener
 	base := o.baseURL("ollama", cmp.Or(baseURL, row.BaseURL), true)
 	if len(o.problems) > 0 {
-		return nil, &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(o.problems, "; ")}
+		return nil, failf(contract.ClassConnection, "", "%s", strings.Join(o.problems, "; "))
 	}
 	root := strings.TrimSuffix(base, "/v1")
 	names, err := ollamaTags(ctx, root+"/api/tags")
@@ -32,11 +32,7 @@ func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, &contract.Failure{
-			Class:  contract.ClassUnavailable,
-			Text:   fmt.Sprintf("list the models of Ollama at %s: %v", root, err),
-			Remedy: "start it with: ollama serve; or set OLLAMA_HOST",
-		}
+		return nil, failf(contract.ClassUnavailable, "start it with: ollama serve; or set OLLAMA_HOST", "list the models of Ollama at %s: %v", root, err)
 	}
 	return names, nil
 }

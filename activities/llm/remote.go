@@ -7,8 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -101,7 +101,7 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 		begin(ctx context.Context, x *exchange, in []llms.MessageContent) error
 	}); ok {
 		if err := s.begin(ctx, x, in); err != nil {
-			return nil, c.broken(ctx, err)
+			return nil, c.toFailure(ctx, err)
 		}
 	}
 	out, err := speak.encode(x.call, in, o)
@@ -124,7 +124,7 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 func (x *exchange) ask(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
 	done, err := x.limits.enter(x, x.size(out.body))
 	if err != nil {
-		return nil, x.broken(x.ctx, err)
+		return nil, x.toFailure(x.ctx, err)
 	}
 	x.watch = newWatch(x.ctx, x.first, x.idle)
 	defer x.watch.close()
@@ -134,7 +134,7 @@ func (x *exchange) ask(speak protocol, out *outgoing) (*llms.ContentResponse, er
 		err = x.ctx.Err()
 	}
 	if err != nil {
-		return nil, x.broken(x.ctx, err)
+		return nil, x.toFailure(x.ctx, err)
 	}
 	return resp, nil
 }
@@ -176,9 +176,7 @@ func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error)
 	if err != nil {
 		return nil, err
 	}
-	for k, v := range x.headers {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, x.headers)
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "weft")
 	}
@@ -263,7 +261,7 @@ func (x *exchange) emit(to reader, text string) error {
 	if x.opts.StreamingFunc != nil {
 		if err := x.opts.StreamingFunc(x.ctx, []byte(text)); err != nil {
 			x.stopped = true
-			return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("the receiver of the stream stopped it: %v", err)}
+			return failf(contract.ClassUnavailable, "", "the receiver of the stream stopped it: %v", err)
 		}
 	}
 	return nil

@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
-
-	"weft/activities/contract"
 )
 
 // body is a request's. Fields are in a fixed order and hold no map of ours, so that equal
@@ -146,13 +144,6 @@ func (c compatible) setEffort(b *body, call *Call) {
 	}
 	if len(b.Tools) > 0 {
 		b.Parallel = call.Parallel
-	}
-}
-
-func (c *remote) unsendable(format string, args ...any) error {
-	return &contract.Failure{
-		Class: contract.ClassBadRequest,
-		Text:  fmt.Sprintf("model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...))),
 	}
 }
 

@@ -134,7 +134,7 @@ func choose(call *Call, t *talk, noTools bool) (*Action, error) {
 	}
 	var s script
 	if err := json.Unmarshal(canonical, &s); err != nil {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("script: %v", err)}
+		return nil, failf(contract.ClassBadRequest, "", "script: %v", err)
 	}
 	for i := range s.Rules {
 		r := &s.Rules[i]
@@ -173,7 +173,7 @@ func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
 	if noTools {
 		text += ", where no tool may be called"
 	}
-	return &contract.Failure{Class: contract.ClassBadRequest, Text: text, Remedy: "add a rule like " + add + ", or a default"}
+	return failf(contract.ClassBadRequest, "add a rule like "+add+", or a default", "%s", text)
 }
 
 // perform waits, streams and answers.

@@ -41,7 +41,7 @@ func ParseScript(name string, data []byte) (json.RawMessage, error) {
 	r := &scriptReader{name: name}
 	s := r.read(data)
 	if len(r.problems) > 0 {
-		return nil, &contract.Failure{Class: contract.ClassBadRequest, Text: strings.Join(r.problems, "\n")}
+		return nil, failf(contract.ClassBadRequest, "", "%s", strings.Join(r.problems, "\n"))
 	}
 	return textutil.JSON(s)
 }

@@ -8,14 +8,14 @@ import (
 	"weft/activities/textutil"
 )
 
-// maxSaid bounds what a message repeats of a provider's words, in bytes with the dots.
-const maxSaid = 300
+// maxQuoted bounds what a message quotes of a provider's text, in bytes.
+const maxQuoted = 300
 
 // secretShapes are texts that look like keys: servers repeat the one that they refuse.
 var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
 
 // clean makes a provider's words fit for a message: no secrets, no control characters,
-// one line, at most [maxSaid] bytes.
+// one line, at most [maxQuoted] bytes.
 func (p *provider) clean(s string) string {
 	// No message is that long; a bound keeps the work small, and a secret that it
 	// cuts in two lies far behind what is kept.
@@ -41,5 +41,5 @@ func (p *provider) clean(s string) string {
 		}
 		return r
 	}, s)
-	return textutil.Truncate(strings.Join(strings.Fields(s), " "), maxSaid-len("..."))
+	return textutil.Truncate(strings.Join(strings.Fields(s), " "), maxQuoted-len("..."))
 }
