@@ -148,7 +148,7 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 		return nil, err
 	}
 	var began time.Time
-	q.call.Asking = func(ctx context.Context, m llm.Asking) (context.Context, func(*llm.Answer, error)) {
+	q.call.Observe = func(ctx context.Context, m llm.Request) (context.Context, func(*llm.Answer, error)) {
 		began = time.Now()
 		return beginChat(ctx, &m, &q)
 	}

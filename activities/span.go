@@ -25,7 +25,7 @@ func begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attri
 
 // beginChat begins the span of one call of one model; of a list of models each that is asked has
 // its own. It is called with what came of it.
-func beginChat(ctx context.Context, m *llm.Asking, q *asked) (context.Context, func(*llm.Answer, error)) {
+func beginChat(ctx context.Context, m *llm.Request, q *asked) (context.Context, func(*llm.Answer, error)) {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.System),
 		semconv.GenAIRequestModel(m.Model), semconv.GenAIAgentName(q.call.Node), attribute.String("weft.kind", q.call.Kind)}
 	if q.conversation != "" {

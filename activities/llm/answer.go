@@ -217,7 +217,7 @@ func (a *chatDraft) addContent(raw json.RawMessage) error {
 
 // addPiece adds a call or a piece of one to the call that it belongs to.
 func (a *chatDraft) addPiece(d *deltaCall, streamed bool) {
-	c := a.callOf(d, streamed)
+	c := a.findCall(d, streamed)
 	if c == nil {
 		return
 	}
@@ -234,10 +234,10 @@ func (a *chatDraft) addPiece(d *deltaCall, streamed bool) {
 	}
 }
 
-// callOf finds the call that a piece belongs to, or begins one; nil for an empty piece
+// findCall finds the call that a piece belongs to, or begins one; nil for an empty piece
 // that trails behind.
-func (a *chatDraft) callOf(d *deltaCall, streamed bool) *callPieces {
-	if i, ok := a.slots[string(d.Index)]; ok && streamed && !opens(a.pieces[i], d) {
+func (a *chatDraft) findCall(d *deltaCall, streamed bool) *callPieces {
+	if i, ok := a.slots[string(d.Index)]; ok && streamed && !startsCall(a.pieces[i], d) {
 		return a.pieces[i]
 	} else if !ok && streamed && d.Function.Name == "" && d.ID != "" {
 		// A piece of a known call under another index.
@@ -256,9 +256,9 @@ func (a *chatDraft) callOf(d *deltaCall, streamed bool) *callPieces {
 	return a.pieces[len(a.pieces)-1]
 }
 
-// opens reports whether a piece begins a call although its index is taken, or missing: by
+// startsCall reports whether a piece begins a call although its index is taken, or missing: by
 // another id; or, without ids, by a name behind a call that is complete.
-func opens(c *callPieces, d *deltaCall) bool {
+func startsCall(c *callPieces, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {
 		return string(d.ID) != c.id
 	}

@@ -225,7 +225,7 @@ func FuzzStream(f *testing.F) {
 		s := said{pieces: []string{"a", "b"}, thought: "hm", calls: someCalls(), stop: "tool_calls"}
 		f.Add(strings.Join(v.events(s), ""))
 		f.Add(v.whole(s))
-		f.Add(v.late(faultContext, "too long"))
+		f.Add(v.pending(faultContext, "too long"))
 	}
 	f.Fuzz(func(t *testing.T, stream string) {
 		for _, kind := range []string{"openai", "anthropic", "google", "oci"} { // one of each protocol
@@ -233,7 +233,7 @@ func FuzzStream(f *testing.F) {
 			c := &remote{provider: &provider{name: "fake", row: row, maxBody: 1 << 20}, model: "m"}
 			x := &exchange{remote: c, ctx: t.Context(), call: &Call{}, opts: &llms.CallOptions{}, watch: newWatch(t.Context(), 1e10, 1e10)}
 			x.watch.attach(noClose{strings.NewReader(stream)}, c.maxBody)
-			r := c.speak().reader(x)
+			r := c.newProtocol().reader(x)
 			err := x.read(r)
 			if err == nil {
 				var resp *llms.ContentResponse

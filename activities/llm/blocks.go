@@ -9,18 +9,18 @@ import (
 	"weft/activities/textutil"
 )
 
-// piece is one block of an assistant's message in the order in which the model wrote it:
+// block is one block of an assistant's message in the order in which the model wrote it:
 // text, a call, or something that only its provider can read. Signature belongs to it.
-type piece struct {
+type block struct {
 	text      string
 	call      *llms.ToolCall
 	raw       []byte
 	signature string
 }
 
-// piecesOf takes an assistant's message apart. Where the provider's own record of its blocks
+// assistantBlocks takes an assistant's message apart. Where the provider's own record of its blocks
 // is there, and fits, their order and everything unread comes back; else text and calls.
-func (c *remote) piecesOf(parts []llms.ContentPart) ([]piece, error) {
+func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
 	var text strings.Builder
 	var calls []*llms.ToolCall
 	var kept *providerState
@@ -40,27 +40,27 @@ func (c *remote) piecesOf(parts []llms.ContentPart) ([]piece, error) {
 		}
 	}
 	if kept != nil {
-		if out := arrange(kept.Blocks, text.String(), calls); out != nil {
+		if out := restoreOrder(kept.Blocks, text.String(), calls); out != nil {
 			return out, nil
 		}
 	}
-	var out []piece
+	var out []block
 	if text.Len() > 0 {
-		out = append(out, piece{text: text.String()})
+		out = append(out, block{text: text.String()})
 	}
 	for _, call := range calls {
-		out = append(out, piece{call: call})
+		out = append(out, block{call: call})
 	}
 	return out, nil
 }
 
-// arrange puts text and calls where their blocks stood; nil where the blocks are not
+// restoreOrder puts text and calls where their blocks stood; nil where the blocks are not
 // exactly those of this message.
-func arrange(blocks []blockState, text string, calls []*llms.ToolCall) []piece {
-	var out []piece
+func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []block {
+	var out []block
 	next := 0
 	for _, b := range blocks {
-		p := piece{raw: b.Raw, signature: b.Signature}
+		p := block{raw: b.Raw, signature: b.Signature}
 		switch {
 		case b.Raw != nil:
 		case b.Call:

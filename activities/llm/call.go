@@ -48,19 +48,17 @@ type Call struct {
 	// Waiting, if set, gets what the call waits for before it begins, and "" when it
 	// begins.
 	Waiting func(what string)
-	// Asking, if set, gets each model before it is asked, of a list one after another, from the
-	// calling goroutine. It is asked in the context that comes back, and what came of that goes to
-	// the function beside it.
-	Asking func(ctx context.Context, m Asking) (context.Context, func(*Answer, error))
+	// Observe, if set, is called before each model of a list is called, from the calling goroutine.
+	// The call is made in the context that it returns, and its outcome goes to the function.
+	Observe func(ctx context.Context, r Request) (context.Context, func(*Answer, error))
 }
 
-// Asking is a model that is asked, for those who watch.
-type Asking struct {
-	// System is who runs the model, in the words of OpenTelemetry's conventions; Model is the
-	// model's name there.
+// Request describes a call of a model to observers.
+type Request struct {
+	// System is who runs the model, by OpenTelemetry's conventions; Model is the model's name there.
 	System, Model string
-	// Stream says that the answer comes in parts; Options are the request's, where a negative
-	// temperature, top_p or seed is none.
+	// Stream is whether the answer is streamed. A negative temperature, top_p or seed of Options is
+	// not set.
 	Stream  bool
 	Options llms.CallOptions
 }

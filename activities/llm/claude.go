@@ -112,7 +112,7 @@ func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 	if err := c.encodeMessages(in, func(mc *llms.MessageContent) error { return c.message(&b, mc) }); err != nil {
 		return nil, err
 	}
-	b.beginByUser()
+	b.startWithUser()
 	if err := c.setTools(&b, call, o); err != nil {
 		return nil, err
 	}
@@ -120,21 +120,21 @@ func (c claude) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions
 	if err := c.setThinking(&b, call.Effort, traits); err != nil {
 		return nil, err
 	}
-	if traits.schema && len(call.Schema) > 0 && claudeTakes(call.Schema) {
+	if traits.schema && len(call.Schema) > 0 && acceptedByClaude(call.Schema) {
 		if b.Output == nil {
 			b.Output = &claudeOutput{}
 		}
 		b.Output.Format = &claudeFormat{Type: "json_schema", Schema: call.Schema}
 	}
-	if c.caches(call) {
+	if c.cachesPrompt(call) {
 		b.markPrefixes()
 	}
 	raw, err := c.marshal(&b, call.Extra)
 	return &outgoing{path: "/messages", body: raw, stream: b.Stream}, err
 }
 
-// beginByUser lets the conversation begin as the API wants it.
-func (b *claudeBody) beginByUser() {
+// startWithUser lets the conversation begin as the API wants it.
+func (b *claudeBody) startWithUser() {
 	if len(b.Messages) > 0 && b.Messages[0].Role == "user" {
 		return
 	}
@@ -326,7 +326,7 @@ func (c claude) result(p *llms.ToolCallResponse, failed bool) *claudeBlock {
 }
 
 func (c claude) assistantContent(mc *llms.MessageContent) ([]any, error) {
-	pieces, err := c.piecesOf(mc.Parts)
+	pieces, err := c.assistantBlocks(mc.Parts)
 	if err != nil {
 		return nil, err
 	}
@@ -357,8 +357,8 @@ func dataURL(s string) (media, data string, ok bool) {
 	return media, data, ok
 }
 
-// caches reports whether a call's prompt is worth keeping. Judges and condensers ask once.
-func (c *remote) caches(call *Call) bool {
+// cachesPrompt reports whether a call's prompt is worth keeping. Judges and condensers ask once.
+func (c *remote) cachesPrompt(call *Call) bool {
 	return !c.noCache && call.Kind != KindJudge && call.Kind != KindCondense
 }
 
@@ -375,7 +375,7 @@ func (b *claudeBody) markPrefixes() {
 		b.System[n-1].Cache = mark
 	}
 	marks := 2
-	if len(b.Tools) == 0 && !b.goesOn() {
+	if len(b.Tools) == 0 && !b.hasAnswer() {
 		marks = 0
 	}
 	for i := len(b.Messages) - 1; i >= 0 && marks > 0; i-- {
@@ -389,7 +389,7 @@ func (b *claudeBody) markPrefixes() {
 	}
 }
 
-// goesOn reports whether the conversation has had an answer before.
-func (b *claudeBody) goesOn() bool {
+// hasAnswer reports whether the conversation has had an answer before.
+func (b *claudeBody) hasAnswer() bool {
 	return slices.ContainsFunc(b.Messages, func(m claudeMessage) bool { return m.Role == "assistant" })
 }

@@ -53,15 +53,15 @@ func claudeTraits(model string) claudeModel {
 	return claudeModels[len(claudeModels)-1]
 }
 
-// claudeTakes reports whether a schema is within what the API enforces. Others would be
+// acceptedByClaude reports whether a schema is within what the API enforces. Others would be
 // refused; the prompt asks for them, and the caller checks the answer.
-func claudeTakes(raw json.RawMessage) bool {
+func acceptedByClaude(raw json.RawMessage) bool {
 	var schema any
-	return json.Unmarshal(raw, &schema) == nil && enforced(schema, claudeWords, maxClaudeDepth, func(map[string]any) bool { return true })
+	return json.Unmarshal(raw, &schema) == nil && onlySupported(schema, claudeKeywords, maxClaudeDepth, func(map[string]any) bool { return true })
 }
 
-// claudeWords are the keywords that the API enforces or ignores.
-var claudeWords = map[string]bool{
+// claudeKeywords are the keywords that the API enforces or ignores.
+var claudeKeywords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "enum": true, "const": true,
 	"anyOf": true, "allOf": true, "title": true, "description": true, "$schema": true, "default": true,
 }

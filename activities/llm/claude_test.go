@@ -45,7 +45,7 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 			{Role: "tool", CallID: id, Name: "get", Text: "1"}, {Role: "tool", CallID: id + "b", Name: "get", Text: "2"},
 		}
 	}
-	talk := append(append([]contract.Message{user("go")}, turn("x")...), turn("y")...)
+	conversation := append(append([]contract.Message{user("go")}, turn("x")...), turn("y")...)
 	for name, tc := range map[string]struct {
 		call  *Call
 		upto  int
@@ -69,7 +69,7 @@ func TestClaudeCachesStablePrefixes(t *testing.T) {
 			if tc.tools {
 				opts = append(opts, llms.WithTools(tools()))
 			}
-			e.one(t, m, tc.call, transcriptOf(t, "be good", talk[:tc.upto]...), opts...)
+			e.one(t, m, tc.call, transcriptOf(t, "be good", conversation[:tc.upto]...), opts...)
 			same(t, "marks", marks(e.sent(t), ""), tc.want)
 		})
 	}
@@ -95,7 +95,7 @@ func TestClaudeRequestsGrowAtTheirEnd(t *testing.T) {
 		if n > 1 && n < len(all) && (all[n].Role == "tool" || all[n-1].Role == "assistant") {
 			continue // not the end of a turn of the user's side
 		}
-		out, err := m.speak().encode(&Call{}, transcriptOf(t, "be good", all[:n]...), &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+		out, err := m.newProtocol().encode(&Call{}, transcriptOf(t, "be good", all[:n]...), &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestClaudeTakesSomeSchemas(t *testing.T) {
 		`{"type":"object","properties":{"a":{"anyOf":[{"type":"object"}]}},"additionalProperties":false}`:                   false,
 		`{"type":"array","items":{"$ref":"#/x"}}`:                                                                           false, `{"type":"array","items":{"type":"number"}}`: true, `true`: false, `oops`: false,
 	} {
-		if got := claudeTakes(json.RawMessage(schema)); got != want {
+		if got := acceptedByClaude(json.RawMessage(schema)); got != want {
 			t.Errorf("%s: %v", schema, got)
 		}
 	}
@@ -244,7 +244,7 @@ func TestClaudesLimitsAreRead(t *testing.T) {
 		w.Header().Set("Anthropic-Ratelimit-Requests-Remaining", "0")
 		w.Header().Set("Anthropic-Ratelimit-Requests-Reset", "2126-01-01T00:00:00Z")
 		w.Header().Set("Request-Id", "req_42")
-		answer(429, fakeClaude{}.fault(429, faultPlain, "slow"))(w, r)
+		answer(429, fakeClaude{}.cause(429, faultPlain, "slow"))(w, r)
 	})
 	_, err := ask(t, m, &Call{})
 	f := failureOf(t, err)

@@ -125,9 +125,9 @@ func conformBrokenStreams(t *testing.T, b bench) string {
 		"cut in a line":      {sends(half+events[len(events)/2][:8], aborts), contract.ClassUnavailable, ""},
 		"stalled":            {sends(half, waits), contract.ClassUnavailable, "no byte for"},
 		"stalled at once":    {sends("", waits), contract.ClassUnavailable, "no byte"},
-		"an error inside":    {sends(half+b.vendor.late(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
-		"too long inside":    {sends(half+b.vendor.late(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
-		"an error at once":   {sends(b.vendor.late(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
+		"an error inside":    {sends(half+b.vendor.pending(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
+		"too long inside":    {sends(half+b.vendor.pending(faultContext, "prompt is too long"), ends), contract.ClassContextLength, "too long"},
+		"an error at once":   {sends(b.vendor.pending(faultPlain, "upstream died"), ends), contract.ClassUnavailable, "upstream died"},
 		"nonsense inside":    {sends(half+"data: {oops\n\n", ends), contract.ClassUnavailable, "oops"},
 		"a page":             {answer(200, "<html>login</html>"), contract.ClassUnavailable, "login"},
 		"nothing":            {answer(200, ""), contract.ClassUnavailable, "empty"},
@@ -183,7 +183,7 @@ func conformErrors(t *testing.T, b bench) string {
 			}
 		}
 		t.Run(fmt.Sprintf("%d %s %s", tc.status, tc.kind, strings.Join(tc.headers, " ")), func(t *testing.T) {
-			e, m := b.at(t, said{}, answer(tc.status, b.vendor.fault(tc.status, tc.kind, tc.message), tc.headers...))
+			e, m := b.at(t, said{}, answer(tc.status, b.vendor.cause(tc.status, tc.kind, tc.message), tc.headers...))
 			_, err := ask(t, m, &Call{})
 			f := failureOf(t, err)
 			if f.Class != tc.class || f.After != tc.after {
@@ -244,7 +244,7 @@ func conformBounds(t *testing.T, b bench) string {
 		mentions(t, f.Error(), "100000 bytes", "max_body_bytes")
 	})
 	t.Run("a huge error", func(t *testing.T) {
-		_, m := b.at(t, said{}, answer(500, b.vendor.fault(500, faultPlain, strings.Repeat("x", 1_000_000))))
+		_, m := b.at(t, said{}, answer(500, b.vendor.cause(500, faultPlain, strings.Repeat("x", 1_000_000))))
 		_, err := ask(t, m, &Call{})
 		if f := failureOf(t, err); f.Class != contract.ClassUnavailable || len(f.Text) > 1_000 {
 			t.Errorf("class %q, %d bytes", f.Class, len(f.Text))

@@ -122,7 +122,7 @@ func conformAnySchema(t *testing.T, b bench) {
 	refuse := func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		if len(keys) == 1 && b.row.Schema {
-			answer(400, b.vendor.fault(400, faultPlain, "The schema has too many states for serving."))(w, r)
+			answer(400, b.vendor.cause(400, faultPlain, "The schema has too many states for serving."))(w, r)
 			return
 		}
 		answer(200, b.vendor.whole(says(`{"a":"b"}`)))(w, r)
@@ -142,7 +142,7 @@ func conformAnySchema(t *testing.T, b bench) {
 	keys = nil
 	e, m = b.at(t, said{}, func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, "")
-		answer(400, b.vendor.fault(400, faultPlain, "no such parameter"))(w, r)
+		answer(400, b.vendor.cause(400, faultPlain, "no such parameter"))(w, r)
 	})
 	m.model = b.schemaModel()
 	_, err := Generate(WithCall(t.Context(), &Call{Schema: json.RawMessage(closed)}), m, in, nil)
@@ -201,11 +201,11 @@ func conformResultImages(t *testing.T, b bench) string {
 	m.noImages = true
 	e.one(t, m, &Call{}, conversation(t, &a.Message), llms.WithTools(tools()))
 	results, shown, _ = seenResults(e.got(t))
-	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, unseen) {
+	if len(shown) > 0 || len(results) != 2 || len(results[0].images)+len(results[1].images) > 0 || !strings.Contains(results[0].text, "a cat") || !strings.Contains(results[0].text, imagesOmitted) {
 		t.Errorf("without images: %+v, %v", results, shown)
 	}
 	e.one(t, m, &Call{}, transcriptOf(t, "", contract.Message{Role: "user", Text: "look", Images: images}))
-	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+unseen {
+	if turn := e.got(t).turns[0]; len(turn.images) > 0 || turn.text != "look\n"+imagesOmitted {
 		t.Errorf("without images: %+v", turn)
 	}
 	return in

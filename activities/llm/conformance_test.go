@@ -29,10 +29,10 @@ type vendor interface {
 	// whole and events write an answer, whole and as raw server-sent events.
 	whole(s said) string
 	events(s said) []string
-	// fault writes the body of an error.
-	fault(status int, kind, message string) string
-	// late writes an error as an event inside a stream.
-	late(kind, message string) string
+	// cause writes the body of an error.
+	cause(status int, kind, message string) string
+	// pending writes an error as an event inside a stream.
+	pending(kind, message string) string
 }
 
 // Kinds of faults, as vendors name them in their own words.
@@ -147,7 +147,7 @@ func (b bench) at(t *testing.T, s said, handle http.HandlerFunc) (*endpoint, *re
 		e.mu.Unlock()
 		switch {
 		case err != nil:
-			answer(400, b.vendor.fault(400, faultPlain, err.Error()))(w, r)
+			answer(400, b.vendor.cause(400, faultPlain, err.Error()))(w, r)
 		case handle != nil:
 			handle(w, r)
 		case got.stream:

@@ -23,7 +23,7 @@ func TestFurtherParametersAreSent(t *testing.T) {
 		row, _ := rowOf(tc.kind)
 		m := &remote{provider: &provider{name: "fake", row: row}, model: "m"}
 		o := &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, MaxTokens: 9}
-		out, err := m.speak().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
+		out, err := m.newProtocol().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func TestFurtherParametersAreSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, tc.kind, at(v, tc.path...), json.RawMessage(tc.want))
-		again, _ := m.speak().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
+		again, _ := m.newProtocol().encode(&Call{Extra: json.RawMessage(tc.extra)}, hello(), o)
 		if string(again.body) != string(out.body) {
 			t.Errorf("%s: two equal requests differ", tc.kind)
 		}

@@ -26,19 +26,17 @@ func Refs(list string) []string {
 	return out
 }
 
-// switching are the classes of failures after which another model may well answer. What the
-// author has written wrong would be wrong for all, and must not be hidden.
-var switching = []string{
+// failoverClasses are the classes of failures after which another model may answer. A mistake of
+// the author would fail with every model, and must not be hidden.
+var failoverClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassDenied, contract.ClassQuota,
 	contract.ClassConnection, contract.ClassContextLength,
 }
 
-// Ask makes one call of the model that list names, or, where it names several, of the first
-// one that can answer: see [Generate]. Each but the last gets an equal part of the time that
-// is left, so that a silent one does not use it all up. A model that asked for a pause is
-// passed over while it lasts.
-//
-// Where none can answer the failure is the one that passes soonest, and tells of all.
+// Ask calls the model that list names or, of several, the first one that can answer: see
+// [Generate]. Each but the last gets an equal share of the time that is left. A model that asked to
+// wait is skipped until then. If none can answer, the failure is the one to retry soonest, with the
+// texts of all.
 func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
 	refs := Refs(list)
 	if len(refs) == 0 {
@@ -47,16 +45,16 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 	if len(refs) == 1 {
 		return m.askOne(ctx, refs[0], in, tools, opts...)
 	}
-	// A mistake that only a later model would refuse must not wait for the day it is needed.
+	// A mistake that only a later model would refuse is reported at once.
 	for _, ref := range refs {
-		if err := m.vet(ctx, ref, opts); err != nil {
+		if err := m.validate(ctx, ref, opts); err != nil {
 			return nil, err
 		}
 	}
 	var switched []contract.Switch
 	var failures []*contract.Failure
 	for i, ref := range refs {
-		if left := m.resting.left(ref); left > 0 && i < len(refs)-1 {
+		if left := m.cooldowns.remaining(ref); left > 0 && i < len(refs)-1 {
 			f := failf(contract.ClassRateLimited, "", "model %q: its provider asked to wait, for another %s", ref, left.Round(time.Second))
 			f.After = left
 			switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
@@ -64,27 +62,27 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 		}
 		answer, err := m.askWithin(ctx, ref, len(refs)-i, in, tools, opts...)
 		if err == nil {
-			answer.Switched = chained(switched, ref)
+			answer.Switched = linkSwitches(switched, ref)
 			return answer, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		f := contract.FailureOf(err)
-		if !m.scripted && !m.script(ref) { // what a script says is of its run alone
-			m.resting.note(ref, f)
+		if !m.scripted && !m.script(ref) {
+			m.cooldowns.record(ref, f)
 		}
-		if !slices.Contains(switching, f.Class) {
-			return nil, allOf(append(failures, f), f)
+		if !slices.Contains(failoverClasses, f.Class) {
+			return nil, withOthers(append(failures, f), f)
 		}
 		switched, failures = append(switched, switchOf(ref, f)), append(failures, f)
 	}
-	return nil, allOf(failures, soonest(failures))
+	return nil, withOthers(failures, soonestRetry(failures))
 }
 
-// vet finds what is wrong with asking a model, whatever its server says: a reference that is
-// none, a parameter that it does not take. A provider that lacks its key is no mistake here.
-func (m *Models) vet(ctx context.Context, ref string, opts []llms.CallOption) error {
+// validate checks a reference and the parameters for its model. A provider without its key is
+// valid here.
+func (m *Models) validate(ctx context.Context, ref string, opts []llms.CallOption) error {
 	model, err := m.Get(ref)
 	if err != nil {
 		if f := contract.FailureOf(err); f.Class == contract.ClassBadRequest {
@@ -102,8 +100,8 @@ func switchOf(ref string, f *contract.Failure) contract.Switch {
 	return contract.Switch{Model: textutil.Truncate(ref, 200), Class: f.Class, Text: textutil.Truncate(f.Text, 500)}
 }
 
-// chained says of each switch which model was asked next; the last one went to the one that answered.
-func chained(list []contract.Switch, answered string) []contract.Switch {
+// linkSwitches sets which model each switch went to.
+func linkSwitches(list []contract.Switch, answered string) []contract.Switch {
 	for i := range list {
 		list[i].To = textutil.Truncate(answered, 200)
 		if i+1 < len(list) {
@@ -114,23 +112,23 @@ func chained(list []contract.Switch, answered string) []contract.Switch {
 }
 
 func (m *Models) askOne(ctx context.Context, ref string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
-	watch := CallFrom(ctx).Asking
-	if watch == nil {
+	observe := CallFrom(ctx).Observe
+	if observe == nil {
 		return m.call(ctx, ref, in, tools, opts...)
 	}
-	ctx, ended := watch(ctx, m.asking(ref, len(tools) > 0, opts))
+	ctx, finish := observe(ctx, m.request(ref, len(tools) > 0, opts))
 	answer, err := m.call(ctx, ref, in, tools, opts...)
-	ended(answer, err)
+	finish(answer, err)
 	return answer, err
 }
 
-// asking tells of a call of a model.
-func (m *Models) asking(ref string, tools bool, opts []llms.CallOption) Asking {
+// request describes a call of a model to observers.
+func (m *Models) request(ref string, tools bool, opts []llms.CallOption) Request {
 	name, model, ok := strings.Cut(ref, "/")
 	if !ok {
 		model = ref
 	}
-	a := Asking{System: name, Model: textutil.Truncate(model, 200), Options: *optionsOf(opts)}
+	a := Request{System: name, Model: textutil.Truncate(model, 200), Options: *optionsOf(opts)}
 	if p := m.providers[name]; p != nil && !m.scripted {
 		a.System = p.system()
 		a.Stream = !p.row.Script && !p.unary && !(p.row.UnaryTools && tools)
@@ -181,9 +179,8 @@ func (m *Models) askWithin(ctx context.Context, ref string, left int, in []llms.
 	return answer, err
 }
 
-// soonest is the failure that a retry mends first: of the retryable ones the one with the
-// shortest wait, else the first.
-func soonest(list []*contract.Failure) *contract.Failure {
+// soonestRetry is the retryable failure with the shortest wait, else the first failure.
+func soonestRetry(list []*contract.Failure) *contract.Failure {
 	best := list[0]
 	for _, f := range list[1:] {
 		if !contract.Retryable(f.Class) {
@@ -196,8 +193,8 @@ func soonest(list []*contract.Failure) *contract.Failure {
 	return best
 }
 
-// allOf is a failure that tells of those before it.
-func allOf(list []*contract.Failure, which *contract.Failure) *contract.Failure {
+// withOthers is a failure with the texts of the others.
+func withOthers(list []*contract.Failure, which *contract.Failure) *contract.Failure {
 	out := *which
 	for _, f := range list {
 		if f != which {
@@ -207,14 +204,14 @@ func allOf(list []*contract.Failure, which *contract.Failure) *contract.Failure 
 	return &out
 }
 
-// rests remembers which models asked for a pause.
-type rests struct {
+// cooldownTable records which models asked to wait, until when.
+type cooldownTable struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// note takes the pause that a failure asks for, whether for a limit or for being down.
-func (r *rests) note(ref string, f *contract.Failure) {
+// record takes the wait that a failure asks for, because of a limit or an outage.
+func (r *cooldownTable) record(ref string, f *contract.Failure) {
 	if f.After <= 0 {
 		return
 	}
@@ -226,7 +223,7 @@ func (r *rests) note(ref string, f *contract.Failure) {
 	r.until[ref] = time.Now().Add(f.After)
 }
 
-func (r *rests) left(ref string) time.Duration {
+func (r *cooldownTable) remaining(ref string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Until(r.until[ref])

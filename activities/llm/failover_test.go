@@ -130,7 +130,7 @@ func TestASilentModelDoesNotUseUpTheTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	got, err := m.Ask(ctx, "a/x,b/y", hello(), nil)
-	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Switched[0].Text, "its part of the call's time") || got.Switched[0].To != "b/y" {
+	if err != nil || got.Message.Text != "fine" || !strings.Contains(got.Switched[0].Text, "its share of the call's timeout") || got.Switched[0].To != "b/y" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	m, _, _ = pair(t, silent, silent)

@@ -353,7 +353,7 @@ func (f fakeChat) events(s said) []string {
 	return append(out, delta(object{}, f.stop(s)), event(object{"id": "x", "choices": []object{}, "usage": f.usage(s)}), "data: [DONE]\n\n")
 }
 
-func (f fakeChat) fault(status int, kind, message string) string {
+func (f fakeChat) cause(status int, kind, message string) string {
 	code := ""
 	switch kind {
 	case faultQuota:
@@ -370,6 +370,6 @@ func (f fakeChat) fault(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeChat) late(kind, message string) string {
-	return "data: " + f.fault(200, kind, message) + "\n\n"
+func (f fakeChat) pending(kind, message string) string {
+	return "data: " + f.cause(200, kind, message) + "\n\n"
 }

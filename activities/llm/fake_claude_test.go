@@ -279,7 +279,7 @@ func (f fakeClaude) events(s said) []string {
 	return append(out, named("message_delta", object{"delta": object{"stop_reason": f.stop(s), "stop_sequence": nil}, "usage": f.usage(s)}), named("message_stop", object{}))
 }
 
-func (fakeClaude) fault(status int, kind, message string) string {
+func (fakeClaude) cause(status int, kind, message string) string {
 	name := map[int]string{400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error"}[status]
 	switch kind {
 	case faultQuota:
@@ -291,10 +291,10 @@ func (fakeClaude) fault(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeClaude) late(kind, message string) string {
+func (f fakeClaude) pending(kind, message string) string {
 	status := 529
 	if kind == faultContext {
 		status = 400
 	}
-	return "event: error\ndata: " + f.fault(status, kind, message) + "\n\n"
+	return "event: error\ndata: " + f.cause(status, kind, message) + "\n\n"
 }

@@ -226,7 +226,7 @@ func (f fakeGemini) events(s said) []string {
 	return append(out, event(f.chunk(s, []object{}, true)))
 }
 
-func (fakeGemini) fault(status int, kind, message string) string {
+func (fakeGemini) cause(status int, kind, message string) string {
 	name := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[status]
 	if kind == faultContext {
 		message = cmp.Or(message, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).")
@@ -235,10 +235,10 @@ func (fakeGemini) fault(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeGemini) late(kind, message string) string {
+func (f fakeGemini) pending(kind, message string) string {
 	status := 503
 	if kind == faultContext {
 		status = 400
 	}
-	return "data: " + f.fault(status, kind, message) + "\n\n"
+	return "data: " + f.cause(status, kind, message) + "\n\n"
 }

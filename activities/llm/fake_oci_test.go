@@ -291,7 +291,7 @@ func (f fakeOCI) events(s said) []string {
 
 func (fakeOCI) noQuota() {}
 
-func (fakeOCI) fault(status int, kind, message string) string {
+func (fakeOCI) cause(status int, kind, message string) string {
 	if kind == faultContext {
 		message = cmp.Or(message, "This model's maximum context length is 8192 tokens.")
 	}
@@ -300,10 +300,10 @@ func (fakeOCI) fault(status int, kind, message string) string {
 	return string(b)
 }
 
-func (f fakeOCI) late(kind, message string) string {
+func (f fakeOCI) pending(kind, message string) string {
 	status := 503
 	if kind == faultContext {
 		status = 400
 	}
-	return "data: " + f.fault(status, kind, message) + "\n\n"
+	return "data: " + f.cause(status, kind, message) + "\n\n"
 }

@@ -23,9 +23,9 @@ func (x *exchange) refusesSchema(err error) bool {
 		containsAny(strings.ToLower(f.Text), schemaTexts)
 }
 
-// unbound is the call without what is asked of the answer's form. It is another request, so it
+// withoutFormat is the call without what is asked of the answer's form. It is another request, so it
 // has another key.
-func (c *Call) unbound() *Call {
+func (c *Call) withoutFormat() *Call {
 	out := *c
 	out.Schema, out.JSON = nil, false
 	if out.IdempotencyKey != "" {
@@ -46,29 +46,29 @@ func rootOf(schema json.RawMessage) (root schemaRoot) {
 	return root
 }
 
-// asksObject reports whether a schema wants a JSON object, which is all that a JSON mode writes.
-func asksObject(schema json.RawMessage) bool {
+// wantsObjectRoot reports whether a schema wants a JSON object, which is all that a JSON mode writes.
+func wantsObjectRoot(schema json.RawMessage) bool {
 	root := rootOf(schema)
 	return root.Type == "object" || root.Type == nil && root.Properties != nil
 }
 
-// strictWords are the keywords that OpenAI's strict mode enforces.
-var strictWords = map[string]bool{
+// strictKeywords are the keywords that OpenAI's strict mode enforces.
+var strictKeywords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "items": true, "enum": true, "const": true,
 	"anyOf": true, "title": true, "description": true, "$schema": true, "minimum": true, "maximum": true, "minItems": true, "maxItems": true,
 }
 
-// strictTakes reports whether OpenAI's strict mode takes a schema: its root is an object and no
+// acceptedByStrict reports whether OpenAI's strict mode takes a schema: its root is an object and no
 // choice, and all its objects are closed and want all their properties.
-func strictTakes(raw json.RawMessage) bool {
+func acceptedByStrict(raw json.RawMessage) bool {
 	root := rootOf(raw)
 	var schema any
 	return root.Type == "object" && root.AnyOf == nil && json.Unmarshal(raw, &schema) == nil &&
-		enforced(schema, strictWords, 5, wantsAll)
+		onlySupported(schema, strictKeywords, 5, requiresAll)
 }
 
-// wantsAll reports whether an object's schema requires all its properties.
-func wantsAll(s map[string]any) bool {
+// requiresAll reports whether an object's schema requires all its properties.
+func requiresAll(s map[string]any) bool {
 	properties, _ := s["properties"].(map[string]any)
 	required, _ := s["required"].([]any)
 	for name := range properties {
@@ -79,9 +79,9 @@ func wantsAll(s map[string]any) bool {
 	return true
 }
 
-// enforced reports whether a schema has only these keywords, nests no deeper, and has only objects
+// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only objects
 // that are closed and are as wanted.
-func enforced(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
+func onlySupported(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
 	s, ok := schema.(map[string]any)
 	if !ok || depth < 0 {
 		return false
@@ -96,16 +96,16 @@ func enforced(schema any, words map[string]bool, depth int, wanted func(object m
 			return false
 		}
 	}
-	for _, part := range partsOf(s) {
-		if !enforced(part, words, depth-1, wanted) {
+	for _, part := range subschemas(s) {
+		if !onlySupported(part, words, depth-1, wanted) {
 			return false
 		}
 	}
 	return true
 }
 
-// partsOf are the schemas in a schema.
-func partsOf(s map[string]any) []any {
+// subschemas are the schemas in a schema.
+func subschemas(s map[string]any) []any {
 	var out []any
 	properties, _ := s["properties"].(map[string]any)
 	for _, p := range properties {

@@ -297,7 +297,7 @@ func (c gemini) result(p *llms.ToolCallResponse, key string, names map[string]st
 }
 
 func (c gemini) modelParts(mc *llms.MessageContent, names map[string]string) ([]geminiPart, error) {
-	pieces, err := c.piecesOf(mc.Parts)
+	pieces, err := c.assistantBlocks(mc.Parts)
 	if err != nil {
 		return nil, err
 	}

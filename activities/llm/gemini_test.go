@@ -88,7 +88,7 @@ func TestGeminisSignaturesStayWithTheirParts(t *testing.T) {
 
 // encodeBack encodes a request and decodes it.
 func encodeBack(m *remote, in []llms.MessageContent) (map[string]any, string, error) {
-	out, err := m.speak().encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
+	out, err := m.newProtocol().encode(&Call{}, in, &llms.CallOptions{Temperature: -1, TopP: -1, Seed: -1, Tools: tools()})
 	if err != nil {
 		return nil, "", err
 	}

@@ -6,47 +6,47 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// unseen stands for the images of a message that is sent without them. The text has a note of
+// imagesOmitted stands for the images of a message that is sent without them. The text has a note of
 // each, with type and size.
-const unseen = "(this model is shown no images)"
+const imagesOmitted = "(this model is shown no images)"
 
-// picture puts images where the server takes them: those of results behind all results of one
+// placeImages puts images where the server takes them: those of results behind all results of one
 // answer, which must stay together. Where it takes none, the model is told so.
-func (c *remote) picture(in []llms.MessageContent) []llms.MessageContent {
+func (c *remote) placeImages(in []llms.MessageContent) []llms.MessageContent {
 	if c.row.ResultImages && !c.noImages {
 		return in
 	}
 	out := make([]llms.MessageContent, 0, len(in))
-	var late []llms.ContentPart
+	var pending []llms.ContentPart
 	for i := range in {
 		mc := in[i]
 		if mc.Role != llms.ChatMessageTypeTool {
-			out, late = shownLate(out, late), nil
+			out, pending = appendImages(out, pending), nil
 		}
-		text, images := apart(mc.Parts)
+		text, images := splitImages(mc.Parts)
 		switch {
 		case len(images) == 0:
 		case c.noImages:
-			mc.Parts = unshown(mc.Role, text)
+			mc.Parts = withoutImages(mc.Role, text)
 		case mc.Role == llms.ChatMessageTypeTool:
 			mc.Parts = text
-			late = append(append(late, llms.TextContent{Text: "The images of " + resultName(text) + ":"}), images...)
+			pending = append(append(pending, llms.TextContent{Text: "The images of " + resultName(text) + ":"}), images...)
 		}
 		out = append(out, mc)
 	}
-	return shownLate(out, late)
+	return appendImages(out, pending)
 }
 
-// shownLate adds the images of results as a user's message.
-func shownLate(out []llms.MessageContent, late []llms.ContentPart) []llms.MessageContent {
-	if len(late) == 0 {
+// appendImages adds the images of results as a user's message.
+func appendImages(out []llms.MessageContent, pending []llms.ContentPart) []llms.MessageContent {
+	if len(pending) == 0 {
 		return out
 	}
-	return append(out, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: late})
+	return append(out, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: pending})
 }
 
-// apart tells a message's images from the rest of it.
-func apart(parts []llms.ContentPart) (rest, images []llms.ContentPart) {
+// splitImages tells a message's images from the rest of it.
+func splitImages(parts []llms.ContentPart) (rest, images []llms.ContentPart) {
 	for _, p := range parts {
 		switch p.(type) {
 		case llms.BinaryContent, llms.ImageURLContent:
@@ -58,18 +58,18 @@ func apart(parts []llms.ContentPart) (rest, images []llms.ContentPart) {
 	return rest, images
 }
 
-// unshown is a message without its images, which says so.
-func unshown(role llms.ChatMessageType, rest []llms.ContentPart) []llms.ContentPart {
+// withoutImages is a message without its images, which says so.
+func withoutImages(role llms.ChatMessageType, rest []llms.ContentPart) []llms.ContentPart {
 	if role != llms.ChatMessageTypeTool {
-		return append(rest, llms.TextContent{Text: "\n" + unseen})
+		return append(rest, llms.TextContent{Text: "\n" + imagesOmitted})
 	}
 	for i, p := range rest {
 		switch r := p.(type) {
 		case llms.ToolCallResponse:
-			r.Content = strings.TrimLeft(r.Content+"\n"+unseen, "\n")
+			r.Content = strings.TrimLeft(r.Content+"\n"+imagesOmitted, "\n")
 			rest[i] = r
 		case FailedResult:
-			r.Content = strings.TrimLeft(r.Content+"\n"+unseen, "\n")
+			r.Content = strings.TrimLeft(r.Content+"\n"+imagesOmitted, "\n")
 			rest[i] = r
 		}
 	}

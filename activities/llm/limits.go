@@ -16,7 +16,7 @@ import (
 // limiter bounds the calls of one worker with one key. The zero value has no bound.
 type limiter struct {
 	calls, tokens *rate.Limiter
-	places        chan struct{}
+	slots         chan struct{}
 }
 
 // limit gives every provider its limiter. Those with one address and key share one.
@@ -56,39 +56,39 @@ func newLimiter(bounds [3]int) *limiter {
 		l.tokens = rate.NewLimiter(rate.Limit(float64(n)/60), n)
 	}
 	if n := bounds[2]; n > 0 {
-		l.places = make(chan struct{}, n)
+		l.slots = make(chan struct{}, n)
 	}
 	return l
 }
 
-// enter waits for a call's turn; what it waits for is told to whoever watches. size is the
+// acquire waits for a call's turn and reports to Call.Waiting what it waits for. size is the
 // request's, in bytes, see [exchange.size]. The call ends with done, which settles how many tokens
 // it really was.
 //
 // A turn that would come after the call's deadline is not waited for: the failure is
 // rate_limited, and says when to try again.
-func (l *limiter) enter(x *exchange, size int) (done func(*llms.ContentResponse), err error) {
+func (l *limiter) acquire(x *exchange, size int) (done func(*llms.ContentResponse), err error) {
 	if l == nil {
 		return func(*llms.ContentResponse) {}, nil
 	}
-	told := false
-	tell := func(what string) {
+	waited := false
+	report := func(what string) {
 		if x.call.Waiting != nil {
 			x.call.Waiting(what)
-			told = true
+			waited = true
 		}
 	}
 	defer func() {
-		if told {
+		if waited {
 			x.call.Waiting("")
 		}
 	}()
-	if err := l.place(x, tell); err != nil {
+	if err := l.acquireSlot(x, report); err != nil {
 		return nil, err
 	}
-	leave := func() {
-		if l.places != nil {
-			<-l.places
+	release := func() {
+		if l.slots != nil {
+			<-l.slots
 		}
 	}
 	// Four bytes are about one token; the answer's size is settled when it is there.
@@ -98,30 +98,30 @@ func (l *limiter) enter(x *exchange, size int) (done func(*llms.ContentResponse)
 		n       int
 		name    string
 	}{{l.calls, 1, "requests_per_minute"}, {l.tokens, guess, "tokens_per_minute"}} {
-		if err := wait(x, b.limiter, b.n, b.name, tell); err != nil {
-			leave()
+		if err := wait(x, b.limiter, b.n, b.name, report); err != nil {
+			release()
 			return nil, err
 		}
 	}
 	return func(resp *llms.ContentResponse) {
-		leave()
+		release()
 		l.settle(resp, guess)
 	}, nil
 }
 
-// place takes one of the places for calls at the same time.
-func (l *limiter) place(x *exchange, tell func(string)) error {
-	if l.places == nil {
+// acquireSlot takes one of the places for calls at the same time.
+func (l *limiter) acquireSlot(x *exchange, report func(string)) error {
+	if l.slots == nil {
 		return nil
 	}
 	select {
-	case l.places <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	tell(fmt.Sprintf("waiting for one of the %d calls of provider %s to end (providers.%s.concurrent)", cap(l.places), x.name, x.name))
+	report(fmt.Sprintf("waiting for one of the %d calls of provider %s to finish (providers.%s.concurrent)", cap(l.slots), x.name, x.name))
 	select {
-	case l.places <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	case <-x.ctx.Done():
 		return x.ctx.Err()
@@ -129,7 +129,7 @@ func (l *limiter) place(x *exchange, tell func(string)) error {
 }
 
 // wait waits until a limit lets n through.
-func wait(x *exchange, l *rate.Limiter, n int, name string, tell func(string)) error {
+func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string)) error {
 	if l == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, tell func(string)) e
 		f.After = min(delay, maxAfter)
 		return f
 	}
-	tell(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.name, name))
+	report(fmt.Sprintf("waiting %s for its turn (providers.%s.%s)", delay.Round(100*time.Millisecond), x.name, name))
 	if err := sleep(x.ctx, delay); err != nil {
 		turn.Cancel()
 		return err

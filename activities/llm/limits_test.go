@@ -96,11 +96,11 @@ func TestImagesAreNotCountedAsText(t *testing.T) {
 	m, s := limited(t, answer(200, silent), ProviderSettings{TokensPerMinute: 6000})
 	ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 	defer cancel()
-	picture := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+	placeImages := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
 		llms.TextContent{Text: "What is this?"}, llms.BinaryPart("image/png", make([]byte, 400_000)),
 	}}}
 	for range 3 {
-		if _, err := m.Ask(ctx, "fake/m", picture, nil); err != nil {
+		if _, err := m.Ask(ctx, "fake/m", placeImages, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -124,7 +124,7 @@ type Models struct {
 	noDefault string
 	providers map[string]*provider
 	prices    []priceRow
-	resting   rests
+	cooldowns cooldownTable
 	lent      func(provider string) Lent
 	// scripted says that a script answers for all.
 	scripted bool

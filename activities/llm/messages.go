@@ -23,7 +23,7 @@ type ReasoningPart struct {
 }
 
 // FailedResult is the result of a tool that reports an error. Providers that tell errors
-// apart hear of it; for others it is a result like any.
+// splitImages hear of it; for others it is a result like any.
 type FailedResult struct{ llms.ToolCallResponse }
 
 // Messages turns a system prompt, which may be empty, and a transcript into langchaingo's
@@ -54,7 +54,7 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 	if err != nil {
 		return llms.MessageContent{}, err
 	}
-	shown, err := shownImages(m)
+	shown, err := imageParts(m)
 	if err != nil {
 		return llms.MessageContent{}, err
 	}
@@ -77,8 +77,8 @@ func message(m *contract.Message) (llms.MessageContent, error) {
 	return llms.MessageContent{}, fmt.Errorf("role %q: want user, assistant or tool", textutil.Truncate(m.Role, 60))
 }
 
-// shownImages are a message's images as parts.
-func shownImages(m *contract.Message) ([]llms.ContentPart, error) {
+// imageParts are a message's images as parts.
+func imageParts(m *contract.Message) ([]llms.ContentPart, error) {
 	var out []llms.ContentPart
 	for i := range m.Images {
 		file, err := m.Images[i].File()

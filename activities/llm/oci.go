@@ -119,7 +119,7 @@ func (c oci) encode(call *Call, in []llms.MessageContent, o *llms.CallOptions) (
 	}
 	q.Stop, q.Effort = o.StopWords, strings.ToUpper(call.Effort)
 	if strings.HasPrefix(model, "google.") {
-		q.Messages = paired(q.Messages)
+		q.Messages = pairResults(q.Messages)
 	}
 	if err := c.setTools(q, call, o); err != nil {
 		return nil, err
@@ -235,11 +235,11 @@ func (c oci) messages(mc *llms.MessageContent) ([]ociMessage, error) {
 	if role == "tool" {
 		return results, nil
 	}
-	return append(results, m.filled()), nil
+	return append(results, m.withContent()), nil
 }
 
-// filled is the message with some content: the service fails without any.
-func (m ociMessage) filled() ociMessage {
+// withContent is the message with some content: the service fails without any.
+func (m ociMessage) withContent() ociMessage {
 	switch {
 	case len(m.Content) > 0:
 	case m.Role == "ASSISTANT":
@@ -254,8 +254,8 @@ func (c oci) result(p *llms.ToolCallResponse) ociMessage {
 	return ociMessage{Role: "TOOL", Content: ociText(p.Content), ToolCallID: c.callID(p.ToolCallID)}
 }
 
-// paired puts each result behind its own call: Google's models at OCI want one at a time.
-func paired(in []ociMessage) []ociMessage {
+// pairResults puts each result behind its own call: Google's models at OCI want one at a time.
+func pairResults(in []ociMessage) []ociMessage {
 	var out []ociMessage
 	for i := 0; i < len(in); i++ {
 		calls := in[i].ToolCalls

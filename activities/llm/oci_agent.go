@@ -23,8 +23,7 @@ const ociAgentPrefix = "agent/"
 // ociAgentPath is where that service has its version.
 const ociAgentPath = "/20240531/agentEndpoints/"
 
-// ociAgent is an agent behind an endpoint. It is told what was said since it spoke last. Signing
-// is as for models.
+// ociAgent is an agent behind an endpoint. It is sent what users wrote since its last message.
 type ociAgent struct {
 	oci
 	session string
@@ -51,9 +50,9 @@ func (c *ociAgent) endpoint() string {
 	return url.PathEscape(strings.TrimPrefix(c.model, ociAgentPrefix))
 }
 
-// begin finds the session of the conversation, or makes one.
-func (c *ociAgent) begin(ctx context.Context, x *exchange, in []llms.MessageContent) error {
-	if _, c.session = c.told(in); c.session != "" {
+// start finds the session of the conversation, or creates one.
+func (c *ociAgent) start(ctx context.Context, x *exchange, in []llms.MessageContent) error {
+	if _, c.session = c.pendingText(in); c.session != "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.first)
@@ -62,16 +61,16 @@ func (c *ociAgent) begin(ctx context.Context, x *exchange, in []llms.MessageCont
 	if err != nil {
 		return err
 	}
-	var made struct {
+	var created struct {
 		ID string `json:"id"`
 	}
 	if status > 299 {
 		return x.reported(newReport(status, header, raw, time.Now()))
 	}
-	if json.Unmarshal(raw, &made) != nil || made.ID == "" {
+	if json.Unmarshal(raw, &created) != nil || created.ID == "" {
 		return invalidf("the answer to a new session has no id: %s", excerpt(raw))
 	}
-	c.session = made.ID
+	c.session = created.ID
 	return nil
 }
 
@@ -95,32 +94,32 @@ func (c *ociAgent) post(ctx context.Context, path string, body []byte) (raw []by
 	return raw, resp.Header, resp.StatusCode, err
 }
 
-// told is what was said since the agent spoke last, and its session; before that, the last that
-// a person said.
-func (c *ociAgent) told(in []llms.MessageContent) (text, session string) {
-	var said []string
+// pendingText is what users wrote since the agent's last message, and its session; before its first
+// message, the last that a user wrote.
+func (c *ociAgent) pendingText(in []llms.MessageContent) (text, session string) {
+	var texts []string
 	for i := len(in) - 1; i >= 0 && session == ""; i-- {
 		for _, part := range in[i].Parts {
 			switch p := part.(type) {
 			case llms.TextContent:
 				if in[i].Role == llms.ChatMessageTypeHuman {
-					said = append([]string{p.Text}, said...)
+					texts = append([]string{p.Text}, texts...)
 				}
 			case ReasoningPart:
-				if k := c.ownState(p.Provider); k != nil && k.Session != "" {
-					session = k.Session
+				if s := c.ownState(p.Provider); s != nil && s.Session != "" {
+					session = s.Session
 				}
 			}
 		}
 	}
-	if session == "" && len(said) > 0 {
-		said = said[len(said)-1:]
+	if session == "" && len(texts) > 0 {
+		texts = texts[len(texts)-1:]
 	}
-	return strings.Join(said, "\n\n"), session
+	return strings.Join(texts, "\n\n"), session
 }
 
 func (c *ociAgent) encode(_ *Call, in []llms.MessageContent, _ *llms.CallOptions) (*outgoing, error) {
-	text, _ := c.told(in)
+	text, _ := c.pendingText(in)
 	raw, err := c.marshal(map[string]any{"userMessage": text, "sessionId": c.session, "shouldStream": false}, nil)
 	return &outgoing{base: c.base(), path: ociAgentPath + c.endpoint() + "/actions/chat", body: raw}, err
 }

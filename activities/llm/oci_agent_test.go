@@ -64,9 +64,9 @@ func TestOCIAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	talk := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
+	conversation := []contract.Message{{Role: contract.RoleAssistant, Text: "Good morning."}, {Role: contract.RoleUser, Text: "Weather?"}}
 	ask := func() (*Answer, error) {
-		in, err := Messages("", talk)
+		in, err := Messages("", conversation)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestOCIAgent(t *testing.T) {
 	if err != nil || first.Message.Text != "Sunny" || first.Stop != "stop" {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	talk = append(talk, first.Message, contract.Message{Role: contract.RoleUser, Text: "Tomorrow?"})
+	conversation = append(conversation, first.Message, contract.Message{Role: contract.RoleUser, Text: "Tomorrow?"})
 	if _, err = ask(); err != nil {
 		t.Fatal(err)
 	}

@@ -29,16 +29,16 @@ const sessionKey = "ST$"
 
 var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthResourcePrincipal}
 
-// making is held while principals are made: the SDK keeps addresses in variables of its package.
-var making sync.Mutex
+// principalsMu is held while principals are made: the SDK keeps addresses in variables of its package.
+var principalsMu sync.Mutex
 
 // signer signs requests. What a file says is read for every call, because tokens in it are
 // renewed from outside; principals are made once, because they fetch their own.
 type signer struct {
 	auth, file, profile string
 
-	mu   sync.Mutex
-	made common.ConfigurationProvider
+	mu        sync.Mutex
+	principal common.ConfigurationProvider
 }
 
 // newSigner checks the settings of signing in. It opens no connection and reads no file.
@@ -66,21 +66,21 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.made != nil {
-		return g.made, nil
+	if g.principal != nil {
+		return g.principal, nil
 	}
-	making.Lock()
-	defer making.Unlock()
+	principalsMu.Lock()
+	defer principalsMu.Unlock()
 	var err error
 	if g.auth == AuthInstancePrincipal {
-		g.made, err = auth.InstancePrincipalConfigurationProvider()
+		g.principal, err = auth.InstancePrincipalConfigurationProvider()
 	} else {
-		g.made, err = auth.ResourcePrincipalConfigurationProvider()
+		g.principal, err = auth.ResourcePrincipalConfigurationProvider()
 	}
 	if err != nil {
-		g.made = nil
+		g.principal = nil
 	}
-	return g.made, err
+	return g.principal, err
 }
 
 // sign signs a request. The SDK takes no context, and can wait for long where it asks a

@@ -28,8 +28,8 @@ var protocols = map[string]func(*remote) protocol{
 	ProtocolOCI:    newOCI,
 }
 
-// speak is the protocol of the model's provider.
-func (c *remote) speak() protocol { return protocols[c.row.Protocol](c) }
+// newProtocol is the protocol of the model's provider.
+func (c *remote) newProtocol() protocol { return protocols[c.row.Protocol](c) }
 
 // Parameters that not every provider takes, as rows list them in Params.
 const (

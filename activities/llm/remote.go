@@ -94,41 +94,39 @@ func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, 
 	if err := c.supported(x.call, o); err != nil {
 		return nil, err
 	}
-	in = c.picture(in)
+	in = c.placeImages(in)
 	x.in = in
-	speak := c.speak()
-	if s, ok := speak.(interface {
-		begin(ctx context.Context, x *exchange, in []llms.MessageContent) error
-	}); ok {
-		if err := s.begin(ctx, x, in); err != nil {
+	p := c.newProtocol()
+	if agent, ok := p.(*ociAgent); ok {
+		if err := agent.start(ctx, x, in); err != nil {
 			return nil, c.toFailure(ctx, err)
 		}
 	}
-	out, err := speak.encode(x.call, in, o)
+	out, err := p.encode(x.call, in, o)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := x.ask(speak, out)
+	resp, err := x.ask(p, out)
 	if x.refusesSchema(err) {
-		x.call = x.call.unbound()
-		plain, wrong := speak.encode(x.call, in, o)
+		x.call = x.call.withoutFormat()
+		plain, wrong := p.encode(x.call, in, o)
 		if wrong != nil || bytes.Equal(plain.body, out.body) {
 			return nil, err
 		}
-		return x.ask(speak, plain)
+		return x.ask(p, plain)
 	}
 	return resp, err
 }
 
 // ask makes one request when its turn has come.
-func (x *exchange) ask(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
-	done, err := x.limits.enter(x, x.size(out.body))
+func (x *exchange) ask(p protocol, out *outgoing) (*llms.ContentResponse, error) {
+	done, err := x.limits.acquire(x, x.size(out.body))
 	if err != nil {
 		return nil, x.toFailure(x.ctx, err)
 	}
 	x.watch = newWatch(x.ctx, x.first, x.idle)
 	defer x.watch.close()
-	resp, err := x.run(speak, out)
+	resp, err := x.run(p, out)
 	done(resp)
 	if err == nil {
 		err = x.ctx.Err()
@@ -148,14 +146,14 @@ func optionsOf(opts []llms.CallOption) *llms.CallOptions {
 	return o
 }
 
-func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, error) {
-	req, err := x.request(speak, out)
+func (x *exchange) run(p protocol, out *outgoing) (*llms.ContentResponse, error) {
+	req, err := x.request(p, out)
 	if err != nil {
-		return nil, x.watch.fault(err) // signing in can take the time of the first byte
+		return nil, x.watch.cause(err) // signing in can take the time of the first byte
 	}
 	resp, err := x.client.Do(req) //nolint:bodyclose // the watch closes it, whatever happens
 	if err != nil {
-		return nil, x.watch.fault(err)
+		return nil, x.watch.cause(err)
 	}
 	x.header = resp.Header
 	x.watch.attach(resp.Body, x.maxBody)
@@ -164,14 +162,14 @@ func (x *exchange) run(speak protocol, out *outgoing) (*llms.ContentResponse, er
 		text, _ := io.ReadAll(io.LimitReader(x.watch, 64<<10))
 		return nil, x.reported(newReport(resp.StatusCode, resp.Header, text, time.Now()))
 	}
-	r := speak.reader(x)
+	r := p.reader(x)
 	if err := x.read(r); err != nil {
 		return nil, err
 	}
 	return r.response()
 }
 
-func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error) {
+func (x *exchange) request(p protocol, out *outgoing) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(x.watch.ctx, http.MethodPost, cmp.Or(out.base, x.base)+out.path, bytes.NewReader(out.body))
 	if err != nil {
 		return nil, err
@@ -193,7 +191,7 @@ func (x *exchange) request(speak protocol, out *outgoing) (*http.Request, error)
 		// request for repeatable and sends it again when a connection breaks.
 		req.Header["idempotency-key"] = []string{key}
 	}
-	return req, speak.authorize(req, out.body)
+	return req, p.authorize(req, out.body)
 }
 
 // read reads an answer, whichever of the two forms the server chose: some answer a
@@ -205,7 +203,7 @@ func (x *exchange) read(to reader) error {
 	case errors.Is(err, io.EOF):
 		return invalidf("the answer is empty")
 	case err != nil:
-		return x.watch.fault(err)
+		return x.watch.cause(err)
 	case first == '{' || first == '[':
 		return x.readWhole(to, r)
 	case first == '<':
@@ -232,7 +230,7 @@ func skipSpace(r *bufio.Reader) (byte, error) {
 func (x *exchange) readWhole(to reader, r io.Reader) error {
 	raw, err := io.ReadAll(r)
 	if err != nil {
-		return x.watch.fault(err)
+		return x.watch.cause(err)
 	}
 	if !json.Valid(raw) {
 		return invalidf("the answer is no JSON: %s", excerpt(raw))

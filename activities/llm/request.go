@@ -100,7 +100,7 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	b := body{Model: cmp.Or(o.Model, c.model), ToolChoice: o.ToolChoice, Stop: o.StopWords}
 	err := c.encodeMessages(in, func(mc *llms.MessageContent) error {
 		list, err := c.messages(mc)
-		b.Messages = append(b.Messages, c.bridged(b.Messages, list)...)
+		b.Messages = append(b.Messages, c.bridge(b.Messages, list)...)
 		return err
 	})
 	if err == nil {
@@ -116,7 +116,7 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	if b.Stream && c.row.StreamUsage {
 		b.StreamOptions = &chatStreamOptions{IncludeUsage: true}
 	}
-	if c.row.CacheMark != "" && strings.HasPrefix(b.Model, c.row.CacheMark) && c.caches(call) {
+	if c.row.CacheMark != "" && strings.HasPrefix(b.Model, c.row.CacheMark) && c.cachesPrompt(call) {
 		// One mark for the whole: the server puts it behind the last message, and finds there again
 		// what an earlier request ended with.
 		b.Cache = &cacheMark{Type: "ephemeral"}
@@ -125,9 +125,9 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 	return &outgoing{path: "/chat/completions", body: raw, stream: b.Stream}, err
 }
 
-// bridged has the assistant say something between results and a user's message, where the server
+// bridge has the assistant say something between results and a user's message, where the server
 // wants that.
-func (c compatible) bridged(before, next []chatMessage) []chatMessage {
+func (c compatible) bridge(before, next []chatMessage) []chatMessage {
 	n := len(before)
 	if !c.row.BridgeResults || n == 0 || len(next) == 0 || before[n-1].Role != "tool" || next[0].Role != "user" {
 		return next
@@ -190,7 +190,7 @@ func (c compatible) setFormat(b *body, call *Call, o *llms.CallOptions) {
 	case len(b.Tools) > 0 && b.ToolChoice != choiceNone && !c.row.FormatWithTools:
 	case len(call.Schema) > 0 && c.takesSchema(call.Schema):
 		b.ResponseFormat = &chatFormat{Type: "json_schema",
-			Schema: &chatSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && strictTakes(call.Schema)}}
+			Schema: &chatSchema{Name: "answer", Schema: call.Schema, Strict: c.row.StrictSchema && acceptedByStrict(call.Schema)}}
 	case wantsObject(call, o) && c.row.JSON && mentionsJSON(b.Messages):
 		b.ResponseFormat = &chatFormat{Type: "json_object"}
 	}
@@ -204,7 +204,7 @@ func (c compatible) takesSchema(schema json.RawMessage) bool {
 // wantsObject reports whether a JSON mode, which writes objects alone, may be asked for.
 func wantsObject(call *Call, o *llms.CallOptions) bool {
 	if len(call.Schema) > 0 {
-		return asksObject(call.Schema)
+		return wantsObjectRoot(call.Schema)
 	}
 	return call.JSON || o.JSONMode
 }
@@ -259,7 +259,7 @@ func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 		}
 	}
 	if role == "tool" {
-		return illustrated(results, images, parts), nil
+		return attachImages(results, images, parts), nil
 	}
 	c.restoreState(&m, mc.Parts)
 	m.Content = text.String()
@@ -271,8 +271,8 @@ func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 	return append(results, m), nil
 }
 
-// illustrated adds the images of a message to its last result.
-func illustrated(results []chatMessage, images bool, parts []any) []chatMessage {
+// attachImages adds the images of a message to its last result.
+func attachImages(results []chatMessage, images bool, parts []any) []chatMessage {
 	if images && len(results) > 0 {
 		last := &results[len(results)-1]
 		last.Content = append([]any{map[string]any{"type": "text", "text": last.Content}}, parts...)

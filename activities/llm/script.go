@@ -113,20 +113,20 @@ func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent
 		opt(&o)
 	}
 	call := CallFrom(ctx)
-	talk := newTalk(in)
-	talk.model = cmp.Or(m.ref, ScriptModel)
-	talk.turn = max(talk.turn, call.Turn) // what is sent may be the end of a longer conversation
-	act, err := choose(call, talk, o.ToolChoice == "none")
+	t := newConversation(in)
+	t.model = cmp.Or(m.ref, ScriptModel)
+	t.turn = max(t.turn, call.Turn) // what is sent may be the end of a longer conversation
+	act, err := choose(call, t, o.ToolChoice == "none")
 	if err != nil {
 		return nil, err
 	}
-	return act.perform(ctx, call, talk.model, &o)
+	return act.perform(ctx, call, t.model, &o)
 }
 
 // choose finds the action for a call.
-func choose(call *Call, t *talk, noTools bool) (*Action, error) {
+func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	if len(call.Script) == 0 || string(call.Script) == "null" {
-		return builtIn(call, t), nil
+		return sampleAction(call, t), nil
 	}
 	canonical, err := ParseScript("script", call.Script)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *Action) fails(call *Call) bool {
 }
 
 // noRule names what a rule would have to match.
-func noRule(call *Call, t *talk, noTools bool) *contract.Failure {
+func noRule(call *Call, t *conversation, noTools bool) *contract.Failure {
 	kind := cmp.Or(call.Kind, KindAgent)
 	add := fmt.Sprintf("{node: %q, kind: %s, turn: %d, say: \"...\"}", call.Node, kind, t.turn)
 	text := fmt.Sprintf("the script has no rule for node %q, kind %s, turn %d, step %d", call.Node, kind, t.turn, call.Step)
@@ -186,7 +186,7 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 		}
 		return nil, a.Fail.failure(call)
 	}
-	if err := play(ctx, call, o, text, delay); err != nil {
+	if err := stream(ctx, call, o, text, delay); err != nil {
 		return nil, err
 	}
 	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: model}}
@@ -241,24 +241,23 @@ func (f *ScriptFail) failure(call *Call) *contract.Failure {
 // maxPieces bounds how often a scripted text is streamed.
 const maxPieces = 64
 
-// play waits for delay altogether, handing out the text word by word where somebody
-// watches.
-func play(ctx context.Context, call *Call, o *llms.CallOptions, text string, delay time.Duration) error {
+// stream waits for delay and streams the text word by word meanwhile, if there is a receiver.
+func stream(ctx context.Context, call *Call, o *llms.CallOptions, text string, delay time.Duration) error {
 	if text == "" || call.Partial == nil && o.StreamingFunc == nil {
 		return sleep(ctx, delay)
 	}
 	words := strings.SplitAfter(text, " ")
 	step := (len(words) + maxPieces - 1) / maxPieces
 	pieces := (len(words) + step - 1) / step
-	said := ""
+	sent := ""
 	for i := 0; i < len(words); i += step {
 		if err := sleep(ctx, delay/time.Duration(pieces)); err != nil {
 			return err
 		}
 		piece := strings.Join(words[i:min(i+step, len(words))], "")
-		said += piece
+		sent += piece
 		if call.Partial != nil {
-			call.Partial(said)
+			call.Partial(sent)
 		}
 		if o.StreamingFunc != nil {
 			if err := o.StreamingFunc(ctx, []byte(piece)); err != nil {

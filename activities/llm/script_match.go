@@ -8,8 +8,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// talk is what rules look at in a conversation.
-type talk struct {
+// conversation is what rules look at in a conversation.
+type conversation struct {
 	// model is the one that is asked.
 	model string
 	// turn is 1 plus the number of the assistant's messages.
@@ -22,8 +22,8 @@ type talk struct {
 	all string
 }
 
-func newTalk(in []llms.MessageContent) *talk {
-	t := &talk{turn: 1}
+func newConversation(in []llms.MessageContent) *conversation {
+	t := &conversation{turn: 1}
 	var all strings.Builder
 	for _, mc := range in {
 		if mc.Role == llms.ChatMessageTypeSystem {
@@ -59,7 +59,7 @@ func newTalk(in []llms.MessageContent) *talk {
 }
 
 // result takes a tool's result. Of several in one message the last one counts.
-func (t *talk) result(p *llms.ToolCallResponse, text, all *strings.Builder) {
+func (t *conversation) result(p *llms.ToolCallResponse, text, all *strings.Builder) {
 	text.Reset()
 	text.WriteString(p.Content)
 	t.after = p.Name
@@ -82,7 +82,7 @@ func (r *Rule) kind() string {
 }
 
 // matches reports whether all conditions of a rule hold.
-func (r *Rule) matches(call *Call, t *talk) bool {
+func (r *Rule) matches(call *Call, t *conversation) bool {
 	want := r.kind()
 	switch {
 	case r.At != "" && r.At != call.At && !strings.HasSuffix(call.At, "/"+r.At),

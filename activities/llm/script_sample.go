@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// builtIn is the answer without a script: it says that it is none, so that nobody takes
+// sampleAction is the answer without a script: it says that it is none, so that nobody takes
 // it for a model's.
-func builtIn(call *Call, t *talk) *Action {
+func sampleAction(call *Call, t *conversation) *Action {
 	if call.Kind == KindJudge {
 		yes := true
 		return &Action{Yes: &yes, Reason: "[script] without a script every condition holds"}

@@ -258,7 +258,7 @@ func FuzzParseScript(f *testing.F) {
 		}
 		// What parses can be played: an answer or a failure, never a panic.
 		call := &Call{Script: raw, Node: "n", Attempt: 1}
-		act, err := choose(call, newTalk(hello()), false)
+		act, err := choose(call, newConversation(hello()), false)
 		if err != nil {
 			return
 		}
@@ -321,7 +321,7 @@ func TestRulesSeeResultsThatAreErrors(t *testing.T) {
 	for _, failed := range []bool{false, true} {
 		in := transcriptOf(t, "", user("go"), contract.Message{Role: "assistant", Calls: []contract.ToolCall{{ID: "1", Name: "get"}}},
 			contract.Message{Role: "tool", CallID: "1", Name: "get", Text: "no such key", Error: failed})
-		got := newTalk(in)
+		got := newConversation(in)
 		if got.after != "get" || got.last != "no such key" || !strings.Contains(got.all, "no such key") {
 			t.Errorf("failed %v: %+v", failed, got)
 		}

@@ -39,7 +39,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	row, ok := rowOf(cmp.Or(s.Kind, name))
 	if !ok {
-		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kinds())
+		o.problem("providers.%s.kind: %q is no kind of provider; want one of %s", name, cmp.Or(s.Kind, name), kindNames())
 	}
 	p := &provider{
 		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
@@ -59,7 +59,7 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	o.openOCI(name, s, p)
 	p.headers = o.headers(name, s)
 	if s.Proxy != "" {
-		p.client = o.proxied(name, s.Proxy)
+		p.client = o.proxyClient(name, s.Proxy)
 	}
 	return p
 }
@@ -94,7 +94,7 @@ func seconds(n, def int) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-func kinds() string {
+func kindNames() string {
 	var names []string
 	for _, row := range Providers {
 		names = append(names, row.Name)
@@ -207,7 +207,7 @@ func notInToken(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 }
 
-func (o *opener) proxied(name, raw string) *http.Client {
+func (o *opener) proxyClient(name, raw string) *http.Client {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5") {
 		o.problem("providers.%s.proxy: not a URL like http://host:port", name)

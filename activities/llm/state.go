@@ -3,7 +3,6 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/tmc/langchaingo/llms"
@@ -94,8 +93,8 @@ type details struct {
 	blocks map[string]map[string]json.RawMessage
 }
 
-// joined are the fields of which pieces have a part each.
-var joined = []string{"text", "summary", "data"}
+// appended are the fields of which each piece has a part.
+var appended = []string{"text", "summary", "data"}
 
 // add adds a list of blocks or pieces. Anything but a list of objects is ignored.
 func (d *details) add(raw json.RawMessage, streamed bool) {
@@ -116,18 +115,17 @@ func (d *details) add(raw json.RawMessage, streamed bool) {
 		}
 		if d.blocks[key] == nil {
 			d.order, d.blocks[key] = append(d.order, key), piece
-			continue
+		} else {
+			appendPiece(d.blocks[key], piece)
 		}
-		join(d.blocks[key], piece)
 	}
 }
 
-// join adds a piece to its block.
-func join(block, piece map[string]json.RawMessage) {
-	for _, name := range slices.Sorted(maps.Keys(piece)) {
-		value := piece[name]
+// appendPiece appends a piece to its block.
+func appendPiece(block, piece map[string]json.RawMessage) {
+	for name, value := range piece {
 		var have, more string
-		if slices.Contains(joined, name) && json.Unmarshal(block[name], &have) == nil && json.Unmarshal(value, &more) == nil {
+		if slices.Contains(appended, name) && json.Unmarshal(block[name], &have) == nil && json.Unmarshal(value, &more) == nil {
 			block[name], _ = json.Marshal(have + more) // a string always encodes
 		} else if string(value) != "null" {
 			block[name] = value

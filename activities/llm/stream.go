@@ -89,12 +89,12 @@ func (x *exchange) readStream(to reader, r *bufio.Reader) error {
 			return false, err
 		}
 		if to.complete() {
-			x.watch.hurry(afterFinish)
+			x.watch.shorten(afterFinish)
 		}
 		return done, x.emit(to, text)
 	})
 	if err != nil && (!to.complete() || x.stopped || x.ctx.Err() != nil) {
-		return x.watch.fault(err)
+		return x.watch.cause(err)
 	}
 	return nil
 }

@@ -73,8 +73,8 @@ func (w *watch) attach(body io.ReadCloser, limit int64) {
 	w.body, w.left = body, limit
 }
 
-// hurry shortens the wait for bytes that the answer could do without.
-func (w *watch) hurry(d time.Duration) {
+// shorten shortens the wait for bytes that the answer could do without.
+func (w *watch) shorten(d time.Duration) {
 	w.idle = min(w.idle, d)
 }
 
@@ -101,8 +101,8 @@ func (w *watch) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fault is the reason behind an error of the request or its body.
-func (w *watch) fault(err error) error {
+// cause is the reason behind an error of the request or its body.
+func (w *watch) cause(err error) error {
 	var s *stalled
 	if errors.As(context.Cause(w.ctx), &s) {
 		return s

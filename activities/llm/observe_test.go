@@ -14,7 +14,7 @@ func TestEachModelThatIsAskedIsTold(t *testing.T) {
 	m, _, _ := pair(t, answer(503, `{"error":{"message":"down"}}`), good)
 	var got []string
 	type key struct{}
-	ctx := WithCall(t.Context(), &Call{Asking: func(ctx context.Context, a Asking) (context.Context, func(*Answer, error)) {
+	ctx := WithCall(t.Context(), &Call{Observe: func(ctx context.Context, a Request) (context.Context, func(*Answer, error)) {
 		got = append(got, fmt.Sprintf("%s %s stream %v, temperature %v", a.System, a.Model, a.Stream, a.Options.Temperature))
 		return context.WithValue(ctx, key{}, true), func(answer *Answer, err error) {
 			got = append(got, fmt.Sprintf("answer %v, error %v", answer != nil, err != nil))
@@ -44,7 +44,7 @@ func TestSystems(t *testing.T) {
 		"openai/m": "openai", "eu/m": "openai", "anthropic/m": "anthropic", "google/m": "gcp.gemini", "azure/m": "azure.ai.openai", "second/m": "azure.ai.openai", "bedrock/m": "aws.bedrock",
 		"mistral/m": "mistral_ai", "xai/m": "x_ai", "deepseek/m": "deepseek", "groq/m": "groq", "cohere/m": "cohere", "acme/m": "acme", "ollama/m": "ollama", "script": "script",
 	} {
-		got := m.asking(ref, true, nil)
+		got := m.request(ref, true, nil)
 		if got.System != want {
 			t.Errorf("%s is of %q, want %q", ref, got.System, want)
 		}
