@@ -116,13 +116,27 @@ func Parse(name string, data []byte) (*Document, []Diagnostic) {
 
 // ParseJSON5 is [Parse] for a text in JSON5, whatever the name's extension.
 func ParseJSON5(name string, data []byte) (*Document, []Diagnostic) {
-	return parse(name, data, (*parser).json5, false)
+	return parse(name, data, scan(extended), false)
 }
 
 // ParseLoose reads a document as [Parse] does, but takes the last of keys that are repeated, and
 // warns of them.
 func ParseLoose(name string, data []byte) (*Document, []Diagnostic) {
 	return parse(name, data, formatOf(name, bytes.TrimPrefix(data, []byte("\ufeff"))), true)
+}
+
+// CodeUnquoted is the code of the warning about strings or keys without quotes.
+const CodeUnquoted = "unquoted"
+
+// ParseLenient reads a JSON document as parsers do that take strings and keys without quotes:
+// such a string ends at white space, a comma, a colon, a quote or a bracket. Quoted strings may
+// contain line breaks, and the last of repeated keys counts. Each is a warning. A document in
+// another format gives neither a document nor a diagnostic.
+func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
+	if !isJSON(name, data) {
+		return nil, nil
+	}
+	return parse(name, data, scan(lenient), true)
 }
 
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
@@ -141,7 +155,7 @@ func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Do
 	if HasErrors(p.diags) {
 		return nil, LimitDiagnostics(p.diags)
 	}
-	return &Document{Name: name, Root: root}, p.diags
+	return &Document{Name: name, Root: root, Unquoted: p.first}, p.diags
 }
 
 // isJSON says whether a document is JSON by its name, or else its first bytes.
@@ -163,14 +177,14 @@ func formatOf(name string, data []byte) func(*parser) *Value {
 	}
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json5":
-		return (*parser).json5
+		return scan(extended)
 	case ".yaml", ".yml":
 		return (*parser).yaml
 	}
 	text := bytes.TrimLeft(data, " \t\r\n")
 	switch {
 	case bytes.HasPrefix(text, []byte("//")) || bytes.HasPrefix(text, []byte("/*")):
-		return (*parser).json5
+		return scan(extended)
 	}
 	return (*parser).yaml
 }
@@ -184,8 +198,10 @@ type parser struct {
 	diags  []Diagnostic
 	values int
 	text   int // bytes of strings and numbers, aliases expanded
-	// loose takes the last of keys that are repeated.
+	// loose takes the last of repeated keys.
 	loose bool
+	// first is where the first string or key without quotes is.
+	first Pos
 }
 
 // fail reports an error at a place.

@@ -1,0 +1,358 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// syntax is what a scanner accepts.
+type syntax uint8
+
+const (
+	// strict is JSON. The standard library has accepted the text before.
+	strict syntax = iota
+	// extended is JSON5: comments, trailing commas, single quotes, unquoted keys and more forms of
+	// numbers. What JSON cannot hold, such as Infinity, is refused.
+	extended
+	// lenient is JSON with strings and keys without quotes and line breaks in strings.
+	lenient
+)
+
+// scanner reads a text in JSON or in a syntax close to it. A method that reports an error
+// returns nil or false, and nothing is read after that.
+type scanner struct {
+	*parser
+	syntax syntax
+	at     int // byte offset of the next token
+	// keys are those that were read: a document repeats a few of them many times.
+	keys map[string]string
+	// unquoted are the strings and keys that the lenient syntax took without quotes.
+	unquoted struct {
+		count int
+		pos   Pos
+		text  string
+	}
+}
+
+// scan returns a reader of a text in a syntax.
+func scan(accepted syntax) func(*parser) *Value {
+	return func(p *parser) *Value {
+		s := &scanner{parser: p, syntax: accepted, keys: map[string]string{}}
+		return s.document()
+	}
+}
+
+// document reads the text's only value.
+func (s *scanner) document() *Value {
+	if !s.space() {
+		return nil
+	}
+	v := s.value(1)
+	if v == nil || !s.space() {
+		return nil
+	}
+	if s.at < len(s.data) {
+		s.wrong("remove it, or keep one document per file", "unexpected %s after the value", s.here())
+		return nil
+	}
+	s.reportUnquoted()
+	return v
+}
+
+// wrong reports a syntax error at the next token.
+func (s *scanner) wrong(help, format string, args ...any) {
+	if s.at >= len(s.data) {
+		help, format, args = "close every { [ ' and \"; the text may have been cut off", "the text ends in the middle of a value", nil
+	}
+	s.fail(s.pos(min(s.at, len(s.data))), CodeSyntax, help, "not JSON5: "+format, args...)
+}
+
+// here names the character at the next token, for messages.
+func (s *scanner) here() string {
+	if s.at >= len(s.data) {
+		return "end of text"
+	}
+	r, _ := utf8.DecodeRune(s.data[s.at:])
+	return strconv.QuoteRune(r)
+}
+
+// peek returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if s.at < len(s.data) {
+		return s.data[s.at]
+	}
+	return 0
+}
+
+// space skips white space, and comments where the syntax has them.
+func (s *scanner) space() bool {
+	for s.at < len(s.data) {
+		c := s.data[s.at]
+		switch {
+		case c == ' ' || c == '\n' || c == '\t' || c == '\r':
+			s.at++
+		case s.syntax != extended || c > ' ' && c != '/' && c < utf8.RuneSelf:
+			return true
+		default:
+			if ok, more := s.extendedSpace(); !more {
+				return ok
+			}
+		}
+	}
+	return true
+}
+
+// extendedSpace skips a comment or one of JSON5's further spaces; more reports whether there was one.
+func (s *scanner) extendedSpace() (ok, more bool) {
+	rest := s.data[s.at:]
+	r, n := utf8.DecodeRune(rest)
+	switch {
+	case strings.ContainsRune("\v\f\u2028\u2029\ufeff", r) || unicode.Is(unicode.Zs, r):
+		s.at += n
+	case bytes.HasPrefix(rest, []byte("//")):
+		if n = bytes.IndexAny(rest, "\n\r\u2028\u2029"); n < 0 {
+			n = len(rest)
+		}
+		s.at += n
+	case bytes.HasPrefix(rest, []byte("/*")):
+		end := bytes.Index(rest[2:], []byte("*/"))
+		if end < 0 {
+			s.wrong("close it with */", "unterminated comment")
+			return false, false
+		}
+		s.at += end + 4
+	default:
+		return true, false
+	}
+	return true, true
+}
+
+// value reads one value at the given depth of nesting.
+func (s *scanner) value(depth int) *Value {
+	v := &Value{Pos: s.pos(s.at)}
+	switch c := s.peek(); {
+	case c == '{' || c == '[':
+		if s.tooDeep(v.Pos, depth) || !s.grow(v.Pos, 1, 0) {
+			return nil
+		}
+		s.at++
+		if c == '{' {
+			return s.object(v.Pos, depth)
+		}
+		v.Kind = Array
+		return s.array(v, depth)
+	case s.quotes(c):
+		text, ok := s.text(c)
+		if !ok {
+			return nil
+		}
+		v.Kind, v.Text = String, text
+	case !s.word(v):
+		return nil
+	}
+	if !s.grow(v.Pos, 1, len(v.Text)) {
+		return nil
+	}
+	return v
+}
+
+// array reads the elements of an array behind its bracket.
+func (s *scanner) array(v *Value, depth int) *Value {
+	for {
+		switch more, ok := s.more(']', len(v.Items) == 0); {
+		case !ok:
+			return nil
+		case !more:
+			return v
+		}
+		item := s.value(depth + 1)
+		if item == nil {
+			return nil
+		}
+		v.Items = append(v.Items, item)
+	}
+}
+
+// quotes reports whether a string can begin with a byte.
+func (s *scanner) quotes(c byte) bool { return c == '"' || c == '\'' && s.syntax == extended }
+
+// object reads the members of an object behind its brace.
+func (s *scanner) object(pos Pos, depth int) *Value {
+	var members []Member
+	for {
+		switch more, ok := s.more('}', len(members) == 0); {
+		case !ok:
+			return nil
+		case !more:
+			return s.parser.object(pos, members)
+		}
+		m := Member{KeyPos: s.pos(s.at)}
+		var ok bool
+		if m.Key, ok = s.key(); !ok || !s.grow(m.KeyPos, 0, len(m.Key)) || !s.space() {
+			return nil
+		}
+		if s.peek() != ':' {
+			s.wrong("write a colon between key and value", "unexpected %s after the key %s", s.here(), Quote(m.Key))
+			return nil
+		}
+		s.at++
+		if !s.space() {
+			return nil
+		}
+		if m.Value = s.value(depth + 1); m.Value == nil {
+			return nil
+		}
+		members = append(members, m)
+	}
+}
+
+// more goes to the next element of an array or object: behind the comma, unless it is the first.
+// It goes past the closing bracket where there is none.
+func (s *scanner) more(end byte, first bool) (more, ok bool) {
+	if !s.space() {
+		return false, false
+	}
+	c := s.peek()
+	if c == ',' && !first {
+		s.at++
+		if !s.space() {
+			return false, false
+		}
+		if c = s.peek(); c != end || s.syntax != extended {
+			return true, true
+		}
+	}
+	switch {
+	case c == end:
+		s.at++
+		return false, true
+	case first:
+		return true, true
+	}
+	s.wrong("a comma may be missing before it", "unexpected %s, want a comma or %q", s.here(), end)
+	return false, false
+}
+
+// key reads a key: quoted, or a name where the syntax allows that.
+func (s *scanner) key() (string, bool) {
+	c := s.peek()
+	switch {
+	case s.quotes(c):
+		begin := s.at
+		if n := bytes.IndexByte(s.data[begin+1:], c); n >= 0 {
+			if known, ok := s.keys[string(s.data[begin+1:begin+1+n])]; ok {
+				s.at += n + 2
+				return known, true
+			}
+		}
+		text, ok := s.text(c)
+		if raw := s.data[begin+1 : max(s.at-1, begin+1)]; ok && text == string(raw) {
+			s.keys[text] = text
+		}
+		return text, ok
+	case s.syntax == extended:
+		return s.name()
+	}
+	text := string(s.bare())
+	s.countUnquoted(s.at-len(text), text)
+	return text, text != ""
+}
+
+// name reads a key without quotes, which is an identifier of ECMAScript.
+func (s *scanner) name() (string, bool) {
+	var b strings.Builder
+	for s.at < len(s.data) {
+		r, n := utf8.DecodeRune(s.data[s.at:])
+		if r == '\\' {
+			if r = escapedUnit(s.data[s.at:]); r < 0 {
+				s.wrong("put the key in quotes", "an escape in a key is not \\uXXXX")
+				return "", false
+			}
+			n = 6
+		}
+		start := unicode.IsLetter(r) || r == '$' || r == '_' || unicode.Is(unicode.Nl, r)
+		if !start && (b.Len() == 0 || !unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc) && r != '\u200c' && r != '\u200d') {
+			break
+		}
+		b.WriteRune(r)
+		s.at += n
+	}
+	if b.Len() == 0 {
+		s.wrong("put the key in quotes", "unexpected %s, want a key", s.here())
+	}
+	return b.String(), b.Len() > 0
+}
+
+// word reads null, true, false or a number, and any text where the syntax allows that.
+func (s *scanner) word(v *Value) bool {
+	begin := s.at
+	raw := s.bare()
+	switch string(raw) {
+	case "":
+		return false
+	case "null":
+		return true
+	case "true", "false":
+		v.Kind, v.True = Bool, raw[0] == 't'
+		return true
+	}
+	word := string(raw)
+	switch {
+	case s.syntax == strict || s.syntax == lenient && json.Valid(raw):
+		v.Kind, v.Text = Number, word
+	case s.syntax == lenient:
+		v.Kind, v.Text = String, word
+		s.countUnquoted(begin, word)
+	default:
+		text, err := json5Number(word)
+		if err != nil {
+			s.at = begin
+			s.wrong("write a number, true, false or null, or quote the text", "%v", err)
+			return false
+		}
+		v.Kind, v.Text = Number, text
+	}
+	return true
+}
+
+// bare reads a text without quotes; it reports an empty one.
+func (s *scanner) bare() []byte {
+	begin := s.at
+	for s.at < len(s.data) && s.isBare(s.data[s.at]) {
+		s.at++
+	}
+	if s.at == begin || s.data[begin] == '\'' {
+		s.at = begin
+		s.wrong("write a value", "unexpected %s, want a value", s.here())
+	}
+	return s.data[begin:s.at]
+}
+
+// isBare reports whether a text without quotes can have a byte.
+func (s *scanner) isBare(c byte) bool {
+	if s.syntax == lenient {
+		return c > ' ' && strings.IndexByte(`,:{}[]"\`, c) < 0
+	}
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("+-._$", c) >= 0
+}
+
+func (s *scanner) countUnquoted(at int, text string) {
+	u := &s.unquoted
+	if u.count++; u.count == 1 {
+		u.pos, u.text = s.pos(at), text
+	}
+}
+
+// reportUnquoted warns of all strings and keys without quotes at once.
+func (s *scanner) reportUnquoted() {
+	u := &s.unquoted
+	if s.first = u.pos; u.count > 0 {
+		s.diags = append(s.diags, Diagnostic{File: s.parser.name, Line: u.pos.Line, Col: u.pos.Col, Severity: Warning, Code: CodeUnquoted,
+			Help: "write strings and keys in double quotes; other JSON parsers refuse them without",
+			Text: sprintf("%d strings or keys are not quoted, the first is %s", u.count, Quote(u.text))})
+	}
+}

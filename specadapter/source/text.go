@@ -1,0 +1,152 @@
+package source
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// text reads a quoted string.
+func (s *scanner) text(quote byte) (string, bool) {
+	begin := s.at
+	s.at++
+	if n := s.plainText(quote); n >= 0 {
+		s.at += n + 1
+		return string(s.data[begin+1 : s.at-1]), true
+	}
+	var b strings.Builder
+	for whole := true; s.at < len(s.data); {
+		c := s.data[s.at]
+		switch {
+		case c == quote:
+			s.at++
+			return b.String(), true
+		case c == '\\':
+			if !s.escape(&b, &whole) {
+				return "", false
+			}
+		case (c == '\n' || c == '\r') && s.syntax != lenient:
+			s.wrong(`write line breaks in strings as \n, or end the line with a backslash`, "a line break in a string")
+			return "", false
+		default:
+			b.WriteByte(c)
+			s.at++
+		}
+	}
+	s.fail(s.pos(begin), CodeSyntax, "close it with "+string(quote), "not JSON5: unterminated string")
+	return "", false
+}
+
+// plainText returns the length of a string without escapes and line breaks, up to its quote, or -1.
+func (s *scanner) plainText(quote byte) int {
+	for i, c := range s.data[s.at:] {
+		switch c {
+		case quote:
+			return i
+		case '\\', '\n', '\r':
+			return -1
+		}
+	}
+	return -1
+}
+
+var (
+	jsonEscapes  = map[byte]string{'"': `"`, '\\': `\`, '/': "/", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t"}
+	json5Escapes = map[byte]string{'v': "\v", '0': "\x00"}
+)
+
+// escape reads what a backslash begins. Whole is cleared at the first half of a character that stands
+// alone; only that one is reported.
+func (s *scanner) escape(b *strings.Builder, whole *bool) bool {
+	rest := s.data[s.at:]
+	if len(rest) < 2 {
+		s.at = len(s.data)
+		s.wrong("", "")
+		return false
+	}
+	c := rest[1]
+	switch {
+	case c == 'u':
+		return s.unicodeEscape(b, whole)
+	case jsonEscapes[c] != "":
+		b.WriteString(jsonEscapes[c])
+		s.at += 2
+		return true
+	case s.syntax != extended || c >= '1' && c <= '9':
+		s.wrong("remove the backslash", "unknown escape \\%c", c)
+		return false
+	case c == 'x':
+		return s.byteEscape(b)
+	case c == '0' && len(rest) > 2 && rest[2] >= '0' && rest[2] <= '9':
+		s.wrong(`write \x00`, `a digit follows \0`)
+		return false
+	case json5Escapes[c] != "":
+		b.WriteString(json5Escapes[c])
+		s.at += 2
+		return true
+	}
+	s.plainEscape(b)
+	return true
+}
+
+// byteEscape reads \xXX.
+func (s *scanner) byteEscape(b *strings.Builder) bool {
+	rest := s.data[s.at+2:]
+	n, err := strconv.ParseUint(string(rest[:min(2, len(rest))]), 16, 8)
+	if err != nil || len(rest) < 2 {
+		s.wrong(`write two hexadecimal digits after \x`, `an escape \x has no two digits`)
+		return false
+	}
+	b.WriteRune(rune(n))
+	s.at += 4
+	return true
+}
+
+// plainEscape reads an escaped character that stands for itself, or an escaped line break.
+func (s *scanner) plainEscape(b *strings.Builder) {
+	r, n := utf8.DecodeRune(s.data[s.at+1:])
+	s.at += 1 + n
+	switch {
+	case r == '\r' && s.peek() == '\n':
+		s.at++
+	case r != '\r' && r != '\n' && r != 0x2028 && r != 0x2029:
+		b.WriteRune(r)
+	}
+}
+
+// unicodeEscape reads \uXXXX, or the two of a surrogate pair.
+func (s *scanner) unicodeEscape(b *strings.Builder, whole *bool) bool {
+	rest := s.data[s.at:]
+	r := escapedUnit(rest)
+	if r < 0 {
+		s.wrong(`write four hexadecimal digits after \u`, `an escape \u has no four digits`)
+		return false
+	}
+	n := 6
+	if utf16.IsSurrogate(r) {
+		pair := utf16.DecodeRune(r, escapedUnit(rest[6:]))
+		if pair != utf8.RuneError {
+			n = 12
+		} else if *whole {
+			*whole = false
+			s.fail(s.pos(s.at), CodeEncoding, "write the whole character", "the escape %s stands for half a character", rest[:6])
+		}
+		r = pair
+	}
+	b.WriteRune(r)
+	s.at += n
+	return true
+}
+
+// escapedUnit reads \uXXXX at the start of b, or returns -1.
+func escapedUnit(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
