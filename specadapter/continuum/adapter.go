@@ -67,54 +67,53 @@ func agentsOf(root *source.Value) []*source.Value {
 // Adapt makes the plan of a graph, of a bundle of connections and agents, or of a graph
 // that carries either beside its nodes.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := &adaptation{file: doc.Name, strict: profile == ProfileStrict, host: host, unknown: newUnknown()}
+	a := &adaptation{Reader: source.NewReader(), file: doc.Name, host: host}
+	a.Strict, a.Group, a.Codes.Missing = profile == ProfileStrict, true, "V12"
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
-		a.errorf(doc.Root.Pos, CodeWrongType, "write a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
+		a.Errorf(doc.Root.Pos, CodeWrongType, "write a graph: {\"name\": ..., \"nodes\": [...], \"edges\": [...]}",
 			"the document is %s, want an object", doc.Root.Kind)
-		return nil, src, a.diags
+		return nil, src, a.Diags
 	}
 	flow := a.document(doc.Root, &src)
-	a.unknown.report(a)
-	return flow, src, a.diags
+	a.ReportUnknown()
+	return flow, src, a.Diags
 }
 
 // adaptation is the work on one document.
 type adaptation struct {
-	file    string
-	strict  bool
-	host    source.Host
-	diags   []source.Diagnostic
-	unknown *unknownFields
-	conns   connections
+	*source.Reader
+	file  string
+	host  source.Host
+	conns connections
 }
 
 // document reads a bundle or a graph.
 func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 	isGraph := root.Get("nodes") != nil || root.Get("edges") != nil || root.Get("agents") == nil
-	top := a.object(root, "the document", "")
+	top := a.Fields(root, "the document", "")
 	known := []string{"data_connections", "agents"}
 	var bundle []graphFile
 	if isGraph {
 		known = append(known, graphFields...)
-		graph := top
-		graph.what = "the graph"
-		bundle = append(bundle, graphFile{object: graph})
+		graph := *top
+		graph.Name = "the graph"
+		bundle = append(bundle, graphFile{Fields: &graph})
 	}
-	top.only(known...)
-	for i, v := range a.list(top, "agents") {
-		o := a.object(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
-		if o.ok {
-			o.only(graphFields...)
-			bundle = append(bundle, graphFile{object: o})
+	top.Only(known...)
+	for i, v := range top.List("agents") {
+		o := a.Fields(v, fmt.Sprintf("agent %d of the bundle", i+1), "agents[].")
+		if o.OK {
+			o.Only(graphFields...)
+			bundle = append(bundle, graphFile{Fields: o})
 		}
 	}
-	if len(bundle) == 0 && len(a.diags) == 0 {
-		a.errorf(top.pos("agents"), CodeNoNodes, `put a graph into "agents", or write "nodes" and "edges"`, "the document has no agent")
+	if len(bundle) == 0 && len(a.Diags) == 0 {
+		a.Errorf(top.Pos("agents"), CodeNoNodes, `put a graph into "agents", or write "nodes" and "edges"`, "the document has no agent")
 	}
 	a.identify(bundle)
-	conns := top.get("data_connections")
-	a.connections(a.list(top, "data_connections"), conns != nil && conns.Kind == source.Array, bundle)
+	conns := top.Get("data_connections")
+	a.connections(top.List("data_connections"), conns != nil && conns.Kind == source.Array, bundle)
 	if len(bundle) == 0 {
 		return nil
 	}
@@ -123,7 +122,7 @@ func (a *adaptation) document(root *source.Value, src *plan.Source) *plan.Flow {
 
 // graphFile is a graph of the document before its parts are read.
 type graphFile struct {
-	object
+	*source.Fields
 	id string
 }
 
@@ -132,14 +131,14 @@ func (a *adaptation) identify(bundle []graphFile) {
 	seen := map[string]source.Pos{}
 	for i := range bundle {
 		g := &bundle[i]
-		id, bad := g.text("id")
+		id, bad := g.Text("id"), !g.Is("id", source.String)
 		g.id = id
 		if first, ok := seen[id]; ok && id != "" {
-			a.errorf(g.pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already at line %d", source.Quote(id), first.Line)
-		} else if id == "" && !bad && g.where != "" && len(bundle) > 1 {
-			a.errorf(g.pos("id"), "V12", `give it an id; connections name it by "agent_id"`, "%s has no id", g.what)
+			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already at line %d", source.Quote(id), first.Line)
+		} else if id == "" && !bad && g.Path != "" && len(bundle) > 1 {
+			a.Errorf(g.Pos("id"), "V12", `give it an id; connections name it by "agent_id"`, "%s has no id", g.Name)
 		}
-		seen[id] = g.pos("id")
+		seen[id] = g.Pos("id")
 	}
 }
 
@@ -166,7 +165,7 @@ func (a *adaptation) plans(bundle []graphFile, src *plan.Source) *plan.Flow {
 // root chooses the graph that a run begins with: the one at the top of the document, or
 // the only one of a bundle that no connection names.
 func (a *adaptation) root(bundle []graphFile) int {
-	if bundle[0].where == "" || len(bundle) == 1 {
+	if bundle[0].Path == "" || len(bundle) == 1 {
 		return 0
 	}
 	var free []int
@@ -182,7 +181,7 @@ func (a *adaptation) root(bundle []graphFile) int {
 	if len(free) > 1 {
 		at, why = free[0], "several agents of the bundle are named by no connection"
 	}
-	a.warnf(bundle[at].value.Pos, CodeRootAgent, "put the agent that a run begins with first, and let connections of type 2 name the others",
+	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "put the agent that a run begins with first, and let connections of type 2 name the others",
 		"%s; a run begins with %s", why, source.Quote(bundle[at].id))
 	return at
 }

@@ -14,8 +14,8 @@ func (g *graph) check(nodes, edges int) {
 		return
 	}
 	if edges == 0 {
-		if v := g.object.get("edges"); v == nil || v.Kind == source.Null || v.Kind == source.Array {
-			g.errorf(g.object.pos("edges"), "V14", `write "edges", from START to END`, "%s has nodes but no edges", g.object.what)
+		if v := g.object.Get("edges"); v == nil || v.Kind == source.Array {
+			g.Errorf(g.object.Pos("edges"), "V14", `write "edges", from START to END`, "%s has nodes but no edges", g.object.Name)
 		}
 		return
 	}
@@ -41,7 +41,7 @@ func (g *graph) adjacency() (out, in [][]int) {
 // without a way to END (V6).
 func (g *graph) checkReach(out [][]int) {
 	if len(out[g.start()]) == 0 {
-		g.errorf(g.object.pos("edges"), "V4", "let an edge with source START lead to the first node", "no edge of %s comes from START", g.object.what)
+		g.Errorf(g.object.Pos("edges"), "V4", "let an edge with source START lead to the first node", "no edge of %s comes from START", g.object.Name)
 		return
 	}
 	reached := make([]bool, g.end()+1)
@@ -59,11 +59,11 @@ func (g *graph) checkReach(out [][]int) {
 	}
 	for n := range g.flow.Nodes {
 		if !reached[n] {
-			g.errorf(g.places[n], "V5", "let an edge lead to it, or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
+			g.Errorf(g.places[n], "V5", "let an edge lead to it, or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
 		}
 	}
 	if !reached[g.end()] {
-		g.errorf(g.object.pos("edges"), "V6", "let an edge with target END come from the last node", "no path of %s leads from START to END", g.object.what)
+		g.Errorf(g.object.Pos("edges"), "V6", "let an edge with target END come from the last node", "no path of %s leads from START to END", g.object.Name)
 	}
 }
 
@@ -99,7 +99,7 @@ func (g *graph) checkCycles(out [][]int) {
 		if len(ids) == 0 {
 			ids = []string{g.flow.Nodes[l.from].ID}
 		}
-		g.warnf(g.edgePlaces[l.edge], "V15", "put a condition_prompt on the edge that leads back, and one on the edge that leads on",
+		g.Warnf(g.edgePlaces[l.edge], "V15", "put a condition_prompt on the edge that leads back, and one on the edge that leads on",
 			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(ids, listedNames))
 	}
 }
@@ -182,10 +182,10 @@ func (g *graph) lintNodes(out, in [][]int) {
 			exits++
 		}
 		if len(out[n]) == 0 {
-			g.warnf(at, "L3", "let an edge lead on, or to END", "node %s is a dead end: no edge comes from it", id)
+			g.Warnf(at, "L3", "let an edge lead on, or to END", "node %s is a dead end: no edge comes from it", id)
 		}
 		if node.Deferred && len(in[n]) < 2 {
-			g.warnf(at, "L4", "leave defer to nodes where branches join", "node %s is deferred and has %d incoming edge(s); it has nothing to join", id, len(in[n]))
+			g.Warnf(at, "L4", "leave defer to nodes where branches join", "node %s is deferred and has %d incoming edge(s); it has nothing to join", id, len(in[n]))
 		}
 		always := 0
 		for _, i := range out[n] {
@@ -194,24 +194,24 @@ func (g *graph) lintNodes(out, in [][]int) {
 			}
 		}
 		if len(out[n]) > 0 && always == 0 {
-			g.warnf(at, "L6", "make sure that one answer is always yes, or add an edge without condition",
+			g.Warnf(at, "L6", "make sure that one answer is always yes, or add an edge without condition",
 				"all edges from node %s are conditional; if every answer is no, the branch ends there", id)
 		}
 	}
 	if exits == 0 && len(g.flow.Nodes) > 0 {
-		g.warnf(g.object.pos("nodes"), "L1", `set "is_exit_node": true on the node that gives the result`,
-			"%s has no exit node; the node that runs last gives the result", g.object.what)
+		g.Warnf(g.object.Pos("nodes"), "L1", `set "is_exit_node": true on the node that gives the result`,
+			"%s has no exit node; the node that runs last gives the result", g.object.Name)
 	}
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`)
 
 // lintUUID reports, in the strict profile, an id that is no UUID (L8).
-func (a *adaptation) lintUUID(o *object, key string) {
-	v := o.get(key)
-	if !a.strict || v == nil || v.Kind != source.String || v.Text == "" || uuid.MatchString(v.Text) ||
+func (a *adaptation) lintUUID(o *source.Fields, key string) {
+	v := o.Get(key)
+	if !a.Strict || v == nil || v.Kind != source.String || v.Text == "" || uuid.MatchString(v.Text) ||
 		v.Text == plan.Start || v.Text == plan.End {
 		return
 	}
-	a.warnf(v.Pos, "L8", "the dialect's checklist wants UUIDs; its schema wants camelCase", "the id %s is no UUID", source.Quote(v.Text))
+	a.Warnf(v.Pos, "L8", "the dialect's checklist wants UUIDs; its schema wants camelCase", "the id %s is no UUID", source.Quote(v.Text))
 }

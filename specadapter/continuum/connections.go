@@ -2,7 +2,6 @@ package continuum
 
 import (
 	"fmt"
-	"net/url"
 
 	"weft/specadapter/source"
 	"weft/workflows/plan"
@@ -59,21 +58,21 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 	agents := newAgentIDs(bundle)
 	var ids []string
 	for i, v := range items {
-		o := a.object(v, fmt.Sprintf("connection %d", i+1), "data_connections[].")
-		if !o.ok {
+		o := a.Fields(v, fmt.Sprintf("connection %d", i+1), "data_connections[].")
+		if !o.OK {
 			continue
 		}
-		o.only(connectionFields...)
-		c := plan.Connection{ID: o.required("id")}
+		o.Only(connectionFields...)
+		c := plan.Connection{ID: o.Required("id")}
 		if c.ID != "" {
-			o.what = "connection " + source.Quote(c.ID)
+			o.Name = "connection " + source.Quote(c.ID)
 		}
-		a.lintUUID(&o, "id")
-		c.Name, _ = o.text("name")
-		c.Description, _ = o.text("description")
-		a.configure(&o, &c, agents)
+		a.lintUUID(o, "id")
+		c.Name = o.Text("name")
+		c.Description = o.Text("description")
+		a.configure(o, &c, agents)
 		if at, double := a.conns.byID[c.ID]; double {
-			a.errorf(o.pos("id"), CodeDuplicateConn, "give it another id", "the connection id %s is already that of connection %d", source.Quote(c.ID), at+1)
+			a.Errorf(o.Pos("id"), CodeDuplicateConn, "give it another id", "the connection id %s is already that of connection %d", source.Quote(c.ID), at+1)
 			continue
 		}
 		if c.ID == "" {
@@ -87,31 +86,31 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 }
 
 // configure reads a connection's type and config.
-func (a *adaptation) configure(o *object, c *plan.Connection, agents agentIDs) {
-	config := object{a: a, value: o.value, what: o.what}
-	if v, _ := o.present("config", source.Object); v != nil {
-		config = a.object(v, "config of "+o.what, "data_connections[].config.")
-		config.only(configFields...)
+func (a *adaptation) configure(o *source.Fields, c *plan.Connection, agents agentIDs) {
+	config := a.Fields(o.Value, o.Name, "")
+	if v := o.Want("config", source.Object); v != nil {
+		config = a.Fields(v, "config of "+o.Name, "data_connections[].config.")
+		config.Only(configFields...)
 	}
-	address, _ := config.text("url")
-	agent, _ := config.text("agent_id")
+	address := config.Text("url")
+	agent := config.Text("agent_id")
 	switch a.connectionKind(o, address) {
 	case plan.ConnectionMCP:
 		c.Kind, c.URL = plan.ConnectionMCP, address
-		a.checkURL(o, &config, c)
+		a.checkURL(o, config, c)
 	case plan.ConnectionAgent:
 		c.Kind, c.Agent = plan.ConnectionAgent, agent
-		a.checkAgent(&config, agent, agents)
+		a.checkAgent(config, agent, agents)
 	}
 }
 
 // connectionKind reads the type: 1 is MCP, 2 a sub-agent. Without a type a URL makes it
 // MCP. The dialect's texts never name the number of MCP.
-func (a *adaptation) connectionKind(o *object, address string) string {
-	v := o.get("type")
-	if v == nil || v.Kind == source.Null {
+func (a *adaptation) connectionKind(o *source.Fields, address string) string {
+	v := o.Get("type")
+	if v == nil {
 		if address == "" {
-			a.errorf(o.value.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "%s has no type", o.what)
+			a.Errorf(o.Value.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "%s has no type", o.Name)
 			return ""
 		}
 		return plan.ConnectionMCP
@@ -122,32 +121,24 @@ func (a *adaptation) connectionKind(o *object, address string) string {
 	case 2:
 		return plan.ConnectionAgent
 	}
-	a.errorf(v.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, want 1 or 2", o.what, v.Describe())
+	a.Errorf(v.Pos, CodeConnectionType, "write 1 for an MCP server or 2 for a sub-agent", "the type of %s is %s, want 1 or 2", o.Name, v.Describe())
 	return ""
 }
 
 // checkURL judges the address of an MCP server. It never repeats an address that holds a
 // password.
-func (a *adaptation) checkURL(o, config *object, c *plan.Connection) {
+func (a *adaptation) checkURL(o, config *source.Fields, c *plan.Connection) {
 	if c.URL == "" {
 		if !a.host.Connections[c.ID] {
-			a.warnf(config.pos("url"), CodeConnectionURL, "write config.url, or set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, ""), "%s has no config.url", o.what)
+			a.Warnf(config.Pos("url"), CodeConnectionURL, "write config.url, or set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, ""), "%s has no config.url", o.Name)
 		}
 		return
 	}
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		a.errorf(config.pos("url"), CodeConnectionURL, "write the server's address, such as https://tools.example.com/mcp",
-			"the url of %s is no http or https address", o.what)
-	case u.User != nil:
-		a.errorf(config.pos("url"), CodeConnectionURL, "take it out, and set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, c.URL),
-			"the url of %s holds a user name or a password", o.what)
-	}
+	a.CheckAddress(config.Pos("url"), CodeConnectionURL, "the url of "+o.Name, c.URL, "remove it and set in the worker's weft.yaml: "+source.ConnectionLine(c.ID, c.URL))
 }
 
 // checkAgent judges the agent that a sub-agent connection names.
-func (a *adaptation) checkAgent(config *object, agent string, agents agentIDs) {
+func (a *adaptation) checkAgent(config *source.Fields, agent string, agents agentIDs) {
 	a.conns.agents[agent] = true
 	if agents.known[agent] {
 		return
@@ -157,8 +148,8 @@ func (a *adaptation) checkAgent(config *object, agent string, agents agentIDs) {
 		help = fmt.Sprintf("did you mean %q?", near)
 	}
 	if agent == "" {
-		a.errorf(config.pos("agent_id"), "V9", help, "%s has no agent_id", config.what)
+		a.Errorf(config.Pos("agent_id"), "V9", help, "%s has no agent_id", config.Name)
 		return
 	}
-	a.errorf(config.pos("agent_id"), "V9", help, "the agent_id of %s is %s, which is no agent of the document", config.what, source.Quote(agent))
+	a.Errorf(config.Pos("agent_id"), "V9", help, "the agent_id of %s is %s, which is no agent of the document", config.Name, source.Quote(agent))
 }

@@ -10,25 +10,25 @@ import (
 
 // edge reads one AgentEdge. seen are the ids of the edges before it.
 func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[string]source.Pos) {
-	o := g.adaptation.object(v, fmt.Sprintf("edge %d", i+1), g.object.where+"edges[].")
-	if !o.ok {
+	o := g.adaptation.Fields(v, fmt.Sprintf("edge %d", i+1), g.object.Path+"edges[].")
+	if !o.OK {
 		return
 	}
-	o.only(edgeFields...)
-	id := o.required("id")
+	o.Only(edgeFields...)
+	id := o.Required("id")
 	if strings.TrimSpace(id) != "" {
-		o.what = "edge " + source.Quote(id)
+		o.Name = "edge " + source.Quote(id)
 		if first, double := seen[id]; double {
-			g.errorf(o.pos("id"), "V13", "give it another id", "the edge id %s is already at line %d", source.Quote(id), first.Line)
+			g.Errorf(o.Pos("id"), "V13", "give it another id", "the edge id %s is already at line %d", source.Quote(id), first.Line)
 		} else {
-			seen[id] = o.pos("id")
-			g.lintUUID(&o, "id")
+			seen[id] = o.Pos("id")
+			g.lintUUID(o, "id")
 		}
 	}
-	e := plan.Edge{ID: id, Question: g.question(&o)}
+	e := plan.Edge{ID: id, Question: g.question(o)}
 	var from, to int
-	e.From, from = g.endpoint(&o, "source", plan.Start, plan.End, names)
-	e.To, to = g.endpoint(&o, "target", plan.End, plan.Start, names)
+	e.From, from = g.endpoint(o, "source", plan.Start, plan.End, names)
+	e.To, to = g.endpoint(o, "target", plan.End, plan.Start, names)
 	g.place(plan.EdgePath(len(g.flow.Edges)), v.Pos)
 	if from >= 0 && to >= 0 {
 		g.links = append(g.links, link{from: from, to: to, edge: len(g.flow.Edges), conditional: e.Question != ""})
@@ -38,13 +38,13 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 }
 
 // question reads condition_prompt; a blank one is none.
-func (g *graph) question(o *object) string {
-	s, _ := o.text("condition_prompt")
+func (g *graph) question(o *source.Fields) string {
+	s := o.Text("condition_prompt")
 	if s != "" && strings.TrimSpace(s) != "" {
 		return s
 	}
-	if v := o.get("condition_prompt"); v != nil && v.Kind == source.String {
-		g.warnf(v.Pos, CodeBlankCondition, "write null, or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.what)
+	if v := o.Get("condition_prompt"); v != nil && v.Kind == source.String {
+		g.Warnf(v.Pos, CodeBlankCondition, "write null, or a yes/no question", "the condition_prompt of %s is blank; the edge is always taken", o.Name)
 	}
 	return ""
 }
@@ -52,19 +52,19 @@ func (g *graph) question(o *object) string {
 // endpoint reads one end of an edge and its number, -1 where it has none. A misspelt id
 // that resembles a known one is an error and still counts as that node, so that one
 // mistake does not look like several.
-func (g *graph) endpoint(o *object, key, special, wrong string, names *source.Suggester) (string, int) {
-	id, bad := o.text(key)
+func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *source.Suggester) (string, int) {
+	id, bad := o.Text(key), !o.Is(key, source.String)
 	if bad {
 		return id, -1
 	}
 	switch id {
 	case "":
-		g.errorf(o.pos(key), "V2", fmt.Sprintf("write the id of a node, or %s", special), "%s has no %s", o.what, key)
+		g.Errorf(o.Pos(key), "V2", fmt.Sprintf("write the id of a node, or %s", special), "%s has no %s", o.Name, key)
 		return id, -1
 	case special:
 		return id, g.number(special)
 	case wrong:
-		g.errorf(o.pos(key), "V3", fmt.Sprintf("write the id of a node, or %s", special), "%s has %s as its %s", o.what, wrong, key)
+		g.Errorf(o.Pos(key), "V3", fmt.Sprintf("write the id of a node, or %s", special), "%s has %s as its %s", o.Name, wrong, key)
 		return id, -1
 	}
 	if n, ok := g.index[id]; ok {
@@ -75,7 +75,7 @@ func (g *graph) endpoint(o *object, key, special, wrong string, names *source.Su
 	if near != "" {
 		help = fmt.Sprintf("did you mean %q?", near)
 	}
-	g.errorf(o.pos(key), "V2", help, "the %s of %s is %s, which is no node", key, o.what, source.Quote(id))
+	g.Errorf(o.Pos(key), "V2", help, "the %s of %s is %s, which is no node", key, o.Name, source.Quote(id))
 	if near == "" || near == wrong {
 		return id, -1
 	}

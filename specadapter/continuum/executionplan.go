@@ -10,7 +10,7 @@ import (
 // lintExecutionPlan compares the drawing in execution_plan with the edges (L5). The
 // drawing is never executed.
 func (g *graph) lintExecutionPlan() {
-	v := g.object.get("execution_plan")
+	v := g.object.Get("execution_plan")
 	if v == nil || v.Kind != source.String || strings.TrimSpace(v.Text) == "" {
 		return
 	}
@@ -49,8 +49,8 @@ func (g *graph) lintExecutionPlan() {
 		}
 	}
 	if len(parts) > 0 {
-		g.warnf(v.Pos, "L5", "draw it anew; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",
-			g.object.what, strings.Join(parts, "; "))
+		g.Warnf(v.Pos, "L5", "draw it anew; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",
+			g.object.Name, strings.Join(parts, "; "))
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 // declaration order, then start and end.
 type graph struct {
 	*adaptation
-	object object
+	object *source.Fields
 	format responseFormat
 	flow   plan.Flow
 	// index numbers the nodes; places are where they begin.
@@ -47,10 +47,10 @@ func (g *graph) end() int   { return len(g.flow.Nodes) + 1 }
 
 // graph reads one graph and judges it.
 func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
-	g := &graph{adaptation: a, object: f.object, index: map[string]int{}}
+	g := &graph{adaptation: a, object: f.Fields, index: map[string]int{}}
 	g.flow = plan.Flow{Version: plan.Version, ID: f.id, Dialect: Name, Nodes: []plan.Node{}, Edges: []plan.Edge{}}
 	g.head()
-	nodes, edges := a.list(g.object, "nodes"), a.list(g.object, "edges")
+	nodes, edges := g.object.List("nodes"), g.object.List("edges")
 	if g.fits(len(nodes), len(edges)) {
 		for i, v := range nodes {
 			g.node(i, v)
@@ -67,31 +67,31 @@ func (a *adaptation) graph(f graphFile) (*plan.Flow, []plan.Position) {
 
 // head reads everything but nodes and edges.
 func (g *graph) head() {
-	o := &g.object
+	o := g.object
 	g.lintUUID(o, "id")
-	name, bad := o.text("name")
+	name, bad := o.Text("name"), !o.Is("name", source.String)
 	if !bad && strings.TrimSpace(name) == "" {
 		name = g.flowName(g.flow.ID)
-		g.strictf(o.pos("name"), CodeMissing, "write \"name\"", "%s has no name; it is called %s", o.what, source.Quote(name))
+		g.Strictf(o.Pos("name"), CodeMissing, "write \"name\"", "%s has no name; it is called %s", o.Name, source.Quote(name))
 	}
 	g.flow.Name = name
-	g.flow.Description, _ = o.text("description")
-	o.text("generation_prompt")
-	o.expected("generation_prompt", "it has no effect on a run; write the prompt that made the graph")
-	o.expected("response_format", `answers are Markdown; write {"type": 1, "payload": null}`)
+	g.flow.Description = o.Text("description")
+	o.Text("generation_prompt")
+	g.expected(o, "generation_prompt", "it has no effect on a run; write the prompt that made the graph")
+	g.expected(o, "response_format", `answers are Markdown; write {"type": 1, "payload": null}`)
 	g.format = g.responseFormat()
-	o.text("execution_plan")
-	o.expected("execution_plan", "it has no effect on a run; draw the graph in Mermaid")
+	o.Text("execution_plan")
+	g.expected(o, "execution_plan", "it has no effect on a run; draw the graph in Mermaid")
 }
 
 // fits refuses a graph without nodes, or with more than a plan holds.
 func (g *graph) fits(nodes, edges int) bool {
-	if v := g.object.get("nodes"); nodes == 0 && (v == nil || v.Kind == source.Null || v.Kind == source.Array) {
-		g.errorf(g.object.pos("nodes"), CodeNoNodes, "write at least one node", "%s has no nodes", g.object.what)
+	if v := g.object.Get("nodes"); nodes == 0 && (v == nil || v.Kind == source.Array) {
+		g.Errorf(g.object.Pos("nodes"), CodeNoNodes, "write at least one node", "%s has no nodes", g.object.Name)
 	}
 	if nodes > plan.MaxNodes || edges > plan.MaxEdges {
-		g.errorf(g.object.pos("nodes"), CodeTooManyElements, "split the flow, for instance into sub-agents",
-			"%s has %d nodes and %d edges, at most %d and %d are read", g.object.what, nodes, edges, plan.MaxNodes, plan.MaxEdges)
+		g.Errorf(g.object.Pos("nodes"), CodeTooManyElements, "split the flow, for instance into sub-agents",
+			"%s has %d nodes and %d edges, at most %d and %d are read", g.object.Name, nodes, edges, plan.MaxNodes, plan.MaxEdges)
 		return false
 	}
 	return true

@@ -217,7 +217,7 @@ func (s *joinSearch) unequal(fork, n int, fast, slow *arrival) {
 		return
 	}
 	s.found[n] = true
-	s.warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
+	s.Warnf(s.places[n], "L2", `set "defer": true on it, so that it waits for all branches`,
 		"node %s can run more than once: branches of %s come to it %s and %s", source.Quote(s.flow.Nodes[n].ID), s.name(fork),
 		s.describe(fast), s.describe(slow))
 }

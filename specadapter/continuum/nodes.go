@@ -10,23 +10,23 @@ import (
 
 // node reads one AgentNode.
 func (g *graph) node(i int, v *source.Value) {
-	o := g.adaptation.object(v, fmt.Sprintf("node %d", i+1), g.object.where+"nodes[].")
-	if !o.ok {
+	o := g.adaptation.Fields(v, fmt.Sprintf("node %d", i+1), g.object.Path+"nodes[].")
+	if !o.OK {
 		return
 	}
-	o.only(nodeFields...)
-	id, usable := g.nodeID(&o)
+	o.Only(nodeFields...)
+	id, usable := g.nodeID(o)
 	if id != "" {
-		o.what = "node " + source.Quote(id)
+		o.Name = "node " + source.Quote(id)
 	}
-	n := plan.Node{ID: id, Kind: plan.KindAgent, Name: o.required("name"), Exit: o.flag("is_exit_node"), Deferred: o.flag("defer")}
-	agent := &plan.Agent{Prompt: o.required("prompt"), MaxCalls: g.maxCalls(&o), MaxErrors: defaultMaxErrors}
-	tools := g.tools(&o)
+	n := plan.Node{ID: id, Kind: plan.KindAgent, Name: o.Required("name"), Exit: o.Flag("is_exit_node"), Deferred: o.Flag("defer")}
+	agent := &plan.Agent{Prompt: o.Required("prompt"), MaxCalls: g.maxCalls(o), MaxErrors: defaultMaxErrors}
+	tools := g.tools(o)
 	agent.Tools, agent.Builtins = named(tools, g.conns), builtins(tools)
 	agent.System = g.system(&n, agent.Prompt)
 	if n.Exit {
 		agent.Output = g.format.output()
-		g.lintExit(&o, len(tools))
+		g.lintExit(o, len(tools))
 	}
 	n.Agent = agent
 	if !usable {
@@ -42,22 +42,22 @@ func (g *graph) node(i int, v *source.Value) {
 }
 
 // nodeID reads a node's id. Usable says that edges can refer to it.
-func (g *graph) nodeID(o *object) (id string, usable bool) {
-	v, bad := o.present("id", source.String)
+func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
+	v, bad := o.Want("id", source.String), !o.Is("id", source.String)
 	if v == nil {
 		if !bad {
-			g.errorf(o.pos("id"), "V12", `write "id"`, "%s has no id", o.what)
+			g.Errorf(o.Pos("id"), "V12", `write "id"`, "%s has no id", o.Name)
 		}
 		return "", false
 	}
 	switch id = v.Text; {
 	case id == "":
-		g.errorf(v.Pos, "V1", "give it an id", "%s has an empty id", o.what)
+		g.Errorf(v.Pos, "V1", "give it an id", "%s has an empty id", o.Name)
 	case id == plan.Start || id == plan.End:
-		g.errorf(v.Pos, "V1", "give it another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.what, id)
+		g.Errorf(v.Pos, "V1", "give it another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
 	default:
 		if first, double := g.index[id]; double {
-			g.errorf(v.Pos, "V1", "give it another id", "the node id %s is already at line %d", source.Quote(id), g.places[first].Line)
+			g.Errorf(v.Pos, "V1", "give it another id", "the node id %s is already at line %d", source.Quote(id), g.places[first].Line)
 			return id, false
 		}
 		g.lintUUID(o, "id")
@@ -67,15 +67,15 @@ func (g *graph) nodeID(o *object) (id string, usable bool) {
 }
 
 // maxCalls reads max_iterations.
-func (g *graph) maxCalls(o *object) int {
-	v := o.get("max_iterations")
-	if v == nil || v.Kind == source.Null {
+func (g *graph) maxCalls(o *source.Fields) int {
+	v := o.Get("max_iterations")
+	if v == nil {
 		return defaultMaxCalls
 	}
 	n, ok := v.Int()
 	if !ok {
-		g.errorf(v.Pos, "V7", "write a whole number, or leave it out for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
-			o.what, v.Describe())
+		g.Errorf(v.Pos, "V7", "write a whole number, or leave it out for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+			o.Name, v.Describe())
 		return defaultMaxCalls
 	}
 	return n
@@ -99,13 +99,13 @@ func (g *graph) system(n *plan.Node, prompt string) string {
 }
 
 // lintExit judges an exit node's tools by the response format.
-func (g *graph) lintExit(o *object, tools int) {
+func (g *graph) lintExit(o *source.Fields, tools int) {
 	if !g.format.json && tools > 0 {
-		g.report(source.Info, o.value.Pos, CodeExitTools, "leave the tools to an earlier node if the answer should only sum up",
-			"%s is an exit node with Markdown output and has tools", []any{o.what})
+		g.Infof(o.Value.Pos, CodeExitTools, "leave the tools to an earlier node if the answer should only sum up",
+			"%s is an exit node with Markdown output and has tools", o.Name)
 	}
 	if g.format.json && len(g.format.schema) == 0 && tools == 0 {
-		g.warnf(o.value.Pos, "L9", `write "output_schema", or bind the tool that makes the output`,
-			"%s must answer in JSON, but has neither a schema nor a tool", o.what)
+		g.Warnf(o.Value.Pos, "L9", `write "output_schema", or bind the tool that makes the output`,
+			"%s must answer in JSON, but has neither a schema nor a tool", o.Name)
 	}
 }

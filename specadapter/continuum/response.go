@@ -25,37 +25,37 @@ func (f *responseFormat) output() *plan.Output {
 
 // bad reports a wrong response_format (V8).
 func (g *graph) bad(v *source.Value, help, field, want string) {
-	g.errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.what, v.Describe(), want)
+	g.Errorf(v.Pos, "V8", help, "%s of %s is %s, want %s", field, g.object.Name, v.Describe(), want)
 }
 
 // responseFormat reads response_format.
 func (g *graph) responseFormat() responseFormat {
 	const shape = `write {"type": 1, "payload": null} for Markdown or {"type": 2, "payload": {...}} for JSON`
-	v := g.object.get("response_format")
-	if v == nil || v.Kind == source.Null {
+	v := g.object.Get("response_format")
+	if v == nil {
 		return responseFormat{}
 	}
 	if v.Kind != source.Object {
 		g.bad(v, shape, "response_format", "an object")
 		return responseFormat{}
 	}
-	where := g.object.where + "response_format."
-	o := g.adaptation.object(v, "response_format", where)
-	o.only("type", "payload")
-	payload := o.get("payload")
-	if payload != nil && payload.Kind != source.Null && payload.Kind != source.Object {
+	where := g.object.Path + "response_format."
+	o := g.adaptation.Fields(v, "response_format", where)
+	o.Only("type", "payload")
+	payload := o.Get("payload")
+	if payload != nil && payload.Kind != source.Object {
 		g.bad(payload, shape, "payload", "an object or null")
 		payload = nil
 	}
-	kind := o.get("type")
-	if kind == nil || kind.Kind == source.Null {
-		g.errorf(v.Pos, "V8", shape, "the response_format of %s has no type", g.object.what)
+	kind := o.Get("type")
+	if kind == nil {
+		g.Errorf(v.Pos, "V8", shape, "the response_format of %s has no type", g.object.Name)
 		return responseFormat{}
 	}
 	switch n, _ := kind.Int(); n {
 	case 1:
 		if payload != nil && payload.Kind == source.Object {
-			g.warnf(payload.Pos, CodeUnusedPayload, "write null, or type 2", "the payload has no effect with type 1")
+			g.Warnf(payload.Pos, CodeUnusedPayload, "write null, or type 2", "the payload has no effect with type 1")
 		}
 		return responseFormat{}
 	case 2:
@@ -68,40 +68,38 @@ func (g *graph) responseFormat() responseFormat {
 // blueprint reads the payload of type 2.
 func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	f := responseFormat{json: true}
-	if payload == nil || payload.Kind == source.Null {
+	if payload == nil {
 		return f
 	}
-	o := g.adaptation.object(payload, "payload", where)
-	o.only("format", "output_schema", "rules")
-	switch v := o.get("format"); {
-	case v == nil || v.Kind == source.Null:
-		o.expected("format", `answers are JSON; write "format": "JSON"`)
+	o := g.adaptation.Fields(payload, "payload", where)
+	o.Only("format", "output_schema", "rules")
+	switch v := o.Get("format"); {
+	case v == nil:
+		g.expected(o, "format", `answers are JSON; write "format": "JSON"`)
 	case v.Kind != source.String || !strings.EqualFold(strings.TrimSpace(v.Text), "json"):
 		g.bad(v, `write "JSON", the only format`, "format", `"JSON"`)
 	}
-	if v := o.get("rules"); v != nil && v.Kind == source.String {
+	if v := o.Get("rules"); v != nil && v.Kind == source.String {
 		f.rules = v.Text
-	} else if v != nil && v.Kind != source.Null {
+	} else if v != nil {
 		g.bad(v, "write the rules as one text", "rules", "a string")
 	}
-	f.schema = g.outputSchema(&o)
+	f.schema = g.outputSchema(o)
 	return f
 }
 
 // outputSchema reads and compiles output_schema. The schema {} asks for nothing and counts
 // as none.
-func (g *graph) outputSchema(o *object) json.RawMessage {
-	v := o.get("output_schema")
-	if v == nil || v.Kind == source.Null {
+func (g *graph) outputSchema(o *source.Fields) json.RawMessage {
+	v := o.Get("output_schema")
+	if v == nil {
 		return nil
 	}
 	if v.Kind != source.Object {
 		g.bad(v, "write a JSON Schema", "output_schema", "an object")
 		return v.JSON()
 	}
-	for _, p := range source.CheckSchema(v) {
-		g.errorf(p.Pos, "V8", p.Help, "output_schema of %s: %s", g.object.what, p.Text)
-	}
+	g.CheckSchema(v, "V8", "output_schema of "+g.object.Name)
 	if len(v.Members) == 0 {
 		return nil
 	}

@@ -21,27 +21,27 @@ type boundTool struct {
 }
 
 // tools reads a node's ToolBindings and leaves out those that have no effect.
-func (g *graph) tools(node *object) []boundTool {
+func (g *graph) tools(node *source.Fields) []boundTool {
 	type key struct{ name, connection string }
 	seen := map[key]bool{}
 	var out []boundTool
-	for i, v := range g.list(*node, "tools") {
-		o := g.adaptation.object(v, fmt.Sprintf("tool %d of %s", i+1, node.what), g.object.where+"nodes[].tools[].")
-		if !o.ok {
+	for i, v := range node.List("tools") {
+		o := g.adaptation.Fields(v, fmt.Sprintf("tool %d of %s", i+1, node.Name), g.object.Path+"nodes[].tools[].")
+		if !o.OK {
 			continue
 		}
-		o.only(toolFields...)
+		o.Only(toolFields...)
 		t := boundTool{at: v.Pos}
-		t.Name = o.required("name")
-		t.Description, _ = o.text("description")
-		connection, bad := o.text("data_connection_id")
+		t.Name = o.Required("name")
+		t.Description = o.Text("description")
+		connection, bad := o.Text("data_connection_id"), !o.Is("data_connection_id", source.String)
 		t.Connection = connection
-		if bad || strings.TrimSpace(t.Name) == "" || !g.bind(&o, node, t.Name, connection) {
+		if bad || strings.TrimSpace(t.Name) == "" || !g.bind(o, node, t.Name, connection) {
 			continue
 		}
 		k := key{t.Name, connection}
 		if seen[k] {
-			g.warnf(v.Pos, CodeDuplicateTool, "remove one of the two", "%s binds the tool %s of this connection twice", node.what, source.Quote(t.Name))
+			g.Warnf(v.Pos, CodeDuplicateTool, "remove one of the two", "%s binds the tool %s of this connection twice", node.Name, source.Quote(t.Name))
 			continue
 		}
 		seen[k] = true
@@ -51,29 +51,29 @@ func (g *graph) tools(node *object) []boundTool {
 }
 
 // bind judges a binding and says whether it goes into the plan.
-func (g *graph) bind(o, node *object, name, connection string) bool {
+func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 	c := g.conns.known(connection)
 	switch {
 	case name == plan.BuiltinCallSubAgent && connection == "":
 		return false // every node has it
 	case name == plan.BuiltinCallSubAgent && (c == nil || c.Kind == plan.ConnectionAgent):
 	case slices.Contains(plan.Builtins, name):
-		g.strictf(o.pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; the binding has no effect", node.what, name)
+		g.Strictf(o.Pos("name"), "V11", "remove it from tools", "%s binds the system tool %s, which every node has; the binding has no effect", node.Name, name)
 		return false
 	case connection == "":
 		if !g.host.UnboundTools[name] {
-			g.errorf(o.pos("data_connection_id"), "V10", g.unboundHelp(name),
-				"the tool %s of %s has no data_connection_id", source.Quote(name), node.what)
+			g.Errorf(o.Pos("data_connection_id"), "V10", g.unboundHelp(name),
+				"the tool %s of %s has no data_connection_id", source.Quote(name), node.Name)
 		}
 		return g.host.UnboundTools[name]
 	case c != nil && c.Kind == plan.ConnectionAgent:
-		g.errorf(o.pos("name"), "V10", "name it "+plan.BuiltinCallSubAgent, "the connection %s is a sub-agent and has no tool %s",
+		g.Errorf(o.Pos("name"), "V10", "name it "+plan.BuiltinCallSubAgent, "the connection %s is a sub-agent and has no tool %s",
 			source.Quote(connection), source.Quote(name))
 		return false
 	}
 	if c == nil && g.conns.declared && !g.host.Connections[connection] {
-		g.errorf(o.pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help+"; or set in weft.yaml, of the starter and the worker: "+source.ConnectionLine(connection, ""),
-			"the tool %s of %s names the connection %s, which is unknown", source.Quote(name), node.what, source.Quote(connection))
+		g.Errorf(o.Pos("data_connection_id"), "V9", "declare it in data_connections; declared are: "+g.conns.help+"; or set in weft.yaml, of the starter and the worker: "+source.ConnectionLine(connection, ""),
+			"the tool %s of %s names the connection %s, which is unknown", source.Quote(name), node.Name, source.Quote(connection))
 		return false
 	}
 	return true

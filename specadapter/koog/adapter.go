@@ -10,7 +10,6 @@
 package koog
 
 import (
-	"fmt"
 	"strings"
 
 	"weft/specadapter/source"
@@ -85,32 +84,33 @@ const (
 
 // Adapt makes the plan of a flow.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	a := &adaptation{file: doc.Name, host: host, unknown: map[string]*unknownField{}, suggest: map[string]*source.Suggester{}}
-	src := plan.Source{File: doc.Name}
-	if doc.Root.Kind != source.Object {
-		a.errorf(doc.Root.Pos, CodeWrongType, `write a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
-			"the document is %s, want an object", doc.Root.Kind)
-		return nil, src, a.diags
-	}
+	a := &adaptation{host: host, suggest: map[string]*source.Suggester{}}
 	if profile == ProfileKoog {
 		a.mode = seed
 		if usesLater(doc.Root) {
 			a.mode = later
 		}
 	}
+	a.Reader = reader(a.mode)
+	src := plan.Source{File: doc.Name}
+	if doc.Root.Kind != source.Object {
+		a.Errorf(doc.Root.Pos, CodeWrongType, `write a flow: {"id": ..., "version": ..., "agents": [...], "transitions": [...]}`,
+			"the document is %s, want an object", doc.Root.Kind)
+		return nil, src, a.Diags
+	}
 	if a.mode == later && doc.Unquoted != (source.Pos{}) {
-		a.errorf(doc.Unquoted, source.CodeSyntax, "write texts and keys in double quotes",
+		a.Errorf(doc.Unquoted, source.CodeSyntax, "write texts and keys in double quotes",
 			"a text or a key stands without quotes; the code that knows this syntax does not take that")
 	}
 	d := a.document(doc.Root)
-	a.reportUnknown()
-	if source.HasErrors(a.diags) {
-		return nil, src, a.diags
+	a.ReportUnknown()
+	if a.Errors > 0 {
+		return nil, src, a.Diags
 	}
 	b := &builder{adaptation: a, doc: d}
 	flow := b.build()
 	src.Positions = b.positions
-	return flow, src, a.diags
+	return flow, src, a.Diags
 }
 
 // usesLater says whether a document uses the syntax of the protocol's later code.
@@ -161,24 +161,8 @@ func (m mode) rules() string {
 
 // adaptation is the work on one document.
 type adaptation struct {
-	file    string
+	*source.Reader
 	mode    mode
 	host    source.Host
-	diags   []source.Diagnostic
-	unknown map[string]*unknownField
-	order   []string
 	suggest map[string]*source.Suggester
-}
-
-func (a *adaptation) report(s source.Severity, at source.Pos, code, help, format string, args []any) {
-	a.diags = append(a.diags, source.Diagnostic{File: a.file, Line: at.Line, Col: at.Col,
-		Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)})
-}
-
-func (a *adaptation) errorf(at source.Pos, code, help, format string, args ...any) {
-	a.report(source.Error, at, code, help, format, args)
-}
-
-func (a *adaptation) warnf(at source.Pos, code, help, format string, args ...any) {
-	a.report(source.Warning, at, code, help, format, args)
 }

@@ -37,7 +37,7 @@ type agent struct {
 	inParallel       bool
 	// oldInput says that the agent has the field input, of drafts of the protocol.
 	oldInput    bool
-	paramsValue object
+	paramsValue *source.Fields
 }
 
 // step is one transformation of a transform agent.
@@ -50,81 +50,81 @@ var agentKinds = []string{kindTask, kindVerify, kindTransform, kindParallel, kin
 
 // agent reads one agent; nil if it is no object.
 func (a *adaptation) agent(i int, v *source.Value) *agent {
-	o := a.object(v, fmt.Sprintf("agent %d", i+1))
-	if !o.ok {
+	o := a.Fields(v, fmt.Sprintf("agent %d", i+1), "agents[].")
+	if !o.OK {
 		return nil
 	}
 	known := []string{"name", "type", "model", "runtime", "config", "prompt", "params", "output"}
 	if a.mode == meant {
 		known = append(known, "input")
 	}
-	o.only("agents[].", known...)
-	ag := &agent{at: v.Pos, nameAt: o.pos("name"), name: o.required("name"), interval: 1}
+	o.Only(known...)
+	ag := &agent{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name"), interval: 1}
 	if ag.name != "" {
-		o.what = "agent " + source.Quote(ag.name)
+		o.Name = "agent " + source.Quote(ag.name)
 	}
-	ag.kind = a.kind(&o)
-	ag.modelText, ag.modelAt = o.text("model"), o.pos("model")
+	ag.kind = a.kind(o)
+	ag.modelText, ag.modelAt = o.Text("model"), o.Pos("model")
 	ag.model = a.resolve(ag.modelText, ag.modelAt)
-	a.blankModel(&o, "model", ag.modelText)
-	a.runtime(&o)
-	a.config(&o, ag)
-	a.prompt(&o, ag)
-	a.output(&o, ag)
-	ag.oldInput = o.get("input") != nil
-	ag.paramsValue = o.inner("params", o.what)
+	a.blankModel(o, "model", ag.modelText)
+	a.runtime(o)
+	a.config(o, ag)
+	a.prompt(o, ag)
+	a.output(o, ag)
+	ag.oldInput = o.Get("input") != nil
+	ag.paramsValue = o.Inner("params", o.Name)
 	a.agentParams(ag)
-	a.oldInput(&o, ag)
+	a.oldInput(o, ag)
 	return ag
 }
 
 // oldInput takes the field that drafts of the protocol had for what is a task now.
-func (a *adaptation) oldInput(o *object, ag *agent) {
-	v := o.get("input")
+func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
+	v := o.Get("input")
 	switch {
 	case v == nil || a.mode != meant:
 	case v.Kind == source.String && ag.task == "" && ag.kind != kindTransform && ag.kind != kindParallel:
-		a.warnf(v.Pos, CodeNoEffect, `write it as "task" in params; a run's input is given at its start`, "input of %s is taken as its task", o.what)
+		a.Warnf(v.Pos, CodeNoEffect, `write it as "task" in params; a run's input is given at its start`, "input of %s is taken as its task", o.Name)
 		ag.task = v.Text
 	default:
-		a.warnf(v.Pos, CodeNoEffect, "leave it out; a run's input is given at its start", "input of %s has no effect", o.what)
+		a.Warnf(v.Pos, CodeNoEffect, "leave it out; a run's input is given at its start", "input of %s has no effect", o.Name)
 	}
 }
 
 // kind reads an agent's type: in the default profile in any letter case.
-func (a *adaptation) kind(o *object) string {
-	kind := o.required("type")
+func (a *adaptation) kind(o *source.Fields) string {
+	kind := o.Required("type")
 	if a.mode == meant {
 		kind = strings.ToLower(kind)
 	}
 	if kind != "" && !slices.Contains(agentKinds, kind) {
-		a.errorf(o.pos("type"), CodeType, a.didYouMean(kind, agentKinds, "types are"), "the type of %s is %s, which there is not", o.what, source.Quote(kind))
+		a.Errorf(o.Pos("type"), CodeType, a.didYouMean(kind, agentKinds, "types are"), "the type of %s is %s, which there is not", o.Name, source.Quote(kind))
 	}
 	return kind
 }
 
 // runtime accepts koog alone: the others are names of runtimes that nobody has written.
-func (a *adaptation) runtime(o *object) {
-	v := o.want("runtime", source.String)
+func (a *adaptation) runtime(o *source.Fields) {
+	v := o.Want("runtime", source.String)
 	if v == nil || v.Text == "koog" {
 		return
 	}
-	a.errorf(v.Pos, CodeRuntime, `write "runtime": "koog", or leave it out`, "the runtime of %s is %s; only koog can be run", o.what, source.Quote(v.Text))
+	a.Errorf(v.Pos, CodeRuntime, `write "runtime": "koog", or leave it out`, "the runtime of %s is %s; only koog can be run", o.Name, source.Quote(v.Text))
 }
 
 // config reads an agent's config.
-func (a *adaptation) config(o *object, ag *agent) {
-	c := o.inner("config", o.what)
-	c.only("agents[].config.", "temperature", "maxIterations", "maxTokens", "topP", "toolChoice", "speculation")
+func (a *adaptation) config(o *source.Fields, ag *agent) {
+	c := o.Inner("config", o.Name)
+	c.Only("temperature", "maxIterations", "maxTokens", "topP", "toolChoice", "speculation")
 	var p plan.Params
-	p.Temperature = a.number(&c, "temperature", 0, 2)
-	p.TopP = a.number(&c, "topP", 0, 1)
-	p.MaxTokens = a.whole(&c, "maxTokens")
-	ag.maxTurns = a.whole(&c, "maxIterations")
-	ag.choice, ag.choiceAt = a.toolChoice(&c), c.pos("toolChoice")
+	p.Temperature = a.number(c, "temperature", 0, 2)
+	p.TopP = a.number(c, "topP", 0, 1)
+	p.MaxTokens = a.whole(c, "maxTokens")
+	ag.maxTurns = a.whole(c, "maxIterations")
+	ag.choice, ag.choiceAt = a.toolChoice(c), c.Pos("toolChoice")
 	if a.mode == meant {
-		if v := c.get("speculation"); v != nil {
-			a.warnf(v.Pos, CodeNoEffect, "leave it out", "speculation of %s has no effect", o.what)
+		if v := c.Get("speculation"); v != nil {
+			a.Warnf(v.Pos, CodeNoEffect, "leave it out", "speculation of %s has no effect", o.Name)
 		}
 	}
 	if p.Temperature != nil || p.TopP != nil || p.MaxTokens > 0 {
@@ -133,32 +133,32 @@ func (a *adaptation) config(o *object, ag *agent) {
 }
 
 // number is a number field in a range.
-func (a *adaptation) number(o *object, key string, least, most float64) *float64 {
-	v := o.number(key)
+func (a *adaptation) number(o *source.Fields, key string, least, most float64) *float64 {
+	v := a.numeric(o, key)
 	if v == nil {
 		return nil
 	}
 	if v.Kind != source.Number {
-		o.want(key, source.Number)
+		o.Want(key, source.Number)
 		return nil
 	}
 	var f float64
 	if err := json.Unmarshal([]byte(v.Text), &f); err != nil || (f < least || f > most) && a.mode == meant {
-		a.errorf(v.Pos, CodeConfig, fmt.Sprintf("write a number from %v to %v", least, most), "%s of %s is %s", key, o.what, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, fmt.Sprintf("write a number from %v to %v", least, most), "%s of %s is %s", key, o.Name, v.Describe())
 		return nil
 	}
 	return &f
 }
 
 // whole is a whole number from 1 on, 0 where it is absent.
-func (a *adaptation) whole(o *object, key string) int {
-	v := o.number(key)
+func (a *adaptation) whole(o *source.Fields, key string) int {
+	v := a.numeric(o, key)
 	if v == nil {
 		return 0
 	}
 	n, ok := v.Int()
 	if v.Kind != source.Number || !ok {
-		a.errorf(v.Pos, CodeConfig, "write a whole number from 1 on, or leave it out", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.what, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "write a whole number from 1 on, or leave it out", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
 		return 0
 	}
 	return n
@@ -173,9 +173,9 @@ var toolChoices = map[string]string{
 }
 
 // toolChoice reads which tools a model may or must call: auto, none, required or a tool.
-func (a *adaptation) toolChoice(o *object) string {
+func (a *adaptation) toolChoice(o *source.Fields) string {
 	const help = `write "auto", "none", "required" or {"toolName": "NAME"}`
-	v := o.get("toolChoice")
+	v := o.Get("toolChoice")
 	switch {
 	case v == nil:
 		return ""
@@ -193,35 +193,34 @@ func (a *adaptation) toolChoice(o *object) string {
 			}
 		}
 	}
-	a.errorf(v.Pos, CodeConfig, help, "toolChoice of %s is %s", o.what, v.Describe())
+	a.Errorf(v.Pos, CodeConfig, help, "toolChoice of %s is %s", o.Name, v.Describe())
 	return ""
 }
 
 // prompt reads an agent's prompt.
-func (a *adaptation) prompt(o *object, ag *agent) {
-	v := o.want("prompt", source.Object)
-	if v == nil {
+func (a *adaptation) prompt(o *source.Fields, ag *agent) {
+	if o.Want("prompt", source.Object) == nil {
 		return
 	}
-	p := object{a: a, value: v, what: "the prompt of " + o.what, ok: true}
-	p.only("agents[].prompt.", "system", "user")
-	ag.system, ag.user = p.text("system"), p.text("user")
-	if a.mode != meant && p.get("system") == nil {
-		a.errorf(v.Pos, CodeMissing, `write "system"`, "%s has no system", p.what)
+	p := o.Inner("prompt", "the prompt of "+o.Name)
+	p.Only("system", "user")
+	ag.system, ag.user = p.Text("system"), p.Text("user")
+	if a.mode != meant && p.Get("system") == nil {
+		a.Errorf(p.Value.Pos, CodeMissing, `write "system"`, "%s has no system", p.Name)
 	}
 }
 
 // output reads the JSON Schema that an agent's result must match: a text that is one, or, in
 // the default profile, the schema itself.
-func (a *adaptation) output(o *object, ag *agent) {
-	out := o.inner("output", o.what)
-	out.only("agents[].output.", "schema")
-	v := out.get("schema")
+func (a *adaptation) output(o *source.Fields, ag *agent) {
+	out := o.Inner("output", o.Name)
+	out.Only("schema")
+	v := out.Get("schema")
 	if v == nil {
 		return
 	}
 	if a.mode != meant {
-		out.text("schema")
+		out.Text("schema")
 		return
 	}
 	const help = "write a JSON Schema, as an object or as a text that is one"
@@ -232,17 +231,17 @@ func (a *adaptation) output(o *object, ag *agent) {
 			if len(diags) > 0 {
 				text = diags[0].Text
 			}
-			a.errorf(v.Pos, CodeConfig, help, "schema of %s is no JSON Schema: %s", out.what, text)
+			a.Errorf(v.Pos, CodeConfig, help, "schema of %s is no JSON Schema: %s", out.Name, text)
 			return
 		}
 		v = &source.Value{Kind: source.Object, Pos: v.Pos, Members: doc.Root.Members}
 	}
 	if v.Kind != source.Object {
-		a.errorf(v.Pos, CodeWrongType, help, "schema of %s is %s, want an object", out.what, v.Describe())
+		a.Errorf(v.Pos, CodeWrongType, help, "schema of %s is %s, want an object", out.Name, v.Describe())
 		return
 	}
 	for _, p := range source.CheckSchema(v) {
-		a.errorf(out.pos("schema"), CodeConfig, p.Help, "schema of %s: %s", out.what, p.Text)
+		a.Errorf(out.Pos("schema"), CodeConfig, p.Help, "schema of %s: %s", out.Name, p.Text)
 	}
 	ag.schema = v
 }

@@ -44,13 +44,13 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 	for i, t := range out {
 		if always != nil {
 			dead[t] = true
-			b.warnf(t.at, CodeShadowed, "put it before the other, or give the other a condition",
+			b.Warnf(t.at, CodeShadowed, "put it before the other, or give the other a condition",
 				"the transition %s -> %s is never taken: %s -> %s at line %d comes first and is always taken", t.from, t.to, always.from, always.to, always.at.Line)
 			continue
 		}
 		if full != nil {
 			dead[t] = true
-			b.warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
+			b.Warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
 			if t.compare != nil {
 				b.judgeType(ag, t, given)
 			}
@@ -62,7 +62,7 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		}
 		if before := seen[condition(t.compare)]; before != nil {
 			dead[t] = true
-			b.warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one at line %d has the same condition and comes first",
+			b.Warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one at line %d has the same condition and comes first",
 				t.from, t.to, before.at.Line)
 		} else {
 			seen[condition(t.compare)] = t
@@ -70,14 +70,14 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		if i < len(judged) {
 			if before := taken.take(i+1, t); len(before) > 0 && !dead[t] {
 				dead[t] = true
-				b.warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
+				b.Warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
 			}
 			full = taken.full(judged)
 		}
 		b.judgeType(ag, t, given)
 	}
 	if len(out) > 0 && always == nil && full == nil && !exhaustive(out, given) {
-		b.warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
+		b.Warnf(ag.at, CodeNotExhausted, "add a last transition without a condition, or one to "+finishName,
 			"all transitions from %s are conditional; a run fails where none of the conditions holds", source.Quote(ag.name))
 	}
 }
@@ -161,7 +161,7 @@ func (b *builder) judgeType(ag *agent, t *transition, g given) {
 		case "success", "feedback":
 			g = critiqueField(field)
 		default:
-			b.warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
+			b.Warnf(t.variableAt, CodeNever, "write input.success or input.feedback",
 				"the condition %q fails every run that comes to it: the verify agent %s returns success, feedback and input, and no %s", c.Words, source.Quote(ag.name), field)
 			return
 		}
@@ -174,10 +174,10 @@ func (b *builder) judgeType(ag *agent, t *transition, g given) {
 		always = "or with true is always true"
 	}
 	if never != "" {
-		b.warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold: %s", c.Words, strings.ReplaceAll(never, "{agent}", source.Quote(ag.name)))
+		b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold: %s", c.Words, strings.ReplaceAll(never, "{agent}", source.Quote(ag.name)))
 	}
 	if always != "" {
-		b.warnf(t.valueAt, CodeAlways, "leave the condition out, or change it", "the condition %q always holds: %s", c.Words, strings.ReplaceAll(always, "{agent}", source.Quote(ag.name)))
+		b.Warnf(t.valueAt, CodeAlways, "leave the condition out, or change it", "the condition %q always holds: %s", c.Words, strings.ReplaceAll(always, "{agent}", source.Quote(ag.name)))
 	}
 }
 
@@ -303,14 +303,14 @@ func (b *builder) judgeReach(dead map[*transition]bool) {
 		if b.mode != meant {
 			text = fmt.Sprintf("Finish node is not reachable from the start node in the subgraph 'koog-flow-strategy-%s'.", b.doc.id)
 		}
-		b.errorf(b.doc.root.pos("transitions"), CodeNoFinish, "add a transition to "+finishName+", or an agent without transitions", "%s", text)
+		b.Errorf(b.doc.root.Pos("transitions"), CodeNoFinish, "add a transition to "+finishName+", or an agent without transitions", "%s", text)
 	}
 	if b.mode != meant {
 		return
 	}
 	for _, ag := range steps {
 		if !reached[ag.name] {
-			b.warnf(ag.at, CodeUnreachable, "let a transition lead to it, or remove it; a run begins with the first transition's from",
+			b.Warnf(ag.at, CodeUnreachable, "let a transition lead to it, or remove it; a run begins with the first transition's from",
 				"no run comes to agent %s", source.Quote(ag.name))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // document is a flow's parts as they are written.
 type document struct {
-	root                             object
+	root                             *source.Fields
 	id, revision, description, model string
 	// modelText is the model as it is written.
 	modelText   string
@@ -34,26 +34,26 @@ const finishName = "__finish__"
 
 // document reads everything; what is wrong is reported.
 func (a *adaptation) document(root *source.Value) *document {
-	d := &document{root: a.object(root, "the flow"), byName: map[string]*agent{}}
-	o := &d.root
-	o.only("", "id", "version", "description", "defaultModel", "tools", "agents", "transitions")
-	d.id = o.required("id")
+	d := &document{root: a.Fields(root, "the flow", ""), byName: map[string]*agent{}}
+	o := d.root
+	o.Only("id", "version", "description", "defaultModel", "tools", "agents", "transitions")
+	d.id = o.Required("id")
 	d.revision = a.version(o)
 	if a.mode == meant {
-		d.description = o.text("description")
+		d.description = o.Text("description")
 	} else if v := root.Get("description"); v != nil {
 		d.description = v.Text
 	}
-	d.modelText = o.text("defaultModel")
-	d.model = a.resolve(d.modelText, o.pos("defaultModel"))
+	d.modelText = o.Text("defaultModel")
+	d.model = a.resolve(d.modelText, o.Pos("defaultModel"))
 	a.blankModel(o, "defaultModel", d.modelText)
-	agents, transitions := o.list("agents"), o.list("transitions")
+	agents, transitions := o.List("agents"), o.List("transitions")
 	if len(agents) > plan.MaxNodes/4 || len(transitions) > plan.MaxEdges/4 {
-		a.errorf(o.pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
+		a.Errorf(o.Pos("agents"), CodeTooMany, "split the flow", "the flow has %d agents and %d transitions, at most %d and %d are read",
 			len(agents), len(transitions), plan.MaxNodes/4, plan.MaxEdges/4)
 		return d
 	}
-	for i, v := range o.list("tools") {
+	for i, v := range o.List("tools") {
 		if t := a.tool(i, v); t != nil {
 			d.tools = append(d.tools, t)
 		}
@@ -64,12 +64,12 @@ func (a *adaptation) document(root *source.Value) *document {
 			a.register(d, ag)
 		}
 	}
-	if v := d.root.get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
+	if v := d.root.Get("agents"); len(agents) == 0 && (v == nil || v.Kind == source.Array) {
 		text := "the flow has no agents"
 		if a.mode != meant {
 			text = "Unable to build PromptExecutor from provided models: []"
 		}
-		a.errorf(o.pos("agents"), CodeNoAgents, "write at least one agent", "%s", text)
+		a.Errorf(o.Pos("agents"), CodeNoAgents, "write at least one agent", "%s", text)
 	}
 	for i, v := range transitions {
 		if t := a.transition(d, i, v); t != nil {
@@ -81,32 +81,32 @@ func (a *adaptation) document(root *source.Value) *document {
 }
 
 // version reads the author's version. The protocol's text has examples without any.
-func (a *adaptation) version(o *object) string {
-	switch v := o.get("version"); {
+func (a *adaptation) version(o *source.Fields) string {
+	switch v := o.Get("version"); {
 	case a.mode != meant:
-		return o.required("version")
+		return o.Required("version")
 	case v == nil:
-		a.warnf(o.value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
+		a.Warnf(o.Value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
 		return ""
 	case v.Kind == source.Number:
 		return v.Text
 	}
-	return o.text("version")
+	return o.Text("version")
 }
 
 // register notes an agent by its name, which must be its own.
 func (a *adaptation) register(d *document, ag *agent) {
 	if first, double := d.byName[ag.name]; double && ag.name != "" {
 		if a.mode != meant {
-			a.warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
+			a.Warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
 			return
 		}
-		a.errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
+		a.Errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
 		return
 	}
 	switch ag.name {
 	case plan.Start, plan.End, finishName:
-		a.errorf(ag.nameAt, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
+		a.Errorf(ag.nameAt, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
 	}
 	d.byName[ag.name] = ag
 	d.names = append(d.names, ag.name)
@@ -121,10 +121,10 @@ func (a *adaptation) references(d *document) {
 			at := ag.childPos[i]
 			switch {
 			case child == nil:
-				a.errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s names the agent %s, which there is not",
+				a.Errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s names the agent %s, which there is not",
 					source.Quote(ag.name), source.Quote(name))
 			case child.kind == kindParallel && a.mode == meant:
-				a.errorf(at, CodeParallel, "let the outer agent list the inner one's agents", "the parallel agent %s runs %s, which is parallel itself",
+				a.Errorf(at, CodeParallel, "let the outer agent list the inner one's agents", "the parallel agent %s runs %s, which is parallel itself",
 					source.Quote(ag.name), source.Quote(name))
 			default:
 				child.inParallel = true

@@ -53,11 +53,11 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	switch {
 	case !slash:
 		if a.mode == meant {
-			a.warnf(at, CodeModel, fmt.Sprintf("write %q", "openai/"+text), "the model %s names no provider; it is taken as OpenAI's", source.Quote(text))
+			a.Warnf(at, CodeModel, fmt.Sprintf("write %q", "openai/"+text), "the model %s names no provider; it is taken as OpenAI's", source.Quote(text))
 		}
 		provider, id = "openai", text
 	case id == "" || provider == "":
-		a.errorf(at, CodeModel, "write provider/model, for example openai/gpt-4o", "the model %s is not provider/model", source.Quote(text))
+		a.Errorf(at, CodeModel, "write provider/model, for example openai/gpt-4o", "the model %s is not provider/model", source.Quote(text))
 		return ""
 	}
 	provider = strings.ToLower(provider)
@@ -65,9 +65,9 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 }
 
 // blankModel reports a model that is written, and blank. In the real code no table has it.
-func (a *adaptation) blankModel(o *object, key, text string) {
-	if v := o.get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
-		a.errorf(v.Pos, CodeModel, "write provider/model, for example openai/gpt-4o, or leave it out", "%s of %s is blank", key, o.what)
+func (a *adaptation) blankModel(o *source.Fields, key, text string) {
+	if v := o.Get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
+		a.Errorf(v.Pos, CodeModel, "write provider/model, for example openai/gpt-4o, or leave it out", "%s of %s is blank", key, o.Name)
 	}
 }
 

@@ -9,48 +9,48 @@ import (
 
 // agentParams reads an agent's params, which differ by its type.
 func (a *adaptation) agentParams(ag *agent) {
-	o := &ag.paramsValue
+	o := ag.paramsValue
 	switch ag.kind {
 	case kindTask, kindVerify:
-		o.only("agents[].params.", "task", "toolNames")
+		o.Only("task", "toolNames")
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 	case kindReact:
-		o.only("agents[].params.", "task", "toolNames", "reasoningInterval")
+		o.Only("task", "toolNames", "reasoningInterval")
 		a.task(o, ag)
 		a.readToolNames(o, ag)
 		a.reasoning(o, ag)
 	case kindTransform:
-		o.only("agents[].params.", "transformations")
+		o.Only("transformations")
 		a.transformations(o, ag)
 	case kindParallel:
-		o.only("agents[].params.", "agents", "merge")
+		o.Only("agents", "merge")
 		a.parallel(o, ag)
 	}
 }
 
 // task reads what an agent is to do. Only the later code wants it; without any the agent has
 // its system prompt and what came before.
-func (a *adaptation) task(o *object, ag *agent) {
-	v := o.get("task")
+func (a *adaptation) task(o *source.Fields, ag *agent) {
+	v := o.Get("task")
 	switch {
 	case v == nil && a.mode == later:
-		a.errorf(o.value.Pos, CodeMissing, `write "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
+		a.Errorf(o.Value.Pos, CodeMissing, `write "task" in params`, "Missing <task> parameter of agent %s", source.Quote(ag.name))
 	case v == nil && a.mode == meant && ag.oldInput:
 	case v == nil && a.mode == meant:
-		a.warnf(ag.at, CodeMissing, `write what the agent is to do as "task" in params`, "agent %s has no task", source.Quote(ag.name))
+		a.Warnf(ag.at, CodeMissing, `write what the agent is to do as "task" in params`, "agent %s has no task", source.Quote(ag.name))
 	case v == nil:
 	case a.mode != meant && (v.Kind == source.Number || v.Kind == source.Bool):
-		ag.task = literal(v)
+		ag.task = v.Literal()
 	default:
-		ag.task = o.text("task")
+		ag.task = o.Text("task")
 	}
 }
 
 // readToolNames reads toolNames. Absent they mean all tools; the list [] means none, but all
 // in the code beside the protocol's text.
-func (a *adaptation) readToolNames(o *object, ag *agent) {
-	v := o.value.Get("toolNames")
+func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
+	v := o.Value.Get("toolNames")
 	if v == nil || v.Kind == source.Null {
 		return
 	}
@@ -58,7 +58,7 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 		if a.mode != meant {
 			return // as in the real code
 		}
-		a.warnf(v.Pos, CodeWrongType, howToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.what, v.Describe(), oneTool(v))
+		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.Name, v.Describe(), oneTool(v))
 		if v.Kind != source.String {
 			return
 		}
@@ -69,18 +69,13 @@ func (a *adaptation) readToolNames(o *object, ag *agent) {
 		if item.Kind == source.Null && a.mode != meant {
 			continue
 		}
-		if item.Kind == source.Number || item.Kind == source.Bool {
-			if a.mode == meant {
-				a.warnf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, %s; it is taken as that text",
-					source.Quote(ag.name), item.Describe(), item.Kind)
-			}
-			item = &source.Value{Kind: source.String, Pos: item.Pos, Text: literal(item)}
+		name, ok := item.Literal(), a.mode == later && (item.Kind == source.Number || item.Kind == source.Bool)
+		if !ok {
+			name, ok = a.Text(item, "a tool name of agent "+source.Quote(ag.name), false)
 		}
-		if item.Kind != source.String {
-			a.errorf(item.Pos, CodeWrongType, howToWrite[source.String], "a tool name of agent %s is %s, want a string", source.Quote(ag.name), item.Describe())
-			continue
+		if ok {
+			ag.toolNames, ag.toolsAt = append(ag.toolNames, name), append(ag.toolsAt, item.Pos)
 		}
-		ag.toolNames, ag.toolsAt = append(ag.toolNames, item.Text), append(ag.toolsAt, item.Pos)
 	}
 }
 
@@ -94,8 +89,8 @@ func oneTool(v *source.Value) string {
 
 // reasoning reads after how many tool results a react agent thinks again. A text that is a
 // number will do, as in the code.
-func (a *adaptation) reasoning(o *object, ag *agent) {
-	v := o.get("reasoningInterval")
+func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
+	v := o.Get("reasoningInterval")
 	if v == nil {
 		return
 	}
@@ -105,42 +100,42 @@ func (a *adaptation) reasoning(o *object, ag *agent) {
 		n, ok = int(c.Int), err == nil && c.Kind == value.Int && c.Int > 0
 	}
 	if !ok {
-		a.errorf(v.Pos, CodeConfig, "write a whole number from 1 on", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "write a whole number from 1 on", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
 		return
 	}
 	ag.interval = n
 }
 
 // transformations reads what a transform agent does: {"value": "input.feedback"} each.
-func (a *adaptation) transformations(o *object, ag *agent) {
-	ag.stepsAt = o.pos("transformations")
-	for i, v := range o.list("transformations") {
+func (a *adaptation) transformations(o *source.Fields, ag *agent) {
+	ag.stepsAt = o.Pos("transformations")
+	for i, v := range o.List("transformations") {
 		if v.Kind != source.Object && a.mode != meant {
 			continue
 		}
-		t := a.object(v, fmt.Sprintf("transformation %d of agent %s", i+1, source.Quote(ag.name)))
-		if !t.ok {
+		t := a.Fields(v, fmt.Sprintf("transformation %d of agent %s", i+1, source.Quote(ag.name)), o.Path+"transformations[].")
+		if !t.OK {
 			continue
 		}
-		t.only("agents[].params.transformations[].", "value")
-		if t.get("value") == nil && a.mode != meant {
+		t.Only("value")
+		if t.Get("value") == nil && a.mode != meant {
 			continue
 		}
-		if text := t.text("value"); t.get("value") == nil {
-			a.errorf(v.Pos, CodeMissing, `write {"value": "input.feedback"}, for example`, "%s has no value", t.what)
+		if text := t.Text("value"); t.Get("value") == nil {
+			a.Errorf(v.Pos, CodeMissing, `write {"value": "input.feedback"}, for example`, "%s has no value", t.Name)
 		} else {
-			ag.steps = append(ag.steps, step{text, t.pos("value")})
+			ag.steps = append(ag.steps, step{text, t.Pos("value")})
 		}
 	}
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
-			a.warnf(s.at, CodeTransform, "write input.feedback, for example; output. is the same",
+			a.Warnf(s.at, CodeTransform, "write input.feedback, for example; output. is the same",
 				"the transformation of agent %s is %s, which begins with neither input. nor output.; it is taken as input.%s",
 				source.Quote(ag.name), source.Quote(s.text), s.text)
 		}
 	}
 	if len(ag.steps) > 1 && a.mode == meant {
-		a.errorf(ag.steps[1].at, CodeTransform, "make one transform agent of each, one behind the other",
+		a.Errorf(ag.steps[1].at, CodeTransform, "make one transform agent of each, one behind the other",
 			"agent %s has %d transformations, at most one can be done", source.Quote(ag.name), len(ag.steps))
 	}
 }
@@ -154,40 +149,40 @@ type merge struct {
 }
 
 // parallel reads the agents that run beside each other, and how their results become one.
-func (a *adaptation) parallel(o *object, ag *agent) {
-	list := o.want("agents", source.Array)
+func (a *adaptation) parallel(o *source.Fields, ag *agent) {
+	list := o.Want("agents", source.Array)
 	if list == nil || len(list.Items) == 0 {
-		if v := o.get("agents"); v == nil || v.Kind == source.Array {
-			a.errorf(o.pos("agents"), CodeMissing, `write the names of agents as "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
+		if v := o.Get("agents"); v == nil || v.Kind == source.Array {
+			a.Errorf(o.Pos("agents"), CodeMissing, `write the names of agents as "agents" in params`, "the parallel agent %s lists no agents", source.Quote(ag.name))
 		}
 		return
 	}
 	seen := map[string]bool{}
 	for _, item := range list.Items {
-		name, ok := a.element(item, "an agent of the parallel agent "+source.Quote(ag.name), false)
+		name, ok := a.Text(item, "an agent of the parallel agent "+source.Quote(ag.name), false)
 		if !ok {
 			continue
 		}
 		if seen[name] {
-			a.warnf(item.Pos, CodeDuplicate, "remove one of the two", "the parallel agent %s lists %s twice; it runs once", source.Quote(ag.name), source.Quote(name))
+			a.Warnf(item.Pos, CodeDuplicate, "remove one of the two", "the parallel agent %s lists %s twice; it runs once", source.Quote(ag.name), source.Quote(name))
 			continue
 		}
 		seen[name] = true
 		ag.children, ag.childPos = append(ag.children, name), append(ag.childPos, item.Pos)
 	}
-	if v := o.want("merge", source.Object); v != nil {
-		m := object{a: a, value: v, what: "merge of agent " + source.Quote(ag.name), ok: true}
-		m.only("agents[].params.merge.", "variable", "operation", "value")
-		ag.merge = &merge{at: v.Pos, variable: m.required("variable"), op: m.required("operation")}
-		ag.merge.value = a.mergeValue(&m)
+	if v := o.Want("merge", source.Object); v != nil {
+		m := o.Inner("merge", "merge of agent "+source.Quote(ag.name))
+		m.Only("variable", "operation", "value")
+		ag.merge = &merge{at: v.Pos, variable: m.Required("variable"), op: m.Required("operation")}
+		ag.merge.value = a.mergeValue(m)
 	}
 }
 
 // mergeValue reads the value of a merge: a primitive, or one with its type beside it.
-func (a *adaptation) mergeValue(m *object) value.Value {
-	v := m.value.Get("value")
+func (a *adaptation) mergeValue(m *source.Fields) value.Value {
+	v := m.Value.Get("value")
 	if v == nil {
-		a.errorf(m.value.Pos, CodeMissing, `write "value"`, "%s has no value", m.what)
+		a.Errorf(m.Value.Pos, CodeMissing, `write "value"`, "%s has no value", m.Name)
 		return value.Value{}
 	}
 	parsed, err := value.Parse(v.JSON())
@@ -197,7 +192,7 @@ func (a *adaptation) mergeValue(m *object) value.Value {
 		parsed, err = value.Constant(a.mode.way(), parsed)
 	}
 	if err != nil {
-		a.errorf(v.Pos, CodeValue, `write a string, a number, true or false, or {"type": "int", "data": 5}`, "the value of %s: %v", m.what, err)
+		a.Errorf(v.Pos, CodeValue, `write a string, a number, true or false, or {"type": "int", "data": 5}`, "the value of %s: %v", m.Name, err)
 	}
 	return parsed
 }

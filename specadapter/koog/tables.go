@@ -100,13 +100,13 @@ func (b *builder) refuse() {
 	for _, ag := range b.doc.agents {
 		all = append(all, named{ag.modelText, ag.modelAt})
 	}
-	for _, m := range append(all, named{b.doc.modelText, b.doc.root.pos("defaultModel")}) {
+	for _, m := range append(all, named{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
 		text, at := m.text, m.at
 		said := refusal(b.mode, text)
 		if text == "" || said == "" {
 			continue
 		}
-		b.warnf(at, CodeModel, "write a name of Koog's own, or run the flow in the profile default", "every run fails, because Koog does not know the model %s: %s",
+		b.Warnf(at, CodeModel, "write a name of Koog's own, or run the flow in the profile default", "every run fails, because Koog does not know the model %s: %s",
 			source.Quote(text), said)
 		id := b.unique("models")
 		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: said}}, at)

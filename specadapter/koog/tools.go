@@ -2,7 +2,6 @@ package koog
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -29,42 +28,42 @@ const (
 
 // tool reads one tool; nil if it is none.
 func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
-	o := a.object(v, fmt.Sprintf("tool %d", i+1))
-	if !o.ok {
+	o := a.Fields(v, fmt.Sprintf("tool %d", i+1), "tools[].")
+	if !o.OK {
 		return nil
 	}
-	o.only("tools[].", "name", "type", "parameters")
-	t := &toolDecl{at: v.Pos, nameAt: o.pos("name"), name: o.required("name")}
+	o.Only("name", "type", "parameters")
+	t := &toolDecl{at: v.Pos, nameAt: o.Pos("name"), name: o.Required("name")}
 	if t.name != "" {
-		o.what = "tool " + source.Quote(t.name)
+		o.Name = "tool " + source.Quote(t.name)
 	}
-	kind := strings.ToLower(o.required("type"))
-	if o.value.Get("parameters") == nil {
-		a.errorf(v.Pos, CodeMissing, `write "parameters"`, "%s has no parameters", o.what)
+	kind := strings.ToLower(o.Required("type"))
+	if o.Value.Get("parameters") == nil {
+		a.Errorf(v.Pos, CodeMissing, `write "parameters"`, "%s has no parameters", o.Name)
 		return t
 	}
-	p := o.inner("parameters", o.what)
+	p := o.Inner("parameters", o.Name)
 	switch kind {
 	case "mcp":
-		a.mcp(&p, t)
+		a.mcp(p, t)
 	case "local":
 		t.local, t.skipped = true, a.mode != meant
-		p.only("tools[].parameters.", "path", "fqn")
-		if p.get("fqn") == nil || a.mode != meant {
-			p.required("path")
+		p.Only("path", "fqn")
+		if p.Get("fqn") == nil || a.mode != meant {
+			p.Required("path")
 		}
 	case "":
 	default:
-		a.errorf(o.pos("type"), CodeTool, "write mcp or local", "the type of %s is %s, which there is not", o.what, source.Quote(kind))
+		a.Errorf(o.Pos("type"), CodeTool, "write mcp or local", "the type of %s is %s, which there is not", o.Name, source.Quote(kind))
 	}
 	return t
 }
 
 // mcp reads an MCP server. The connection's id is the tool's name.
-func (a *adaptation) mcp(p *object, t *toolDecl) {
+func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 	c := &t.connection
 	c.ID, c.Name, c.Kind, c.WholeResults = t.name, t.name, plan.ConnectionMCP, a.mode != meant
-	transport := p.required("transport")
+	transport := p.Required("transport")
 	if a.mode == meant {
 		transport = strings.ToLower(transport)
 	}
@@ -73,53 +72,40 @@ func (a *adaptation) mcp(p *object, t *toolDecl) {
 		if transport == transportSSE {
 			c.Transport = plan.TransportSSE
 		} else if a.mode != meant {
-			a.errorf(p.pos("transport"), CodeTool, "write sse or stdio", "%s is %s, which there is not", p.what, source.Quote(transport))
+			a.Errorf(p.Pos("transport"), CodeTool, "write sse or stdio", "%s is %s, which there is not", p.Name, source.Quote(transport))
 		}
-		p.only("tools[].parameters.", "transport", "url", "headers")
-		c.URL = p.required("url")
-		a.checkURL(p, c)
+		p.Only("transport", "url", "headers")
+		c.URL = p.Required("url")
+		if c.URL != "" {
+			a.CheckAddress(p.Pos("url"), CodeTool, "the url of "+p.Name, c.URL, "put secrets into the worker's configuration, as a connection of this name")
+		}
 		a.headers(p, c)
 	case transportStdio:
-		p.only("tools[].parameters.", "transport", "command", "args")
+		p.Only("transport", "command", "args")
 		a.command(p, t)
 	case "":
 	default:
-		a.errorf(p.pos("transport"), CodeTool, "write sse, stdio or http", "the transport of %s is %s, which there is not", p.what, source.Quote(transport))
-	}
-}
-
-// checkURL judges a server's address. It never repeats one that holds a password.
-func (a *adaptation) checkURL(p *object, c *plan.Connection) {
-	if c.URL == "" {
-		return
-	}
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		a.errorf(p.pos("url"), CodeTool, "write the server's address, such as http://localhost:3002/sse", "the url of %s is no http or https address", p.what)
-	case u.User != nil:
-		a.errorf(p.pos("url"), CodeTool, "put secrets into the worker's configuration, as a connection of this name",
-			"the url of %s holds a user name or a password", p.what)
+		a.Errorf(p.Pos("transport"), CodeTool, "write sse, stdio or http", "the transport of %s is %s, which there is not", p.Name, source.Quote(transport))
 	}
 }
 
 // headers reads what goes with every request. The real code drops them.
-func (a *adaptation) headers(p *object, c *plan.Connection) {
-	v := p.want("headers", source.Object)
+func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
+	v := p.Want("headers", source.Object)
 	if v == nil {
 		return
 	}
 	for _, m := range v.Members {
-		text, ok := a.element(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.what), secretHeader(m.Key))
+		text, ok := a.Text(m.Value, fmt.Sprintf("the header %s of %s", source.Quote(m.Key), p.Name), secretHeader(m.Key))
 		switch {
 		case !ok || a.mode != meant:
 		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(text, "\r\n\x00"):
-			a.errorf(m.KeyPos, CodeTool, "write a header's name and one line of text", "the header %s of %s cannot be sent", source.Quote(m.Key), p.what)
+			a.Errorf(m.KeyPos, CodeTool, "write a header's name and one line of text", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
 			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})
 			if secretHeader(m.Key) {
-				a.warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("leave it out and set it in weft.yaml: connections.%s with this url and headers", c.ID),
-					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.what)
+				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("leave it out and set it in weft.yaml: connections.%s with this url and headers", c.ID),
+					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.Name)
 			}
 		}
 	}
@@ -138,18 +124,18 @@ func secretHeader(name string) bool {
 }
 
 // command reads a server that is started. The real code skips it.
-func (a *adaptation) command(p *object, t *toolDecl) {
+func (a *adaptation) command(p *source.Fields, t *toolDecl) {
 	c := &t.connection
 	c.Transport, t.skipped = plan.TransportStdio, a.mode != meant
-	c.Command = p.required("command")
-	for _, v := range p.list("args") {
-		if text, ok := a.element(v, "an argument of "+p.what, false); ok {
+	c.Command = p.Required("command")
+	for _, v := range p.List("args") {
+		if text, ok := a.Text(v, "an argument of "+p.Name, false); ok {
 			c.Args = append(c.Args, text)
 		}
 	}
 	if a.mode == meant && !a.host.Connections[t.name] {
-		a.warnf(p.pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
-			"%s starts the command %s; a worker does so only where its operator allows it", p.what, source.Quote(c.Command))
+		a.Warnf(p.Pos("command"), CodeCommand, fmt.Sprintf("allow it in weft.yaml: allow_commands: [%q], or configure connections.%s", c.Command, t.name),
+			"%s starts the command %s; a worker does so only where its operator allows it", p.Name, source.Quote(c.Command))
 	}
 }
 
@@ -162,9 +148,9 @@ func (a *adaptation) duplicateTools(d *document) {
 		case first == nil:
 			seen[t.name] = t
 		case a.mode == meant:
-			a.errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
+			a.Errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
 		default:
-			a.warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
+			a.Warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
 			for n := 2; ; n++ {
 				id := fmt.Sprintf("%s~%d", t.name, n)
 				if seen[id] == nil {
@@ -203,7 +189,7 @@ func (a *adaptation) toolNames(d *document) {
 	locals, servers := d.locals(), d.servers()
 	for _, t := range d.tools {
 		if t.local && !a.host.UnboundTools[t.name] {
-			a.errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
+			a.Errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
 		}
 	}
 	for _, ag := range d.agents {
@@ -212,7 +198,7 @@ func (a *adaptation) toolNames(d *document) {
 			if slices.Contains(locals, name) || len(servers) > 0 || a.host.UnboundTools[name] {
 				continue
 			}
-			a.errorf(ag.toolsAt[i], CodeUnknownTool, localHelp(name), "agent %s wants the tool %s, but the flow declares no MCP server and the worker has none of that name",
+			a.Errorf(ag.toolsAt[i], CodeUnknownTool, localHelp(name), "agent %s wants the tool %s, but the flow declares no MCP server and the worker has none of that name",
 				source.Quote(ag.name), source.Quote(name))
 		}
 	}
@@ -229,7 +215,7 @@ func (a *adaptation) chosenTool(d *document, ag *agent) {
 		offered = ag.toolNames
 	}
 	if !slices.Contains(offered, ag.choice) && (ag.listsTools || len(d.servers()) == 0) {
-		a.errorf(ag.choiceAt, CodeUnknownTool, a.didYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
+		a.Errorf(ag.choiceAt, CodeUnknownTool, a.didYouMean(ag.choice, append(offered, finishTool), fmt.Sprintf("the tools of %q are", ag.name)),
 			"the toolChoice of agent %s is %s, which is none of its tools", source.Quote(ag.name), source.Quote(ag.choice))
 	}
 }

@@ -25,20 +25,20 @@ type transition struct {
 
 // transition reads one transition; nil if its ends are unknown.
 func (a *adaptation) transition(d *document, i int, v *source.Value) *transition {
-	o := a.object(v, fmt.Sprintf("transition %d", i+1))
-	if !o.ok {
+	o := a.Fields(v, fmt.Sprintf("transition %d", i+1), "transitions[].")
+	if !o.OK {
 		return nil
 	}
-	o.only("transitions[].", "from", "to", "condition", "transformation")
-	t := &transition{at: v.Pos, from: o.required("from"), to: o.required("to")}
-	known := a.end(d, &o, "from", t.from, t) && a.end(d, &o, "to", t.to, t)
+	o.Only("from", "to", "condition", "transformation")
+	t := &transition{at: v.Pos, from: o.Required("from"), to: o.Required("to")}
+	known := a.end(d, o, "from", t.from, t) && a.end(d, o, "to", t.to, t)
 	if t.from != "" && t.to != "" {
-		o.what = fmt.Sprintf("transition %s -> %s", t.from, t.to)
+		o.Name = fmt.Sprintf("transition %s -> %s", t.from, t.to)
 	}
-	if c := o.want("condition", source.Object); c != nil {
-		a.condition(&o, c, t)
+	if o.Want("condition", source.Object) != nil {
+		a.condition(o.Inner("condition", "condition of "+o.Name), t)
 	}
-	a.transformation(&o, t)
+	a.transformation(o, t)
 	if !known {
 		return nil
 	}
@@ -46,42 +46,41 @@ func (a *adaptation) transition(d *document, i int, v *source.Value) *transition
 }
 
 // end judges one end of a transition.
-func (a *adaptation) end(d *document, o *object, key, name string, t *transition) bool {
+func (a *adaptation) end(d *document, o *source.Fields, key, name string, t *transition) bool {
 	if name == "" {
 		return false
 	}
 	if d.byName[name] != nil || key == "to" && name == finishName {
 		return true
 	}
-	text := fmt.Sprintf("%s of %s is %s, which is no agent", key, o.what, source.Quote(name))
+	text := fmt.Sprintf("%s of %s is %s, which is no agent", key, o.Name, source.Quote(name))
 	if a.mode != meant {
 		text = fmt.Sprintf("Unable to find '%s' node for transition '%s -> %s': %s", key, t.from, t.to, name)
 	}
-	a.errorf(o.pos(key), CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "%s", text)
+	a.Errorf(o.Pos(key), CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "%s", text)
 	return false
 }
 
 // condition reads a condition.
-func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
-	c := object{a: a, value: v, what: "condition of " + o.what, ok: true}
-	c.only("transitions[].condition.", "variable", "operation", "value")
-	variable, op := a.variableText(&c), a.operation(&c)
+func (a *adaptation) condition(c *source.Fields, t *transition) {
+	c.Only("variable", "operation", "value")
+	variable, op := a.variableText(c), a.operation(c)
 	written := op
-	if given := c.value.Get("operation"); given != nil && given.Kind == source.String {
+	if given := c.Value.Get("operation"); given != nil && given.Kind == source.String {
 		written = given.Text
 	}
-	if (op != "" || a.mode == seed && blank(c.value.Get("operation"))) && !value.Known(op) {
+	if (op != "" || a.mode == seed && blank(c.Value.Get("operation"))) && !value.Known(op) {
 		if a.mode == seed {
-			a.warnf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
+			a.Warnf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"),
 				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(written))
 			return
 		}
-		a.errorf(c.pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.what, source.Quote(written))
+		a.Errorf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.Name, source.Quote(written))
 	}
-	t.valueAt, t.variableAt = c.pos("value"), c.pos("variable")
-	constant, ok := a.constant(&c)
+	t.valueAt, t.variableAt = c.Pos("value"), c.Pos("variable")
+	constant, ok := a.constant(c)
 	compare := &plan.Compare{Words: fmt.Sprintf("%s %s %s", variable, op, constant.Brief()), Op: op, Value: constant.JSON(), Rules: a.mode.rules()}
-	a.variable(&c, variable, compare)
+	a.variable(c, variable, compare)
 	if ok && op != "" {
 		t.want, t.compare = constant, compare
 	}
@@ -89,12 +88,12 @@ func (a *adaptation) condition(o *object, v *source.Value, t *transition) {
 
 // operation reads how a condition compares, "" where nothing is there. A blank one is missing,
 // but the first code has it as one that there is not.
-func (a *adaptation) operation(c *object) string {
-	v := c.value.Get("operation")
+func (a *adaptation) operation(c *source.Fields) string {
+	v := c.Value.Get("operation")
 	if a.mode == seed && blank(v) {
 		return v.Text
 	}
-	op := c.required("operation")
+	op := c.Required("operation")
 	if blank(v) {
 		return ""
 	}
@@ -108,19 +107,19 @@ func blank(v *source.Value) bool {
 
 // variableText reads which part of the value a condition is on. The real code lets it be
 // empty.
-func (a *adaptation) variableText(c *object) string {
-	if v := c.value.Get("variable"); a.mode != meant && v != nil && v.Kind == source.String && v.Text == "" {
+func (a *adaptation) variableText(c *source.Fields) string {
+	if v := c.Value.Get("variable"); a.mode != meant && v != nil && v.Kind == source.String && v.Text == "" {
 		return ""
 	}
-	return c.required("variable")
+	return c.Required("variable")
 }
 
 // constant reads the value of a condition.
-func (a *adaptation) constant(c *object) (value.Value, bool) {
+func (a *adaptation) constant(c *source.Fields) (value.Value, bool) {
 	const help = "write a string, a number, true or false"
-	v := c.value.Get("value")
+	v := c.Value.Get("value")
 	if v == nil {
-		a.errorf(c.value.Pos, CodeMissing, `write "value"`, "%s has no value", c.what)
+		a.Errorf(c.Value.Pos, CodeMissing, `write "value"`, "%s has no value", c.Name)
 		return value.Value{}, false
 	}
 	parsed, err := value.Parse(v.JSON())
@@ -128,14 +127,14 @@ func (a *adaptation) constant(c *object) (value.Value, bool) {
 		parsed, err = value.Constant(a.mode.way(), parsed)
 	}
 	if err != nil {
-		a.errorf(v.Pos, CodeValue, help, "the value of %s: %v", c.what, err)
+		a.Errorf(v.Pos, CodeValue, help, "the value of %s: %v", c.Name, err)
 		return value.Value{}, false
 	}
 	return parsed, true
 }
 
 // variable says what a condition looks at.
-func (a *adaptation) variable(c *object, text string, to *plan.Compare) {
+func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 	prefix, path := segments(text)
 	to.Path = path
 	switch a.mode {
@@ -153,26 +152,26 @@ func (a *adaptation) variable(c *object, text string, to *plan.Compare) {
 			to.Path = []string{"data"}
 		}
 		if text != "" && prefix == "" {
-			a.warnf(c.pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
-				"the variable of %s is %s, which begins with neither input. nor output.; it is taken as input.%s", c.what, source.Quote(text), strings.Join(to.Path, "."))
+			a.Warnf(c.Pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
+				"the variable of %s is %s, which begins with neither input. nor output.; it is taken as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
 }
 
 // transformation reads what a transition makes of the value that it passes on. The code beside
 // the protocol's text knows none.
-func (a *adaptation) transformation(o *object, t *transition) {
-	v := o.want("transformation", source.Object)
+func (a *adaptation) transformation(o *source.Fields, t *transition) {
+	v := o.Want("transformation", source.Object)
 	if v == nil || a.mode == seed {
 		return
 	}
-	f := object{a: a, value: v, what: "transformation of " + o.what, ok: true}
-	f.only("transitions[].transformation.", "value")
-	text := f.required("value")
+	f := o.Inner("transformation", "transformation of "+o.Name)
+	f.Only("value")
+	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {
-		a.errorf(f.pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, which begins with neither input. nor output.", f.what, source.Quote(text))
+		a.Errorf(f.Pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, which begins with neither input. nor output.", f.Name, source.Quote(text))
 		return
 	}
-	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.mode.rules()}, f.pos("value")
+	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.mode.rules()}, f.Pos("value")
 }

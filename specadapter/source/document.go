@@ -10,6 +10,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -38,9 +39,15 @@ const (
 	CodeSecretInline = "secret-inline"
 )
 
-// Pos is a place in a document. Line counts from 1 and ends at a line feed. Col counts
-// bytes from 1; a byte order mark is not counted. The zero Pos means the whole document.
-type Pos struct{ Line, Col int }
+// Pos is a place in a file. Line counts from 1 and ends at a line feed. Col counts bytes from 1;
+// a byte order mark is not counted. Without a line it means the whole file.
+type Pos struct {
+	File      string
+	Line, Col int
+}
+
+// Compare orders the places of one file.
+func (p Pos) Compare(o Pos) int { return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Col, o.Col)) }
 
 // Kind is the JSON type of a value.
 type Kind uint8
@@ -141,9 +148,8 @@ func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
-		return nil, []Diagnostic{{File: name, Severity: Error, Code: CodeTooLarge,
-			Text: sprintf("the document has more than %d bytes, which are the most that is read", MaxBytes),
-			Help: "split the document, or move long texts out of it"}}
+		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document, or move long texts out of it",
+			"the document has more than %d bytes, the maximum", MaxBytes)}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	p := &parser{name: name, data: data, lines: lineStarts(data), loose: loose}
@@ -206,14 +212,14 @@ type parser struct {
 
 // fail reports an error at a place.
 func (p *parser) fail(at Pos, code, help, format string, args ...any) {
-	p.diags = append(p.diags, Diagnostic{File: p.name, Line: at.Line, Col: at.Col, Severity: Error,
-		Code: code, Help: help, Text: sprintf(format, args...)})
+	at.File = p.name
+	p.diags = append(p.diags, Error.At(at, code, help, format, args...))
 }
 
 // checkText reports text that is no UTF-8, or nothing at all.
 func (p *parser) checkText() bool {
 	if len(bytes.TrimSpace(p.data)) == 0 {
-		p.fail(Pos{1, 1}, CodeEmpty, "write a flow, or name another file", "the document is empty")
+		p.fail(p.pos(0), CodeEmpty, "write a flow, or name another file", "the document is empty")
 		return false
 	}
 	if utf8.Valid(p.data) {
@@ -302,8 +308,8 @@ func lastOf(members []Member) []Member {
 
 func (p *parser) duplicate(m Member, first Pos) {
 	if p.loose {
-		p.diags = append(p.diags, Diagnostic{File: p.name, Line: m.KeyPos.Line, Col: m.KeyPos.Col, Severity: Warning, Code: CodeDuplicateKey,
-			Help: "remove one of the two; the last one counts", Text: sprintf("the key %s is already at line %d", Quote(m.Key), first.Line)})
+		p.diags = append(p.diags, Warning.At(m.KeyPos, CodeDuplicateKey, "remove one of the two; the last one counts",
+			"the key %s is already at line %d", Quote(m.Key), first.Line))
 		return
 	}
 	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "the key %s is already at line %d", Quote(m.Key), first.Line)

@@ -23,7 +23,7 @@ func (p *parser) json() *Value {
 func (p *parser) jsonSyntax(err error) {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {
-		p.fail(Pos{1, 1}, CodeSyntax, "", "%v", err)
+		p.fail(p.pos(0), CodeSyntax, "", "%v", err)
 		return
 	}
 	at := max(int(syntax.Offset)-1, 0)

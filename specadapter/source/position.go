@@ -23,13 +23,13 @@ func (p *parser) pos(offset int) Pos {
 	for range 2 {
 		if line > 0 && offset >= p.lines[line-1] && (line == len(p.lines) || offset < p.lines[line]) {
 			p.line = line
-			return Pos{Line: line, Col: offset - p.lines[line-1] + 1}
+			return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
 		}
 		line = min(line+1, len(p.lines))
 	}
 	line = sort.SearchInts(p.lines, offset+1)
 	p.line = line
-	return Pos{Line: line, Col: offset - p.lines[line-1] + 1}
+	return Pos{File: p.name, Line: line, Col: offset - p.lines[line-1] + 1}
 }
 
 // yamlStarts lists the byte offsets at which YAML's lines begin: it also ends a line at a

@@ -351,8 +351,7 @@ func (s *scanner) countUnquoted(at int, text string) {
 func (s *scanner) reportUnquoted() {
 	u := &s.unquoted
 	if s.first = u.pos; u.count > 0 {
-		s.diags = append(s.diags, Diagnostic{File: s.parser.name, Line: u.pos.Line, Col: u.pos.Col, Severity: Warning, Code: CodeUnquoted,
-			Help: "write strings and keys in double quotes; other JSON parsers refuse them without",
-			Text: sprintf("%d strings or keys are not quoted, the first is %s", u.count, Quote(u.text))})
+		s.diags = append(s.diags, Warning.At(u.pos, CodeUnquoted, "write strings and keys in double quotes; other JSON parsers refuse them without",
+			"%d strings or keys are not quoted, the first is %s", u.count, Quote(u.text)))
 	}
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -177,10 +178,7 @@ func unreadable(message string) (text, help string) {
 func uniqueProblems(out []SchemaProblem) []SchemaProblem {
 	sort.Slice(out, func(i, j int) bool {
 		a, b := out[i], out[j]
-		if a.Pos != b.Pos {
-			return a.Pos.Line < b.Pos.Line || a.Pos.Line == b.Pos.Line && a.Pos.Col < b.Pos.Col
-		}
-		return a.Text < b.Text
+		return cmp.Or(a.Pos.Compare(b.Pos), cmp.Compare(a.Text, b.Text)) < 0
 	})
 	unique := out[:0]
 	for i, p := range out {

@@ -49,7 +49,7 @@ func TestParseRefuses(t *testing.T) {
 		"columns count bytes in YAML":     {"f.yaml", "a: {ü: !x 1}\n", `f.yaml:1:9: error: the tag "!x" is not supported [unsupported-yaml]`},
 		"lone carriage returns":           {"f.yaml", "a: 1\rb: !x 1\r", `f.yaml:1:9: error: the tag "!x" is not supported [unsupported-yaml]`},
 		"YAML too large, but fine JSON":   {"f.yaml", strings.Repeat(" ", 5<<20) + "x", `f.yaml: error: the document has 5242881 bytes, as YAML at most 4194304 are read [too-large]`},
-		"a document beyond the bound":     {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document has more than 16777216 bytes, which are the most that is read [too-large]`},
+		"a document beyond the bound":     {"f.json", strings.Repeat(" ", MaxBytes+1), `f.json: error: the document has more than 16777216 bytes, the maximum [too-large]`},
 		"JSON5: infinity":                 {"f.json5", "{a: 1,\n b: -Infinity}", `f.json5:2:5: error: not JSON5: JSON has no number "-Infinity" [syntax]`},
 		"JSON5: not a number":             {"f.json5", "[NaN]", `f.json5:1:2: error: not JSON5: JSON has no number "NaN" [syntax]`},
 		"JSON5: an open comment":          {"f.json5", "{} /* x", `f.json5:1:4: error: not JSON5: unterminated comment [syntax]`},

@@ -60,7 +60,7 @@ func (y *yamlReader) parse() (node *yaml.Node) {
 	defer func() {
 		// The library panics on some hostile texts.
 		if r := recover(); r != nil {
-			y.fail(Pos{1, 1}, CodeSyntax, "", "not YAML: %v", r)
+			y.fail(y.pos(0), CodeSyntax, "", "not YAML: %v", r)
 			node = nil
 		}
 	}()
@@ -68,7 +68,7 @@ func (y *yamlReader) parse() (node *yaml.Node) {
 	var doc, next yaml.Node
 	if err := d.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			y.fail(Pos{1, 1}, CodeEmpty, "write a flow, or name another file", "the document is empty")
+			y.fail(y.pos(0), CodeEmpty, "write a flow, or name another file", "the document is empty")
 		} else {
 			y.yamlSyntax(err)
 		}

@@ -1,0 +1,101 @@
+package source
+
+import (
+	"fmt"
+	"net/url"
+)
+
+// Reporter collects what is wrong with a document and the files around it. The zero value is ready
+// to use.
+type Reporter struct {
+	// Strict makes errors of what [Reporter.Strictf] reports.
+	Strict bool
+	// Diags are the diagnostics in the order in which they were reported, each once.
+	Diags []Diagnostic
+	// Errors counts those that are errors.
+	Errors int
+	// Most bounds Diags, 0 not at all; Dropped counts the diagnostics beyond. The first error is never dropped.
+	Most, Dropped int
+
+	seen    map[Diagnostic]bool
+	guesses int
+}
+
+// Report adds a diagnostic.
+func (r *Reporter) Report(d Diagnostic) {
+	if r.seen[d] {
+		return
+	}
+	if r.Most > 0 && len(r.Diags) >= r.Most && (d.Severity != Error || r.Errors > 0) {
+		r.Dropped++
+		return
+	}
+	if r.seen == nil {
+		r.seen = map[Diagnostic]bool{}
+	}
+	r.seen[d] = true
+	if d.Severity == Error {
+		r.Errors++
+	}
+	r.Diags = append(r.Diags, d)
+}
+
+// At makes a diagnostic about a place.
+func (s Severity) At(at Pos, code, help, format string, args ...any) Diagnostic {
+	return Diagnostic{File: at.File, Line: at.Line, Col: at.Col, Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}
+}
+
+// Errorf reports an error.
+func (r *Reporter) Errorf(at Pos, code, help, format string, args ...any) {
+	r.Report(Error.At(at, code, help, format, args...))
+}
+
+// Warnf reports a warning.
+func (r *Reporter) Warnf(at Pos, code, help, format string, args ...any) {
+	r.Report(Warning.At(at, code, help, format, args...))
+}
+
+// Infof reports something that is not wrong.
+func (r *Reporter) Infof(at Pos, code, help, format string, args ...any) {
+	r.Report(Info.At(at, code, help, format, args...))
+}
+
+// Strictf reports an error if the reporter is strict, else a warning.
+func (r *Reporter) Strictf(at Pos, code, help, format string, args ...any) {
+	if r.Strict {
+		r.Errorf(at, code, help, format, args...)
+	} else {
+		r.Warnf(at, code, help, format, args...)
+	}
+}
+
+// maxGuesses bounds how often [Reporter.Near] searches in one document.
+const maxGuesses = 200
+
+// Near returns the name that an author may have meant, or "". Names is called only while there are
+// searches left.
+func (r *Reporter) Near(wrong string, names func() []string) string {
+	if r.guesses++; r.guesses > maxGuesses {
+		return ""
+	}
+	return NewSuggester(names()).Nearest(wrong)
+}
+
+// CheckSchema reports what is wrong with a JSON Schema; see [CheckSchema].
+func (r *Reporter) CheckSchema(v *Value, code, name string) {
+	for _, p := range CheckSchema(v) {
+		r.Errorf(p.Pos, code, p.Help, "%s: %s", name, p.Text)
+	}
+}
+
+// CheckAddress reports an address that is not that of an HTTP server, and one with a user name or
+// password, which it does not repeat. Secret is the help for the latter.
+func (r *Reporter) CheckAddress(at Pos, code, name, address, secret string) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		r.Errorf(at, code, "write the server's address, such as https://tools.example.com/mcp", "%s is not an http or https URL", name)
+	case u.User != nil:
+		r.Errorf(at, code, secret, "%s contains a user name or password", name)
+	}
+}
