@@ -72,20 +72,21 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	a := newAdaptation(doc, profile, host)
 	src := plan.Source{File: doc.Name}
 	if doc.Root.Kind != source.Object {
-		a.errorf(doc.Name, doc.Root.Pos, CodeWrongType, `write an agent: {"name": ..., "description": ...}`,
+		a.Errorf(doc.Root.Pos, CodeWrongType, `write an agent: {"name": ..., "description": ...}`,
 			"the document is %s, want an object", doc.Root.Kind)
-		return nil, src, a.diags
+		return nil, src, a.Diags
 	}
 	agent := a.agent(doc.Root)
 	a.unsupported(agent)
 	f := a.plan(agent)
 	a.startable(agent, f)
 	src.Positions = []plan.Position{{Path: plan.NodePath(f.Nodes[0].ID), Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col}}
-	return f, src, once(a.diags)
+	return f, src, a.Diags
 }
 
 // adaptation is the work on one blueprint.
 type adaptation struct {
+	*source.Reader
 	main string
 	// hooking says for which hook the agent is read, if for one.
 	hooking string
@@ -94,13 +95,10 @@ type adaptation struct {
 	files   map[string]string
 	// parsed are the files that have been read as JSON.
 	parsed map[string]*source.Value
-	diags  []source.Diagnostic
-	// errors counts those among diags.
-	errors int
 }
 
 func newAdaptation(doc *source.Document, profile string, host source.Host) *adaptation {
-	a := &adaptation{main: doc.Name, profile: profile, host: host, files: map[string]string{}, parsed: map[string]*source.Value{}}
+	a := &adaptation{Reader: source.NewReader(), main: doc.Name, profile: profile, host: host, files: map[string]string{}, parsed: map[string]*source.Value{}}
 	for _, f := range host.Files {
 		a.files[f.Name] = f.Text
 	}

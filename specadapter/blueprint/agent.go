@@ -41,10 +41,10 @@ type agent struct {
 
 // agent reads agent.json and all that belongs to it.
 func (a *adaptation) agent(root *source.Value) *agent {
-	g := &agent{object: a.object(a.main, root, "the agent"), has: map[string]bool{}}
+	g := &agent{object: a.object(root, "the agent"), has: map[string]bool{}}
 	g.older()
 	g.name = g.agentName()
-	g.description = g.required("description")
+	g.description = g.Required("description")
 	g.kind = g.agentType()
 	g.mode = g.inputMode()
 	g.params = g.schema("parameters_schema")
@@ -62,7 +62,7 @@ func (a *adaptation) agent(root *source.Value) *agent {
 	g.procedural()
 	g.placeholders()
 	if file, off := a.beside(fileDisabled); off {
-		g.errorf(source.Pos{}, CodeDisabled, "remove "+file+" to make it active", "the agent is disabled")
+		g.a.Errorf(source.Pos{File: g.file()}, CodeDisabled, "remove "+file+" to make it active", "the agent is disabled")
 	}
 	return g
 }
@@ -80,43 +80,43 @@ func join(parts []string) string {
 
 // older reports fields of earlier shapes apart from those that nobody ever knew.
 func (g *agent) older() {
-	if v := g.value.Get("visibility"); v != nil {
-		g.warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is from before tags and has no effect")
-		g.only(append(agentFields, "visibility")...)
+	if v := g.Value.Get("visibility"); v != nil {
+		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is from before tags and has no effect")
+		g.Only(append(agentFields, "visibility")...)
 		return
 	}
-	g.only(agentFields...)
+	g.Only(agentFields...)
 }
 
 var agentName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$`)
 
 func (g *agent) agentName() string {
-	name := g.required("name")
+	name := g.Required("name")
 	if strings.TrimSpace(name) == "" {
 		return "agent"
 	}
-	g.what = "agent " + source.Quote(name)
+	g.Name = "agent " + source.Quote(name)
 	if !agentName.MatchString(name) {
-		g.warnf(g.pos("name"), CodeName, "use letters, digits, _ and -, at most 60, a letter or digit first", "the name %s is one that the framework's API refuses", source.Quote(name))
+		g.a.Warnf(g.Pos("name"), CodeName, "use letters, digits, _ and -, at most 60, a letter or digit first", "the name %s is one that the framework's API refuses", source.Quote(name))
 	}
-	if folder := path.Base(path.Dir(g.file)); path.Base(g.file) == fileAgent && path.Dir(g.file) != "." && folder != name {
-		g.warnf(g.pos("name"), CodeName, "give both the same name; agents are found by their folder's", "the agent %s is in the folder %s", source.Quote(name), source.Quote(folder))
+	if folder := path.Base(path.Dir(g.file())); path.Base(g.file()) == fileAgent && path.Dir(g.file()) != "." && folder != name {
+		g.a.Warnf(g.Pos("name"), CodeName, "give both the same name; agents are found by their folder's", "the agent %s is in the folder %s", source.Quote(name), source.Quote(folder))
 	}
 	return name
 }
 
 func (g *agent) agentType() string {
-	switch kind := g.text("type"); kind {
+	switch kind := g.Text("type"); kind {
 	case "":
 		// The framework's runners register programs without a type.
-		if g.value.Get("command") != nil {
+		if g.Value.Get("command") != nil {
 			return typeProcedural
 		}
 		return typeAutonomous
 	case typeAutonomous, typeProcedural:
 		return kind
 	default:
-		g.errorf(g.pos("type"), CodeType, `write "autonomous" or "procedural"`, "the type of %s is %s", g.what, source.Quote(kind))
+		g.a.Errorf(g.Pos("type"), CodeType, `write "autonomous" or "procedural"`, "the type of %s is %s", g.Name, source.Quote(kind))
 		return typeAutonomous
 	}
 }
@@ -126,12 +126,12 @@ func (g *agent) inputMode() string {
 	if g.kind == typeProcedural {
 		return plan.InputsProcedural
 	}
-	switch mode := g.text("input_mode"); mode {
+	switch mode := g.Text("input_mode"); mode {
 	case plan.InputsMerged, plan.InputsAuthoritative:
 		return mode
 	case "":
 	default:
-		g.errorf(g.pos("input_mode"), CodeMode, `write "merged" or "authoritative"`, "the input_mode of %s is %s", g.what, source.Quote(mode))
+		g.a.Errorf(g.Pos("input_mode"), CodeMode, `write "merged" or "authoritative"`, "the input_mode of %s is %s", g.Name, source.Quote(mode))
 	}
 	if g.a.profile == ProfileAuthoritative {
 		return plan.InputsAuthoritative
@@ -141,46 +141,44 @@ func (g *agent) inputMode() string {
 
 // schema reads and compiles a schema. The schema {} is kept: it differs from none.
 func (g *agent) schema(key string) json.RawMessage {
-	v := g.get(key, source.Object)
+	v := g.Want(key, source.Object)
 	if v == nil {
 		return nil
 	}
-	for _, p := range source.CheckSchema(v) {
-		g.errorf(p.Pos, CodeSchema, p.Help, "%s of %s: %s", key, g.what, p.Text)
-	}
+	g.a.CheckSchema(v, CodeSchema, key+" of "+g.Name)
 	return v.JSON()
 }
 
 // ownPrompt is the agent's system prompt: a file beside it, or a field.
 func (g *agent) ownPrompt() string {
 	file, ok := g.a.beside(filePrompt)
-	inline := g.get("system_prompt", source.String)
+	inline := g.Want("system_prompt", source.String)
 	switch {
 	case ok && inline != nil:
-		g.errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is here and in %s", g.what, file)
+		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is here and in %s", g.Name, file)
 		return ""
 	case ok:
 		return g.a.markdown(file)
 	case inline != nil:
 		return inline.Text
 	}
-	if g.kind == typeAutonomous && g.value.Get("capabilities") == nil {
-		g.warnf(g.value.Pos, CodeNoPrompt, "write "+filePrompt+" beside it; for a folder name the folder or its "+fileAgent,
-			"%s has no system prompt", g.what)
+	if g.kind == typeAutonomous && g.Value.Get("capabilities") == nil {
+		g.a.Warnf(g.Value.Pos, CodeNoPrompt, "write "+filePrompt+" beside it; for a folder name the folder or its "+fileAgent,
+			"%s has no system prompt", g.Name)
 	}
 	return ""
 }
 
 // readDemands reads what a runner must have; here any worker will do.
 func (g *agent) readDemands() {
-	g.demands = g.get("demands", source.Object)
+	g.demands = g.Want("demands", source.Object)
 	if g.demands == nil {
 		return
 	}
-	o := g.a.object(g.file, g.demands, "demands of "+g.what)
-	o.only("hostname", "project_dir", "executor_profile", "executor_type", "tags")
+	o := g.a.object(g.demands, "demands of "+g.Name)
+	o.Only("hostname", "project_dir", "executor_profile", "executor_type", "tags")
 	for _, key := range []string{"hostname", "project_dir", "executor_profile", "executor_type"} {
-		o.text(key)
+		o.Text(key)
 	}
 	o.words("tags")
 }

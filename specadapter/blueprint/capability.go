@@ -10,7 +10,7 @@ import (
 // prompt: its text, then the usage of its script.
 func (g *agent) capability(c word) []string {
 	if g.has[c.text] {
-		g.errorf(c.at, CodeTwice, "remove one of the two", "%s names the capability %s twice", g.what, source.Quote(c.text))
+		g.a.Errorf(c.at, CodeTwice, "remove one of the two", "%s names the capability %s twice", g.Name, source.Quote(c.text))
 		return nil
 	}
 	g.has[c.text] = true
@@ -22,13 +22,13 @@ func (g *agent) capability(c word) []string {
 	if root == nil {
 		return nil
 	}
-	o := g.a.object(file, root, "capability "+source.Quote(c.text))
-	if !o.ok {
+	o := g.a.object(root, "capability "+source.Quote(c.text))
+	if !o.OK {
 		return nil
 	}
-	o.only("name", "description", "type", "script", "created_at", "modified_at")
-	o.required("name")
-	o.required("description")
+	o.Only("name", "description", "type", "script", "created_at", "modified_at")
+	o.Required("name")
+	o.Required("description")
 	var parts []string
 	text, hasText := g.a.registered(dirCapabilities, c.text, fileText)
 	if hasText {
@@ -38,7 +38,7 @@ func (g *agent) capability(c word) []string {
 	if hasServers {
 		g.serversOf(servers)
 	}
-	script := o.get("script", source.String)
+	script := o.Want("script", source.String)
 	if script != nil {
 		parts = append(parts, g.usage(o, word{script.Text, script.Pos}))
 	}
@@ -48,19 +48,19 @@ func (g *agent) capability(c word) []string {
 
 // checkParts warns of a type that its parts do not fit. Without a type they say it.
 func (o *object) checkParts(text, servers, script bool) {
-	kind := o.text("type")
+	kind := o.Text("type")
 	want := map[string]bool{"text": text, "mcp": servers, "script": script}
 	has, known := want[kind]
 	switch {
 	case kind == "" && !text && !servers && !script:
-		o.warnf(o.value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has nothing in it", o.what)
+		o.a.Warnf(o.Value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has nothing in it", o.Name)
 	case kind == "":
 	case !known:
-		o.errorf(o.pos("type"), CodeCapability, `write "script", "mcp" or "text"`, "the type of %s is %s", o.what, source.Quote(kind))
+		o.a.Errorf(o.Pos("type"), CodeCapability, `write "script", "mcp" or "text"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	case !has:
-		o.warnf(o.pos("type"), CodeCapability, "add that part, or correct the type", "%s is of type %s and has no such part", o.what, kind)
+		o.a.Warnf(o.Pos("type"), CodeCapability, "add that part, or correct the type", "%s is of type %s and has no such part", o.Name, kind)
 	case kind == "text" && (servers || script), kind == "mcp" && script:
-		o.warnf(o.pos("type"), CodeCapability, "remove the other part, or the type", "%s is of type %s and has parts of another", o.what, kind)
+		o.a.Warnf(o.Pos("type"), CodeCapability, "remove the other part, or the type", "%s is of type %s and has parts of another", o.Name, kind)
 	}
 }
 
@@ -68,13 +68,13 @@ func (o *object) checkParts(text, servers, script bool) {
 // reported, and "" returned.
 func (o *object) entry(registry, name string, w word, code, what string) string {
 	if !plainName.MatchString(w.text) {
-		o.errorf(w.at, code, "write the name of a folder in "+registry+"/", "%s names the %s %s, which is no name", o.what, what, source.Quote(w.text))
+		o.a.Errorf(w.at, code, "write the name of a folder in "+registry+"/", "%s names the %s %s, which is no name", o.Name, what, source.Quote(w.text))
 		return ""
 	}
 	file, ok := o.a.registered(registry, w.text, name)
 	if !ok {
-		o.errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
-			"%s names the %s %s, which is not there", o.what, what, source.Quote(w.text))
+		o.a.Errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
+			"%s names the %s %s, which is not there", o.Name, what, source.Quote(w.text))
 		return ""
 	}
 	return file

@@ -69,9 +69,10 @@ func (a *adaptation) parse(file string) *source.Value {
 		return v
 	}
 	doc, diags := source.Parse(file, []byte(a.files[file]))
-	a.diags = append(a.diags, diags...)
+	for i := range diags {
+		a.Report(diags[i])
+	}
 	if doc == nil {
-		a.errors++
 		a.parsed[file] = nil
 		return nil
 	}
@@ -83,7 +84,7 @@ func (a *adaptation) parse(file string) *source.Value {
 func (a *adaptation) markdown(file string) string {
 	text := a.files[file]
 	if !utf8.ValidString(text) {
-		a.errorf(file, source.Pos{Line: 1, Col: 1}, CodeEncoding, "save the file as UTF-8", "the file is not valid UTF-8")
+		a.Errorf(source.Pos{File: file, Line: 1, Col: 1}, CodeEncoding, "save the file as UTF-8", "the file is not valid UTF-8")
 		return ""
 	}
 	return text

@@ -165,7 +165,7 @@ func TestServers(t *testing.T) {
 		"w   orchestrator=false configured=true", "cmd   orchestrator=false configured=true", "u  http://h/mcp orchestrator=false configured=false",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s\n%v", diff, a.diags)
+		t.Errorf("-want +got:\n%s\n%v", diff, a.Diags)
 	}
 	f := a.plan(g)
 	var conns []string

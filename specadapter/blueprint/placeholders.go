@@ -21,11 +21,14 @@ func (g *agent) placeholders() {
 		l.text(file, g.a.files[file])
 	}
 	for _, key := range []string{"system_prompt", "output_schema"} {
-		if v := g.value.Get(key); v != nil {
+		if v := g.Value.Get(key); v != nil {
 			l.value(v)
 		}
 	}
 }
+
+// maxPlaceholders is how many placeholders of one agent are reported.
+const maxPlaceholders = 20
 
 // linter looks at the placeholders of one agent.
 type linter struct {
@@ -44,7 +47,7 @@ func (l *linter) text(file, text string) {
 			begin = at + i + 1
 		}
 		at = m[0]
-		l.placeholder(file, source.Pos{Line: line, Col: at - begin + 1}, text[m[2]:m[3]])
+		l.placeholder(source.Pos{File: file, Line: line, Col: at - begin + 1}, text[m[2]:m[3]])
 	}
 }
 
@@ -52,7 +55,7 @@ func (l *linter) text(file, text string) {
 func (l *linter) value(v *source.Value) {
 	if v.Kind == source.String {
 		for _, m := range inputs.Placeholder.FindAllStringSubmatch(v.Text, -1) {
-			l.placeholder(l.agent.file, v.Pos, m[1])
+			l.placeholder(v.Pos, m[1])
 		}
 	}
 	for _, item := range v.Items {
@@ -63,9 +66,9 @@ func (l *linter) value(v *source.Value) {
 	}
 }
 
-func (l *linter) placeholder(file string, at source.Pos, name string) {
+func (l *linter) placeholder(at source.Pos, name string) {
 	kind, key, ok := strings.Cut(name, ".")
-	if !ok || l.told[name] || l.reported > maxUnknown {
+	if !ok || l.told[name] || l.reported > maxPlaceholders {
 		return
 	}
 	l.told[name] = true
@@ -77,10 +80,10 @@ func (l *linter) placeholder(file string, at source.Pos, name string) {
 	if why == "" {
 		return
 	}
-	if l.reported++; l.reported > maxUnknown {
-		l.agent.a.warnf(file, at, CodePlaceholder, "mend those above first", "more placeholders follow that stay as they are written")
+	if l.reported++; l.reported > maxPlaceholders {
+		l.agent.a.Warnf(at, CodePlaceholder, "mend those above first", "more placeholders follow that stay as they are written")
 	} else {
-		l.agent.a.warnf(file, at, CodePlaceholder, help, "%s stays as it is written: %s", source.Quote("${"+name+"}"), why)
+		l.agent.a.Warnf(at, CodePlaceholder, help, "%s stays as it is written: %s", source.Quote("${"+name+"}"), why)
 	}
 }
 
@@ -90,7 +93,7 @@ func (g *agent) declared() func(name string) bool {
 	if len(g.params) == 0 || string(g.params) == "{}" {
 		return func(name string) bool { return name == "prompt" }
 	}
-	rules := g.value.Get("parameters_schema")
+	rules := g.Value.Get("parameters_schema")
 	if extra := rules.Get("additionalProperties"); extra == nil || extra.Kind != source.Bool || extra.True {
 		return func(string) bool { return true }
 	}

@@ -16,24 +16,24 @@ import (
 // procedural reads what a procedural agent runs: a script of the registry, whose schema
 // supersedes the agent's, or a command of a runner's own.
 func (g *agent) procedural() {
-	script, command := g.get("script", source.String), g.get("command", source.String)
+	script, command := g.Want("script", source.String), g.Want("command", source.String)
 	if g.kind != typeProcedural {
 		for _, v := range []*source.Value{script, command} {
 			if v != nil {
-				g.warnf(v.Pos, CodeType, `write "type": "procedural", or remove it`, "%s is autonomous and runs no program of its own", g.what)
+				g.a.Warnf(v.Pos, CodeType, `write "type": "procedural", or remove it`, "%s is autonomous and runs no program of its own", g.Name)
 			}
 		}
 		return
 	}
 	switch {
 	case script != nil && command != nil:
-		g.errorf(command.Pos, CodeTwice, "keep one of the two", "%s has both script and command", g.what)
+		g.a.Errorf(command.Pos, CodeTwice, "keep one of the two", "%s has both script and command", g.Name)
 	case script != nil:
 		g.runsScript(word{script.Text, script.Pos})
 	case command != nil:
 		g.runsCommand(command)
 	default:
-		g.errorf(g.value.Pos, CodeMissing, `write "script", the name of a folder in scripts/`, "%s is procedural and has no script", g.what)
+		g.a.Errorf(g.Value.Pos, CodeMissing, `write "script", the name of a folder in scripts/`, "%s is procedural and has no script", g.Name)
 	}
 }
 
@@ -60,19 +60,19 @@ func (s *script) sum(id string) string {
 		return "" // reported
 	}
 	if !local(s.file) {
-		s.entry.errorf(s.entry.pos("script_file"), CodeScript, "write the path of a file beside "+fileScript, "script_file of %s is %s, which leads out of its folder", s.entry.what, source.Quote(s.file))
+		s.entry.a.Errorf(s.entry.Pos("script_file"), CodeScript, "write the path of a file beside "+fileScript, "script_file of %s is %s, which leads out of its folder", s.entry.Name, source.Quote(s.file))
 		return ""
 	}
 	if file, ok := s.entry.a.registered(dirScripts, id, s.file); ok {
 		sum := sha256.Sum256([]byte(s.entry.a.files[file]))
 		return hex.EncodeToString(sum[:])
 	}
-	report, consequence := s.entry.warnf, "; no run can be started without it"
+	report, consequence := s.entry.a.Warnf, "; no run can be started without it"
 	if s.entry.a.host.Starting {
-		report, consequence = s.entry.errorf, ", so that the run could not be held to it"
+		report, consequence = s.entry.a.Errorf, ", so that the run could not be held to it"
 	}
-	report(s.entry.pos("script_file"), CodeScript, fmt.Sprintf("put the file into %s/%s/, or correct script_file", dirScripts, id),
-		"%s has the file %s, which is not there%s", s.entry.what, source.Quote(s.file), consequence)
+	report(s.entry.Pos("script_file"), CodeScript, fmt.Sprintf("put the file into %s/%s/, or correct script_file", dirScripts, id),
+		"%s has the file %s, which is not there%s", s.entry.Name, source.Quote(s.file), consequence)
 	return ""
 }
 
@@ -88,16 +88,16 @@ func (g *agent) runsCommand(command *source.Value) {
 	words, err := split(command.Text)
 	switch {
 	case err != nil:
-		g.errorf(command.Pos, CodeScript, "close the quotes", "the command of %s: %v", g.what, err)
+		g.a.Errorf(command.Pos, CodeScript, "close the quotes", "the command of %s: %v", g.Name, err)
 		return
 	case len(words) == 0 || words[0] == "":
-		g.errorf(command.Pos, CodeScript, "write the program and its arguments", "the command of %s is empty", g.what)
+		g.a.Errorf(command.Pos, CodeScript, "write the program and its arguments", "the command of %s is empty", g.Name)
 		return
 	}
-	folder := path.Base(path.Dir(g.file))
-	if path.Base(g.file) != fileAgent || !plainName.MatchString(folder) || path.Base(path.Dir(path.Dir(g.file))) != dirAgents {
-		g.warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" of a folder that the worker trusts",
-			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.what, dirAgents)
+	folder := path.Base(path.Dir(g.file()))
+	if path.Base(g.file()) != fileAgent || !plainName.MatchString(folder) || path.Base(path.Dir(path.Dir(g.file()))) != dirAgents {
+		g.a.Warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" of a folder that the worker trusts",
+			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.Name, dirAgents)
 		folder = g.name
 	}
 	g.program = &plan.Program{Agent: folder, Command: command.Text, Words: words, Seconds: programSeconds}

@@ -20,8 +20,7 @@ type script struct {
 // usedScript is a script of a capability.
 type usedScript struct {
 	script
-	// in and at are where the capability names it.
-	in string
+	// at is where the capability names it.
 	at source.Pos
 }
 
@@ -35,16 +34,14 @@ func (o *object) script(w word) *script {
 	if root == nil {
 		return nil
 	}
-	s := o.a.object(file, root, "script "+source.Quote(w.text))
-	if !s.ok {
+	s := o.a.object(root, "script "+source.Quote(w.text))
+	if !s.OK {
 		return nil
 	}
-	s.only("name", "description", "script_file", "parameters_schema", "demands", "created_at", "modified_at")
-	out := &script{name: s.required("name"), description: s.required("description"), file: s.required("script_file"), entry: s}
-	if v := s.get("parameters_schema", source.Object); v != nil {
-		for _, p := range source.CheckSchema(v) {
-			s.errorf(p.Pos, CodeSchema, p.Help, "parameters_schema of %s: %s", s.what, p.Text)
-		}
+	s.Only("name", "description", "script_file", "parameters_schema", "demands", "created_at", "modified_at")
+	out := &script{name: s.Required("name"), description: s.Required("description"), file: s.Required("script_file"), entry: s}
+	if v := s.Want("parameters_schema", source.Object); v != nil {
+		s.a.CheckSchema(v, CodeSchema, "parameters_schema of "+s.Name)
 		// What the parser took, this takes too.
 		out.params, _ = pytext.Parse(v.JSON())
 	}
@@ -57,7 +54,7 @@ func (g *agent) usage(capability *object, w word) string {
 	if s == nil {
 		return ""
 	}
-	g.scripts = append(g.scripts, usedScript{*s, capability.file, w.at})
+	g.scripts = append(g.scripts, usedScript{*s, w.at})
 	return s.usage()
 }
 

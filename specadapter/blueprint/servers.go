@@ -1,7 +1,6 @@
 package blueprint
 
 import (
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +22,6 @@ type server struct {
 	connection, transport string
 	// refused says that it was reported and nothing more is to be said of it.
 	refused bool
-	file    string
 	at      source.Pos
 }
 
@@ -33,7 +31,6 @@ type header struct {
 	// required says that the value may not be missing.
 	required bool
 	at       source.Pos
-	file     string
 }
 
 // The marks of the framework's own server: its entry in the registry and its address.
@@ -44,14 +41,14 @@ var orchestratorURLs = []string{"${runner.orchestrator_mcp_url}", "${AGENT_ORCHE
 // ownServers reads agent.mcp.json, or the field that the framework's API takes.
 func (g *agent) ownServers() {
 	file, ok := g.a.beside(fileMCP)
-	inline := g.get("mcp_servers", source.Object)
+	inline := g.Want("mcp_servers", source.Object)
 	switch {
 	case ok && inline != nil:
-		g.errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are here and in %s", g.what, file)
+		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are here and in %s", g.Name, file)
 	case ok:
 		g.serversOf(file)
 	case inline != nil:
-		g.serverMap(g.a.object(g.file, inline, "mcp_servers of "+g.what))
+		g.serverMap(g.a.object(inline, "mcp_servers of "+g.Name))
 	}
 }
 
@@ -61,34 +58,34 @@ func (g *agent) serversOf(file string) {
 	if root == nil {
 		return
 	}
-	o := g.a.object(file, root, "the document")
-	if !o.ok {
+	o := g.a.object(root, "the document")
+	if !o.OK {
 		return
 	}
-	o.only("mcpServers")
-	if v := o.get("mcpServers", source.Object); v != nil {
-		g.serverMap(g.a.object(file, v, "mcpServers"))
+	o.Only("mcpServers")
+	if v := o.Want("mcpServers", source.Object); v != nil {
+		g.serverMap(g.a.object(v, "mcpServers"))
 	}
 }
 
 func (g *agent) serverMap(o *object) {
-	if !o.fits(o.value, o.what, maxServers) {
+	if !o.fits(o.Value, o.Name, maxServers) {
 		return
 	}
-	for _, m := range o.value.Members {
-		v := g.a.object(o.file, m.Value, "MCP server "+source.Quote(m.Key))
-		if !v.ok {
+	for _, m := range o.Value.Members {
+		v := g.a.object(m.Value, "MCP server "+source.Quote(m.Key))
+		if !v.OK {
 			continue
 		}
-		s := server{name: m.Key, file: o.file, at: m.KeyPos}
+		s := server{name: m.Key, at: m.KeyPos}
 		if i := slices.IndexFunc(g.servers, func(other server) bool { return other.name == m.Key }); i >= 0 {
 			first := g.servers[i]
-			v.errorf(m.KeyPos, CodeServer, "give one of the two another name", "%s has the MCP server %s twice; the other is in %s:%d",
-				g.what, source.Quote(m.Key), first.file, first.at.Line)
+			v.a.Errorf(m.KeyPos, CodeServer, "give one of the two another name", "%s has the MCP server %s twice; the other is in %s:%d",
+				g.Name, source.Quote(m.Key), first.at.File, first.at.Line)
 			continue
 		}
-		before := g.a.errors
-		if v.value.Get("ref") != nil {
+		before := g.a.Errors
+		if v.Value.Get("ref") != nil {
 			v.reference(&s)
 		} else {
 			v.inline(&s)
@@ -96,15 +93,15 @@ func (g *agent) serverMap(o *object) {
 		if s.orchestrator {
 			g.callsBack(&s)
 		}
-		s.refused = g.a.errors > before
+		s.refused = g.a.Errors > before
 		g.servers = append(g.servers, s)
 	}
 }
 
 // reference resolves a server that the registry has.
 func (o *object) reference(s *server) {
-	o.only("ref", "config")
-	ref := o.required("ref")
+	o.Only("ref", "config")
+	ref := o.Required("ref")
 	if ref == "" {
 		return
 	}
@@ -117,35 +114,34 @@ func (o *object) reference(s *server) {
 	if !known {
 		s.configured, s.connection = o.a.host.Connections[ref], ref
 		if s.configured && len(given) > 0 {
-			o.warnf(o.pos("config"), CodeNoEffect, "write the headers into the connection on the worker", "%s is the worker's own connection %s; its config has no effect", o.what, source.Quote(ref))
+			o.a.Warnf(o.Pos("config"), CodeNoEffect, "write the headers into the connection on the worker", "%s is the worker's own connection %s; its config has no effect", o.Name, source.Quote(ref))
 		}
 		if s.orchestrator || s.configured {
 			s.headers = given
 			return
 		}
-		o.errorf(o.pos("ref"), CodeServer, "write "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
-			"%s refers to %s, which is not in the registry", o.what, source.Quote(ref))
-		o.a.about(s.name, ref)
+		o.a.errorAbout(s.name, ref, o.Pos("ref"), CodeServer, "write "+dirServers+"/NAME/"+fileServer+", or configure a connection with this id on the worker",
+			"%s refers to %s, which is not in the registry", o.Name, source.Quote(ref))
 		return
 	}
 	root := o.a.parse(file)
 	if root == nil {
 		return
 	}
-	entry := o.a.object(file, root, "MCP server "+source.Quote(ref))
-	if entry.ok {
+	entry := o.a.object(root, "MCP server "+source.Quote(ref))
+	if entry.OK {
 		entry.register(s, o, given)
 	}
 }
 
 // register takes what the registry says of a server, and the config on top.
 func (o *object) register(s *server, use *object, given []header) {
-	o.only("id", "name", "description", "url", "config_schema", "default_config", "created_at", "modified_at")
-	s.title, s.description = o.text("name"), o.text("description")
-	s.url = o.required("url")
+	o.Only("id", "name", "description", "url", "config_schema", "default_config", "created_at", "modified_at")
+	s.title, s.description = o.Text("name"), o.Text("description")
+	s.url = o.Required("url")
 	o.address(s)
-	if v := o.get("default_config", source.Object); v != nil {
-		s.headers = o.a.object(o.file, v, "default_config of "+o.what).headers()
+	if v := o.Want("default_config", source.Object); v != nil {
+		s.headers = o.a.object(v, "default_config of "+o.Name).headers()
 	}
 	for _, h := range given {
 		if i := slices.IndexFunc(s.headers, func(d header) bool { return d.name == h.name }); i >= 0 {
@@ -154,13 +150,13 @@ func (o *object) register(s *server, use *object, given []header) {
 			s.headers = append(s.headers, h)
 		}
 	}
-	rules := o.get("config_schema", source.Object)
-	if rules == nil || !o.fits(rules, "config_schema of "+o.what, maxHeaders) {
+	rules := o.Want("config_schema", source.Object)
+	if rules == nil || !o.fits(rules, "config_schema of "+o.Name, maxHeaders) {
 		return
 	}
 	for _, m := range rules.Members {
-		field := o.a.object(o.file, m.Value, "config_schema."+m.Key+" of "+o.what)
-		if field.ok {
+		field := o.a.object(m.Value, "config_schema."+m.Key+" of "+o.Name)
+		if field.OK {
 			field.checkHeader(m.Key, s, use)
 		}
 	}
@@ -168,60 +164,62 @@ func (o *object) register(s *server, use *object, given []header) {
 
 // checkHeader holds a server's config to one field of its schema.
 func (o *object) checkHeader(name string, s *server, use *object) {
-	o.only("type", "description", "required", "sensitive", "default")
-	flag := func(key string) bool {
-		v := o.get(key, source.Bool)
-		return v != nil && v.True
-	}
+	o.Only("type", "description", "required", "sensitive", "default")
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
-		if flag("required") && !s.orchestrator {
-			use.errorf(use.value.Pos, CodeServerConfig, "write it into config", "%s wants the config %s", use.what, source.Quote(name))
-			o.a.about(s.name, name)
+		if o.Flag("required") && !s.orchestrator {
+			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "write it into config", "%s wants the config %s", use.Name, source.Quote(name))
 		}
 		return
 	}
 	h := &s.headers[i]
-	h.required = flag("required")
-	if !flag("sensitive") {
+	h.required = o.Flag("required")
+	if !o.Flag("sensitive") {
 		return
 	}
 	const help = "write ${env.NAME}, and set in the worker's weft.yaml: variables: {NAME: {hosts: [HOST]}}; or configure a connection with this id there"
 	switch names := inputs.Placeholder.FindAllStringSubmatch(h.value, -1); {
 	case len(names) == 0 && h.value != "":
-		o.a.errorf(h.file, h.at, CodeSecret, help, "the config %s of %s is a secret and stands in the file", source.Quote(name), use.what)
+		o.a.Errorf(h.at, CodeSecret, help, "the config %s of %s is a secret and stands in the file", source.Quote(name), use.Name)
 	case slices.ContainsFunc(names, func(m []string) bool { return !strings.HasPrefix(m[1], "env.") }):
-		o.a.warnf(h.file, h.at, CodeSecret, help, "the config %s of %s is a secret that a run brings along; it stands in the run's history", source.Quote(name), use.what)
+		o.a.Warnf(h.at, CodeSecret, help, "the config %s of %s is a secret that a run brings along; it stands in the run's history", source.Quote(name), use.Name)
 	}
+}
+
+// errorAbout reports an error that names a server and its ref or config.
+func (a *adaptation) errorAbout(server, what string, at source.Pos, code, help, format string, args ...any) {
+	d := source.Error.At(at, code, help, format, args...)
+	d.About = [2]string{server, what}
+	a.Report(d)
 }
 
 // config are the headers of a reference: at HEAD its fields, for some weeks before under
 // "headers".
 func (o *object) config() []header {
-	v := o.get("config", source.Object)
+	v := o.Want("config", source.Object)
 	if v == nil {
 		return nil
 	}
-	c := o.a.object(o.file, v, "config of "+o.what)
+	c := o.a.object(v, "config of "+o.Name)
 	nested := v.Get("headers")
 	if nested == nil || nested.Kind != source.Object {
 		return c.headers()
 	}
-	o.warnf(nested.Pos, CodeOlder, "write them into config itself", "%s has its headers in the shape of an earlier version; they are read", c.what)
-	c.only("headers")
-	return o.a.object(o.file, nested, "headers of "+o.what).headers()
+	o.a.Warnf(nested.Pos, CodeOlder, "write them into config itself", "%s has its headers in the shape of an earlier version; they are read", c.Name)
+	c.Only("headers")
+	return o.a.object(nested, "headers of "+o.Name).headers()
 }
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 // headers are the members of an object as headers.
 func (o *object) headers() []header {
-	if !o.fits(o.value, o.what, maxHeaders) {
+	if !o.fits(o.Value, o.Name, maxHeaders) {
 		return nil
 	}
 	var out []header
-	for _, m := range o.value.Members {
-		h := header{name: m.Key, at: m.Value.Pos, file: o.file}
+	for _, m := range o.Value.Members {
+		h := header{name: m.Key, at: m.Value.Pos}
 		switch m.Value.Kind {
 		case source.Null:
 			continue
@@ -230,18 +228,18 @@ func (o *object) headers() []header {
 		case source.Bool:
 			h.value = m.Value.Describe()
 		default:
-			o.errorf(m.Value.Pos, CodeWrongType, howToWrite[source.String], "%s of %s is %s, want a string", source.Quote(m.Key), o.what, m.Value.Describe())
+			o.a.Errorf(m.Value.Pos, CodeWrongType, source.HowToWrite[source.String], "%s of %s is %s, want a string", source.Quote(m.Key), o.Name, m.Value.Describe())
 			continue
 		}
 		if !headerName.MatchString(m.Key) || strings.ContainsAny(h.value, "\r\n\x00") {
-			o.errorf(m.KeyPos, CodeServerConfig, "config becomes HTTP headers: letters, digits and - as names, one line as values",
-				"%s of %s cannot be an HTTP header", source.Quote(m.Key), o.what)
+			o.a.Errorf(m.KeyPos, CodeServerConfig, "config becomes HTTP headers: letters, digits and - as names, one line as values",
+				"%s of %s cannot be an HTTP header", source.Quote(m.Key), o.Name)
 			continue
 		}
 		for _, p := range inputs.Placeholder.FindAllStringSubmatch(h.value, -1) {
 			if kind, _, _ := strings.Cut(p[1], "."); !kinds[kind] && kind != "env" && kind != "runner" {
-				o.warnf(m.Value.Pos, CodePlaceholder, "write ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
-					"%s of %s stays as it is written: nothing replaces it", source.Quote(p[0]), o.what)
+				o.a.Warnf(m.Value.Pos, CodePlaceholder, "write ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
+					"%s of %s stays as it is written: nothing replaces it", source.Quote(p[0]), o.Name)
 			}
 		}
 		out = append(out, h)
@@ -251,33 +249,33 @@ func (o *object) headers() []header {
 
 // inline reads a server that is written out, as all were before the registry.
 func (o *object) inline(s *server) {
-	o.only("type", "url", "headers", "command", "args", "env")
-	s.url = o.text("url")
-	kind := o.text("type")
-	command := o.get("command", source.String)
+	o.Only("type", "url", "headers", "command", "args", "env")
+	s.url = o.Text("url")
+	kind := o.Text("type")
+	command := o.Want("command", source.String)
 	if command != nil || kind == "stdio" {
 		s.configured, s.connection = o.a.host.Connections[s.name], s.name
 		if !s.configured {
-			o.errorf(o.value.Pos, CodeCommand, "set in weft.yaml, of the starter and the worker: "+source.CommandLine(s.name),
-				"%s is a command to run; a file may not name one", o.what)
+			o.a.Errorf(o.Value.Pos, CodeCommand, "set in weft.yaml, of the starter and the worker: "+source.CommandLine(s.name),
+				"%s is a command to run; a file may not name one", o.Name)
 		}
 		return
 	}
 	if kind != "" && kind != "http" && kind != "sse" {
-		o.errorf(o.pos("type"), CodeServer, `write {"ref": "NAME"}`, "the type of %s is %s", o.what, source.Quote(kind))
+		o.a.Errorf(o.Pos("type"), CodeServer, `write {"ref": "NAME"}`, "the type of %s is %s", o.Name, source.Quote(kind))
 		return
 	}
 	if s.url == "" {
-		o.errorf(o.value.Pos, CodeServer, `write {"ref": "NAME"}`, "%s has neither ref nor url", o.what)
+		o.a.Errorf(o.Value.Pos, CodeServer, `write {"ref": "NAME"}`, "%s has neither ref nor url", o.Name)
 		return
 	}
 	if kind == plan.TransportSSE {
 		s.transport = kind
 	}
-	o.warnf(o.value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is written out, which the framework takes no more; it is read", o.what)
+	o.a.Warnf(o.Value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is written out, which the framework takes no more; it is read", o.Name)
 	o.address(s)
-	if v := o.get("headers", source.Object); v != nil {
-		s.headers = o.a.object(o.file, v, "headers of "+o.what).headers()
+	if v := o.Want("headers", source.Object); v != nil {
+		s.headers = o.a.object(v, "headers of "+o.Name).headers()
 	}
 }
 
@@ -289,18 +287,12 @@ func (o *object) address(s *server) {
 	}
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(s.url, -1) {
 		if kind, _, _ := strings.Cut(m[1], "."); !kinds[kind] {
-			o.errorf(o.pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s holds %s, which nothing replaces", o.what, source.Quote(m[0]))
+			o.a.Errorf(o.Pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s holds %s, which nothing replaces", o.Name, source.Quote(m[0]))
 			return
 		}
 	}
 	if s.url == "" || s.orchestrator || strings.Contains(s.url, "${") {
 		return
 	}
-	u, err := url.Parse(s.url)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		o.errorf(o.pos("url"), CodeServerURL, "write the server's address, such as https://tools.example.com/mcp", "the url of %s is no http or https address", o.what)
-	case u.User != nil:
-		o.errorf(o.pos("url"), CodeServerURL, "take it out, and set in the worker's weft.yaml: "+source.ConnectionLine(s.name, s.url), "the url of %s holds a user name or a password", o.what)
-	}
+	o.a.CheckAddress(o.Pos("url"), CodeServerURL, "the url of "+o.Name, s.url, "remove it and set in the worker's weft.yaml: "+source.ConnectionLine(s.name, s.url))
 }

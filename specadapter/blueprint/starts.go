@@ -28,7 +28,7 @@ const (
 func (g *agent) callsBack(s *server) {
 	for _, h := range s.headers {
 		if strings.EqualFold(h.name, callbackHeader) && h.value != callbackTurn && h.value != callbackSettled {
-			g.a.errorf(h.file, h.at, CodeServerConfig, "write "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
+			g.a.Errorf(h.at, CodeServerConfig, "write "+callbackTurn+" or "+callbackSettled, "the config %s is %s, want %s or %s",
 				source.Quote(h.name), source.Quote(h.value), callbackTurn, callbackSettled)
 		}
 	}
@@ -64,19 +64,19 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 	}
 	at := g.orchestrator()
 	if at == nil {
-		at = &server{file: a.main, at: g.value.Pos}
+		at = &server{at: g.Value.Pos}
 	}
 	all := []plan.Startable{{Agent: f.ID, Type: g.kind, Tags: g.tags()}}
 	for _, file := range a.otherAgents() {
 		other, flow, first := a.other(file)
 		switch {
 		case first != nil:
-			a.warnf(at.file, at.at, CodeNotStarted, "mend "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.what, path.Dir(file), first.Text)
+			a.Warnf(at.at, CodeNotStarted, "mend "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.Name, path.Dir(file), first.Text)
 			continue
 		case flow == nil:
 			continue
 		case f.SubFlow(flow.ID) != nil:
-			a.warnf(at.file, at.at, CodeNotStarted, "give it another name", "%s cannot start the agent in %s: another one has its name %s", g.what, path.Dir(file), source.Quote(flow.ID))
+			a.Warnf(at.at, CodeNotStarted, "give it another name", "%s cannot start the agent in %s: another one has its name %s", g.Name, path.Dir(file), source.Quote(flow.ID))
 			continue
 		}
 		all = append(all, plan.Startable{Agent: flow.ID, Type: other.kind, Tags: other.tags()})
@@ -140,7 +140,7 @@ func (s *server) headersOf(name string) string {
 
 func (g *agent) tags() []string {
 	var out []string
-	if v := g.value.Get("tags"); v != nil {
+	if v := g.Value.Get("tags"); v != nil {
 		for _, item := range v.Items {
 			if item.Kind == source.String {
 				out = append(out, item.Text)
@@ -180,9 +180,9 @@ func (a *adaptation) other(file string) (*agent, *plan.Flow, *source.Diagnostic)
 	}
 	g := o.agent(doc.Root)
 	o.unsupported(g)
-	for i := range o.diags {
-		if o.diags[i].Severity == source.Error {
-			return nil, nil, &o.diags[i]
+	for i := range o.Diags {
+		if o.Diags[i].Severity == source.Error {
+			return nil, nil, &o.Diags[i]
 		}
 	}
 	return g, o.plan(g), nil

@@ -5,9 +5,9 @@ import "weft/specadapter/source"
 // unsupported warns of what has no effect on a run.
 func (a *adaptation) unsupported(g *agent) {
 	for _, s := range g.scripts {
-		a.warnf(s.in, s.at, CodeNoEffect, "give the agent a tool that runs it", "the script %s is described to the model, but nothing runs it yet", source.Quote(s.name))
+		a.Warnf(s.at, CodeNoEffect, "give the agent a tool that runs it", "the script %s is described to the model, but nothing runs it yet", source.Quote(s.name))
 	}
 	if g.demands != nil && len(g.demands.Members) > 0 {
-		g.warnf(g.demands.Pos, CodeNoEffect, "start the run on a task queue of such workers", "%s has demands; any worker takes its runs", g.what)
+		g.a.Warnf(g.demands.Pos, CodeNoEffect, "start the run on a task queue of such workers", "%s has demands; any worker takes its runs", g.Name)
 	}
 }

@@ -1,0 +1,59 @@
+package blueprint
+
+import (
+	"fmt"
+
+	"weft/specadapter/source"
+)
+
+// object is an object of one of the agent's files whose fields are being read.
+type object struct {
+	*source.Fields
+	a *adaptation
+}
+
+// object begins to read a value's fields; it reports a value that is not an object.
+func (a *adaptation) object(v *source.Value, name string) *object {
+	return &object{Fields: a.Fields(v, name, ""), a: a}
+}
+
+// file is the name of the object's file.
+func (o *object) file() string { return o.Value.Pos.File }
+
+// word is a text with its place.
+type word struct {
+	text string
+	at   source.Pos
+}
+
+// Bounds of what one agent names, so that its cost stays small whatever it holds.
+const (
+	maxWords   = 1000
+	maxServers = 100
+	maxHeaders = 100
+)
+
+// fits reports a list or object with more elements than are read.
+func (o *object) fits(v *source.Value, what string, most int) bool {
+	n := len(v.Items) + len(v.Members)
+	if n <= most {
+		return true
+	}
+	o.a.Errorf(v.Pos, CodeTooMany, "leave out what is not needed", "%s has %d elements, at most %d are read", what, n, most)
+	return false
+}
+
+// words are the texts of a list.
+func (o *object) words(key string) []word {
+	v := o.Want(key, source.Array)
+	if v == nil || !o.fits(v, key+" of "+o.Name, maxWords) {
+		return nil
+	}
+	var out []word
+	for i, item := range v.Items {
+		if text, ok := o.a.Text(item, fmt.Sprintf("%s[%d] of %s", key, i, o.Name), false); ok {
+			out = append(out, word{text, item.Pos})
+		}
+	}
+	return out
+}
