@@ -1,8 +1,6 @@
 package agentspec
 
 import (
-	"fmt"
-
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -46,16 +44,16 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	}
 	b := newBuilder(doc.Name, host)
 	if t := model.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
-		b.errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
+		b.Errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
 	}
 	b.unsupported(model.Root)
-	if source.HasErrors(b.diags) {
-		return nil, src, append(diags, b.diags...)
+	if b.Errors > 0 {
+		return nil, src, append(diags, b.Diags...)
 	}
 	flow := b.root(model.Root)
 	b.lend(model.Secrets)
 	src.Positions = b.positions
-	return flow, src, append(diags, b.diags...)
+	return flow, src, append(diags, b.Diags...)
 }
 
 // Codes of the diagnostics that making a plan adds.
@@ -106,11 +104,11 @@ func (b *builder) unsupported(c *Component) {
 	}
 	b.looked[c] = true
 	if c.Type.Unsupported != "" {
-		b.errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
+		b.Errorf(c.At, CodeNotYet, c.Type.Unsupported, "%s cannot be run", c)
 		return
 	}
 	if !runs[c.Type.Name] {
-		b.errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
+		b.Errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
 		return
 	}
 	b.unsupportedIn(c)
@@ -125,7 +123,7 @@ func (b *builder) unsupportedIn(c *Component) {
 			continue
 		}
 		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
-			b.errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
+			b.Errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
 			continue
 		}
 		if spec.Name == "datastore" {
@@ -144,16 +142,4 @@ func (f *Field) set() bool {
 		return true
 	}
 	return f.JSON != nil && (len(f.JSON.Items) > 0 || len(f.JSON.Members) > 0 || f.JSON.Text != "")
-}
-
-func (b *builder) report(s source.Severity, at Place, code, help, format string, args []any) {
-	b.diags = append(b.diags, source.Diagnostic{File: at.File, Line: at.Line, Col: at.Col, Severity: s, Code: code, Help: help, Text: fmt.Sprintf(format, args...)})
-}
-
-func (b *builder) errorf(at Place, code, help, format string, args ...any) {
-	b.report(source.Error, at, code, help, format, args)
-}
-
-func (b *builder) warnf(at Place, code, help, format string, args ...any) {
-	b.report(source.Warning, at, code, help, format, args)
 }

@@ -140,7 +140,7 @@ func read(doc *source.Document, o Options, root func(*loader, *source.Document))
 		root(l, doc)
 	}
 	diags := l.diagnostics()
-	if l.failed {
+	if l.Errors > 0 {
 		return nil, diags
 	}
 	return l.doc, diags
@@ -148,10 +148,10 @@ func read(doc *source.Document, o Options, root func(*loader, *source.Document))
 
 // loader is the work on one document and its files.
 type loader struct {
-	o      Options
-	strict bool
-	rows   map[string]*Type
-	doc    *Document
+	*source.Reader
+	o    Options
+	rows map[string]*Type
+	doc  *Document
 
 	files   []*file // the document first
 	outer   map[string][]*definition
@@ -167,7 +167,6 @@ type loader struct {
 	schemas int
 	steps   int
 	count   int
-	guesses int
 	// skipPaths is set when looking at all paths would take too long.
 	skipPaths bool
 
@@ -175,11 +174,6 @@ type loader struct {
 	// from before the first release.
 	forgotten  []forgotten
 	legacySeen bool
-
-	diags   []source.Diagnostic
-	told    map[source.Diagnostic]bool
-	failed  bool
-	dropped int
 }
 
 type file struct {
@@ -188,23 +182,27 @@ type file struct {
 }
 
 func newLoader(name string, o Options) *loader {
+	r := source.NewReader()
+	r.Codes = source.Codes{Type: "field-type", Missing: "field-missing", Unknown: "field-unknown"}
+	r.UnknownHelp = "unknown fields have no effect; write notes into metadata"
+	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
 	return &loader{
-		o: o, strict: o.Profile == ProfileStrict, rows: known(o.Plugins), doc: &Document{},
+		Reader: r, o: o, rows: known(o.Plugins), doc: &Document{},
 		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, entered: map[string][]*definition{},
-		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{}, told: map[source.Diagnostic]bool{},
+		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{},
 	}
 }
 
 // main reads a document with a main component.
 func (l *loader) main(doc *source.Document) {
-	at := Place{doc.Name, doc.Root.Pos}
-	if !l.object(at, doc.Root, "the document") {
+	at := doc.Root.Pos
+	if !l.Fields(doc.Root, "the document", "").OK {
 		return
 	}
 	l.version(doc.Name, doc.Root)
 	root := doc.Root
 	if !mainComponent(root) {
-		l.errorf(at, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
+		l.Errorf(at, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
 			"the document has no main component")
 	}
 	l.files[0].root = root
@@ -222,7 +220,7 @@ func (l *loader) main(doc *source.Document) {
 // reading it can still be of use.
 func (l *loader) runnable(c *Component) *Component {
 	if c != nil && !c.Type.unknown && !c.Type.is("AgenticComponent") {
-		l.infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which is no run of its own", c)
+		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which is no run of its own", c)
 	}
 	return c
 }
@@ -244,13 +242,13 @@ func mainComponent(root *source.Value) bool {
 
 // definitionsOnly reads a document of components alone.
 func (l *loader) definitionsOnly(doc *source.Document) {
-	at := Place{doc.Name, doc.Root.Pos}
-	if !l.object(at, doc.Root, "the document") {
+	at := doc.Root.Pos
+	if !l.Fields(doc.Root, "the document", "").OK {
 		return
 	}
 	l.version(doc.Name, doc.Root)
 	if doc.Root.Get(definitionsKey) == nil {
-		l.errorf(at, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
+		l.Errorf(at, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
 		return
 	}
 	l.files[0].root = doc.Root
@@ -262,22 +260,22 @@ func (l *loader) definitionsOnly(doc *source.Document) {
 
 // options checks what does not depend on the document.
 func (l *loader) options() bool {
-	at := Place{File: l.files[0].name}
+	at := source.Pos{File: l.files[0].name}
 	switch l.o.Profile {
 	case "", ProfileDefault, ProfileStrict:
 	default:
-		l.errorf(at, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
+		l.Errorf(at, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
 	}
 	own := known(nil)
 	seen := map[string]bool{}
 	for _, t := range l.o.Plugins {
 		switch {
 		case t.Name == "" || own[t.Name] != nil || seen[t.Name]:
-			l.errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
+			l.Errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
 		case t.Like != "" && own[t.Like] == nil:
-			l.errorf(at, "plugin-row", "name a component of the language", "the plugin's component %s is like %s, which does not exist", source.Quote(t.Name), source.Quote(t.Like))
+			l.Errorf(at, "plugin-row", "name a component of the language", "the plugin's component %s is like %s, which does not exist", source.Quote(t.Name), source.Quote(t.Like))
 		}
 		seen[t.Name] = true
 	}
-	return !l.failed
+	return l.Errors == 0
 }

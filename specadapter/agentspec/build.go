@@ -14,9 +14,9 @@ import (
 // them; those that run several times, beside each other or under a guard, become flows of their
 // own, which nodes of kind call run.
 type builder struct {
-	file      string
+	file string
+	source.Reporter
 	host      source.Host
-	diags     []source.Diagnostic
 	positions []plan.Position
 	looked    map[*Component]bool
 	told      map[*Component]bool
@@ -141,17 +141,17 @@ func (b *builder) rootAgent(c *Component) {
 }
 
 // room counts a node, or an agent of a team, and says whether the plan may have it.
-func (b *builder) room(at Place) bool {
+func (b *builder) room(at source.Pos) bool {
 	if b.nodes++; b.nodes > plan.MaxNodes/2 {
 		if !b.full {
-			b.errorf(at, CodeTooManyNodes, "nest subflows less often", "with its subflows the flow has more than %d nodes", plan.MaxNodes/2)
+			b.Errorf(at, CodeTooManyNodes, "nest subflows less often", "with its subflows the flow has more than %d nodes", plan.MaxNodes/2)
 		}
 		b.full = true
 	}
 	return !b.full
 }
 
-func (b *builder) add(n plan.Node, at Place) {
+func (b *builder) add(n plan.Node, at source.Pos) {
 	if !b.room(at) {
 		return
 	}
@@ -159,7 +159,7 @@ func (b *builder) add(n plan.Node, at Place) {
 	b.place(plan.NodePath(n.ID), at)
 }
 
-func (b *builder) edge(e plan.Edge, at Place) {
+func (b *builder) edge(e plan.Edge, at source.Pos) {
 	e.ID = fmt.Sprint(len(b.flow.Edges) + 1)
 	b.place(plan.EdgePath(len(b.flow.Edges)), at)
 	b.flow.Edges = append(b.flow.Edges, e)
@@ -167,7 +167,7 @@ func (b *builder) edge(e plan.Edge, at Place) {
 
 // place notes where a part was written. Parts from other files have the document as their
 // place.
-func (b *builder) place(path string, at Place) {
+func (b *builder) place(path string, at source.Pos) {
 	if at.File == b.file {
 		b.positions = append(b.positions, plan.Position{Path: b.at + path, Line: at.Line, Col: at.Col})
 	}

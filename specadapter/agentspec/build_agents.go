@@ -168,7 +168,7 @@ func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken m
 			}
 		}
 		if t.Name == "" {
-			b.errorf(Place{filter.At.File, item.Pos}, "field-value", "write a tool's name", "tool_filter of %s names no tool", box)
+			b.Errorf(item.Pos, "field-value", "write a tool's name", "tool_filter of %s names no tool", box)
 			continue
 		}
 		t.As = unique(taken, toolName(t.Name))
@@ -196,7 +196,7 @@ func (b *builder) model(c *Component, a *plan.Agent) {
 	a.Model = provider + "/" + id
 	if f := c.Field("url"); f != nil && !b.told[c] {
 		b.told[c] = true
-		b.warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
+		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
 			"the url of %s is not called: a worker asks the provider %s where its settings say", c, provider)
 	}
 	a.Params, a.Retry = b.params(c), b.retry(c, false)
@@ -224,7 +224,7 @@ func (b *builder) params(c *Component) *plan.Params {
 			extra[m.Key] = raw
 		}
 		if !ok {
-			b.errorf(Place{f.At.File, m.Value.Pos}, "field-value", "write what the provider takes: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
+			b.Errorf(m.Value.Pos, "field-value", "write what the provider takes: temperature 0 to 2, top_p 0 to 1", "%s of %s is %s", m.Key, c, m.Value.Describe())
 		}
 	}
 	if len(extra) > 0 {

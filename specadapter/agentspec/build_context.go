@@ -51,11 +51,11 @@ func (b *builder) summary(t *Component, instructions, template string) *plan.Sum
 		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
 	}
 	if !strings.Contains(s.Template, "{{summary}}") {
-		b.errorf(t.at(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
+		b.Errorf(t.at(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
 		if f := t.Field(name); f != nil && !b.told[t] {
-			b.warnf(f.At, CodeNoEffect, "leave it out", "%s of %s has no effect: summaries are kept with the run, as long as it lasts", name, t)
+			b.Warnf(f.At, CodeNoEffect, "leave it out", "%s of %s has no effect: summaries are kept with the run, as long as it lasts", name, t)
 			b.told[t] = true
 		}
 	}
@@ -66,7 +66,7 @@ func (b *builder) summary(t *Component, instructions, template string) *plan.Sum
 func (b *builder) datastore(c *Component, f *Field) {
 	for _, store := range f.Components {
 		if store.Type.Name != "InMemoryCollectionDatastore" {
-			b.errorf(f.At, CodeNotYet, "leave datastore out, or use an InMemoryCollectionDatastore: summaries are kept with the run",
+			b.Errorf(f.At, CodeNotYet, "leave datastore out, or use an InMemoryCollectionDatastore: summaries are kept with the run",
 				"%s keeps summaries in %s, which cannot be used yet", c, store)
 		}
 	}

@@ -49,7 +49,7 @@ func (b *builder) chosenHost(c *Component, server string) {
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
 	rest := placeholder.ReplaceAllString(scheme+host, "")
 	if !begins && scheme != "http" && scheme != "https" && placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
-		b.errorf(c.at("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
+		b.Errorf(c.at("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
 			c, source.Quote(c.Text("url")))
 	}
 }
@@ -74,7 +74,7 @@ func (b *builder) pairs(c *Component, field string) []plan.Header {
 				out = append(out, plan.Header{Name: m.Key, Value: string(v.JSON())})
 			case source.Null:
 			default:
-				b.errorf(Place{f.At.File, v.Pos}, "field-value", "write a text, a number or true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
+				b.Errorf(v.Pos, "field-value", "write a text, a number or true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
@@ -43,7 +44,7 @@ type way struct {
 type exit struct {
 	id, branch string
 	label      bool
-	at         Place
+	at         source.Pos
 }
 
 // build makes the nodes, and returns where the flow begins and ends.

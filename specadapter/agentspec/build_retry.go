@@ -20,7 +20,7 @@ func (b *builder) retry(c *Component, byStatus bool) *plan.Retry {
 	const day = 24 * 3600
 	for _, name := range []string{"request_timeout", "initial_retry_delay", "max_retry_delay", "max_attempts"} {
 		if part := f.Fields[name]; part != nil && number(f, name, 0) > day {
-			b.errorf(part.At, "field-value", "write at most 86400", "%s in retry_policy of %s is %s", name, c, part.JSON.Describe())
+			b.Errorf(part.At, "field-value", "write at most 86400", "%s in retry_policy of %s is %s", name, c, part.JSON.Describe())
 			return nil
 		}
 	}
@@ -29,11 +29,11 @@ func (b *builder) retry(c *Component, byStatus bool) *plan.Retry {
 		FirstMillis: millis("initial_retry_delay", 1), MostMillis: millis("max_retry_delay", 8), Factor: number(f, "backoff_factor", 2),
 	}
 	if part := f.Fields["backoff_factor"]; r.Factor < 1 || r.Factor > 1000 {
-		b.warnf(part.At, CodeNoEffect, "write 1 to 1000", "backoff_factor in retry_policy of %s is %s; pauses stay as long as they are", c, part.JSON.Describe())
+		b.Warnf(part.At, CodeNoEffect, "write 1 to 1000", "backoff_factor in retry_policy of %s is %s; pauses stay as long as they are", c, part.JSON.Describe())
 		r.Factor = 1
 	}
 	if part := f.Fields["jitter"]; part != nil && part.JSON != nil && part.JSON.Kind == source.String {
-		b.warnf(part.At, CodeNoEffect, "leave it out", "jitter in retry_policy of %s has no effect: pauses are as long as the policy says", c)
+		b.Warnf(part.At, CodeNoEffect, "leave it out", "jitter in retry_policy of %s has no effect: pauses are as long as the policy says", c)
 	}
 	b.statuses(c, f, r, byStatus)
 	return r
@@ -45,7 +45,7 @@ func (b *builder) statuses(c *Component, f *Field, r *plan.Retry, byStatus bool)
 	if !byStatus {
 		for _, part := range []*Field{listed, any5xx} {
 			if part != nil {
-				b.warnf(part.At, CodeNoEffect, "leave it out", "statuses in retry_policy of %s have no effect: what can pass is repeated, and nothing else", c)
+				b.Warnf(part.At, CodeNoEffect, "leave it out", "statuses in retry_policy of %s have no effect: what can pass is repeated, and nothing else", c)
 				return
 			}
 		}
@@ -64,11 +64,11 @@ func (b *builder) listed(c *Component, f *Field) []int {
 	for _, m := range f.JSON.Members {
 		n, err := strconv.Atoi(m.Key)
 		if err != nil || n < 400 || n > 599 {
-			b.errorf(Place{f.At.File, m.KeyPos}, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has %s", c, source.Quote(m.Key))
+			b.Errorf(m.KeyPos, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has %s", c, source.Quote(m.Key))
 			continue
 		}
 		if len(m.Value.Items) > 0 {
-			b.warnf(Place{f.At.File, m.Value.Pos}, CodeNoEffect, "write []", "codes behind a status in retry_policy of %s have no effect: every answer of the status is repeated", c)
+			b.Warnf(m.Value.Pos, CodeNoEffect, "write []", "codes behind a status in retry_policy of %s have no effect: every answer of the status is repeated", c)
 		}
 		if !slices.Contains(out, n) {
 			out = append(out, n)

@@ -61,7 +61,7 @@ func (b *builder) agentNode(c *Component, n *plan.Node) {
 		return
 	}
 	for _, p := range b.team(inner, n, c.Outputs, false) {
-		b.errorf(c.At, "input-unfed", "declare the input with "+inner.String()+", or give it a default",
+		b.Errorf(c.At, "input-unfed", "declare the input with "+inner.String()+", or give it a default",
 			"an agent in %s wants the input %s, which nothing gives a value", inner, source.Quote(p.Title))
 	}
 }
@@ -123,7 +123,7 @@ func (t *crew) join(c *Component, p part) {
 	case "Swarm":
 		t.swarm(c, p)
 	case "Flow":
-		t.errorf(c.At, "field-value", "let an Agent begin, and ask the flow", "%s holds no conversation; it cannot be the first of a team", c)
+		t.Errorf(c.At, "field-value", "let an Agent begin, and ask the flow", "%s holds no conversation; it cannot be the first of a team", c)
 	}
 }
 
@@ -154,7 +154,7 @@ func (t *crew) swarm(c *Component, p part) {
 			}
 			if !hands || to.Type.Name == "Flow" {
 				if !asks {
-					t.errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s holds no conversation, and %s hands conversations over only", to, c)
+					t.Errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s holds no conversation, and %s hands conversations over only", to, c)
 				}
 				continue
 			}
@@ -172,7 +172,7 @@ func (t *crew) swarm(c *Component, p part) {
 func (t *crew) inSwarm(c, from, to *Component) recipient {
 	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.told[to] {
 		t.told[to] = true
-		t.warnf(to.At, CodeNoEffect, "let an Agent turn to others", "%s has no model and turns to nobody; relationships from it in %s have no effect", to, c)
+		t.Warnf(to.At, CodeNoEffect, "let an Agent turn to others", "%s has no model and turns to nobody; relationships from it in %s have no effect", to, c)
 	}
 	return t.recipient(c, from, to, func(id string) part {
 		p := part{id: id, outputs: to.Outputs}
@@ -285,12 +285,12 @@ func (t *crew) settle(c *Component, p part, a *plan.Agent) {
 func (t *crew) elsewhere(c *Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
 		if p.id == t.node.ID {
-			t.errorf(c.At, "field-value", "let an Agent begin, and turn to this one", "%s runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one", c)
+			t.Errorf(c.At, "field-value", "let an Agent begin, and turn to this one", "%s runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one", c)
 			return
 		}
 		if !t.told[c] {
 			t.told[c] = true
-			t.warnf(c.At, CodeNoEffect, "let an Agent turn to others", "%s runs elsewhere and cannot turn to other agents of the team", c)
+			t.Warnf(c.At, CodeNoEffect, "let an Agent turn to others", "%s runs elsewhere and cannot turn to other agents of the team", c)
 		}
 	}
 	if !t.room(c.At) {

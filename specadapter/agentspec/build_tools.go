@@ -18,7 +18,7 @@ func (b *builder) tool(c *Component, taken map[string]bool) *plan.Tool {
 	case "ServerTool":
 		if !b.host.UnboundTools[t.Name] && !b.told[c] {
 			b.told[c] = true
-			b.warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is none of the tools that are known here; a run needs a worker that has it", c)
+			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is none of the tools that are known here; a run needs a worker that has it", c)
 		}
 	case "ClientTool":
 		t.Connection = b.client(c)
@@ -76,10 +76,10 @@ func (b *builder) server(c *Component) string {
 			conn.Transport = plan.TransportSSE
 		}
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
-			b.errorf(c.at("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
+			b.Errorf(c.at("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
 		}
 		if u, err := url.Parse(conn.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			b.errorf(c.at("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
+			b.Errorf(c.at("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
 		}
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
@@ -93,7 +93,7 @@ func (b *builder) server(c *Component) string {
 func (b *builder) stdio(c *Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.errorf(c.at("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
+		b.Errorf(c.at("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
 	}
 	if f := c.Field("args"); f != nil {
 		for _, a := range f.JSON.Items {
@@ -103,7 +103,7 @@ func (b *builder) stdio(c *Component, conn *plan.Connection) {
 	if f := c.Field("env"); f != nil {
 		for _, m := range f.JSON.Members {
 			if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
-				b.errorf(Place{f.At.File, m.KeyPos}, "field-value", "write the name of a variable, without =", "env of %s has %s, which is no variable of an environment", c, source.Quote(m.Key))
+				b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is no variable of an environment", c, source.Quote(m.Key))
 				continue
 			}
 			conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
@@ -162,7 +162,7 @@ func (b *builder) headers(c *Component) []plan.Header {
 	var out []plan.Header
 	for _, m := range f.JSON.Members {
 		if strings.ContainsAny(m.Key, " \t\r\n:") || strings.ContainsAny(m.Value.Text, "\r\n\x00") || m.Key == "" {
-			b.errorf(Place{f.At.File, m.KeyPos}, "field-value", "write a header's name and one line of text", "a header of %s cannot be sent", c)
+			b.Errorf(m.KeyPos, "field-value", "write a header's name and one line of text", "a header of %s cannot be sent", c)
 			continue
 		}
 		out = append(out, plan.Header{Name: m.Key, Value: m.Value.Text})

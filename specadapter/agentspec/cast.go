@@ -16,7 +16,7 @@ func (s *Shape) numeric() bool {
 // becomes a string or any type, numbers and booleans become each other, arrays and objects
 // by their parts, a union by each of its types. A string becomes nothing else, since most
 // strings would not.
-func (l *loader) castable(at Place, from, to *Shape) bool {
+func (l *loader) castable(at source.Pos, from, to *Shape) bool {
 	switch {
 	case from == to || to.Kind == AnyShape || to.Kind == StringShape:
 		return true
@@ -36,7 +36,7 @@ func (l *loader) castable(at Place, from, to *Shape) bool {
 	return ok
 }
 
-func (l *loader) castParts(at Place, from, to *Shape) bool {
+func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
 	switch {
 	case from.Kind == UnionShape:
 		for _, m := range from.Members {
@@ -62,7 +62,7 @@ func (l *loader) castParts(at Place, from, to *Shape) bool {
 
 // castObject wants all members of the target in the source, and further members only where
 // the target takes them.
-func (l *loader) castObject(at Place, from, to *Shape) bool {
+func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
 	have := make(map[string]*Shape, len(from.Props))
 	for _, p := range from.Props {
 		have[p.Name] = p.Type
@@ -82,7 +82,7 @@ func (l *loader) castObject(at Place, from, to *Shape) bool {
 }
 
 // same says whether two types are the same.
-func (l *loader) same(at Place, a, b *Shape) bool {
+func (l *loader) same(at source.Pos, a, b *Shape) bool {
 	switch {
 	case a == b:
 		return true
@@ -100,7 +100,7 @@ func (l *loader) same(at Place, a, b *Shape) bool {
 	return true
 }
 
-func (l *loader) sameObject(at Place, a, b *Shape) bool {
+func (l *loader) sameObject(at source.Pos, a, b *Shape) bool {
 	if len(a.Props) != len(b.Props) || (a.More == nil) != (b.More == nil) || a.More != nil && !l.same(at, a.More, b.More) {
 		return false
 	}
@@ -117,7 +117,7 @@ func (l *loader) sameObject(at Place, a, b *Shape) bool {
 }
 
 // covers says whether each type of one union is in the other.
-func (l *loader) covers(at Place, a, b *Shape) bool {
+func (l *loader) covers(at source.Pos, a, b *Shape) bool {
 	for _, m := range a.Members {
 		found := false
 		for _, n := range b.Members {
@@ -132,7 +132,7 @@ func (l *loader) covers(at Place, a, b *Shape) bool {
 
 // accepts says whether a value is of a type. Numbers and booleans accept each other, as
 // they are cast.
-func (l *loader) accepts(at Place, v *source.Value, t *Shape) bool {
+func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	if !l.work(at, 1+len(t.Enum)) {
 		return true
 	}
@@ -144,7 +144,7 @@ func (s *Shape) lists(v *source.Value) bool {
 	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
 }
 
-func (l *loader) acceptsKind(at Place, v *source.Value, t *Shape) bool {
+func (l *loader) acceptsKind(at source.Pos, v *source.Value, t *Shape) bool {
 	switch t.Kind {
 	case AnyShape:
 		return true
@@ -185,7 +185,7 @@ func alike(a, b *source.Value) bool {
 	return err == nil && value.Equal(value.ByValue, x, y)
 }
 
-func (l *loader) acceptsObject(at Place, v *source.Value, t *Shape) bool {
+func (l *loader) acceptsObject(at source.Pos, v *source.Value, t *Shape) bool {
 	have := make(map[string]*source.Value, len(v.Members))
 	for _, m := range v.Members {
 		have[m.Key] = m.Value

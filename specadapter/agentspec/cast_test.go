@@ -15,7 +15,7 @@ func shapeOf(t *testing.T, l *loader, text string) *Shape {
 	}
 	shape, ok := l.schema("s.json5", doc.Root, "a test")
 	if !ok {
-		t.Fatalf("%s: %v", text, l.diags)
+		t.Fatalf("%s: %v", text, l.Diags)
 	}
 	return shape
 }
@@ -51,13 +51,13 @@ func TestCastable(t *testing.T) {
 	}
 	for _, tc := range tests {
 		l := newLoader("s.json5", Options{})
-		if got := l.castable(Place{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.to)); got != tc.want {
+		if got := l.castable(source.Pos{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.to)); got != tc.want {
 			t.Errorf("%s to %s: %v, want %v", tc.from, tc.to, got, tc.want)
 		}
-		if !l.same(Place{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.from)) {
+		if !l.same(source.Pos{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.from)) {
 			t.Errorf("%s is not the same as itself", tc.from)
 		}
-		if same := l.same(Place{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.to)); same != (tc.from == tc.to) {
+		if same := l.same(source.Pos{}, shapeOf(t, l, tc.from), shapeOf(t, l, tc.to)); same != (tc.from == tc.to) {
 			t.Errorf("%s the same as %s: %v", tc.from, tc.to, same)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSameUnion(t *testing.T) {
 	l := newLoader("s.json5", Options{})
 	a := shapeOf(t, l, "{anyOf: [{type: 'string'}, {type: ['integer', 'null']}]}")
 	b := shapeOf(t, l, "{type: ['null', 'integer', 'string', 'string']}")
-	if !l.same(Place{}, a, b) || a.String() != "string or integer or null" {
+	if !l.same(source.Pos{}, a, b) || a.String() != "string or integer or null" {
 		t.Errorf("%s is not %s", a, b)
 	}
 }

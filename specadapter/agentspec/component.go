@@ -13,7 +13,7 @@ type Component struct {
 	// Type is the row that describes the component.
 	Type *Type
 	// At is where the component is defined.
-	At Place
+	At source.Pos
 	// Key is the name under which it can be referred to; empty for one that is written
 	// in its place.
 	Key string
@@ -50,7 +50,7 @@ type Component struct {
 // Field is the value of one of a component's fields.
 type Field struct {
 	// At is where the value is written.
-	At Place
+	At source.Pos
 	// JSON is the value as the author wrote it, a reference to a value replaced. It is nil
 	// where one component stands or a secret.
 	JSON *source.Value
@@ -123,12 +123,12 @@ func (c *Component) Components(name string) []*Component {
 }
 
 // at is the place of a field's value, or of the component where it is not set.
-func (c *Component) at(name string) Place {
+func (c *Component) at(name string) source.Pos {
 	if f := c.fields[name]; f != nil {
 		return f.At
 	}
 	if v := c.source.Get(name); v != nil {
-		return Place{c.At.File, v.Pos}
+		return v.Pos
 	}
 	return c.At
 }

@@ -51,10 +51,10 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, 
 
 // unfed reports an input that nothing in its flow feeds. One that no output is called like is an
 // input of the run. Else an edge was forgotten, which is an error where a run can come to it.
-func (l *loader) unfed(c *Component, at Place, node *Component, in *Property) {
+func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
 	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
 	if !node.Type.acts("EndNode") && !c.Flow.gives(in.Title) {
-		l.warnf(at, "input-unfed", help, text+", and no output is called so: whoever starts a run has to give it", source.Quote(in.Title), node)
+		l.Warnf(at, "input-unfed", help, text+", and no output is called so: whoever starts a run has to give it", source.Quote(in.Title), node)
 		return
 	}
 	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
@@ -63,7 +63,7 @@ func (l *loader) unfed(c *Component, at Place, node *Component, in *Property) {
 // forgotten is an input that an edge was forgotten to.
 type forgotten struct {
 	flow       *Component
-	at         Place
+	at         source.Pos
 	text, help string
 }
 
@@ -77,10 +77,10 @@ func (l *loader) tellForgotten() {
 	}
 	for _, f := range l.forgotten {
 		if used != nil && !used[f.flow] {
-			l.warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
+			l.Warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
 			continue
 		}
-		l.errorf(f.at, "input-unfed", f.help, "%s", f.text)
+		l.Errorf(f.at, "input-unfed", f.help, "%s", f.text)
 	}
 }
 
@@ -134,7 +134,7 @@ func hasInnerDefault(node *Component, title string) bool {
 // otherwise: some writers leave the list empty and mean that.
 func (l *loader) publish(c *Component, g *graph) {
 	f := c.Field("data_flow_connections")
-	if l.strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
+	if l.Strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
 		return
 	}
 	for n, node := range g.Nodes {
@@ -143,7 +143,7 @@ func (l *loader) publish(c *Component, g *graph) {
 		}
 		for i := range node.Inputs {
 			if node.Inputs[i].Default == nil && !node.Inputs[i].Unused && !hasInnerDefault(node, node.Inputs[i].Title) {
-				l.warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, which would leave input %s of %s without a value; it is read as null: outputs feed inputs of the same title",
+				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, which would leave input %s of %s without a value; it is read as null: outputs feed inputs of the same title",
 					c, source.Quote(node.Inputs[i].Title), node)
 				g.public, g.Public = true, true
 				return
@@ -206,7 +206,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
 			out[key{n, in.Title}] = f
 			for _, o := range types[in.Title] {
 				if !l.castable(in.At, o.Type, in.Type) {
-					l.errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "let types agree, or write data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
+					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "let types agree, or write data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
 						source.Quote(in.Title), node, in.Type, l.where(o.At, in.At), o.Type)
 				}
 			}
@@ -216,14 +216,14 @@ func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
 }
 
 // maybeUnfed reports an input that a run can reach before anything fed it.
-func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
+func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *feed) {
 	start := g.index[g.Start]
 	if slices.Contains(f.sources, start) {
 		return
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
 		if !l.skipPaths {
-			l.infof(at, "input-maybe-unfed", "", "the flow is too large to look at all paths to its inputs; from here on they are not looked at")
+			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to look at all paths to its inputs; from here on they are not looked at")
 		}
 		l.skipPaths = true
 		return
@@ -236,7 +236,7 @@ func (l *loader) maybeUnfed(g *graph, at Place, n int, in *Property, f *feed) {
 	seen := make([]bool, len(g.Nodes))
 	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(f.sources) + len(g.Nodes)/4
 	if seen[n] {
-		l.warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
+		l.Warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
 			"a run can reach %s before anything feeds its input %s", g.Nodes[n], source.Quote(in.Title))
 	}
 }
@@ -248,7 +248,7 @@ func (l *loader) checkMaps(c *Component, g *graph) {
 			continue
 		}
 		if len(g.Iterates(node)) == 0 {
-			l.warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "let an output that is an array feed an input iterated_...", "%s has no list to go over; it runs its subflow once", node)
+			l.Warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "let an output that is an array feed an input iterated_...", "%s has no list to go over; it runs its subflow once", node)
 		}
 	}
 }

@@ -14,36 +14,22 @@ var common = []string{"component_type", "id", "name", "description", "metadata",
 
 // readNames reads a component's id, name, description and metadata.
 func (l *loader) readNames(c *Component) {
-	c.ID = l.word(c, "id")
-	c.Name = l.word(c, "name")
-	c.Description = l.word(c, "description")
-	if m := c.source.Get("metadata"); m != nil && m.Kind != source.Null && l.object(Place{c.At.File, m.Pos}, m, "metadata of "+c.String()) {
+	o := l.Fields(c.source, article(c.Type.Name), "")
+	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
+	if m := c.source.Get("metadata"); m != nil && m.Kind != source.Null && l.Fields(m, "metadata of "+c.String(), "").OK {
 		c.Metadata = m
 	}
 	if v := c.source.Get("name"); v == nil || v.Kind == source.Null {
 		text, help := "%s has no name", `write "name"`
 		if strings.HasSuffix(c.Type.Name, "Edge") {
-			l.strictf(c.At, "field-missing", help, text, article(c.Type.Name))
+			l.Strictf(c.At, "field-missing", help, text, article(c.Type.Name))
 		} else {
-			l.errorf(c.At, "field-missing", help, text, article(c.Type.Name))
+			l.Errorf(c.At, "field-missing", help, text, article(c.Type.Name))
 		}
 	}
 	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
 		l.nestedVersion(c.At.File, v, c.At.File == l.files[0].name)
 	}
-}
-
-// word is a string member of a component, "" where it is absent.
-func (l *loader) word(c *Component, key string) string {
-	v := c.source.Get(key)
-	if v == nil || v.Kind == source.Null {
-		return ""
-	}
-	if v.Kind != source.String {
-		l.errorf(Place{c.At.File, v.Pos}, "field-type", "write a text in double quotes", "%s of %s is %s, want a string", key, article(c.Type.Name), v.Describe())
-		return ""
-	}
-	return v.Text
 }
 
 // fields reads all fields of a component.
@@ -67,7 +53,7 @@ func (l *loader) fields(s *scope, c *Component) {
 			for _, old := range spec.Legacy {
 				if v = c.source.Get(old); v != nil {
 					known = append(known, old)
-					l.legacy(Place{s.file, v.Pos}, fmt.Sprintf("%s of %s stands under %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
+					l.legacy(v.Pos, fmt.Sprintf("%s of %s stands under %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
 					break
 				}
 			}
@@ -79,7 +65,7 @@ func (l *loader) fields(s *scope, c *Component) {
 	}
 	if !c.Type.Open {
 		known = append(known, l.legacyFields(c)...)
-		l.unknown(c.At.File, c.source, article(c.Type.Name), known)
+		l.Fields(c.source, article(c.Type.Name), "").Only(known...)
 	}
 }
 
@@ -120,38 +106,20 @@ func (l *loader) isPlugin(t *Type) bool {
 	return false
 }
 
-// unknown reports the members that an object should not have, one by one.
-func (l *loader) unknown(file string, v *source.Value, what string, known []string) {
-	for _, m := range v.Members {
-		found := false
-		for _, k := range known {
-			found = found || k == m.Key
-		}
-		if found {
-			continue
-		}
-		help := "it stays in the document and does nothing; metadata is the place for notes"
-		if near := l.near(m.Key, func() []string { return known }); near != "" {
-			help = "did you mean " + strconv.Quote(near) + "?"
-		}
-		l.warnf(Place{file, m.KeyPos}, "field-unknown", help, "%s has no field %s", what, source.Quote(m.Key))
-	}
-}
-
 // field reads one field into a set of fields.
 func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *FieldSpec, v *source.Value) {
 	if v == nil || v.Kind == source.Null {
 		if spec.Required {
 			at, state := c.At, "no"
 			if v != nil {
-				at.Pos, state = v.Pos, "null as"
+				at, state = v.Pos, "null as"
 			}
-			l.errorf(at, "field-missing", "write "+strconv.Quote(spec.Name), "%s has %s %s", c, state, spec.Name)
+			l.Errorf(at, "field-missing", "write "+strconv.Quote(spec.Name), "%s has %s %s", c, state, spec.Name)
 			c.broken = true
 		}
 		return
 	}
-	f := &Field{At: Place{s.file, v.Pos}}
+	f := &Field{At: v.Pos}
 	ok := false
 	if spec.Sensitive {
 		ok = l.secret(s, c, spec, f, v)
@@ -217,20 +185,11 @@ var kindOf = map[FieldKind]source.Kind{
 	Object: source.Object, Plain: source.Object, Schemas: source.Object,
 }
 
-// howToWrite is the remedy for a value of the wrong kind.
-var howToWrite = map[source.Kind]string{
-	source.String: "write a text in double quotes",
-	source.Bool:   "write true or false, without quotes",
-	source.Array:  "write a list: [...]",
-	source.Object: "write an object: {...}",
-	source.Number: "write a number, without quotes",
-}
-
 // shape checks the JSON of a field and reads what is in it.
 func (l *loader) shape(s *scope, c *Component, spec *FieldSpec, f *Field, what string) bool {
 	v := f.JSON
 	if want, ok := kindOf[spec.Kind]; ok && v.Kind != want {
-		l.errorf(f.At, "field-type", howToWrite[want], "%s is %s, want %s", what, v.Describe(), want)
+		l.Errorf(f.At, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Describe(), want)
 		return false
 	}
 	switch spec.Kind {
@@ -255,12 +214,12 @@ func (l *loader) either(spec *FieldSpec, f *Field, what string) bool {
 	case spec.Kind == FlagOrText && v.Kind == source.Bool:
 		return true
 	case spec.Kind == FlagOrText && v.Kind != source.String:
-		l.errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
+		l.Errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
 		return false
 	case spec.Kind == TextOrTexts && v.Kind == source.Array:
 		return l.texts(f, v, what)
 	case v.Kind != source.String:
-		l.errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
+		l.Errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
 		return false
 	}
 	return l.enum(f.At, spec, v, what)
@@ -270,18 +229,18 @@ func (l *loader) either(spec *FieldSpec, f *Field, what string) bool {
 func (l *loader) number(spec *FieldSpec, f *Field, what string) bool {
 	n, err := strconv.ParseFloat(f.JSON.Text, 64)
 	if spec.Kind == Whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32) {
-		l.errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, f.JSON.Describe())
+		l.Errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, f.JSON.Describe())
 		return false
 	}
 	if err != nil {
-		l.errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, f.JSON.Describe())
+		l.Errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, f.JSON.Describe())
 		return false
 	}
 	return true
 }
 
 // enum checks that a text is one of those that the field may hold.
-func (l *loader) enum(at Place, spec *FieldSpec, v *source.Value, what string) bool {
+func (l *loader) enum(at source.Pos, spec *FieldSpec, v *source.Value, what string) bool {
 	if len(spec.Enum) == 0 {
 		return true
 	}
@@ -290,7 +249,7 @@ func (l *loader) enum(at Place, spec *FieldSpec, v *source.Value, what string) b
 			return true
 		}
 	}
-	l.errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, which it cannot be", what, v.Describe())
+	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, which it cannot be", what, v.Describe())
 	return false
 }
 
@@ -299,7 +258,7 @@ func (l *loader) texts(f *Field, v *source.Value, what string) bool {
 	ok := true
 	check := func(part *source.Value, name string) {
 		if part.Kind != source.String {
-			l.errorf(Place{f.At.File, part.Pos}, "field-type", "write a text in double quotes", "%s in %s is %s, want a string", name, what, part.Describe())
+			l.Errorf(part.Pos, "field-type", "write a text in double quotes", "%s in %s is %s, want a string", name, what, part.Describe())
 			ok = false
 		}
 	}
@@ -323,7 +282,7 @@ func (l *loader) plain(s *scope, c *Component, spec *FieldSpec, f *Field, what s
 		l.field(s, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
 	}
 	if !spec.Open {
-		l.unknown(f.At.File, f.JSON, what, known)
+		l.Fields(f.JSON, what, "").Only(known...)
 	}
 	ok := l.plainParts(s, spec, f, what) && !c.broken
 	c.broken = before
@@ -337,7 +296,7 @@ func (l *loader) list(s *scope, spec *FieldSpec, f *Field, v *source.Value, what
 		return false
 	}
 	if v.Kind != source.Array {
-		l.errorf(f.At, "field-type", howToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
+		l.Errorf(f.At, "field-type", source.HowToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
 		return false
 	}
 	add := func(item *source.Value, what string) {
@@ -356,7 +315,7 @@ func (l *loader) list(s *scope, spec *FieldSpec, f *Field, v *source.Value, what
 		case spec.Kind != Pairs:
 			add(item, name)
 		case item.Kind != source.Array || len(item.Items) != 2:
-			l.errorf(Place{f.At.File, item.Pos}, "field-type", "write two agents: [FROM, TO]", "%s is %s, want a list of two", name, item.Describe())
+			l.Errorf(item.Pos, "field-type", "write two agents: [FROM, TO]", "%s is %s, want a list of two", name, item.Describe())
 			ok = false
 		default:
 			add(item.Items[0], name)

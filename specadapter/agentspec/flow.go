@@ -37,7 +37,7 @@ type Flow struct {
 
 // ControlEdge leads from a branch of a node to a node.
 type ControlEdge struct {
-	At       Place
+	At       source.Pos
 	From, To *Component
 	Branch   string
 }
@@ -45,7 +45,7 @@ type ControlEdge struct {
 // DataEdge feeds an input from an output. Of several that feed one input, the one counts
 // whose source ran last.
 type DataEdge struct {
-	At     Place
+	At     source.Pos
 	From   *Component
 	Output string
 	To     *Component
@@ -63,7 +63,7 @@ func (l *loader) flow(c *Component) *Flow {
 	f := &Flow{index: map[*Component]int{}, Start: c.Component("start_node")}
 	for i, n := range c.Components("nodes") {
 		if f.Has(n) {
-			l.warnf(l.itemAt(c, "nodes", i), "node-twice", "list each node once", "nodes of %s has %s twice", c, n)
+			l.Warnf(l.itemAt(c, "nodes", i), "node-twice", "list each node once", "nodes of %s has %s twice", c, n)
 			continue
 		}
 		f.index[n] = len(f.Nodes)
@@ -102,16 +102,16 @@ func (l *loader) flow(c *Component) *Flow {
 
 // itemAt is the place of an item in a list of components: of the reference, where it is
 // one.
-func (l *loader) itemAt(c *Component, field string, i int) Place {
+func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
 	f := c.fields[field]
 	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
 		return c.at(field)
 	}
 	item := f.JSON.Items[i]
 	if ref := refOf(item); ref != nil {
-		return Place{f.At.File, ref.Pos}
+		return ref.Pos
 	}
-	return Place{f.At.File, item.Pos}
+	return item.Pos
 }
 
 // edgeNodes checks that both ends of an edge are nodes of the flow.
@@ -132,7 +132,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 				help = `the node of that id in nodes is another component; define it once, in "$referenced_components", and refer to it by $component_ref`
 			}
 		}
-		l.errorf(e.at(end), "edge-node-in-flow", help, "%s of %s is %s, which is no node of %s", end, e, n, c)
+		l.Errorf(e.at(end), "edge-node-in-flow", help, "%s of %s is %s, which is no node of %s", end, e, n, c)
 		ok = false
 	}
 	return ok
@@ -149,12 +149,12 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 		}
 	}
 	if to := l.mapped(e, edge); to != "" {
-		l.warnf(e.at("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and no branch; it is read as the branch of that value, %s",
+		l.Warnf(e.at("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and no branch; it is read as the branch of that value, %s",
 			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
 		edge.Branch = to
 		return true
 	}
-	l.errorf(e.at("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "from_branch of %s is %s, which %s does not have",
+	l.Errorf(e.at("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "from_branch of %s is %s, which %s does not have",
 		e, source.Quote(edge.Branch), edge.From)
 	return false
 }
@@ -185,7 +185,7 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	var out []ControlEdge
 	for _, e := range edges {
 		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.acts("StartNode") && !e.From.Type.acts("EndNode") {
-			l.warnf(e.At, "branch-two-edges", "remove it, or loop by a branch of a BranchingNode",
+			l.Warnf(e.At, "branch-two-edges", "remove it, or loop by a branch of a BranchingNode",
 				"an edge leads %s to itself by the branch %s, by which another edge leaves it; it is left out", e.From, source.Quote(e.Branch))
 			continue
 		}
@@ -199,23 +199,23 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
 	ok := true
 	if from == nil && !unknownIO(edge.From) {
-		l.errorf(e.at("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "source_output of %s is %s, which is no output of %s",
+		l.Errorf(e.at("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "source_output of %s is %s, which is no output of %s",
 			e, source.Quote(edge.Output), edge.From)
 		ok = false
 	}
 	if to == nil && !unknownIO(edge.To) {
 		// An input that the author declared and nothing uses is reported where it stands.
-		l.errorf(e.at("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "destination_input of %s is %s, which is no input of %s",
+		l.Errorf(e.at("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "destination_input of %s is %s, which is no input of %s",
 			e, source.Quote(edge.Input), edge.To)
 		ok = false
 	}
 	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
-		if to.Default != nil && !l.strict {
-			l.warnf(edge.At, "data-edge-castable", "let types agree, or remove the edge", "output %s of %s is %s, which cannot become input %s of %s, %s; the edge is left out, and the input has its default",
+		if to.Default != nil && !l.Strict {
+			l.Warnf(edge.At, "data-edge-castable", "let types agree, or remove the edge", "output %s of %s is %s, which cannot become input %s of %s, %s; the edge is left out, and the input has its default",
 				source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 			return false
 		}
-		l.errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
+		l.Errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
 			"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
 	return ok
@@ -244,14 +244,14 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 		}
 	}
 	if len(starts) != 1 {
-		l.errorf(c.at("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
+		l.Errorf(c.at("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
 	if !f.Has(f.Start) || !f.Start.Type.acts("StartNode") && !f.Start.Type.unknown && !l.isPlugin(f.Start.Type) {
 		help := "let start_node refer to the StartNode in nodes"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
 			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`
 		}
-		l.errorf(c.at("start_node"), "flow-start-identity", help, "start_node of %s is %s, which is not the start node in nodes", c, f.Start)
+		l.Errorf(c.at("start_node"), "flow-start-identity", help, "start_node of %s is %s, which is not the start node in nodes", c, f.Start)
 		return
 	}
 	l.checkLeave(c, f)
@@ -264,15 +264,15 @@ func (l *loader) checkLeave(c *Component, f *Flow) {
 		if e.From == f.Start {
 			out++
 			if out == 2 {
-				l.errorf(e.At, "start-out-edges", "keep one edge; branch by a BranchingNode, run in parallel by a ParallelFlowNode", "a second edge leaves the start node of %s", c)
+				l.Errorf(e.At, "start-out-edges", "keep one edge; branch by a BranchingNode, run in parallel by a ParallelFlowNode", "a second edge leaves the start node of %s", c)
 			}
 		}
 		if e.To.Type.acts("StartNode") {
-			l.errorf(e.At, "edge-into-start", "let it lead to the node behind the start", "an edge of %s leads to the start node", c)
+			l.Errorf(e.At, "edge-into-start", "let it lead to the node behind the start", "an edge of %s leads to the start node", c)
 		}
 	}
 	if out == 0 && !c.broken {
-		l.errorf(c.at("control_flow_connections"), "start-out-edges", "add a ControlFlowEdge from the start node", "no edge leaves the start node of %s", c)
+		l.Errorf(c.at("control_flow_connections"), "start-out-edges", "add a ControlFlowEdge from the start node", "no edge leaves the start node of %s", c)
 	}
 }
 
@@ -285,7 +285,7 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 	for _, e := range f.Control {
 		in[e.To] = true
 		if e.From.Type.acts("EndNode") {
-			l.errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, where %s ends", e.From, c)
+			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, where %s ends", e.From, c)
 		}
 	}
 	count := 0
@@ -295,11 +295,11 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 		}
 		count++
 		if !in[n] {
-			l.errorf(l.itemAt(c, "nodes", i), "end-incoming", "let an edge lead to it, or remove it", "no edge of %s leads to %s", c, n)
+			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "let an edge lead to it, or remove it", "no edge of %s leads to %s", c, n)
 		}
 	}
 	if count == 0 {
-		l.errorf(c.at("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
+		l.Errorf(c.at("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
 	}
 }
 
@@ -319,7 +319,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			if other := first[p.Title]; other == nil {
 				first[p.Title] = p
 			} else if !l.same(p.At, p.Type, other.Type) {
-				l.errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but at another end of the flow %s, at %s",
+				l.Errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but at another end of the flow %s, at %s",
 					source.Quote(p.Title), n, p.Type, other.Type, l.where(other.At, p.At))
 			}
 		}
@@ -330,10 +330,10 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 		switch {
 		case !c.outs || len(ends) == 0:
 		case p.Default == nil && count[p.Title] < len(ends):
-			l.errorf(p.At, "flow-output-in-every-end-or-default", "give it a default, or add it to every EndNode",
+			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it a default, or add it to every EndNode",
 				"output %s of %s has no default, and %d of %d EndNodes do not have it", source.Quote(p.Title), c, len(ends)-count[p.Title], len(ends))
 		case have != nil && !l.castable(p.At, have.Type, p.Type):
-			l.errorf(p.At, "flow-output-in-every-end-or-default", "give it the type that the EndNodes have", "output %s of %s is %s, but its EndNodes give %s",
+			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it the type that the EndNodes have", "output %s of %s is %s, but its EndNodes give %s",
 				source.Quote(p.Title), c, p.Type, have.Type)
 		}
 	}

@@ -71,7 +71,7 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 			continue
 		}
 		if want.Type != nil && !l.castable(have.At, want.Type, have.Type) && !l.castable(have.At, have.Type, want.Type) {
-			l.errorf(have.At, "io-inferred-type-castable", "declare a type that can be made of it, or leave "+key+" out",
+			l.Errorf(have.At, "io-inferred-type-castable", "declare a type that can be made of it, or leave "+key+" out",
 				"%s in %s of %s is declared as %s, but its parts make it %s", source.Quote(have.Title), key, c, have.Type, want.Type)
 		}
 	}
@@ -88,12 +88,12 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 		}
 		switch {
 		case c.Type.acts("BranchingNode"):
-			l.errorf(d.At, "branching-no-output", help, text, key, c, source.Quote(d.Title))
+			l.Errorf(d.At, "branching-no-output", help, text, key, c, source.Quote(d.Title))
 		case key == "inputs":
 			d.Unused = true
-			l.strictf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
+			l.Strictf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
 		default:
-			l.errorf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
+			l.Errorf(d.At, "io-extra", help, text, key, c, source.Quote(d.Title))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 	}
 	have := declared[strings.TrimPrefix(title, prefixOf(key))]
 	if have != nil {
-		l.strictf(have.At, "map-prefixes", "call it "+source.Quote(title), "%s in %s of %s is called as in the subflow; a MapNode puts %s before the name",
+		l.Strictf(have.At, "map-prefixes", "call it "+source.Quote(title), "%s in %s of %s is called as in the subflow; a MapNode puts %s before the name",
 			source.Quote(have.Title), key, c, prefixOf(key))
 	}
 	return have
@@ -143,16 +143,16 @@ func (l *loader) missing(c *Component, key string, want *Property) {
 	help := "declare it, or leave " + key + " out"
 	text := "%s of %s lacks %s, which its parts have"
 	if key != "inputs" || want.Type != nil {
-		l.errorf(c.at(key), "io-missing", help, text, key, c, source.Quote(want.Title))
+		l.Errorf(c.at(key), "io-missing", help, text, key, c, source.Quote(want.Title))
 		return
 	}
 	text = "the text of %s has the placeholder %s, which is no input of it"
 	if environment.MatchString(want.Title) {
 		c.Undeclared = append(c.Undeclared, want.Title)
-		l.strictf(want.At, "io-missing", "declare it in inputs; a variable of the environment is not read", text, c, source.Quote(want.Title))
+		l.Strictf(want.At, "io-missing", "declare it in inputs; a variable of the environment is not read", text, c, source.Quote(want.Title))
 		return
 	}
-	l.errorf(want.At, "io-missing", "declare it in inputs, or leave inputs out", text, c, source.Quote(want.Title))
+	l.Errorf(want.At, "io-missing", "declare it in inputs, or leave inputs out", text, c, source.Quote(want.Title))
 }
 
 // branches completes a node's branches and checks those that are declared.
@@ -167,19 +167,19 @@ func (l *loader) branches(c *Component) {
 	if v == nil || v.Kind == source.Null {
 		return
 	}
-	at := Place{c.At.File, v.Pos}
+	at := v.Pos
 	if v.Kind != source.Array {
-		l.errorf(at, "field-type", howToWrite[source.Array], "branches of %s is %s, want an array", c, v.Describe())
+		l.Errorf(at, "field-type", source.HowToWrite[source.Array], "branches of %s is %s, want an array", c, v.Describe())
 		return
 	}
 	seen := map[string]bool{}
 	for _, item := range v.Items {
 		if item.Kind != source.String {
-			l.errorf(Place{at.File, item.Pos}, "field-type", "write a text in double quotes", "a branch of %s is %s, want a string", c, item.Describe())
+			l.Errorf(item.Pos, "field-type", "write a text in double quotes", "a branch of %s is %s, want a string", c, item.Describe())
 			return
 		}
 		if seen[item.Text] {
-			l.errorf(Place{at.File, item.Pos}, "branches-dup", "name each branch once", "branches of %s has %s twice", c, source.Quote(item.Text))
+			l.Errorf(item.Pos, "branches-dup", "name each branch once", "branches of %s has %s twice", c, source.Quote(item.Text))
 			return
 		}
 		seen[item.Text] = true
@@ -192,7 +192,7 @@ func (l *loader) branches(c *Component) {
 		return
 	}
 	if names := sorted(seen); strings.Join(names, "\x00") != strings.Join(implied, "\x00") {
-		l.errorf(at, "branches-match", "leave branches out, or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
+		l.Errorf(at, "branches-match", "leave branches out, or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
 	}
 }
 

@@ -22,9 +22,9 @@ var legacyTypes = map[string]string{
 
 // legacy reports syntax from before the first release. It is read all the same, so that
 // the rest of the document gets its own diagnostics.
-func (l *loader) legacy(at Place, text, help string) {
+func (l *loader) legacy(at source.Pos, text, help string) {
 	l.legacySeen = true
-	l.strictf(at, "legacy-syntax", help, "%s, as before the first release of the language", text)
+	l.Strictf(at, "legacy-syntax", help, "%s, as before the first release of the language", text)
 }
 
 // legacyType is the member that names the type in pre-release syntax, or nil. A type of
@@ -41,7 +41,7 @@ func (l *loader) legacyType(v *source.Value) *source.Value {
 // reference is also {"$ref": NAME}, NAME alone, or a list of one of them; v is then what
 // the list holds. Both are nil after a report.
 func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *source.Value) {
-	at := Place{s.file, v.Pos}
+	at := v.Pos
 	if v.Kind == source.Array && len(v.Items) == 1 {
 		l.legacy(at, what+" is a list of one component", "write the component without the list")
 		v = v.Items[0]
@@ -49,7 +49,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 	if ref := refOf(v); ref != nil {
 		for _, m := range v.Members {
 			if m.Key != refKey && m.Key != definitionsKey && m.Key != versionField {
-				l.warnf(Place{s.file, m.KeyPos}, "field-unknown", "a reference stands alone", "the reference in %s has a field %s, which does nothing", what, source.Quote(m.Key))
+				l.Warnf(m.KeyPos, "field-unknown", "a reference stands alone", "the reference in %s has a field %s, which does nothing", what, source.Quote(m.Key))
 			}
 		}
 		return ref, v
@@ -59,11 +59,11 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 			l.legacy(at, what+" is the name of a component", fmt.Sprintf(`write {"$component_ref": %q}`, v.Text))
 			return v, v
 		}
-		l.errorf(at, "field-type", `write a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
+		l.Errorf(at, "field-type", `write a component: {"component_type": ...}, or {"$component_ref": "NAME"}`, "%s is %s, want a component", what, v.Describe())
 		return nil, nil
 	}
 	if ref := v.Get(legacyRefKey); ref != nil && v.Get("component_type") == nil {
-		l.legacy(Place{s.file, ref.Pos}, what+" is a reference by $ref", `write "$component_ref"`)
+		l.legacy(ref.Pos, what+" is a reference by $ref", `write "$component_ref"`)
 		return ref, v
 	}
 	return nil, v
@@ -76,7 +76,7 @@ func (l *loader) legacyFields(c *Component) []string {
 	add := func(key, instead string) {
 		if v := c.source.Get(key); v != nil {
 			out = append(out, key)
-			l.legacy(Place{c.At.File, v.Pos}, fmt.Sprintf("%s has %s", article(c.Type.Name), key), instead)
+			l.legacy(v.Pos, fmt.Sprintf("%s has %s", article(c.Type.Name), key), instead)
 		}
 	}
 	if c.source.Get("component_type") == nil {

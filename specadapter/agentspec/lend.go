@@ -89,7 +89,7 @@ func (b *builder) lend(secrets []Secret) {
 			l.Provider, l.Setting, l.File = provider, source.LentAuthFile, true
 			where = "the file of keys of the provider " + provider
 		case placeNone:
-			b.errorf(s.At, source.CodeSecretInline, s.setting(), "%s of %s cannot be given to a worker", s.Field, s.Component)
+			b.Errorf(s.At, source.CodeSecretInline, s.setting(), "%s of %s cannot be given to a worker", s.Field, s.Component)
 			continue
 		default:
 			l.File = strings.HasSuffix(s.Field, "_file")
@@ -99,7 +99,7 @@ func (b *builder) lend(secrets []Secret) {
 		}
 		before, had := taken[where]
 		if had && before != s.Inline {
-			b.errorf(s.At, source.CodeSecretInline, s.advice(), "%s is written twice, and with another value each time", where)
+			b.Errorf(s.At, source.CodeSecretInline, s.advice(), "%s is written twice, and with another value each time", where)
 			continue
 		}
 		taken[where] = s.Inline

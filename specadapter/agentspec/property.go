@@ -19,7 +19,7 @@ type Property struct {
 	// Unused says that nothing in the component takes the input.
 	Unused bool
 	// At is where the title is declared, or the component that it is inferred from.
-	At Place
+	At source.Pos
 }
 
 // index finds properties by title.
@@ -50,11 +50,11 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 		return nil, false
 	}
 	if v.Kind != source.Array {
-		l.errorf(at, "field-type", `write a list: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
+		l.Errorf(at, "field-type", `write a list: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
 		c.broken = true
 		return nil, false
 	}
-	seen := map[string]Place{}
+	seen := map[string]source.Pos{}
 	for _, item := range v.Items {
 		item, _, at, ok := l.value(s, item, "an item of "+key)
 		if !ok {
@@ -67,7 +67,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 			continue
 		}
 		if first, double := seen[p.Title]; double {
-			l.errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
+			l.Errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
 				key, c, source.Quote(p.Title), l.where(first, p.At))
 			c.broken = true
 			continue
@@ -82,18 +82,18 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 const badTitle = ".,{} \n'\""
 
 // property reads one property: a JSON Schema with a title. Its place is the title's.
-func (l *loader) property(at Place, v *source.Value, what string) (Property, bool) {
+func (l *loader) property(at source.Pos, v *source.Value, what string) (Property, bool) {
 	p := Property{At: at, Schema: v}
 	if v.Kind != source.Object {
-		l.errorf(at, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		l.Errorf(at, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
 		return p, false
 	}
 	title := v.Get("title")
 	if title == nil || title.Kind != source.String || title.Text == "" {
-		l.errorf(at, "prop-title", `write "title"`, "a property in %s has no title", what)
+		l.Errorf(at, "prop-title", `write "title"`, "a property in %s has no title", what)
 		return p, false
 	}
-	p.Title, p.At.Pos = title.Text, title.Pos
+	p.Title, p.At = title.Text, title.Pos
 	if d := v.Get("description"); d != nil && d.Kind == source.String {
 		p.Description = d.Text
 	}
@@ -105,7 +105,7 @@ func (l *loader) property(at Place, v *source.Value, what string) (Property, boo
 	if d := v.Get("default"); d != nil {
 		p.Default = d
 		if !l.accepts(at, d, shape) {
-			l.errorf(Place{at.File, d.Pos}, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
+			l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
 				source.Quote(p.Title), what, d.Describe(), shape)
 		}
 	}
@@ -122,11 +122,11 @@ func (l *loader) schema(file string, v *source.Value, what string) (*Shape, bool
 	if r.rare {
 		if l.schemas++; l.schemas > maxSchemas {
 			if l.schemas == maxSchemas+1 {
-				l.errorf(Place{file, v.Pos}, "too-complex", "leave keywords such as pattern and minimum out", "more than %d schemas have keywords that need a compiler", maxSchemas)
+				l.Errorf(v.Pos, "too-complex", "leave keywords such as pattern and minimum out", "more than %d schemas have keywords that need a compiler", maxSchemas)
 			}
 			return shape, true
 		}
-		if !l.work(Place{file, v.Pos}, 20*weight(v)) {
+		if !l.work(v.Pos, 20*weight(v)) {
 			return shape, true
 		}
 		for _, p := range source.CheckSchema(v) {
@@ -143,7 +143,7 @@ func (r *shapeReader) title(v *source.Value) {
 		return
 	}
 	if i := strings.IndexAny(t.Text, badTitle); i >= 0 {
-		r.l.errorf(Place{r.file, t.Pos}, "prop-title", "use letters, digits, _ and -", "the title %s in %s has a %q; titles have no blanks, quotes and . , { }",
+		r.l.Errorf(t.Pos, "prop-title", "use letters, digits, _ and -", "the title %s in %s has a %q; titles have no blanks, quotes and . , { }",
 			source.Quote(t.Text), r.what, t.Text[i])
 		r.failed = true
 	}

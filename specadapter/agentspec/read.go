@@ -11,15 +11,6 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// object reports a value that is no object.
-func (l *loader) object(at Place, v *source.Value, what string) bool {
-	if v.Kind == source.Object {
-		return true
-	}
-	l.errorf(at, "field-type", "write an object: {...}", "%s is %s, want an object", what, v.Describe())
-	return false
-}
-
 // component reads the component in a place that wants a type: written there, or referred
 // to. It returns nil after a report.
 func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
@@ -28,7 +19,7 @@ func (l *loader) component(s *scope, v *source.Value, want, what string) *Compon
 
 // keyed is component for one that has a name of its own, or none.
 func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Component {
-	at := Place{s.file, v.Pos}
+	at := v.Pos
 	ref, v := l.reference(s, v, what)
 	switch {
 	case v == nil:
@@ -36,17 +27,17 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 	case ref == nil:
 		return l.inline(s, v, want, what, key)
 	case ref.Kind != source.String:
-		l.errorf(Place{s.file, ref.Pos}, "field-type", `write {"$component_ref": "NAME"}`, "the reference in %s is %s, want a string", what, ref.Describe())
+		l.Errorf(ref.Pos, "field-type", `write {"$component_ref": "NAME"}`, "the reference in %s is %s, want a string", what, ref.Describe())
 		return nil
 	}
 	if v != l.rootOf(s.file) {
 		s = l.enter(s, v)
 	}
-	d := l.resolve(s, ref.Text, Place{s.file, ref.Pos})
+	d := l.resolve(s, ref.Text, ref.Pos)
 	if d == nil {
 		return nil
 	}
-	c := l.definition(d, Place{s.file, ref.Pos})
+	c := l.definition(d, ref.Pos)
 	if c != nil && !c.Type.is(want) {
 		l.wrongType(at, want, what, c)
 		return nil
@@ -55,16 +46,16 @@ func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Compo
 }
 
 // wrongType reports a component that cannot stand where another type is wanted.
-func (l *loader) wrongType(at Place, want, what string, c *Component) {
+func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 	if want == "Tool" && c.Type.is("ToolBox") {
 		code, help := "ref-type", "put it into toolboxes"
 		if what == "tool of ToolNode" {
 			code, help = "toolnode-not-toolbox", "name one tool: a ServerTool, ClientTool, RemoteTool or MCPTool"
 		}
-		l.errorf(at, code, help, "%s is %s, which is a box of tools and no tool", what, c)
+		l.Errorf(at, code, help, "%s is %s, which is a box of tools and no tool", what, c)
 		return
 	}
-	l.errorf(at, "ref-type", "name a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
+	l.Errorf(at, "ref-type", "name a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
 }
 
 // article puts a or an before a type's name, as one says it: an Agent, an LlmNode, an
@@ -79,19 +70,19 @@ func article(name string) string {
 
 // inline reads a component that is written in its place.
 func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Component {
-	at := Place{s.file, v.Pos}
-	if !l.object(at, v, what) {
+	at := v.Pos
+	if !l.Fields(v, what, "").OK {
 		return nil
 	}
 	l.count++
 	if l.count == MaxComponents+1 {
-		l.errorf(at, "too-many", "split the document", "the document has more than %d components", MaxComponents)
+		l.Errorf(at, "too-many", "split the document", "the document has more than %d components", MaxComponents)
 	}
 	if l.count > MaxComponents || l.steps > maxSteps {
 		return nil
 	}
 	if l.depth >= MaxNesting {
-		l.errorf(at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
 		return nil
 	}
 	l.depth++
@@ -131,25 +122,25 @@ func (l *loader) rootOf(name string) *source.Value {
 
 // typeOf finds the row of a component's type, or reports why there is none.
 func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *Type {
-	at := Place{s.file, v.Pos}
+	at := v.Pos
 	name := v.Get("component_type")
 	if name == nil {
 		name = l.legacyType(v)
 		if name != nil {
-			l.legacy(Place{s.file, name.Pos}, "the type stands under type", `write "component_type"`)
+			l.legacy(name.Pos, "the type stands under type", `write "component_type"`)
 		}
 	}
 	if name == nil {
 		if row := l.onlyType(want); row != nil {
-			l.strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
+			l.Strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
 			return row
 		}
-		l.errorf(at, "type-missing", `write "component_type"`, "%s has no component_type", what)
+		l.Errorf(at, "type-missing", `write "component_type"`, "%s has no component_type", what)
 		return nil
 	}
-	at.Pos = name.Pos
+	at = name.Pos
 	if name.Kind != source.String {
-		l.errorf(at, "field-type", "write the name of a component", "component_type of %s is %s, want a string", what, name.Describe())
+		l.Errorf(at, "field-type", "write the name of a component", "component_type of %s is %s, want a string", what, name.Describe())
 		return nil
 	}
 	text := name.Text
@@ -166,10 +157,10 @@ func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *Type {
 		} else if near := l.nearestType(text); near != "" {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
-		l.errorf(at, "type-unknown", help, "there is no component %s%s", source.Quote(text), plugin(v))
+		l.Errorf(at, "type-unknown", help, "there is no component %s%s", source.Quote(text), plugin(v))
 		return unknownType(source.Quote(text))
 	case row.Abstract:
-		l.errorf(at, "type-abstract", "write one of: "+l.concrete(text), "a %s is no component of its own", text)
+		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "a %s is no component of its own", text)
 		return nil
 	}
 	return row
@@ -206,7 +197,7 @@ func (l *loader) concrete(want string) string {
 }
 
 func (l *loader) nearestType(text string) string {
-	return l.near(text, func() []string { return sorted(l.rows) })
+	return l.Near(text, func() []string { return sorted(l.rows) })
 }
 
 func sorted[T any](m map[string]T) []string {
@@ -226,7 +217,7 @@ func (l *loader) finish(c *Component) {
 		}
 	}
 	if c.height++; c.height > MaxNesting {
-		l.errorf(c.At, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(c.At, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
 		c.height = 0
 	}
 	l.identify(c)
@@ -251,7 +242,7 @@ func (l *loader) finish(c *Component) {
 		c.yields = y(c)
 	}
 	if c.Type.Unsupported != "" {
-		l.warnf(c.At, "unsupported", c.Type.Unsupported, "%s is read and checked, but cannot run", c)
+		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is read and checked, but cannot run", c)
 	}
 	l.doc.Components = append(l.doc.Components, c)
 }
@@ -269,7 +260,7 @@ func (l *loader) identify(c *Component) {
 		}
 	}
 	if len(same) > 0 {
-		l.strictf(c.at("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",
+		l.Strictf(c.at("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",
 			"the id %s of %s is that of another component, at %s", source.Quote(c.ID), c, l.where(same[0].At, c.At))
 	}
 	if len(same) < 20 {
@@ -278,7 +269,7 @@ func (l *loader) identify(c *Component) {
 }
 
 // equal says whether two values are the same text of JSON, but for the order of members.
-func (l *loader) equal(at Place, a, b *source.Value) bool {
+func (l *loader) equal(at source.Pos, a, b *source.Value) bool {
 	if a == b {
 		return true
 	}

@@ -24,7 +24,7 @@ type scope struct {
 // definition is a component or a value that has a name.
 type definition struct {
 	key   string
-	at    Place // of the key
+	at    source.Pos // of the key
 	value *source.Value
 	scope *scope // in which the value's own references are looked up
 
@@ -65,28 +65,27 @@ const (
 // openFiles parses the files of components and lists what they define.
 func (l *loader) openFiles() bool {
 	if len(l.o.Components) > MaxFiles {
-		l.errorf(Place{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components are given, at most %d are read", len(l.o.Components), MaxFiles)
+		l.Errorf(source.Pos{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components are given, at most %d are read", len(l.o.Components), MaxFiles)
 		return false
 	}
 	for _, f := range l.o.Components {
 		for _, other := range l.files {
 			if other.name == f.Name {
-				l.errorf(Place{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
+				l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
 				return false
 			}
 		}
 		l.files = append(l.files, &file{name: f.Name})
 		doc, diags := parse(f.Name, f.Text, l.o)
-		for _, d := range diags {
-			l.failed = l.failed || d.Severity == source.Error
-			l.diags = append(l.diags, d)
+		for i := range diags {
+			l.Report(diags[i])
 		}
-		if doc == nil || !l.object(Place{f.Name, doc.Root.Pos}, doc.Root, "the file of components") {
+		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK {
 			continue
 		}
 		l.define(f.Name, doc.Root)
 	}
-	return !l.failed && l.mapNames()
+	return l.Errors == 0 && l.mapNames()
 }
 
 // define lists what a file of components defines.
@@ -97,17 +96,17 @@ func (l *loader) define(name string, root *source.Value) {
 	if root.Get("component_type") != nil {
 		id := root.Get("id")
 		if id == nil || id.Kind != source.String {
-			l.errorf(Place{name, root.Pos}, "field-missing", `write "id", or put the component into "$referenced_components"`,
+			l.Errorf(root.Pos, "field-missing", `write "id", or put the component into "$referenced_components"`,
 				"the component of the file has no id by which a document could refer to it")
 			return
 		}
 		s := &scope{file: name}
-		d := &definition{key: id.Text, at: Place{name, id.Pos}, value: root, scope: s}
+		d := &definition{key: id.Text, at: id.Pos, value: root, scope: s}
 		l.outer[d.key] = append(l.outer[d.key], d)
 		return
 	}
 	if root.Get(definitionsKey) == nil {
-		l.errorf(Place{name, root.Pos}, "field-missing", `put the components into "$referenced_components"`, "the file has no $referenced_components")
+		l.Errorf(root.Pos, "field-missing", `put the components into "$referenced_components"`, "the file has no $referenced_components")
 		return
 	}
 	l.files[len(l.files)-1].root = root
@@ -128,21 +127,21 @@ func (l *loader) mapNames() bool {
 			}
 		}
 		if !ok || chosen[key] == nil {
-			l.errorf(Place{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
+			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
 				"the reference %s is mapped to %s, which is not there", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
 	for key, d := range chosen {
 		l.outer[key] = []*definition{d}
 	}
-	return !l.failed
+	return l.Errors == 0
 }
 
 // unmapped warns of mapped references that nothing has: it may be another that is meant.
 func (l *loader) unmapped() {
 	for _, key := range sorted(l.o.Named) {
 		if !l.asked[key] {
-			l.warnf(Place{File: l.files[0].name}, "ref-unused", "leave the mapping out, or map an id that the document refers to",
+			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "leave the mapping out, or map an id that the document refers to",
 				"the reference %s is mapped to %s, but nothing refers to it", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
@@ -156,16 +155,16 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 	}
 	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
 	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
-	at := Place{s.file, defs.Pos}
+	at := defs.Pos
 	if defs.Kind != source.Object {
-		l.errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
+		l.Errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
 		return s
 	}
 	for _, m := range defs.Members {
-		d := &definition{key: m.Key, at: Place{s.file, m.KeyPos}, value: m.Value, scope: s}
+		d := &definition{key: m.Key, at: m.KeyPos, value: m.Value, scope: s}
 		// Two files may define one name; that matters only where it is used.
 		if first := l.lookup(up, m.Key); first != nil && !top {
-			l.errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, and both are in force here",
+			l.Errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, and both are in force here",
 				source.Quote(m.Key), l.where(first.at, d.at))
 		}
 		s.defs[m.Key] = d
@@ -176,7 +175,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 }
 
 // where writes a place for a message about another place.
-func (l *loader) where(p, from Place) string {
+func (l *loader) where(p, from source.Pos) string {
 	text := "line " + itoa(p.Line)
 	if p.File != from.File {
 		text += " of " + p.File
@@ -199,30 +198,33 @@ func (l *loader) lookup(s *scope, key string) *definition {
 }
 
 // resolve finds what a reference means, or reports why not.
-func (l *loader) resolve(s *scope, key string, at Place) *definition {
+func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 	d := l.lookup(s, key)
 	if d != nil {
 		if all := l.outer[key]; len(all) > 1 && d == all[0] {
-			l.errorf(at, "ref-dup-level", "map the reference to one of them: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
+			l.Errorf(at, "ref-dup-level", "map the reference to one of them: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
 				"the reference %s is defined in several files: %s and %s",
 				source.Quote(key), all[0].at.File, all[1].at.File)
 			return nil
 		}
 		return d
 	}
-	if elsewhere := l.entered[key]; len(elsewhere) == 1 && !l.strict {
-		l.warnf(at, "ref-scope", `define it at the top, in "$referenced_components"`, "the reference %s leads into another component, to line %d",
+	if elsewhere := l.entered[key]; len(elsewhere) == 1 && !l.Strict {
+		l.Warnf(at, "ref-scope", `define it at the top, in "$referenced_components"`, "the reference %s leads into another component, to line %d",
 			source.Quote(key), elsewhere[0].at.Line)
 		return elsewhere[0]
 	}
-	l.errorf(at, "ref-missing", l.missingHelp(s, key), "the reference %s leads nowhere", source.Quote(key))
+	l.Errorf(at, "ref-missing", l.missingHelp(s, key), "the reference %s leads nowhere", source.Quote(key))
 	return nil
 }
+
+// maxGuessed is among how many names of references a name that resembles a wrong one is searched.
+const maxGuessed = 2000
 
 // missingHelp names the key that may be meant.
 func (l *loader) missingHelp(s *scope, key string) string {
 	help := `define it in "$referenced_components", or give a file of components that does`
-	near := l.near(key, func() []string {
+	near := l.Near(key, func() []string {
 		var names []string
 		for ; s != nil; s = s.up {
 			if len(names)+len(s.defs) > maxGuessed {
@@ -270,7 +272,7 @@ func (l *loader) touch(d *definition) {
 }
 
 // definition reads the component of a definition, once.
-func (l *loader) definition(d *definition, from Place) *Component {
+func (l *loader) definition(d *definition, from source.Pos) *Component {
 	switch d.state {
 	case done:
 		return d.component
@@ -280,7 +282,7 @@ func (l *loader) definition(d *definition, from Place) *Component {
 	}
 	d.state, d.used = reading, true
 	if len(l.open) >= MaxNesting {
-		l.errorf(d.at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(d.at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
 		d.state = done
 		return nil
 	}
@@ -292,7 +294,7 @@ func (l *loader) definition(d *definition, from Place) *Component {
 }
 
 // cycle reports a component that contains itself.
-func (l *loader) cycle(d *definition, from Place) {
+func (l *loader) cycle(d *definition, from source.Pos) {
 	var path []string
 	for i := len(l.open) - 1; i >= 0; i-- {
 		path = append([]string{source.Quote(l.open[i].key)}, path...)
@@ -303,6 +305,6 @@ func (l *loader) cycle(d *definition, from Place) {
 	if len(path) > 6 {
 		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
 	}
-	l.errorf(from, "ref-cycle", "components cannot contain themselves; repeat by a loop of control flow edges, or by a MapNode",
+	l.Errorf(from, "ref-cycle", "components cannot contain themselves; repeat by a loop of control flow edges, or by a MapNode",
 		"the component %s contains itself: %s", source.Quote(d.key), strings.Join(append(path, source.Quote(d.key)), " → "))
 }

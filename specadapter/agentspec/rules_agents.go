@@ -48,7 +48,7 @@ func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Compo
 	seen := map[string]bool{}
 	for _, t := range tools {
 		if seen[t.Name] || already[t.Name] {
-			l.warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools that are called %s", c, source.Quote(t.Name))
+			l.Warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools that are called %s", c, source.Quote(t.Name))
 		}
 		seen[t.Name] = true
 	}
@@ -57,7 +57,7 @@ func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Compo
 func checkSwarm(l *loader, c *Component) {
 	pairs := c.Components("relationships")
 	if len(pairs) == 0 {
-		l.errorf(c.at("relationships"), "swarm-empty", "list who may contact whom: [[FROM, TO], ...]; for one agent alone use it directly", "%s has no relationships", c)
+		l.Errorf(c.at("relationships"), "swarm-empty", "list who may contact whom: [[FROM, TO], ...]; for one agent alone use it directly", "%s has no relationships", c)
 		return
 	}
 	members := []*Component{c.Component("first_agent")}
@@ -68,7 +68,7 @@ func checkSwarm(l *loader, c *Component) {
 	}
 	l.team(c, members, recipients)
 	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool && l.doc.Version >= V2610 {
-		l.warnf(f.At, "handoff-flag", "write never, optional or always", "handoff of %s is %t, as before version 26.1.0", c, f.JSON.True)
+		l.Warnf(f.At, "handoff-flag", "write never, optional or always", "handoff of %s is %t, as before version 26.1.0", c, f.JSON.True)
 	}
 }
 
@@ -77,13 +77,13 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 	byName := map[string]*Component{}
 	for _, m := range members {
 		if first := byName[m.Name]; first != nil && first != m {
-			l.warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents that are called %s", c, source.Quote(m.Name))
+			l.Warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents that are called %s", c, source.Quote(m.Name))
 		}
 		byName[m.Name] = m
 	}
 	for _, r := range recipients {
 		if r.Description == "" && !r.Type.unknown {
-			l.warnf(r.At, "recipients-described", `write "description"`, "%s has no description by which the others in %s could know what it is for", r, c)
+			l.Warnf(r.At, "recipients-described", `write "description"`, "%s has no description by which the others in %s could know what it is for", r, c)
 		}
 	}
 }
@@ -91,11 +91,11 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 func checkManagerWorkers(l *loader, c *Component) {
 	manager, workers := c.Component("group_manager"), c.Components("workers")
 	if len(workers) == 0 {
-		l.errorf(c.at("workers"), "mw-no-workers", "list the workers; for one agent alone use it directly", "%s has no workers", c)
+		l.Errorf(c.at("workers"), "mw-no-workers", "list the workers; for one agent alone use it directly", "%s has no workers", c)
 	}
 	for i, w := range workers {
 		if w == manager || w.ID == manager.ID {
-			l.errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is the manager of %s and one of its workers", w, c)
+			l.Errorf(l.itemAt(c, "workers", i), "mw-manager-is-worker", "remove it from workers", "%s is the manager of %s and one of its workers", w, c)
 		}
 	}
 	l.team(c, slices.Concat([]*Component{manager}, workers), workers)
@@ -105,7 +105,7 @@ func checkManagerWorkers(l *loader, c *Component) {
 func (l *loader) bounded(c *Component, names ...string) {
 	for _, name := range names {
 		if f := c.Field(name); f != nil && decimal(f.JSON) < 1 {
-			l.errorf(f.At, "transform-thresholds", "write a number from 1 on", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+			l.Errorf(f.At, "transform-thresholds", "write a number from 1 on", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
 		}
 	}
 }
@@ -116,11 +116,11 @@ func checkConversationSummary(l *loader, c *Component) {
 	l.bounded(c, "max_num_messages", "max_num_characters", "min_num_messages")
 	messages, characters := c.Field("max_num_messages"), c.Field("max_num_characters")
 	if messages != nil && characters != nil {
-		l.errorf(characters.At, "transform-thresholds", "keep one of the two", "%s has both max_num_messages and max_num_characters", c)
+		l.Errorf(characters.At, "transform-thresholds", "keep one of the two", "%s has both max_num_messages and max_num_characters", c)
 		return
 	}
 	if characters == nil && c.Number("max_num_messages") <= c.Number("min_num_messages") {
-		l.errorf(c.at("max_num_messages"), "transform-thresholds", "let max_num_messages be more than min_num_messages", "%s summarizes from %v messages on but keeps %v",
+		l.Errorf(c.at("max_num_messages"), "transform-thresholds", "let max_num_messages be more than min_num_messages", "%s summarizes from %v messages on but keeps %v",
 			c, c.Number("max_num_messages"), c.Number("min_num_messages"))
 	}
 }
@@ -129,14 +129,14 @@ func checkConversationSummary(l *loader, c *Component) {
 func checkStore(l *loader, c *Component) {
 	f := c.Field("datastore_schema")
 	for _, m := range f.JSON.Members {
-		at := Place{f.At.File, m.Value.Pos}
+		at := m.Value.Pos
 		what := "datastore_schema of " + c.String()
 		if m.Value.Kind != source.Object {
-			l.errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
+			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
 		if shape, ok := l.schema(at.File, m.Value, what); ok && shape.Kind != ObjectShape {
-			l.errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
+			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
 		}
 	}
 }

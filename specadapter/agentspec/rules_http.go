@@ -14,7 +14,7 @@ func checkHTTP(l *loader, c *Component) {
 	l.checkURL(c, "url")
 	l.checkAllowed(c)
 	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName(m) {
-		l.errorf(c.at("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is no method of HTTP", c, source.Quote(m))
+		l.Errorf(c.at("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is no method of HTTP", c, source.Quote(m))
 	}
 }
 
@@ -39,7 +39,7 @@ func (l *loader) checkHeaders(c *Component) {
 	}
 	for _, m := range plain.JSON.Members {
 		if hidden[strings.ToLower(m.Key)] {
-			l.errorf(Place{plain.At.File, m.KeyPos}, "headers-disjoint", "keep it in sensitive_headers alone", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
+			l.Errorf(m.KeyPos, "headers-disjoint", "keep it in sensitive_headers alone", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (l *loader) checkURL(c *Component, field string) {
 	host := hostOf(text)
 	if strings.Contains(host, "{{") {
 		if c.Field("url_allow_list") == nil {
-			l.strictf(f.At, "templated-host-without-allow-list", "write the host out, or list what is allowed in url_allow_list",
+			l.Strictf(f.At, "templated-host-without-allow-list", "write the host out, or list what is allowed in url_allow_list",
 				"the host in %s of %s is a placeholder; whoever gives its value chooses where the request goes", field, c)
 		}
 		return
@@ -75,16 +75,16 @@ func (l *loader) checkURL(c *Component, field string) {
 }
 
 // address wants an absolute address over HTTP, without a password.
-func (l *loader) address(at Place, text, what string) *url.URL {
+func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	// A placeholder in the path would not parse.
 	plain := placeholder.ReplaceAllString(text, "x")
 	u, err := url.Parse(plain)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		l.errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is no address over HTTP", what, source.Quote(text))
+		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is no address over HTTP", what, source.Quote(text))
 		return nil
 	case u.User != nil:
-		l.errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s holds a name or a password", what)
+		l.Errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s holds a name or a password", what)
 		return nil
 	}
 	return u
@@ -100,7 +100,7 @@ func (l *loader) checkAllowed(c *Component) {
 	fixed := !strings.Contains(text, "{{")
 	allowed := false
 	for _, item := range f.JSON.Items {
-		u := l.address(Place{f.At.File, item.Pos}, item.Text, "an item of url_allow_list of "+c.String())
+		u := l.address(item.Pos, item.Text, "an item of url_allow_list of "+c.String())
 		if u == nil {
 			return
 		}
@@ -108,7 +108,7 @@ func (l *loader) checkAllowed(c *Component) {
 		allowed = allowed || !fixed || err == nil && u.Scheme == target.Scheme && strings.EqualFold(u.Host, target.Host) && strings.HasPrefix(target.Path, u.Path)
 	}
 	if !allowed && fixed {
-		l.errorf(c.at("url"), "url-not-allowed", "add it to url_allow_list", "url of %s is %s, which its url_allow_list does not allow", c, source.Quote(text))
+		l.Errorf(c.at("url"), "url-not-allowed", "add it to url_allow_list", "url of %s is %s, which its url_allow_list does not allow", c, source.Quote(text))
 	}
 }
 
@@ -133,7 +133,7 @@ func checkStdio(l *loader, c *Component) {
 	if dir := c.Text("cwd"); dir != "" {
 		lines += fmt.Sprintf(" and allow_dirs: [%q]", dir)
 	}
-	l.strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: %s, or configure connections.%s", lines, safeID(or(c.Name, or(c.ID, "mcp")))),
+	l.Strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: %s, or configure connections.%s", lines, safeID(or(c.Name, or(c.ID, "mcp")))),
 		"%s runs a program on the worker, which a document may not do by itself", c)
 }
 
@@ -143,15 +143,15 @@ func checkRetry(l *loader, c *Component) {
 	if f == nil {
 		return
 	}
-	number := func(name string, def float64) (float64, Place) {
+	number := func(name string, def float64) (float64, source.Pos) {
 		part := f.Fields[name]
 		if part == nil {
 			return def, f.At
 		}
 		return decimal(part.JSON), part.At
 	}
-	wrong := func(at Place, name, want string) {
-		l.errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
+	wrong := func(at source.Pos, name, want string) {
+		l.Errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
 	}
 	for _, name := range []string{"max_attempts", "initial_retry_delay", "max_retry_delay"} {
 		if n, at := number(name, 1); n < 0 {
@@ -172,9 +172,9 @@ func checkRetry(l *loader, c *Component) {
 func checkModel(l *loader, c *Component) {
 	checkRetry(l, c)
 	if f := c.Field("url"); f != nil && strings.TrimSpace(c.Text("url")) == "" {
-		l.errorf(f.At, "url", "write the server's address", "url of %s is blank", c)
+		l.Errorf(f.At, "url", "write the server's address", "url of %s is blank", c)
 	}
 	if u, err := url.Parse(c.Text("url")); err == nil && u.User != nil {
-		l.errorf(c.at("url"), "url", "remove the name and password, and use api_key", "url of %s holds a name or a password", c)
+		l.Errorf(c.at("url"), "url", "remove the name and password, and use api_key", "url of %s holds a name or a password", c)
 	}
 }

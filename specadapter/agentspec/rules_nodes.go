@@ -21,14 +21,14 @@ func (l *loader) equalIO(c *Component, code string) {
 		out := c.Output(in.Title)
 		switch {
 		case out == nil:
-			l.errorf(in.At, code, help, "input %s of %s is none of its outputs; the two lists must be equal", source.Quote(in.Title), c)
+			l.Errorf(in.At, code, help, "input %s of %s is none of its outputs; the two lists must be equal", source.Quote(in.Title), c)
 		case !l.equal(in.At, in.Schema, out.Schema):
-			l.errorf(out.At, code, help, "output %s of %s differs from the input of that title; the two lists must be equal", source.Quote(in.Title), c)
+			l.Errorf(out.At, code, help, "output %s of %s differs from the input of that title; the two lists must be equal", source.Quote(in.Title), c)
 		}
 	}
 	for i := range c.Outputs {
 		if out := &c.Outputs[i]; c.Input(out.Title) == nil {
-			l.errorf(out.At, code, help, "output %s of %s is none of its inputs; the two lists must be equal", source.Quote(out.Title), c)
+			l.Errorf(out.At, code, help, "output %s of %s is none of its inputs; the two lists must be equal", source.Quote(out.Title), c)
 		}
 	}
 }
@@ -39,17 +39,17 @@ func checkBranching(l *loader, c *Component) {
 		if len(c.Inputs) > 1 {
 			at = c.Inputs[1].At
 		}
-		l.errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
+		l.Errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
 	}
 	mapping := c.Field("mapping")
 	for _, m := range mapping.JSON.Members {
 		if m.Value.Text == defaultBranch {
-			l.warnf(Place{mapping.At.File, m.Value.Pos}, "branching-mapping", "give the branch another name, or leave the value out of mapping",
+			l.Warnf(m.Value.Pos, "branching-mapping", "give the branch another name, or leave the value out of mapping",
 				"mapping of %s has a branch named default, which is also that of all values that mapping does not have", c)
 		}
 	}
 	if len(mapping.JSON.Members) == 0 {
-		l.warnf(mapping.At, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
+		l.Warnf(mapping.At, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
 	}
 }
 
@@ -60,11 +60,11 @@ func checkInputMessage(l *loader, c *Component) {
 		if len(c.Outputs) > 1 {
 			at = c.Outputs[1].At
 		}
-		l.errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
+		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
 		return
 	}
 	if out := &c.Outputs[0]; out.Type.Kind != StringShape {
-		l.errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
+		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
 	}
 }
 
@@ -77,7 +77,7 @@ func checkMap(l *loader, c *Component) {
 		return
 	}
 	for _, m := range f.JSON.Members {
-		at := Place{f.At.File, m.KeyPos}
+		at := m.KeyPos
 		known := false
 		for _, r := range reducers {
 			known = known || r == m.Value.Text
@@ -87,7 +87,7 @@ func checkMap(l *loader, c *Component) {
 			if m.Value.Text == "avg" {
 				help = `write "average"`
 			}
-			l.errorf(Place{f.At.File, m.Value.Pos}, "reducer-unknown-method", help, "the reducer of %s in %s is %s, which is no way to reduce", source.Quote(m.Key), c, m.Value.Describe())
+			l.Errorf(m.Value.Pos, "reducer-unknown-method", help, "the reducer of %s in %s is %s, which is no way to reduce", source.Quote(m.Key), c, m.Value.Describe())
 			continue
 		}
 		out := sub.Output(m.Key)
@@ -96,11 +96,11 @@ func checkMap(l *loader, c *Component) {
 			if sub.Output(strings.TrimPrefix(m.Key, collected)) != nil {
 				help = "name it as in the subflow, without " + collected
 			}
-			l.errorf(at, "reducer-unknown-output", help, "reducers of %s names %s, which is no output of %s", c, source.Quote(m.Key), sub)
+			l.Errorf(at, "reducer-unknown-output", help, "reducers of %s names %s, which is no output of %s", c, source.Quote(m.Key), sub)
 			continue
 		}
 		if m.Value.Text != "append" && !arithmetic(out.Type) {
-			l.errorf(Place{f.At.File, m.Value.Pos}, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s cannot take %s, which is %s",
+			l.Errorf(m.Value.Pos, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s cannot take %s, which is %s",
 				m.Value.Text, c, source.Quote(m.Key), out.Type)
 		}
 	}
@@ -127,7 +127,7 @@ func checkParallelMap(l *loader, c *Component) {
 // waitsInParallel notes that several branches may wait for a person at once.
 func (l *loader) waitsInParallel(c *Component, subs []*Component) {
 	if waits := firstYield(subs); waits != "" {
-		l.infof(c.At, "yield-in-parallel", "", "%s can wait for somebody in several branches at once, by %s; each request has its own id", c, waits)
+		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for somebody in several branches at once, by %s; each request has its own id", c, waits)
 	}
 }
 
@@ -142,7 +142,7 @@ func checkParallel(l *loader, c *Component) {
 		for j := range sub.Inputs {
 			in := &sub.Inputs[j]
 			if first := inputs[in.Title]; first != nil && !l.same(at, first.Type, in.Type) {
-				l.errorf(at, "parallelflow-input-type-conflict", "give it one type in all subflows, or two names", "input %s of %s is %s, but in a subflow of %s before it is %s",
+				l.Errorf(at, "parallelflow-input-type-conflict", "give it one type in all subflows, or two names", "input %s of %s is %s, but in a subflow of %s before it is %s",
 					source.Quote(in.Title), sub, in.Type, c, first.Type)
 			}
 			inputs[in.Title] = in
@@ -150,14 +150,14 @@ func checkParallel(l *loader, c *Component) {
 		for j := range sub.Outputs {
 			title := sub.Outputs[j].Title
 			if first := outputs[title]; first != nil {
-				l.errorf(at, "parallelflow-output-dup", "give the outputs of the subflows different titles", "output %s of %s is an output of %s too; in %s titles must differ",
+				l.Errorf(at, "parallelflow-output-dup", "give the outputs of the subflows different titles", "output %s of %s is an output of %s too; in %s titles must differ",
 					source.Quote(title), sub, first, c)
 			}
 			outputs[title] = sub
 		}
 	}
 	if len(c.Components("subflows")) == 0 {
-		l.warnf(c.At, "parallelflow-empty", "list flows in subflows", "%s has no subflows", c)
+		l.Warnf(c.At, "parallelflow-empty", "list flows in subflows", "%s has no subflows", c)
 	}
 }
 
@@ -169,13 +169,13 @@ func checkCatch(l *loader, c *Component) {
 	at := c.at("subflow")
 	for _, b := range ends(sub) {
 		if b == caughtBranch {
-			l.errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "%s has a branch %s, which is the one that %s takes after an error", sub, b, c)
+			l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "%s has a branch %s, which is the one that %s takes after an error", sub, b, c)
 		}
 	}
 	for i := range sub.Outputs {
 		out := &sub.Outputs[i]
 		if out.Title == caughtInfo {
-			l.errorf(at, "catch-output-conflict", "give the output another title", "%s has an output %s, which is the one in which %s gives an error", sub, out.Title, c)
+			l.Errorf(at, "catch-output-conflict", "give the output another title", "%s has an output %s, which is the one in which %s gives an error", sub, out.Title, c)
 			continue
 		}
 		declared := c.Output(out.Title)
@@ -184,7 +184,7 @@ func checkCatch(l *loader, c *Component) {
 			if declared != nil && c.outs {
 				place = declared.At
 			}
-			l.errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and after an error no value", source.Quote(out.Title), c)
+			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and after an error no value", source.Quote(out.Title), c)
 		}
 	}
 }

@@ -14,7 +14,7 @@ type Secret struct {
 	Field     string
 	Header    string
 	// At is where the reference is written.
-	At Place
+	At source.Pos
 	// Inline is the value itself. It is empty but with [Options.InlineSecrets], and must
 	// reach neither a plan nor a log.
 	Inline string
@@ -30,7 +30,7 @@ func (l *loader) secret(s *scope, c *Component, spec *FieldSpec, f *Field, v *so
 	if spec.Kind != Object || refOf(v) != nil {
 		return l.oneSecret(s, f, sec, v, spec)
 	}
-	if !l.sensitiveKind(Place{s.file, v.Pos}, v, source.Object, spec.Name+" of "+c.Type.Name) {
+	if !l.sensitiveKind(v.Pos, v, source.Object, spec.Name+" of "+c.Type.Name) {
 		return false
 	}
 	ok := true
@@ -48,14 +48,14 @@ func (l *loader) secret(s *scope, c *Component, spec *FieldSpec, f *Field, v *so
 
 // oneSecret reads a reference to a secret, or reports a secret that is written in place.
 func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec *FieldSpec) bool {
-	sec.At = Place{s.file, v.Pos}
+	sec.At = v.Pos
 	what := spec.Name + " of " + sec.Component.Type.Name
 	for hops := 0; ; hops++ {
 		ref := refOf(v)
 		if ref == nil {
 			break
 		}
-		if !l.sensitiveKind(Place{s.file, ref.Pos}, ref, source.String, "the reference in "+what) {
+		if !l.sensitiveKind(ref.Pos, ref, source.String, "the reference in "+what) {
 			return false
 		}
 		sec.Ref = ref.Text
@@ -68,7 +68,7 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 		v, s = d.value, d.scope
 	}
 	want := kindOf[spec.Kind]
-	if spec.Kind != Any && !l.sensitiveKind(Place{s.file, v.Pos}, v, want, what) {
+	if spec.Kind != Any && !l.sensitiveKind(v.Pos, v, want, what) {
 		return false
 	}
 	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
@@ -85,17 +85,17 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 			sec.Inline = string(v.JSON())
 		}
 	}
-	l.report(severity, Place{s.file, v.Pos}, source.CodeSecretInline, help, text, []any{what})
+	l.Report(severity.At(v.Pos, source.CodeSecretInline, help, text, what))
 	l.addSecret(f, sec)
 	return true
 }
 
 // sensitiveKind is a check of a value's kind that never shows the value.
-func (l *loader) sensitiveKind(at Place, v *source.Value, want source.Kind, what string) bool {
+func (l *loader) sensitiveKind(at source.Pos, v *source.Value, want source.Kind, what string) bool {
 	if v.Kind == want || v.Kind == source.Null {
 		return true
 	}
-	l.errorf(at, "field-type", howToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	l.Errorf(at, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
 	return false
 }
 

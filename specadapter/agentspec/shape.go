@@ -158,7 +158,7 @@ type shapeReader struct {
 }
 
 func (r *shapeReader) wrong(at source.Pos, help, format string, args ...any) {
-	r.l.errorf(Place{r.file, at}, "prop-schema", help, "a schema in "+strings.ReplaceAll(r.what, "%", "%%")+": "+format, args...)
+	r.l.Errorf(at, "prop-schema", help, "a schema in "+strings.ReplaceAll(r.what, "%", "%%")+": "+format, args...)
 	r.failed = true
 }
 
@@ -249,7 +249,7 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 	var parts []*Shape
 	for _, item := range t.Items {
 		if item.Kind == source.Null {
-			r.l.legacy(Place{r.file, item.Pos}, "null stands among types without quotes", `write "null"`)
+			r.l.legacy(item.Pos, "null stands among types without quotes", `write "null"`)
 			parts = append(parts, nullType)
 			continue
 		}
@@ -281,7 +281,7 @@ func (r *shapeReader) object(v *source.Value, depth int) *Shape {
 	o := &Shape{Kind: ObjectShape, More: anyType}
 	if props := v.Get("properties"); props != nil {
 		if props.Kind != source.Object {
-			r.wrong(props.Pos, howToWrite[source.Object], "properties is %s, want an object", props.Describe())
+			r.wrong(props.Pos, source.HowToWrite[source.Object], "properties is %s, want an object", props.Describe())
 			return o
 		}
 		for _, m := range props.Members {

@@ -10,20 +10,20 @@ var sketchy = map[string]bool{"field-missing": true, "ref-missing": true, "ref-t
 // sketches, with parts left out. In the default profile that is a warning, and components that are
 // not whole are none of the document's.
 func (l *loader) sketch() {
-	if l.strict || !l.legacySeen || l.dropped > 0 {
+	if l.Strict || !l.legacySeen || l.Dropped > 0 {
 		return
 	}
-	for i := range l.diags {
-		if d := &l.diags[i]; d.Severity == source.Error && !sketchy[d.Code] {
+	for i := range l.Diags {
+		if d := &l.Diags[i]; d.Severity == source.Error && !sketchy[d.Code] {
 			return
 		}
 	}
-	for i := range l.diags {
-		if d := &l.diags[i]; d.Severity == source.Error {
+	for i := range l.Diags {
+		if d := &l.Diags[i]; d.Severity == source.Error {
 			d.Severity = source.Warning
 		}
 	}
-	l.failed = false
+	l.Errors = 0
 	known := map[*Component]bool{}
 	var whole []*Component
 	for _, c := range l.doc.Components {

@@ -13,15 +13,15 @@ var placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 // holder is a placeholder in a text.
 type holder struct {
 	name string
-	at   Place
+	at   source.Pos
 }
 
 // scan is what stands in a text, or in the texts of a value.
 type scan struct {
-	holders []holder // each name once, in order
-	jinja   Place    // of the first {%
-	odd     string   // the first {{ }} around what is no name
-	oddAt   Place
+	holders []holder   // each name once, in order
+	jinja   source.Pos // of the first {%
+	odd     string     // the first {{ }} around what is no name
+	oddAt   source.Pos
 }
 
 // scanned looks at the texts of a field, once for all that refer to them.
@@ -32,7 +32,7 @@ func (l *loader) scanned(f *Field) *scan {
 	s := &scan{}
 	seen := map[string]bool{}
 	texts(f.JSON, func(pos source.Pos, text string) {
-		at := Place{f.At.File, pos}
+		at := pos
 		if s.jinja.Line == 0 && strings.Contains(text, "{%") {
 			s.jinja = at
 		}
@@ -114,17 +114,17 @@ func (l *loader) checkTemplates(c *Component) {
 		}
 		found := l.scanned(f)
 		if found.jinja.Line > 0 {
-			l.warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
+			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
 				"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
 		}
 		if found.odd != "" {
-			l.warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
+			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
 				spec.Name, c, source.Quote(found.odd))
 		}
 	}
 	for _, h := range l.holders(c) {
 		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
-			l.warnf(h.at, "template-nonscalar", "declare it as a string to say so, or format it in a node before",
+			l.Warnf(h.at, "template-nonscalar", "declare it as a string to say so, or format it in a node before",
 				"the placeholder %s stands for %s; it is written as JSON", source.Quote(h.name), in.Type)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // value is a value with everything that it refers to, whole or in its parts, in place of the
 // references. The scope and the place are those of what the reference led to.
-func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, Place, bool) {
+func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, source.Pos, bool) {
 	v, s, at, ok := l.follow(s, v, what)
 	if !ok || !refers(v) {
 		return v, s, at, ok
@@ -18,8 +18,8 @@ func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *
 }
 
 // follow follows a reference to a value, and gives the scope in which its parts are looked up.
-func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, Place, bool) {
-	at := Place{s.file, v.Pos}
+func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, source.Pos, bool) {
+	at := v.Pos
 	var seen []*definition
 	for refOf(v) != nil {
 		d := l.valueOf(s, v, what, seen)
@@ -27,7 +27,7 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 			return nil, s, at, false
 		}
 		seen = append(seen, d)
-		v, s, at = d.value, d.scope, Place{d.at.File, d.value.Pos}
+		v, s, at = d.value, d.scope, d.value.Pos
 	}
 	return v, s, at, true
 }
@@ -35,20 +35,20 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 // valueOf finds the value that a reference means, or reports why not. Open are those that the
 // reference stands in.
 func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
-	ref, at := refOf(v), Place{s.file, v.Pos}
+	ref, at := refOf(v), v.Pos
 	if ref.Kind != source.String {
-		l.errorf(at, "field-type", howToWrite[source.String], "the reference in %s is %s, want a string", what, ref.Describe())
+		l.Errorf(at, "field-type", source.HowToWrite[source.String], "the reference in %s is %s, want a string", what, ref.Describe())
 		return nil
 	}
-	d := l.resolve(s, ref.Text, Place{s.file, ref.Pos})
+	d := l.resolve(s, ref.Text, ref.Pos)
 	switch {
 	case d == nil:
 		return nil
 	case d.value.Kind == source.Object && d.value.Get("component_type") != nil:
-		l.errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
+		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
 		return nil
 	case slices.Contains(open, d) || len(open) >= MaxNesting:
-		l.errorf(at, "ref-cycle", "let the reference lead to a value", "the reference in %s leads to no value: %s contains itself, or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
+		l.Errorf(at, "ref-cycle", "let the reference lead to a value", "the reference in %s leads to no value: %s contains itself, or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
 		return nil
 	}
 	d.used = true

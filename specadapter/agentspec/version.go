@@ -65,18 +65,18 @@ func (l *loader) version(file string, root *source.Value) {
 	v := root.Get(versionField)
 	if v == nil {
 		if v = root.Get("air_version"); v != nil {
-			l.legacy(Place{file, v.Pos}, "the version stands under air_version", `write "agentspec_version"`)
+			l.legacy(v.Pos, "the version stands under air_version", `write "agentspec_version"`)
 		}
 	}
 	if v == nil || v.Kind == source.Null {
-		l.warnf(Place{file, root.Pos}, "version-missing", `write "agentspec_version": "`+Current.String()+`"`,
+		l.Warnf(root.Pos, "version-missing", `write "agentspec_version": "`+Current.String()+`"`,
 			"the document names no version; it is read as %s", Current)
 		return
 	}
 	if version, old := l.label(file, v); version != 0 {
 		l.doc.Version = version
 		if old {
-			l.warnf(Place{file, v.Pos}, "version-old", `write "`+version.String()+`"`,
+			l.Warnf(v.Pos, "version-old", `write "`+version.String()+`"`,
 				"the version %s is a pre-release; the document is read as %s", v.Describe(), version)
 		}
 	}
@@ -89,7 +89,7 @@ func (l *loader) label(file string, v *source.Value) (version Version, old bool)
 			return row.version, row.old
 		}
 	}
-	l.errorf(Place{file, v.Pos}, "version-unknown", "write one of: "+labels(), "the version %s is not known", v.Describe())
+	l.Errorf(v.Pos, "version-unknown", "write one of: "+labels(), "the version %s is not known", v.Describe())
 	return 0, false
 }
 
@@ -100,16 +100,16 @@ func (l *loader) nestedVersion(file string, v *source.Value, surprise bool) {
 		return
 	}
 	if version, _ := l.label(file, v); version != 0 && version != l.doc.Version && surprise {
-		l.warnf(Place{file, v.Pos}, "version-nested", "remove it, or set it at the top of the document",
+		l.Warnf(v.Pos, "version-nested", "remove it, or set it at the top of the document",
 			"a version counts at the top of the document alone; it is read as %s, not as %s", l.doc.Version, version)
 	}
 }
 
 // needs reports a part that the document's version does not have yet.
-func (l *loader) needs(at Place, since Version, format string, args ...any) {
+func (l *loader) needs(at source.Pos, since Version, format string, args ...any) {
 	if since <= l.doc.Version {
 		return
 	}
-	l.strictf(at, "version-too-low", `write "agentspec_version": "`+since.String()+`"`,
+	l.Strictf(at, "version-too-low", `write "agentspec_version": "`+since.String()+`"`,
 		format+" needs version %s, the document says %s", append(args, since, l.doc.Version)...)
 }
