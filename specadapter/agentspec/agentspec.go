@@ -199,7 +199,7 @@ func (l *loader) main(doc *source.Document) {
 	if !l.Fields(doc.Root, "the document", "").OK {
 		return
 	}
-	l.version(doc.Name, doc.Root)
+	l.version(doc.Root)
 	root := doc.Root
 	if !mainComponent(root) {
 		l.Errorf(at, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
@@ -246,7 +246,7 @@ func (l *loader) definitionsOnly(doc *source.Document) {
 	if !l.Fields(doc.Root, "the document", "").OK {
 		return
 	}
-	l.version(doc.Name, doc.Root)
+	l.version(doc.Root)
 	if doc.Root.Get(definitionsKey) == nil {
 		l.Errorf(at, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
 		return

@@ -13,7 +13,7 @@ func shapeOf(t *testing.T, l *loader, text string) *Shape {
 	if doc == nil {
 		t.Fatal(diags)
 	}
-	shape, ok := l.schema("s.json5", doc.Root, "a test")
+	shape, ok := l.schema(doc.Root, "a test")
 	if !ok {
 		t.Fatalf("%s: %v", text, l.Diags)
 	}

@@ -28,7 +28,7 @@ func (l *loader) readNames(c *Component) {
 		}
 	}
 	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
-		l.nestedVersion(c.At.File, v, c.At.File == l.files[0].name)
+		l.nestedVersion(v, c.At.File == l.files[0].name)
 	}
 }
 
@@ -168,11 +168,11 @@ func (l *loader) fieldValue(s *scope, c *Component, spec *FieldSpec, f *Field, v
 	if spec.Kind == Plain {
 		read = l.follow // its fields are read one by one
 	}
-	v, s, at, ok := read(s, v, what)
+	v, s, ok := read(s, v, what)
 	if !ok {
 		return false
 	}
-	f.JSON, f.At = v, at
+	f.JSON, f.At = v, v.Pos
 	if v.Kind == source.Null {
 		return true
 	}
@@ -257,10 +257,8 @@ func (l *loader) enum(at source.Pos, spec *FieldSpec, v *source.Value, what stri
 func (l *loader) texts(f *Field, v *source.Value, what string) bool {
 	ok := true
 	check := func(part *source.Value, name string) {
-		if part.Kind != source.String {
-			l.Errorf(part.Pos, "field-type", "write a text in double quotes", "%s in %s is %s, want a string", name, what, part.Describe())
-			ok = false
-		}
+		_, text := l.Text(part, name+" in "+what, false)
+		ok = ok && text
 	}
 	for i, item := range v.Items {
 		check(item, "item "+itoa(i+1))
@@ -292,9 +290,10 @@ func (l *loader) plain(s *scope, c *Component, spec *FieldSpec, f *Field, what s
 // list reads the components of a field for several.
 func (l *loader) list(s *scope, spec *FieldSpec, f *Field, v *source.Value, what string) bool {
 	var ok bool
-	if v, s, f.At, ok = l.follow(s, v, what); !ok {
+	if v, s, ok = l.follow(s, v, what); !ok {
 		return false
 	}
+	f.At = v.Pos
 	if v.Kind != source.Array {
 		l.Errorf(f.At, "field-type", source.HowToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
 		return false

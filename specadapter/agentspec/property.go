@@ -44,24 +44,24 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 	if v == nil || v.Kind == source.Null {
 		return nil, false
 	}
-	v, s, at, ok := l.follow(s, v, key+" of "+c.Type.Name)
+	v, s, ok := l.follow(s, v, key+" of "+c.Type.Name)
 	if !ok || v.Kind == source.Null {
 		c.broken = c.broken || !ok
 		return nil, false
 	}
 	if v.Kind != source.Array {
-		l.Errorf(at, "field-type", `write a list: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
+		l.Errorf(v.Pos, "field-type", `write an array: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
 		c.broken = true
 		return nil, false
 	}
 	seen := map[string]source.Pos{}
 	for _, item := range v.Items {
-		item, _, at, ok := l.value(s, item, "an item of "+key)
+		item, _, ok := l.value(s, item, "an item of "+key)
 		if !ok {
 			c.broken = true
 			continue
 		}
-		p, ok := l.property(at, item, key+" of "+c.String())
+		p, ok := l.property(item, key+" of "+c.String())
 		if !ok {
 			c.broken = true
 			continue
@@ -82,29 +82,29 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 const badTitle = ".,{} \n'\""
 
 // property reads one property: a JSON Schema with a title. Its place is the title's.
-func (l *loader) property(at source.Pos, v *source.Value, what string) (Property, bool) {
-	p := Property{At: at, Schema: v}
+func (l *loader) property(v *source.Value, what string) (Property, bool) {
+	p := Property{At: v.Pos, Schema: v}
 	if v.Kind != source.Object {
-		l.Errorf(at, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		l.Errorf(v.Pos, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
 		return p, false
 	}
 	title := v.Get("title")
 	if title == nil || title.Kind != source.String || title.Text == "" {
-		l.Errorf(at, "prop-title", `write "title"`, "a property in %s has no title", what)
+		l.Errorf(v.Pos, "prop-title", `write "title"`, "a property in %s has no title", what)
 		return p, false
 	}
 	p.Title, p.At = title.Text, title.Pos
 	if d := v.Get("description"); d != nil && d.Kind == source.String {
 		p.Description = d.Text
 	}
-	shape, ok := l.schema(at.File, v, what)
+	shape, ok := l.schema(v, what)
 	if !ok {
 		return p, false
 	}
 	p.Type = shape
 	if d := v.Get("default"); d != nil {
 		p.Default = d
-		if !l.accepts(at, d, shape) {
+		if !l.accepts(v.Pos, d, shape) {
 			l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
 				source.Quote(p.Title), what, d.Describe(), shape)
 		}
@@ -113,8 +113,8 @@ func (l *loader) property(at source.Pos, v *source.Value, what string) (Property
 }
 
 // schema reads a JSON Schema as a shape, and reports what is wrong with it.
-func (l *loader) schema(file string, v *source.Value, what string) (*Shape, bool) {
-	r := &shapeReader{l: l, file: file, what: what}
+func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
+	r := &shapeReader{l: l, what: what}
 	shape := r.read(v, 1)
 	if r.failed {
 		return nil, false

@@ -91,7 +91,7 @@ func (l *loader) openFiles() bool {
 // define lists what a file of components defines.
 func (l *loader) define(name string, root *source.Value) {
 	if v := root.Get(versionField); v != nil && v.Kind != source.Null {
-		l.label(name, v)
+		l.label(v)
 	}
 	if root.Get("component_type") != nil {
 		id := root.Get("id")

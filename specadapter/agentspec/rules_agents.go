@@ -135,7 +135,7 @@ func checkStore(l *loader, c *Component) {
 			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s is %s, want a JSON Schema", source.Quote(m.Key), what, m.Value.Describe())
 			continue
 		}
-		if shape, ok := l.schema(at.File, m.Value, what); ok && shape.Kind != ObjectShape {
+		if shape, ok := l.schema(m.Value, what); ok && shape.Kind != ObjectShape {
 			l.Errorf(at, "datastore-schema", `write {"type": "object", "properties": {...}}`, "the collection %s in %s has entries of type %s, want object", source.Quote(m.Key), what, shape)
 		}
 	}

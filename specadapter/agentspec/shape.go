@@ -150,7 +150,6 @@ const maxUnion = 100
 // shapeReader reads one JSON Schema.
 type shapeReader struct {
 	l      *loader
-	file   string
 	what   string
 	failed bool
 	// rare is set by keywords that [Shape] does not have, which a compiler must check.

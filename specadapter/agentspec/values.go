@@ -8,28 +8,27 @@ import (
 
 // value is a value with everything that it refers to, whole or in its parts, in place of the
 // references. The scope and the place are those of what the reference led to.
-func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, source.Pos, bool) {
-	v, s, at, ok := l.follow(s, v, what)
+func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
+	v, s, ok := l.follow(s, v, what)
 	if !ok || !refers(v) {
-		return v, s, at, ok
+		return v, s, ok
 	}
 	v, ok = l.whole(s, v, what, nil, v.Pos)
-	return v, s, at, ok
+	return v, s, ok
 }
 
 // follow follows a reference to a value, and gives the scope in which its parts are looked up.
-func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, source.Pos, bool) {
-	at := v.Pos
+func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
 	var seen []*definition
 	for refOf(v) != nil {
 		d := l.valueOf(s, v, what, seen)
 		if d == nil {
-			return nil, s, at, false
+			return nil, s, false
 		}
 		seen = append(seen, d)
-		v, s, at = d.value, d.scope, d.value.Pos
+		v, s = d.value, d.scope
 	}
-	return v, s, at, true
+	return v, s, true
 }
 
 // valueOf finds the value that a reference means, or reports why not. Open are those that the

@@ -60,7 +60,7 @@ func labels() string {
 const versionField = "agentspec_version"
 
 // version negotiates the document's version.
-func (l *loader) version(file string, root *source.Value) {
+func (l *loader) version(root *source.Value) {
 	l.doc.Version = Current
 	v := root.Get(versionField)
 	if v == nil {
@@ -73,7 +73,7 @@ func (l *loader) version(file string, root *source.Value) {
 			"the document names no version; it is read as %s", Current)
 		return
 	}
-	if version, old := l.label(file, v); version != 0 {
+	if version, old := l.label(v); version != 0 {
 		l.doc.Version = version
 		if old {
 			l.Warnf(v.Pos, "version-old", `write "`+version.String()+`"`,
@@ -83,7 +83,7 @@ func (l *loader) version(file string, root *source.Value) {
 }
 
 // label reads a version's label, or reports it and returns 0.
-func (l *loader) label(file string, v *source.Value) (version Version, old bool) {
+func (l *loader) label(v *source.Value) (version Version, old bool) {
 	for _, row := range versions {
 		if v.Kind == source.String && v.Text == row.label {
 			return row.version, row.old
@@ -95,11 +95,11 @@ func (l *loader) label(file string, v *source.Value) (version Version, old bool)
 
 // nestedVersion judges a version that stands below the top, where it has no meaning. In a
 // file of components that is no surprise.
-func (l *loader) nestedVersion(file string, v *source.Value, surprise bool) {
+func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	if v.Kind == source.Null {
 		return
 	}
-	if version, _ := l.label(file, v); version != 0 && version != l.doc.Version && surprise {
+	if version, _ := l.label(v); version != 0 && version != l.doc.Version && surprise {
 		l.Warnf(v.Pos, "version-nested", "remove it, or set it at the top of the document",
 			"a version counts at the top of the document alone; it is read as %s, not as %s", l.doc.Version, version)
 	}
