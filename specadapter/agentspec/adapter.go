@@ -1,9 +1,19 @@
+// Package agentspec adapts Open Agent Spec to plans.
+//
+// Package model reads and checks a document; this one makes the plan of its main component, a
+// Flow or an Agent. What a run cannot do is an error, and what a run does differently a warning.
+//
+// Start at [Adapter.Adapt].
 package agentspec
 
 import (
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
+
+// Name is the dialect's name.
+const Name = "agentspec"
 
 // Adapter makes plans of documents.
 type Adapter struct{}
@@ -12,7 +22,7 @@ type Adapter struct{}
 func (Adapter) Name() string { return Name }
 
 // Profiles are default and strict.
-func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileStrict} }
+func (Adapter) Profiles() []string { return []string{model.ProfileDefault, model.ProfileStrict} }
 
 // Traits says that runs are given inputs by name, and that documents refer to others.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Components: true} }
@@ -30,28 +40,28 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	o := Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.Lend != nil}
+	o := model.Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.Lend != nil}
 	for _, c := range host.Components {
-		o.Components = append(o.Components, File{Name: c.Name, Text: []byte(c.Text)})
+		o.Components = append(o.Components, model.File{Name: c.Name, Text: []byte(c.Text)})
 	}
 	for _, id := range host.ComponentIDs {
 		o.Named[id.ID] = id.Name + "#" + id.Key
 	}
 	src := plan.Source{File: doc.Name}
-	model, diags := Read(doc, o)
-	if model == nil {
+	d, diags := model.Read(doc, o)
+	if d == nil {
 		return nil, src, diags
 	}
 	b := newBuilder(doc.Name, host)
-	if t := model.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
-		b.Errorf(model.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", model.Root)
+	if t := d.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
+		b.Errorf(d.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", d.Root)
 	}
-	b.unsupported(model.Root)
+	b.unsupported(d.Root)
 	if b.Errors > 0 {
 		return nil, src, append(diags, b.Diags...)
 	}
-	flow := b.root(model.Root)
-	b.lend(model.Secrets)
+	flow := b.root(d.Root)
+	b.lend(d.Secrets)
 	src.Positions = b.positions
 	return flow, src, append(diags, b.Diags...)
 }
@@ -98,7 +108,7 @@ var notYet = map[string]string{
 }
 
 // unsupported reports what in a component's parts cannot run: each component once.
-func (b *builder) unsupported(c *Component) {
+func (b *builder) unsupported(c *model.Component) {
 	if b.looked[c] {
 		return
 	}
@@ -115,14 +125,14 @@ func (b *builder) unsupported(c *Component) {
 }
 
 // unsupportedIn looks at a component's fields.
-func (b *builder) unsupportedIn(c *Component) {
+func (b *builder) unsupportedIn(c *model.Component) {
 	for i := range c.Type.Fields {
 		spec := &c.Type.Fields[i]
-		f := c.fields[spec.Name]
+		f := c.Field(spec.Name)
 		if f == nil {
 			continue
 		}
-		if help, ok := notYet[spec.Name]; ok && f.set() && c.Type.Name != "GeminiConfig" {
+		if help, ok := notYet[spec.Name]; ok && f.IsSet() && c.Type.Name != "GeminiConfig" {
 			b.Errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
 			continue
 		}
@@ -134,12 +144,4 @@ func (b *builder) unsupportedIn(c *Component) {
 			b.unsupported(part)
 		}
 	}
-}
-
-// set says whether a field holds more than nothing.
-func (f *Field) set() bool {
-	if len(f.Components) > 0 || len(f.Secrets) > 0 || len(f.Keys) > 0 {
-		return true
-	}
-	return f.JSON != nil && (len(f.JSON.Items) > 0 || len(f.JSON.Members) > 0 || f.JSON.Text != "")
 }

@@ -1,11 +1,12 @@
 package agentspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -18,14 +19,14 @@ type builder struct {
 	source.Reporter
 	host      source.Host
 	positions []plan.Position
-	looked    map[*Component]bool
-	told      map[*Component]bool
+	looked    map[*model.Component]bool
+	told      map[*model.Component]bool
 
 	// shared is what all flows of the document use.
 	agents      []plan.Flow
-	agentIDs    map[*Component]string
+	agentIDs    map[*model.Component]string
 	connections []plan.Connection
-	connected   map[*Component]string
+	connected   map[*model.Component]string
 	ids         map[string]bool
 	// nodes counts those of all flows; full says that there are too many.
 	nodes int
@@ -36,23 +37,23 @@ type builder struct {
 	flow  *plan.Flow
 	taken map[string]bool
 	at    string
-	outer []Property
+	outer []model.Property
 	// outers are those of the flows that are made.
-	outers map[string][]Property
+	outers map[string][]model.Property
 }
 
 func newBuilder(file string, host source.Host) *builder {
-	return &builder{file: file, host: host, looked: map[*Component]bool{}, told: map[*Component]bool{}, agentIDs: map[*Component]string{},
-		connected: map[*Component]string{}, ids: map[string]bool{}, outers: map[string][]Property{}}
+	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, told: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
+		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]model.Property{}}
 }
 
 // root makes the plan of the main component.
-func (b *builder) root(c *Component) *plan.Flow {
+func (b *builder) root(c *model.Component) *plan.Flow {
 	b.begin(c, c.ID, "")
 	b.flow.Inputs = &plan.Inputs{Mode: plan.InputsNamed, Style: plan.StyleDocumented, Schema: objectOf(c.Inputs)}
 	if c.Type.Name == "Flow" {
 		b.rootFlow(c)
-		b.flow.Inputs.Schema = objectOf(merge(c.Inputs, b.outer))
+		b.flow.Inputs.Schema = objectOf(model.Merge(c.Inputs, b.outer))
 	} else {
 		b.rootAgent(c)
 	}
@@ -64,18 +65,18 @@ func (b *builder) root(c *Component) *plan.Flow {
 const maxNodeRuns = 1000
 
 // begin starts a flow.
-func (b *builder) begin(c *Component, id, at string) {
-	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: or(c.Name, id), Dialect: Name, Description: c.Description,
+func (b *builder) begin(c *model.Component, id, at string) {
+	b.flow = &plan.Flow{Version: plan.Version, ID: id, Name: cmp.Or(c.Name, id), Dialect: Name, Description: c.Description,
 		Values: &plan.Values{Read: "literal", Named: true}, NoRoute: &plan.NoRoute{}, Nodes: []plan.Node{}, Edges: []plan.Edge{}, Limits: plan.Limits{MaxSteps: maxNodeRuns}}
 	b.taken, b.at = map[string]bool{plan.Start: true, plan.End: true}, at
 }
 
 // called gives the id of a subflow that runs by itself, which is made once.
-func (b *builder) called(c *Component) string {
+func (b *builder) called(c *model.Component) string {
 	if id, ok := b.agentIDs[c]; ok {
 		return id
 	}
-	id := unique(b.ids, safeID(or(c.Name, c.ID)))
+	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID)))
 	b.agentIDs[c] = id
 	flow, taken, at, outer := b.flow, b.taken, b.at, b.outer
 	b.begin(c, id, plan.AgentPath(id))
@@ -100,8 +101,8 @@ func (b *builder) through(n *plan.Node) {
 }
 
 // rootFlow makes nodes of a flow that begins with the run's inputs and ends with its outputs.
-func (b *builder) rootFlow(c *Component) {
-	s := &layer{b: b, flow: c, start: func(p *Property) string { return plan.InKey(p.Title) }}
+func (b *builder) rootFlow(c *model.Component) {
+	s := &layer{b: b, flow: c, start: func(p *model.Property) string { return plan.InKey(p.Title) }}
 	for i := range c.Outputs {
 		p := &c.Outputs[i]
 		s.outs = append(s.outs, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
@@ -119,8 +120,8 @@ func (b *builder) rootFlow(c *Component) {
 
 // rootAgent makes a flow of one agent. With a person in the loop it is a conversation, which
 // ends with the agent's outputs; without outputs it goes on until the run is cancelled.
-func (b *builder) rootAgent(c *Component) {
-	n := plan.Node{ID: b.id("", c), Name: or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
+func (b *builder) rootAgent(c *model.Component) {
+	n := plan.Node{ID: b.id("", c), Name: cmp.Or(c.Name, c.ID), Kind: plan.KindAgent, Exit: true, Ports: &plan.Ports{}}
 	for i := range c.Inputs {
 		p := &c.Inputs[i]
 		n.Ports.In = append(n.Ports.In, plan.In{Name: p.Title, Key: plan.InKey(p.Title), Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
@@ -130,7 +131,7 @@ func (b *builder) rootAgent(c *Component) {
 		n.Ports.Out = append(n.Ports.Out, plan.Out{Name: p.Title, Type: schemaOf(p.Type), Default: jsonOf(p.Default)})
 	}
 	if teams[c.Type.Name] {
-		inputs := merge(append([][]Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
+		inputs := model.Merge(append([][]model.Property{c.Inputs}, b.team(c, &n, c.Outputs, true))...)
 		b.flow.Inputs.Schema = objectOf(inputs)
 	} else {
 		n.Agent = b.agent(c, n.ID, true)
@@ -174,12 +175,9 @@ func (b *builder) place(path string, at source.Pos) {
 }
 
 // id is a node's id: the author's name, behind that of the FlowNode that has it.
-func (b *builder) id(path string, c *Component) string {
-	return unique(b.taken, path+safeID(or(c.Name, or(c.ID, c.Type.Name))))
+func (b *builder) id(path string, c *model.Component) string {
+	return unique(b.taken, path+model.SafeID(cmp.Or(c.Name, c.ID, c.Type.Name)))
 }
-
-// safeID keeps / for what nests, and @ for the names of state keys.
-func safeID(name string) string { return strings.NewReplacer("/", "_", "@", "_").Replace(name) }
 
 // unique is a name that is not taken, and takes it.
 func unique(taken map[string]bool, name string) string {
@@ -188,13 +186,6 @@ func unique(taken map[string]bool, name string) string {
 	}
 	taken[name] = true
 	return name
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // jsonOf is a value's JSON, or nothing.

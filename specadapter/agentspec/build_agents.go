@@ -1,11 +1,13 @@
 package agentspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -20,10 +22,10 @@ const (
 
 // prompt makes of an LlmNode one call of a model. Its one text is the answer, unless it must be one
 // of a list; all else is asked for as JSON.
-func (b *builder) prompt(c *Component) *plan.Agent {
+func (b *builder) prompt(c *model.Component) *plan.Agent {
 	text := c.Text("prompt_template")
 	a := &plan.Agent{Prompt: text, Opening: []plan.Piece{{Text: text}}, MaxCalls: 1, MaxErrors: 1}
-	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != StringShape || c.Outputs[0].Type.Enum != nil {
+	if len(c.Outputs) != 1 || c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape || c.Outputs[0].Type.Enum != nil {
 		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
 		if len(c.Outputs) == 1 {
 			a.Output.Lone = c.Outputs[0].Title
@@ -36,7 +38,7 @@ func (b *builder) prompt(c *Component) *plan.Agent {
 // agent makes of an Agent, plain or specialized, a node that goes on with the flow's conversation.
 // At the root its answers in words go to a person, with a person in the loop. In a flow such an
 // answer ends an agent without outputs; others end by giving them.
-func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
+func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent {
 	if remoteAgents[c.Type.Name] {
 		return b.remote(c, root)
 	}
@@ -49,7 +51,7 @@ func (b *builder) agent(c *Component, node string, root bool) *plan.Agent {
 }
 
 // opening is the message by which an agent begins where nobody has said anything.
-func opening(inputs []Property) []plan.Piece {
+func opening(inputs []model.Property) []plan.Piece {
 	if len(inputs) > 0 {
 		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
 	}
@@ -57,11 +59,11 @@ func opening(inputs []Property) []plan.Piece {
 }
 
 // talks settles how an agent talks with a person, and how it ends.
-func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []Property, taken map[string]bool) {
+func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []model.Property, taken map[string]bool) {
 	if human && (root || len(outputs) > 0) {
 		a.Chat = &plan.Chat{}
 		if root {
-			a.Chat.First = or(name, "the agent") + " waits for a message"
+			a.Chat.First = cmp.Or(name, "the agent") + " waits for a message"
 		}
 	}
 	if len(outputs) > 0 {
@@ -71,17 +73,17 @@ func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []
 
 // person is an Agent as it runs: what specializes it is part of it.
 type person struct {
-	*Component
+	*model.Component
 	// base is the Agent itself, which has the model and the toolboxes.
-	base  *Component
+	base  *model.Component
 	text  string
-	tools []*Component
+	tools []*model.Component
 	human bool
 }
 
 // personOf merges an Agent with what specializes it: instructions come behind its own, tools
 // behind its own, and a person is in the loop as the specialization says, if it says so.
-func personOf(c *Component) *person {
+func personOf(c *model.Component) *person {
 	base := c
 	if c.Type.Name == "SpecializedAgent" {
 		base = c.Component("agent")
@@ -117,7 +119,7 @@ func (b *builder) speaker(p *person, node string) (*plan.Agent, map[string]bool)
 }
 
 // finish is the tool by which an agent gives its outputs.
-func finish(outputs []Property, name string, person bool) *plan.Finish {
+func finish(outputs []model.Property, name string, person bool) *plan.Finish {
 	return &plan.Finish{
 		Name: name, Description: "Submit the result of the task, once you have all of it. This ends the task.",
 		Schema: objectOf(outputs), Read: "literal", Free: person, Reminders: reminders,
@@ -129,7 +131,7 @@ func finish(outputs []Property, name string, person bool) *plan.Finish {
 
 // boxes are the servers whose tools an agent takes: all that they offer, or those that a
 // filter names, which are tools like any other.
-func (b *builder) boxes(c *Component, a *plan.Agent, taken map[string]bool) {
+func (b *builder) boxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Name != "MCPToolBox" {
 			continue
@@ -153,7 +155,7 @@ func (b *builder) boxes(c *Component, a *plan.Agent, taken map[string]bool) {
 
 // filtered adds the tools that a box's filter names: by name, or by a description of which the
 // author's words and wish for a confirmation count.
-func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
+func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Agent, taken map[string]bool, like plan.Tool) {
 	specs := filter.Components
 	for _, item := range filter.JSON.Items {
 		t := like
@@ -162,7 +164,7 @@ func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken m
 		} else if len(specs) > 0 {
 			spec := specs[0]
 			specs = specs[1:]
-			t.Name, t.Description, t.Confirm = or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
+			t.Name, t.Description, t.Confirm = cmp.Or(spec.Name, spec.ID), spec.Description, t.Confirm || spec.Flag("requires_confirmation")
 			if len(spec.Inputs) > 0 {
 				t.Takes = objectOf(spec.Inputs)
 			}
@@ -176,19 +178,10 @@ func (b *builder) filtered(box *Component, filter *Field, a *plan.Agent, taken m
 	}
 }
 
-// providers are the kinds of the worker's providers that stand for configurations of models.
-var providers = map[string]string{"OpenAiCompatibleConfig": "compatible", "VllmConfig": "vllm", "OllamaConfig": "ollama",
-	"OpenAiConfig": "openai", "OciGenAiConfig": "oci", "GeminiConfig": "google"}
-
-// providerOf is the kind of the worker's provider that stands for a configuration of a model.
-func providerOf(c *Component) string {
-	return or(providers[c.Type.Name], or(strings.ToLower(c.Text("api_provider")), or(strings.ToLower(c.Text("provider")), "compatible")))
-}
-
 // model sets an agent's model and the parameters of its calls. Where a provider is, and the key
 // for it, is the worker's configuration.
-func (b *builder) model(c *Component, a *plan.Agent) {
-	provider, id := providerOf(c), c.Text("model_id")
+func (b *builder) model(c *model.Component, a *plan.Agent) {
+	provider, id := model.ProviderOf(c), c.Text("model_id")
 	if c.Type.Name == "OciGenAiConfig" && strings.EqualFold(c.Text("provider"), "cohere") && !strings.HasPrefix(id, "cohere.") {
 		// An OCID does not tell that the model is of Cohere, which has a format of its own.
 		id = "cohere/" + id
@@ -203,7 +196,7 @@ func (b *builder) model(c *Component, a *plan.Agent) {
 }
 
 // params are those that a model's calls have by default; nil if there are none.
-func (b *builder) params(c *Component) *plan.Params {
+func (b *builder) params(c *model.Component) *plan.Params {
 	f := c.Field("default_generation_parameters")
 	if f == nil || f.JSON == nil || len(f.JSON.Members) == 0 {
 		return nil

@@ -1,8 +1,10 @@
 package agentspec
 
 import (
+	"cmp"
 	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/workflows/plan"
 )
 
@@ -14,7 +16,7 @@ const (
 
 // transforms settle what an agent's model is sent of its conversation. Several of one kind come
 // one behind the other.
-func (b *builder) transforms(c *Component, a *plan.Agent) {
+func (b *builder) transforms(c *model.Component, a *plan.Agent) {
 	for _, t := range c.Components("transforms") {
 		switch t.Type.Name {
 		case "MessageSummarizationTransform":
@@ -42,16 +44,16 @@ func (b *builder) transforms(c *Component, a *plan.Agent) {
 }
 
 // summary is how a transform makes its summaries.
-func (b *builder) summary(t *Component, instructions, template string) *plan.Summary {
+func (b *builder) summary(t *model.Component, instructions, template string) *plan.Summary {
 	var by plan.Agent
 	b.model(t.Component("llm"), &by)
-	s := &plan.Summary{Model: by.Model, Params: by.Params, Instructions: or(t.Text("summarization_instructions"), instructions), Template: t.Text(template)}
+	s := &plan.Summary{Model: by.Model, Params: by.Params, Instructions: cmp.Or(t.Text("summarization_instructions"), instructions), Template: t.Text(template)}
 	// Any space around the name is as good as none.
 	for _, form := range []string{"{{ summary }}", "{{summary }}", "{{ summary}}"} {
 		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
 	}
 	if !strings.Contains(s.Template, "{{summary}}") {
-		b.Errorf(t.at(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
+		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
 		if f := t.Field(name); f != nil && !b.told[t] {
@@ -63,7 +65,7 @@ func (b *builder) summary(t *Component, instructions, template string) *plan.Sum
 }
 
 // datastore refuses a store that nothing can use.
-func (b *builder) datastore(c *Component, f *Field) {
+func (b *builder) datastore(c *model.Component, f *model.Field) {
 	for _, store := range f.Components {
 		if store.Type.Name != "InMemoryCollectionDatastore" {
 			b.Errorf(f.At, CodeNotYet, "leave datastore out, or use an InMemoryCollectionDatastore: summaries are kept with the run",

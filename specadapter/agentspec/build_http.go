@@ -1,21 +1,23 @@
 package agentspec
 
 import (
+	"cmp"
 	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
 // request is the connection of a component that is one HTTP request. Where values choose its server,
 // each call is under the worker's rules for addresses, and in the list of those that are allowed.
-func (b *builder) request(c *Component) string {
+func (b *builder) request(c *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
 	}
-	name := or(c.Name, c.ID)
+	name := cmp.Or(c.Name, c.ID)
 	address := c.Text("url")
-	server := hostOf(address)
+	server := model.HostOf(address)
 	if strings.Contains(server, "{{") {
 		b.chosenHost(c, server)
 	}
@@ -35,7 +37,7 @@ func (b *builder) request(c *Component) string {
 			q.Allow = append(q.Allow, item.Text)
 		}
 	}
-	id := unique(b.ids, "http:"+safeID(name))
+	id := unique(b.ids, "http:"+model.SafeID(name))
 	b.connected[c] = id
 	b.connections = append(b.connections, plan.Connection{ID: id, Name: name, Kind: plan.ConnectionHTTP, URL: server, Requests: []plan.Request{q},
 		Secrets: secretHeaders(c), Retry: b.retry(c, true)})
@@ -44,18 +46,18 @@ func (b *builder) request(c *Component) string {
 
 // chosenHost looks at an address whose server is chosen by values. A placeholder that begins it is
 // given a whole address; else the scheme must be written, or be a placeholder itself.
-func (b *builder) chosenHost(c *Component, server string) {
+func (b *builder) chosenHost(c *model.Component, server string) {
 	scheme, host, _ := strings.Cut(server, "://")
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
-	rest := placeholder.ReplaceAllString(scheme+host, "")
-	if !begins && scheme != "http" && scheme != "https" && placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
-		b.Errorf(c.at("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
+	rest := model.Placeholder.ReplaceAllString(scheme+host, "")
+	if !begins && scheme != "http" && scheme != "https" && model.Placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
+		b.Errorf(c.FieldPos("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
 			c, source.Quote(c.Text("url")))
 	}
 }
 
 // pairs are the members of a field, as texts. A list gives one for each item.
-func (b *builder) pairs(c *Component, field string) []plan.Header {
+func (b *builder) pairs(c *model.Component, field string) []plan.Header {
 	f := c.Field(field)
 	if f == nil || f.JSON == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -11,26 +12,26 @@ import (
 // layer is the work on one flow, or on a subflow in its place in another.
 type layer struct {
 	b    *builder
-	flow *Component
+	flow *model.Component
 	// path is what the ids of its nodes begin with: the FlowNode, and /.
 	path string
 	// start is the state key from which the start node takes an input, and defaults stand in.
-	start    func(p *Property) string
-	defaults func(p *Property) *Property
+	start    func(p *model.Property) string
+	defaults func(p *model.Property) *model.Property
 	// outs are what its end nodes leave.
 	outs []plan.Out
 
-	number map[*Component]int
+	number map[*model.Component]int
 	// reads are the keys of inputs, writes those to which an output goes.
 	reads  map[port]string
 	writes map[port][]string
-	ids    map[*Component]string
-	ways   map[*Component]*way
+	ids    map[*model.Component]string
+	ways   map[*model.Component]*way
 }
 
 // port is an input or an output of a node.
 type port struct {
-	node  *Component
+	node  *model.Component
 	title string
 }
 
@@ -49,7 +50,7 @@ type exit struct {
 
 // build makes the nodes, and returns where the flow begins and ends.
 func (s *layer) build() (entry string, ends []exit) {
-	s.number, s.ids, s.ways = map[*Component]int{}, map[*Component]string{}, map[*Component]*way{}
+	s.number, s.ids, s.ways = map[*model.Component]int{}, map[*model.Component]string{}, map[*model.Component]*way{}
 	for i, n := range s.flow.Flow.Nodes {
 		s.number[n] = i
 		s.ids[n] = s.b.id(s.path, n)
@@ -60,7 +61,7 @@ func (s *layer) build() (entry string, ends []exit) {
 			return "", nil
 		}
 		s.ways[n] = s.node(n)
-		if n.Type.acts("EndNode") {
+		if n.Type.ActsAs("EndNode") {
 			ends = append(ends, s.ways[n].exits...)
 		}
 	}
@@ -89,7 +90,7 @@ func (s *layer) connect() {
 	if s.flow.Flow.Public {
 		titles := map[string][]port{}
 		for _, n := range s.flow.Flow.Nodes {
-			if n.Type.acts("EndNode") {
+			if n.Type.ActsAs("EndNode") {
 				continue
 			}
 			for i := range n.Outputs {
@@ -104,7 +105,7 @@ func (s *layer) connect() {
 	} else {
 		for _, e := range s.flow.Flow.Data {
 			to := port{e.To, e.Input}
-			if !e.From.Type.acts("EndNode") {
+			if !e.From.Type.ActsAs("EndNode") {
 				sources[to] = append(sources[to], port{e.From, e.Output})
 			}
 		}
@@ -112,7 +113,7 @@ func (s *layer) connect() {
 	s.reads, s.writes = map[port]string{}, map[port][]string{}
 	known := map[string]string{}
 	for _, n := range s.flow.Flow.Nodes {
-		if n.Type.acts("StartNode") {
+		if n.Type.ActsAs("StartNode") {
 			continue
 		}
 		for i := range n.Inputs {
@@ -145,7 +146,7 @@ func (s *layer) key(to port, from []port, known map[string]string) string {
 }
 
 // ins are a node's inputs as it takes them.
-func (s *layer) ins(n *Component) []plan.In {
+func (s *layer) ins(n *model.Component) []plan.In {
 	var out []plan.In
 	for i := range n.Inputs {
 		p := &n.Inputs[i]
@@ -156,7 +157,7 @@ func (s *layer) ins(n *Component) []plan.In {
 		if in.Default == nil {
 			in.Default = innerDefault(n, p.Title)
 		}
-		if in.Key == "" && in.Default == nil && !n.Type.acts("EndNode") && !s.flow.Flow.gives(p.Title) {
+		if in.Key == "" && in.Default == nil && !n.Type.ActsAs("EndNode") && !s.flow.Flow.Gives(p.Title) {
 			in.Key = plan.InKey(p.Title)
 			s.b.outer = append(s.b.outer, *p)
 		}
@@ -166,12 +167,12 @@ func (s *layer) ins(n *Component) []plan.In {
 }
 
 // innerDefault is the default that a part of a node has for an input of it.
-func innerDefault(n *Component, title string) []byte {
+func innerDefault(n *model.Component, title string) []byte {
 	for _, field := range []string{"subflow", "agent", "tool"} {
 		if inner := n.Component(field); inner != nil {
 			p := inner.Input(title)
 			if p == nil {
-				p = inner.Input(inside(title))
+				p = inner.Input(model.Inside(title))
 			}
 			if p != nil {
 				return jsonOf(p.Default)
@@ -182,7 +183,7 @@ func innerDefault(n *Component, title string) []byte {
 }
 
 // leaves are a node's outputs as it leaves them.
-func (s *layer) leaves(n *Component) []plan.Out {
+func (s *layer) leaves(n *model.Component) []plan.Out {
 	var out []plan.Out
 	for i := range n.Outputs {
 		p := &n.Outputs[i]
@@ -196,7 +197,7 @@ func (s *layer) leaves(n *Component) []plan.Out {
 }
 
 // innerOut is the default that a part of a node has for an output of it.
-func (s *layer) innerOut(n *Component, title string) []byte {
+func (s *layer) innerOut(n *model.Component, title string) []byte {
 	for _, field := range []string{"subflow", "agent", "tool"} {
 		if inner := n.Component(field); inner != nil {
 			if p := inner.Output(title); p != nil {

@@ -1,8 +1,11 @@
 package agentspec
 
 import (
+	"cmp"
 	"slices"
 
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/agentspec/model"
 	"weft/workflows/plan"
 )
 
@@ -10,12 +13,12 @@ import (
 const atOnce = 10
 
 // node makes the nodes of one of the flow's.
-func (s *layer) node(c *Component) *way {
+func (s *layer) node(c *model.Component) *way {
 	if c.Type.Name == "FlowNode" {
 		return s.inPlace(c)
 	}
-	n := plan.Node{ID: s.ids[c], Name: or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.ins(c), Out: s.leaves(c)}}
-	w := &way{entry: n.ID, exits: []exit{{id: n.ID, branch: nextBranch, at: c.At}}}
+	n := plan.Node{ID: s.ids[c], Name: cmp.Or(c.Name, s.ids[c]), Ports: &plan.Ports{In: s.ins(c), Out: s.leaves(c)}}
+	w := &way{entry: n.ID, exits: []exit{{id: n.ID, branch: catalog.NextBranch, at: c.At}}}
 	switch c.Type.Name {
 	case "StartNode":
 		n.Kind, n.Pass = plan.KindPass, &plan.Pass{}
@@ -35,12 +38,12 @@ func (s *layer) node(c *Component) *way {
 	case "InputMessageNode":
 		n.Kind, n.Ask = plan.KindAsk, &plan.Ask{Text: c.Text("message")}
 		if n.Ask.Text == "" {
-			n.Ask.Text, n.Ask.Silent = or(c.Name, n.ID)+" waits for a message", true
+			n.Ask.Text, n.Ask.Silent = cmp.Or(c.Name, n.ID)+" waits for a message", true
 		}
 	case "OutputMessageNode":
 		n.Kind, n.Say = plan.KindSay, &plan.Say{Text: c.Text("message")}
 	case "BranchingNode":
-		n.Kind, n.Branch = plan.KindBranch, &plan.Branch{Default: defaultBranch}
+		n.Kind, n.Branch = plan.KindBranch, &plan.Branch{Default: model.DefaultBranch}
 		for _, m := range c.Field("mapping").JSON.Members {
 			n.Branch.Cases = append(n.Branch.Cases, plan.Case{Text: m.Key, Branch: m.Value.Text})
 		}
@@ -56,7 +59,7 @@ func (s *layer) node(c *Component) *way {
 }
 
 // calling configures a node whose subflows are runs of their own.
-func (s *layer) calling(c *Component, n *plan.Node, w *way) {
+func (s *layer) calling(c *model.Component, n *plan.Node, w *way) {
 	switch c.Type.Name {
 	case "MapNode", "ParallelMapNode":
 		n.Kind, n.Call = plan.KindCall, s.mapped(c, n)
@@ -70,13 +73,13 @@ func (s *layer) calling(c *Component, n *plan.Node, w *way) {
 		}
 	case "CatchExceptionNode":
 		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Flows: []string{s.b.called(c.Component("subflow"))},
-			Catch: &plan.Catch{Branch: caughtBranch, Info: caughtInfo}}
+			Catch: &plan.Catch{Branch: model.CaughtBranch, Info: model.CaughtInfo}}
 		w.exits = s.branches(c, n.ID)
 	}
 }
 
 // branches are the ways out of a node that has several.
-func (s *layer) branches(c *Component, id string) []exit {
+func (s *layer) branches(c *model.Component, id string) []exit {
 	var out []exit
 	for _, b := range c.Branches {
 		out = append(out, exit{id: id, branch: b, label: true, at: c.At})
@@ -85,7 +88,7 @@ func (s *layer) branches(c *Component, id string) []exit {
 }
 
 // startPorts make a start node take what the flow is given.
-func (s *layer) startPorts(c *Component, n *plan.Node) {
+func (s *layer) startPorts(c *model.Component, n *plan.Node) {
 	n.Ports.In = nil
 	for i := range c.Inputs {
 		p := &c.Inputs[i]
@@ -107,7 +110,7 @@ func (s *layer) startPorts(c *Component, n *plan.Node) {
 
 // endPorts are what an end node leaves: the flow's outputs. What the node does not have is the
 // flow's default.
-func (s *layer) endPorts(c *Component) []plan.Out {
+func (s *layer) endPorts(c *model.Component) []plan.Out {
 	outs := slices.Clone(s.outs)
 	for i := range outs {
 		if p := c.Output(outs[i].Name); p != nil && p.Default != nil && outs[i].Default == nil {
@@ -119,15 +122,15 @@ func (s *layer) endPorts(c *Component) []plan.Out {
 
 // inPlace makes the nodes of a FlowNode's subflow among those of the flow. They forget what they
 // knew each time that the subflow begins.
-func (s *layer) inPlace(c *Component) *way {
+func (s *layer) inPlace(c *model.Component) *way {
 	sub := c.Component("subflow")
-	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c), defaults: func(p *Property) *Property { return c.Input(p.Title) }}
+	inner := &layer{b: s.b, flow: sub, path: s.ids[c] + "/", outs: s.leaves(c), defaults: func(p *model.Property) *model.Property { return c.Input(p.Title) }}
 	for i := range inner.outs {
 		if of := sub.Output(inner.outs[i].Name); inner.outs[i].Default == nil && of != nil {
 			inner.outs[i].Default = jsonOf(of.Default)
 		}
 	}
-	inner.start = func(p *Property) string { return s.reads[port{c, p.Title}] }
+	inner.start = func(p *model.Property) string { return s.reads[port{c, p.Title}] }
 	w := &way{}
 	w.entry, w.exits = inner.build()
 	return w
@@ -135,7 +138,7 @@ func (s *layer) inPlace(c *Component) *way {
 
 // mapped configures a node that runs a subflow for each element of lists. Its values go by the
 // subflow's names.
-func (s *layer) mapped(c *Component, n *plan.Node) *plan.Call {
+func (s *layer) mapped(c *model.Component, n *plan.Node) *plan.Call {
 	sub := c.Component("subflow")
 	call := &plan.Call{Flows: []string{s.b.called(sub)}, Map: true, AtOnce: 1}
 	if c.Type.Name == "ParallelMapNode" {
@@ -144,14 +147,14 @@ func (s *layer) mapped(c *Component, n *plan.Node) *plan.Call {
 	over := s.flow.Flow.Iterates(c)
 	for i := range n.Ports.In {
 		in := &n.Ports.In[i]
-		title := inside(in.Name)
+		title := model.Inside(in.Name)
 		of := sub.Input(title)
 		if of == nil {
 			continue
 		}
 		in.Type = schemaOf(of.Type)
 		if slices.Contains(over, in.Name) {
-			in.Type = schemaOf(arrayOf(orAny(of.Type)))
+			in.Type = schemaOf(model.ArrayOf(orAny(of.Type)))
 			call.Over = append(call.Over, title)
 		}
 		in.Name = title
@@ -160,12 +163,12 @@ func (s *layer) mapped(c *Component, n *plan.Node) *plan.Call {
 	for i := range n.Ports.Out {
 		o := &n.Ports.Out[i]
 		title := o.Name
-		if len(title) > len(collected) && title[:len(collected)] == collected {
-			title = title[len(collected):]
+		if len(title) > len(model.Collected) && title[:len(model.Collected)] == model.Collected {
+			title = title[len(model.Collected):]
 		}
 		how := "append"
 		if reducers != nil {
-			how = or(text(reducers.JSON.Get(title)), "append")
+			how = cmp.Or(model.TextOf(reducers.JSON.Get(title)), "append")
 		}
 		call.Reduce = append(call.Reduce, plan.Reduce{Name: title, How: how})
 		o.Name = title
@@ -173,9 +176,9 @@ func (s *layer) mapped(c *Component, n *plan.Node) *plan.Call {
 	return call
 }
 
-func orAny(s *Shape) *Shape {
+func orAny(s *model.Shape) *model.Shape {
 	if s == nil {
-		return anyType
+		return model.AnyType
 	}
 	return s
 }

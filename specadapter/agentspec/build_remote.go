@@ -1,9 +1,11 @@
 package agentspec
 
 import (
+	"cmp"
 	"math"
 	"net/url"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -13,15 +15,15 @@ var remoteAgents = map[string]bool{"A2AAgent": true, "OciAgent": true}
 
 // remote makes of an agent that runs elsewhere a node that goes on with the flow's conversation.
 // What it cannot go on without, it asks a person; at the root, every answer goes to one.
-func (b *builder) remote(c *Component, root bool) *plan.Agent {
+func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 	a := &plan.Agent{Conversation: plan.ConversationFlow, MaxCalls: 1, MaxErrors: agentErrors, Chat: &plan.Chat{Asked: !root}}
 	if len(c.Inputs) > 0 {
 		a.Opening = []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
 	} else {
-		a.Chat.First = or(c.Name, "the agent") + " waits for a message"
+		a.Chat.First = cmp.Or(c.Name, "the agent") + " waits for a message"
 		a.Opening = []plan.Piece{{Text: "Begin."}}
 	}
-	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && (c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != StringShape) {
+	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && (c.Outputs[0].Type == nil || c.Outputs[0].Type.Kind != model.StringShape) {
 		a.Output = &plan.Output{Schema: objectOf(c.Outputs), Repairs: agentRepairs}
 		if len(c.Outputs) == 1 {
 			a.Output.Lone = c.Outputs[0].Title
@@ -30,7 +32,7 @@ func (b *builder) remote(c *Component, root bool) *plan.Agent {
 	if c.Type.Name == "OciAgent" {
 		return b.ociAgent(c, a)
 	}
-	a.Model = "a2a/" + safeID(or(c.Name, c.ID))
+	a.Model = "a2a/" + model.SafeID(cmp.Or(c.Name, c.ID))
 	session := c.Field("session_parameters")
 	part := func(name string, def, most float64) float64 {
 		if session == nil || session.Fields[name] == nil {
@@ -55,11 +57,11 @@ func (b *builder) remote(c *Component, root bool) *plan.Agent {
 
 // ociAgent makes of an agent of Oracle's a model of the worker's provider oci, which has the
 // region and the credentials.
-func (b *builder) ociAgent(c *Component, a *plan.Agent) *plan.Agent {
+func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
 	if client := c.Component("client_config"); !b.told[client] {
 		b.told[client] = true
-		b.Warnf(client.at("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's settings",
+		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's settings",
 			"the service_endpoint and the sign-in of %s do not count: a worker asks the provider oci as its settings say", client)
 	}
 	return a
@@ -67,27 +69,27 @@ func (b *builder) ociAgent(c *Component, a *plan.Agent) *plan.Agent {
 
 // agentServer is the connection to an agent that runs elsewhere. Files that its document names
 // are not read: the worker's own connection of its id and address may have some.
-func (b *builder) agentServer(c, conn *Component) string {
+func (b *builder) agentServer(c, conn *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
 	}
 	address := c.Text("agent_url")
 	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		b.Errorf(c.at("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is no address of an agent", c)
+		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is no address of an agent", c)
 	}
-	id := unique(b.ids, safeID(or(c.Name, or(c.ID, "agent"))))
+	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "agent")))
 	p := plan.Connection{ID: id, Name: c.Name, Kind: plan.ConnectionA2A, Description: c.Description, URL: address, Headers: b.headers(conn)}
 	if f := conn.Field("timeout"); f != nil {
 		p.TimeoutSeconds = int(math.Ceil(min(max(conn.Number("timeout"), 1), 86400)))
 	}
 	for _, name := range []string{"key_file", "cert_file", "ssl_ca_cert"} {
-		if f := conn.Field(name); f != nil && f.set() {
+		if f := conn.Field(name); f != nil && f.IsSet() {
 			b.Warnf(f.At, CodeNoEffect, "let the worker's settings have the connection "+source.Quote(id)+" with the same url, cert_file, key_file and ca_file",
 				"%s of %s is not read: a document cannot have files of the worker's read", name, conn)
 		}
 	}
 	if !conn.Flag("verify") {
-		b.Warnf(conn.at("verify"), CodeNoEffect, "let the worker's settings have the connection "+source.Quote(id)+" with the same url and ca_file",
+		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "let the worker's settings have the connection "+source.Quote(id)+" with the same url and ca_file",
 			"verify of %s is false, but certificates are always checked", conn)
 	}
 	b.connected[c] = id

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -11,7 +12,7 @@ import (
 // retry makes of a retry policy what a call is repeated by; nil where there is none. byStatus
 // says that the component is a request whose answers' statuses count; others are judged by
 // what speaks to the server.
-func (b *builder) retry(c *Component, byStatus bool) *plan.Retry {
+func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 	f := c.Field("retry_policy")
 	if f == nil {
 		return nil
@@ -40,10 +41,10 @@ func (b *builder) retry(c *Component, byStatus bool) *plan.Retry {
 }
 
 // statuses are the answers over HTTP after which a request is made again.
-func (b *builder) statuses(c *Component, f *Field, r *plan.Retry, byStatus bool) {
+func (b *builder) statuses(c *model.Component, f *model.Field, r *plan.Retry, byStatus bool) {
 	listed, any5xx := f.Fields["recoverable_statuses"], f.Fields["service_error_retry_on_any_5xx"]
 	if !byStatus {
-		for _, part := range []*Field{listed, any5xx} {
+		for _, part := range []*model.Field{listed, any5xx} {
 			if part != nil {
 				b.Warnf(part.At, CodeNoEffect, "leave it out", "statuses in retry_policy of %s have no effect: what can pass is repeated, and nothing else", c)
 				return
@@ -59,7 +60,7 @@ func (b *builder) statuses(c *Component, f *Field, r *plan.Retry, byStatus bool)
 }
 
 // listed are the statuses of recoverable_statuses.
-func (b *builder) listed(c *Component, f *Field) []int {
+func (b *builder) listed(c *model.Component, f *model.Field) []int {
 	var out []int
 	for _, m := range f.JSON.Members {
 		n, err := strconv.Atoi(m.Key)
@@ -78,9 +79,9 @@ func (b *builder) listed(c *Component, f *Field) []int {
 }
 
 // number is a part of a plain object that is a number, or the default.
-func number(f *Field, name string, def float64) float64 {
+func number(f *model.Field, name string, def float64) float64 {
 	if part := f.Fields[name]; part != nil && part.JSON != nil && part.JSON.Kind == source.Number {
-		return decimal(part.JSON)
+		return model.Decimal(part.JSON)
 	}
 	return def
 }

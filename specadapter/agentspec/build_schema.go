@@ -3,12 +3,14 @@ package agentspec
 import (
 	"bytes"
 	"encoding/json"
+
+	"weft/specadapter/agentspec/model"
 )
 
 // schemaOf is a type as a plan has it: a JSON Schema of type, items, properties,
 // additionalProperties, anyOf and enum. Any type is none.
-func schemaOf(s *Shape) json.RawMessage {
-	if s == nil || s.Kind == AnyShape && s.Enum == nil {
+func schemaOf(s *model.Shape) json.RawMessage {
+	if s == nil || s.Kind == model.AnyShape && s.Enum == nil {
 		return nil
 	}
 	var b bytes.Buffer
@@ -16,7 +18,7 @@ func schemaOf(s *Shape) json.RawMessage {
 	return b.Bytes()
 }
 
-func writeShape(b *bytes.Buffer, s *Shape) {
+func writeShape(b *bytes.Buffer, s *model.Shape) {
 	if s.Enum == nil {
 		writeKind(b, s)
 		return
@@ -33,15 +35,15 @@ func writeShape(b *bytes.Buffer, s *Shape) {
 	b.WriteString("]}")
 }
 
-func writeKind(b *bytes.Buffer, s *Shape) {
+func writeKind(b *bytes.Buffer, s *model.Shape) {
 	switch s.Kind {
-	case AnyShape:
+	case model.AnyShape:
 		b.WriteString("{}")
-	case ArrayShape:
+	case model.ArrayShape:
 		b.WriteString(`{"type":"array","items":`)
 		writeShape(b, s.Items)
 		b.WriteByte('}')
-	case ObjectShape:
+	case model.ObjectShape:
 		b.WriteString(`{"type":"object","properties":{`)
 		for i, p := range s.Props {
 			if i > 0 {
@@ -58,7 +60,7 @@ func writeKind(b *bytes.Buffer, s *Shape) {
 		}
 		writeShape(b, s.More)
 		b.WriteByte('}')
-	case UnionShape:
+	case model.UnionShape:
 		b.WriteString(`{"anyOf":[`)
 		for i, m := range s.Members {
 			if i > 0 {
@@ -69,7 +71,7 @@ func writeKind(b *bytes.Buffer, s *Shape) {
 		b.WriteString("]}")
 	default:
 		b.WriteString(`{"type":`)
-		writeText(b, s.Kind.name())
+		writeText(b, s.Kind.String())
 		b.WriteByte('}')
 	}
 }
@@ -81,7 +83,7 @@ func writeText(b *bytes.Buffer, s string) {
 
 // objectOf is the schema of an object with properties as its members: the author's own schemas,
 // where there are any. Those without a default are required.
-func objectOf(list []Property) json.RawMessage {
+func objectOf(list []model.Property) json.RawMessage {
 	var b, required bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)
 	for i := range list {

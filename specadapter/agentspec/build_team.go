@@ -1,10 +1,12 @@
 package agentspec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
@@ -22,10 +24,10 @@ type crew struct {
 	// out are what the members give whose finish tool asks for values; ids are taken ones.
 	ids map[string]bool
 	// inside are the agents that were met; groups are the names of the teams in the team.
-	inside []*Component
-	groups map[*Component]string
+	inside []*model.Component
+	groups map[*model.Component]string
 	// asked are the members that are asked, by team and agent.
-	asked map[[2]*Component]string
+	asked map[[2]*model.Component]string
 	// left are the members that are still to be made.
 	left []func()
 }
@@ -36,7 +38,7 @@ type part struct {
 	id string
 	// human says that the conversation is the node's, in which people are; outputs end it.
 	human   bool
-	outputs []Property
+	outputs []model.Property
 	// ask and hand are whom the agent can turn to.
 	ask, hand []recipient
 }
@@ -49,7 +51,7 @@ type recipient struct {
 
 // agentNode configures an AgentNode: an Agent, a team, or a Flow, which alone has a conversation of
 // its own.
-func (b *builder) agentNode(c *Component, n *plan.Node) {
+func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	inner := c.Component("agent")
 	if inner.Type.Name == "Flow" {
 		n.Kind, n.Call = plan.KindCall, &plan.Call{AtOnce: 1, Apart: true, Flows: []string{b.called(inner)}}
@@ -68,8 +70,8 @@ func (b *builder) agentNode(c *Component, n *plan.Node) {
 
 // team makes the agents of a node. It gives those of their inputs that the node does not take; they
 // are among its ports, from the run's inputs.
-func (b *builder) team(c *Component, n *plan.Node, outputs []Property, root bool) []Property {
-	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*Component]string{c: ""}, asked: map[[2]*Component]string{}}
+func (b *builder) team(c *model.Component, n *plan.Node, outputs []model.Property, root bool) []model.Property {
+	t := &crew{builder: b, node: n, root: root, ids: map[string]bool{n.ID: true}, groups: map[*model.Component]string{c: ""}, asked: map[[2]*model.Component]string{}}
 	t.join(c, part{id: n.ID, human: true, outputs: outputs})
 	for len(t.left) > 0 && !b.full {
 		next := t.left[0]
@@ -81,7 +83,7 @@ func (b *builder) team(c *Component, n *plan.Node, outputs []Property, root bool
 		return nil
 	}
 	n.Agent.Conversation, n.Agent.Opening = plan.ConversationFlow, opening(c.Inputs)
-	var more []Property
+	var more []model.Property
 	have := map[string]bool{}
 	for _, in := range n.Ports.In {
 		have[in.Name] = true
@@ -108,7 +110,7 @@ func (b *builder) team(c *Component, n *plan.Node, outputs []Property, root bool
 
 // join makes what a component is in a conversation: an agent, or the agents of a team, of which
 // one begins.
-func (t *crew) join(c *Component, p part) {
+func (t *crew) join(c *model.Component, p part) {
 	switch c.Type.Name {
 	case "Agent", "SpecializedAgent":
 		t.member(c, p)
@@ -128,7 +130,7 @@ func (t *crew) join(c *Component, p part) {
 }
 
 // handoffs are how agents of a Swarm turn to each other.
-func handoffs(c *Component) (asks, hands bool) {
+func handoffs(c *model.Component) (asks, hands bool) {
 	mode := c.Text("handoff")
 	if f := c.Field("handoff"); f != nil && f.JSON.Kind == source.Bool {
 		mode = map[bool]string{true: "optional", false: "never"}[f.JSON.True]
@@ -139,11 +141,11 @@ func handoffs(c *Component) (asks, hands bool) {
 // swarm makes the agents of a Swarm that can come to have a conversation: the one that begins, and
 // with handing over all that it leads to. Whom the conversation's agent could turn to without the
 // Swarm, all of them can.
-func (t *crew) swarm(c *Component, p part) {
+func (t *crew) swarm(c *model.Component, p part) {
 	asks, hands := handoffs(c)
 	first := c.Component("first_agent")
-	ids := map[*Component]string{first: p.id}
-	todo := []*Component{first}
+	ids := map[*model.Component]string{first: p.id}
+	todo := []*model.Component{first}
 	for len(todo) > 0 {
 		m := todo[0]
 		todo = todo[1:]
@@ -169,7 +171,7 @@ func (t *crew) swarm(c *Component, p part) {
 }
 
 // inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
-func (t *crew) inSwarm(c, from, to *Component) recipient {
+func (t *crew) inSwarm(c, from, to *model.Component) recipient {
 	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.told[to] {
 		t.told[to] = true
 		t.Warnf(to.At, CodeNoEffect, "let an Agent turn to others", "%s has no model and turns to nobody; relationships from it in %s have no effect", to, c)
@@ -184,9 +186,9 @@ func (t *crew) inSwarm(c, from, to *Component) recipient {
 }
 
 // neighbours are those that an agent of a Swarm may turn to, each once.
-func neighbours(c, from *Component) []*Component {
+func neighbours(c, from *model.Component) []*model.Component {
 	pairs := c.Components("relationships")
-	var out []*Component
+	var out []*model.Component
 	for i := 1; i < len(pairs); i += 2 {
 		if pairs[i-1] == from && pairs[i] != from && !slices.Contains(out, pairs[i]) {
 			out = append(out, pairs[i])
@@ -196,20 +198,20 @@ func neighbours(c, from *Component) []*Component {
 }
 
 // handed is whom a conversation is handed to.
-func (t *crew) handed(to *Component, id string) recipient {
+func (t *crew) handed(to *model.Component, id string) recipient {
 	if id == t.node.ID {
 		id = ""
 	}
-	return recipient{Contact: plan.Contact{Name: or(to.Name, to.ID), Member: id}, about: to.Description}
+	return recipient{Contact: plan.Contact{Name: cmp.Or(to.Name, to.ID), Member: id}, about: to.Description}
 }
 
 // recipient is whom another agent of a team asks, in a conversation that the two of them have. It
 // is made once, whoever asks.
-func (t *crew) recipient(team, from, to *Component, make func(id string) part) recipient {
+func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
 	if to.Type.Name == "Flow" {
 		return t.flow(to)
 	}
-	key := [2]*Component{team, to}
+	key := [2]*model.Component{team, to}
 	id := t.asked[key]
 	if id == "" {
 		suffix := ""
@@ -220,34 +222,34 @@ func (t *crew) recipient(team, from, to *Component, make func(id string) part) r
 		t.asked[key] = id
 		t.left = append(t.left, func() { t.join(to, make(id)) })
 	}
-	name := or(to.Name, to.ID)
-	return recipient{Contact: plan.Contact{Name: name, Member: id, Thread: t.group(team) + or(from.Name, from.ID) + ">" + name}, about: to.Description}
+	name := cmp.Or(to.Name, to.ID)
+	return recipient{Contact: plan.Contact{Name: name, Member: id, Thread: t.group(team) + cmp.Or(from.Name, from.ID) + ">" + name}, about: to.Description}
 }
 
 // flow is a Flow that another agent asks. It is run anew for each question.
-func (t *crew) flow(c *Component) recipient {
+func (t *crew) flow(c *model.Component) recipient {
 	id := t.called(c)
 	if !slices.Contains(t.inside, c) {
-		t.inside = append(t.inside, c, &Component{Inputs: t.outers[id]})
+		t.inside = append(t.inside, c, &model.Component{Inputs: t.outers[id]})
 	}
-	return recipient{Contact: plan.Contact{Name: or(c.Name, c.ID), Flow: id}, about: c.Description}
+	return recipient{Contact: plan.Contact{Name: cmp.Or(c.Name, c.ID), Flow: id}, about: c.Description}
 }
 
 // group is the prefix of the conversations in a team.
-func (t *crew) group(c *Component) string {
+func (t *crew) group(c *model.Component) string {
 	if _, ok := t.groups[c]; !ok {
-		t.groups[c] = fmt.Sprintf("%s~%d/", or(c.Name, c.ID), len(t.groups)+1)
+		t.groups[c] = fmt.Sprintf("%s~%d/", cmp.Or(c.Name, c.ID), len(t.groups)+1)
 	}
 	return t.groups[c]
 }
 
 // name is a member's id.
-func (t *crew) name(c *Component, suffix string) string {
-	return unique(t.ids, unique(t.taken, t.node.ID+"/"+safeID(or(c.Name, or(c.ID, c.Type.Name)))+suffix))
+func (t *crew) name(c *model.Component, suffix string) string {
+	return unique(t.ids, unique(t.taken, t.node.ID+"/"+model.SafeID(cmp.Or(c.Name, c.ID, c.Type.Name))+suffix))
 }
 
 // member makes an agent in one of its parts.
-func (t *crew) member(c *Component, p part) {
+func (t *crew) member(c *model.Component, p part) {
 	if !t.room(c.At) {
 		return
 	}
@@ -258,12 +260,12 @@ func (t *crew) member(c *Component, p part) {
 		"Ask another agent, who answers. It knows nothing of your conversation with others: say all that it has to know.", true)
 	a.Hand = contactsOf(unique(taken, "handoff_conversation"), p.hand,
 		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
-	t.talks(a, or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
+	t.talks(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
 	t.settle(c, p, a)
 }
 
 // settle puts an agent in its place: the node's own, or a member's.
-func (t *crew) settle(c *Component, p part, a *plan.Agent) {
+func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 	if p.id == t.node.ID {
 		t.node.Agent = mergeMembers(t.node.Agent, a)
 		return
@@ -282,7 +284,7 @@ func (t *crew) settle(c *Component, p part, a *plan.Agent) {
 
 // elsewhere makes an agent that runs elsewhere in one of its parts. It knows no tools of the team's:
 // it can be asked, or handed the conversation, and turns to nobody itself.
-func (t *crew) elsewhere(c *Component, p part) {
+func (t *crew) elsewhere(c *model.Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
 		if p.id == t.node.ID {
 			t.Errorf(c.At, "field-value", "let an Agent begin, and turn to this one", "%s runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one", c)

@@ -1,18 +1,20 @@
 package agentspec
 
 import (
+	"cmp"
 	"math"
 	"net/url"
 	"path"
 	"strings"
 
+	"weft/specadapter/agentspec/model"
 	"weft/specadapter/source"
 	"weft/workflows/plan"
 )
 
 // tool is a tool as a node calls it. taken are the names that the node's model knows already.
-func (b *builder) tool(c *Component, taken map[string]bool) *plan.Tool {
-	t := &plan.Tool{Name: or(c.Name, c.ID), Description: c.Description, Confirm: c.Flag("requires_confirmation")}
+func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
+	t := &plan.Tool{Name: cmp.Or(c.Name, c.ID), Description: c.Description, Confirm: c.Flag("requires_confirmation")}
 	t.As = unique(taken, toolName(t.Name))
 	switch c.Type.Name {
 	case "ServerTool":
@@ -45,12 +47,12 @@ func toolName(s string) string {
 }
 
 // client is the connection of a tool that a client of the run executes.
-func (b *builder) client(c *Component) string {
+func (b *builder) client(c *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
 	}
-	name := or(c.Name, c.ID)
-	id := unique(b.ids, "client:"+safeID(name))
+	name := cmp.Or(c.Name, c.ID)
+	id := unique(b.ids, "client:"+model.SafeID(name))
 	tool := plan.ClientTool{Name: name, Description: c.Description, Schema: objectOf(c.Inputs)}
 	if len(c.Outputs) > 1 {
 		tool.Result = objectOf(c.Outputs)
@@ -62,11 +64,11 @@ func (b *builder) client(c *Component) string {
 
 // server is the connection to an MCP server. Its id is the author's name, so that the worker's
 // settings can name it.
-func (b *builder) server(c *Component) string {
+func (b *builder) server(c *model.Component) string {
 	if id, ok := b.connected[c]; ok {
 		return id
 	}
-	conn := plan.Connection{ID: unique(b.ids, safeID(or(c.Name, or(c.ID, "mcp")))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
+	conn := plan.Connection{ID: unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "mcp"))), Name: c.Name, Kind: plan.ConnectionMCP, Description: c.Description}
 	switch c.Type.Name {
 	case "StdioTransport":
 		b.stdio(c, &conn)
@@ -76,10 +78,10 @@ func (b *builder) server(c *Component) string {
 			conn.Transport = plan.TransportSSE
 		}
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
-			b.Errorf(c.at("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
+			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
 		}
 		if u, err := url.Parse(conn.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			b.Errorf(c.at("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
+			b.Errorf(c.FieldPos("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
 		}
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
@@ -90,10 +92,10 @@ func (b *builder) server(c *Component) string {
 }
 
 // stdio configures a connection to a server that the worker starts.
-func (b *builder) stdio(c *Component, conn *plan.Connection) {
+func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.Errorf(c.at("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
+		b.Errorf(c.FieldPos("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
 	}
 	if f := c.Field("args"); f != nil {
 		for _, a := range f.JSON.Items {
@@ -112,15 +114,15 @@ func (b *builder) stdio(c *Component, conn *plan.Connection) {
 }
 
 // readTimeout is how long a call may take, in whole seconds, where the author says it.
-func readTimeout(c *Component) int {
+func readTimeout(c *model.Component) int {
 	if f := c.Field("session_parameters"); f != nil && f.Fields["read_timeout_seconds"] != nil {
-		return int(math.Ceil(min(max(decimal(f.Fields["read_timeout_seconds"].JSON), 0), 1e6)))
+		return int(math.Ceil(min(max(model.Decimal(f.Fields["read_timeout_seconds"].JSON), 0), 1e6)))
 	}
 	return 0
 }
 
 // secretHeaders are headers whose values the worker knows: one for each, or one for all.
-func secretHeaders(c *Component) []plan.Header {
+func secretHeaders(c *model.Component) []plan.Header {
 	f := c.Field("sensitive_headers")
 	if f == nil {
 		return nil
@@ -137,7 +139,7 @@ func secretHeaders(c *Component) []plan.Header {
 }
 
 // certificates are those that a client shows and believes; nil where it has none of its own.
-func certificates(c *Component) *plan.TLS {
+func certificates(c *model.Component) *plan.TLS {
 	t := plan.TLS{CA: secretOf(c, "ca_file"), Cert: secretOf(c, "cert_file"), Key: secretOf(c, "key_file")}
 	if t == (plan.TLS{}) {
 		return nil
@@ -146,7 +148,7 @@ func certificates(c *Component) *plan.TLS {
 }
 
 // secretOf is the name of the secret that a field is, or nothing.
-func secretOf(c *Component, field string) string {
+func secretOf(c *model.Component, field string) string {
 	if f := c.Field(field); f != nil && len(f.Secrets) > 0 {
 		return f.Secrets[0]
 	}
@@ -154,7 +156,7 @@ func secretOf(c *Component, field string) string {
 }
 
 // headers go with every request to a server.
-func (b *builder) headers(c *Component) []plan.Header {
+func (b *builder) headers(c *model.Component) []plan.Header {
 	f := c.Field("headers")
 	if f == nil {
 		return nil

@@ -1,6 +1,7 @@
 package agentspec_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,11 +25,11 @@ func TestSecretAdvice(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			res, diags := specadapter.Load("f.json", []byte(strings.Replace(tc.doc, "SECRET", `"canary-1234"`, 1)), specadapter.Options{})
-			if all := render(diags); res != nil || strings.Contains(all, "canary") || !strings.Contains(all, `{"$component_ref": "`+tc.ref+`"}`) || !strings.Contains(all, tc.setting) {
+			if all := fmt.Sprint(diags); res != nil || strings.Contains(all, "canary") || !strings.Contains(all, `{"$component_ref": "`+tc.ref+`"}`) || !strings.Contains(all, tc.setting) {
 				t.Errorf("plan %v, want %s and %s\n%s", res != nil, tc.ref, tc.setting, all)
 			}
 			if res, diags = specadapter.Load("f.json", []byte(strings.Replace(tc.doc, "SECRET", `{"$component_ref":"`+tc.ref+`"}`, 1)), specadapter.Options{}); res == nil {
-				t.Error(render(diags))
+				t.Error(fmt.Sprint(diags))
 			}
 		})
 	}

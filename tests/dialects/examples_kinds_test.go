@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"weft/specadapter/agentspec"
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/agentspec/model"
 	"weft/tests/harness"
 )
 
@@ -19,7 +20,7 @@ func TestExamplesHaveEveryKindOfNode(t *testing.T) {
 	}
 	stands := map[string]string{}
 	for _, file := range files {
-		doc, diags := agentspec.Load(filepath.Base(file), []byte(harness.ReadFile(t, file)), agentspec.Options{})
+		doc, diags := model.Load(filepath.Base(file), []byte(harness.ReadFile(t, file)), model.Options{})
 		if doc == nil {
 			t.Fatalf("%s does not load: %v", file, diags)
 		}
@@ -32,7 +33,7 @@ func TestExamplesHaveEveryKindOfNode(t *testing.T) {
 		}
 	}
 	nodes := 0
-	for _, kind := range agentspec.Types() {
+	for _, kind := range catalog.Types() {
 		if !slices.Contains(kind.Is, "Node") {
 			continue
 		}

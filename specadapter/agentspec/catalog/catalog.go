@@ -1,0 +1,192 @@
+// Package catalog lists the component types of Open Agent Spec: their fields, what these may hold, and
+// since which version. It is data alone; package model reads documents by it.
+//
+// Start at [Type] and [Types].
+package catalog
+
+import "sort"
+
+// Type is one row of the table of components: what a component of that name may hold.
+// A plugin's component is a row too, see the options of package model.
+type Type struct {
+	// Name is the component_type.
+	Name string
+	// Is lists the types that the component can stand for, such as Node and Component.
+	Is []string
+	// Abstract types are only named by fields; no document can hold one.
+	Abstract bool
+	// Since is the first version that has the type; 0 is the first of all.
+	Since Version
+	// IO says that the component has inputs and outputs.
+	IO bool
+	// Fields are those beside id, name, description, metadata, inputs, outputs and, for
+	// nodes, branches.
+	Fields []FieldSpec
+	// Like names a type of the language that a plugin's component extends: it has that type's
+	// fields and rules too, and can stand for it.
+	Like string
+	// Open keeps fields that the row does not list, without a look at them.
+	Open bool
+	// Unsupported says why nothing can run the component; empty for all others.
+	Unsupported string
+
+	// Unknown types are those that no row describes.
+	Unknown bool
+}
+
+// FieldKind is what a field may hold.
+type FieldKind uint8
+
+// The kinds of fields. Each may also be null, if it is not required, or a reference to such
+// a value.
+const (
+	// Text is a string, Texts a list of strings, TextMap an object of strings.
+	Text FieldKind = iota
+	Texts
+	TextMap
+	// Flag is true or false.
+	Flag
+	// Number is any number, Whole a whole one.
+	Number
+	Whole
+	// Any is any JSON, Object any object.
+	Any
+	Object
+	// Plain is an object with the fields of [FieldSpec.Fields].
+	Plain
+	// One is a component, Many a list of them, Pairs a list of lists of two.
+	One
+	Many
+	Pairs
+	// Mixed is a list of strings and components.
+	Mixed
+	// Schemas is an object of properties.
+	Schemas
+	// FlagOrText is true, false or one of the field's texts.
+	FlagOrText
+	// TextOrTexts is a string or a list of strings.
+	TextOrTexts
+)
+
+// FieldSpec describes one field.
+type FieldSpec struct {
+	Name string
+	Kind FieldKind
+	// Of is the type of the components in the field.
+	Of       string
+	Required bool
+	// Default is what the field means when it is not set: a text, or a JSON number, true or
+	// false.
+	Default string
+	// Enum lists the texts that the field may hold; empty for any.
+	Enum []string
+	// Since is the first version in which the field can differ from its default.
+	Since Version
+	// Sensitive fields hold a reference to a secret, never the secret.
+	Sensitive bool
+	// Template fields may hold placeholders.
+	Template bool
+	// Fields are those of a plain object; Open keeps others.
+	Fields []FieldSpec
+	Open   bool
+	// Legacy are names of the field before the first release.
+	Legacy []string
+}
+
+// Field returns the row's field of a name, or nil.
+func (t *Type) Field(name string) *FieldSpec { return specOf(t.Fields, name) }
+
+func specOf(specs []FieldSpec, name string) *FieldSpec {
+	for i := range specs {
+		if specs[i].Name == name {
+			return &specs[i]
+		}
+	}
+	return nil
+}
+
+// Satisfies reports whether a component of the type can stand where another type is wanted.
+func (t *Type) Satisfies(name string) bool {
+	if t.Name == name || name == "Component" || t.Unknown {
+		return true
+	}
+	for _, base := range t.Is {
+		if base == name {
+			return true
+		}
+	}
+	return false
+}
+
+// ActsAs reports whether a component has the rules of a type.
+func (t *Type) ActsAs(name string) bool { return t.Name == name || t.Like == name }
+
+// UnknownType stands for a type that no row describes. What has it is taken as its author
+// declares it, so that one diagnostic is enough.
+func UnknownType(name string) *Type { return &Type{Name: name, IO: true, Open: true, Unknown: true} }
+
+// tables are all rows, by concern.
+var tables = [][]Type{agentTypes, nodeTypes, edgeTypes, toolTypes, transportTypes, modelTypes, storeTypes, abstractTypes}
+
+// Types lists all components that the language has, abstract ones excepted, by name.
+func Types() []Type {
+	var out []Type
+	for _, table := range tables {
+		for _, t := range table {
+			if !t.Abstract {
+				out = append(out, t)
+			}
+		}
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+// Rows finds the rows of the language and of plugins by name.
+func Rows(plugins []Type) map[string]*Type {
+	rows := map[string]*Type{}
+	for _, table := range tables {
+		for i := range table {
+			rows[table[i].Name] = &table[i]
+		}
+	}
+	for _, t := range plugins {
+		if like := rows[t.Like]; like != nil {
+			t.Is = append(append([]string{like.Name}, like.Is...), t.Is...)
+			own := t.Fields
+			t.Fields = append([]FieldSpec(nil), like.Fields...)
+			for i := range t.Fields {
+				// A plugin has versions of its own.
+				t.Fields[i].Since = 0
+			}
+			t.Fields = append(t.Fields, own...)
+			t.IO = like.IO
+		}
+		rows[t.Name] = &t
+	}
+	return rows
+}
+
+// NextBranch is the branch by which nodes with one way on are left.
+const NextBranch = "next"
+
+// abstractTypes are what fields want and documents cannot hold.
+var abstractTypes = []Type{
+	{Name: "Component", Abstract: true},
+	{Name: "ComponentWithIO", Abstract: true},
+	{Name: "AgenticComponent", Abstract: true},
+	{Name: "RemoteAgent", Abstract: true},
+	{Name: "Node", Abstract: true},
+	{Name: "Tool", Abstract: true},
+	{Name: "ToolBox", Abstract: true},
+	{Name: "ClientTransport", Abstract: true},
+	{Name: "RemoteTransport", Abstract: true},
+	{Name: "AuthConfig", Abstract: true},
+	{Name: "OciClientConfig", Abstract: true},
+	{Name: "GeminiAuthConfig", Abstract: true},
+	{Name: "MessageTransform", Abstract: true},
+	{Name: "Datastore", Abstract: true},
+	{Name: "RelationalDatastore", Abstract: true},
+	{Name: "OracleDatabaseConnectionConfig", Abstract: true},
+	{Name: "PostgresDatabaseConnectionConfig", Abstract: true},
+}

@@ -1,0 +1,206 @@
+package model
+
+import (
+	"slices"
+
+	"weft/specadapter/source"
+	"weft/workflows/plan/value"
+)
+
+// numeric types are cast to each other freely.
+func (s *Shape) numeric() bool {
+	return s.Kind == IntegerShape || s.Kind == NumberShape || s.Kind == BooleanShape
+}
+
+// castable says whether every value of one type can become a value of another: everything
+// becomes a string or any type, numbers and booleans become each other, arrays and objects
+// by their parts, a union by each of its types. A string becomes nothing else, since most
+// strings would not.
+func (l *loader) castable(at source.Pos, from, to *Shape) bool {
+	switch {
+	case from == to || to.Kind == AnyShape || to.Kind == StringShape:
+		return true
+	case from.numeric() && to.numeric():
+		return true
+	}
+	pair := [2]*Shape{from, to}
+	if known, ok := l.casts[pair]; ok {
+		return known
+	}
+	if !l.work(at, 1+len(from.Members)*max(1, len(to.Members))+len(from.Props)+len(to.Props)) {
+		return true
+	}
+	// Shapes have no cycles, so nothing asks for this pair while it is worked out.
+	ok := l.castParts(at, from, to)
+	l.casts[pair] = ok
+	return ok
+}
+
+func (l *loader) castParts(at source.Pos, from, to *Shape) bool {
+	switch {
+	case from.Kind == UnionShape:
+		for _, m := range from.Members {
+			if !l.castable(at, m, to) {
+				return false
+			}
+		}
+		return true
+	case to.Kind == UnionShape:
+		for _, m := range to.Members {
+			if l.castable(at, from, m) {
+				return true
+			}
+		}
+		return false
+	case from.Kind == ArrayShape && to.Kind == ArrayShape:
+		return l.castable(at, from.Items, to.Items)
+	case from.Kind == ObjectShape && to.Kind == ObjectShape:
+		return l.castObject(at, from, to)
+	}
+	return from.Kind == to.Kind && from.Kind != AnyShape
+}
+
+// castObject wants all members of the target in the source, and further members only where
+// the target takes them.
+func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
+	have := make(map[string]*Shape, len(from.Props))
+	for _, p := range from.Props {
+		have[p.Name] = p.Type
+	}
+	for _, p := range to.Props {
+		if t := have[p.Name]; t == nil || !l.castable(at, t, p.Type) {
+			return false
+		}
+	}
+	switch {
+	case from.More == nil:
+		return true
+	case to.More == nil:
+		return false
+	}
+	return l.castable(at, from.More, to.More)
+}
+
+// same says whether two types are the same.
+func (l *loader) same(at source.Pos, a, b *Shape) bool {
+	switch {
+	case a == b:
+		return true
+	case a.Kind != b.Kind || !l.work(at, 1+len(a.Members)*len(b.Members)+len(a.Props)):
+		return false
+	}
+	switch a.Kind {
+	case ArrayShape:
+		return l.same(at, a.Items, b.Items)
+	case UnionShape:
+		return l.covers(at, a, b) && l.covers(at, b, a)
+	case ObjectShape:
+		return l.sameObject(at, a, b)
+	}
+	return true
+}
+
+func (l *loader) sameObject(at source.Pos, a, b *Shape) bool {
+	if len(a.Props) != len(b.Props) || (a.More == nil) != (b.More == nil) || a.More != nil && !l.same(at, a.More, b.More) {
+		return false
+	}
+	have := make(map[string]*Shape, len(a.Props))
+	for _, p := range a.Props {
+		have[p.Name] = p.Type
+	}
+	for _, p := range b.Props {
+		if t := have[p.Name]; t == nil || !l.same(at, t, p.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers says whether each type of one union is in the other.
+func (l *loader) covers(at source.Pos, a, b *Shape) bool {
+	for _, m := range a.Members {
+		found := false
+		for _, n := range b.Members {
+			found = found || l.same(at, m, n)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// accepts says whether a value is of a type. Numbers and booleans accept each other, as
+// they are cast.
+func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
+	if !l.work(at, 1+len(t.Enum)) {
+		return true
+	}
+	return t.lists(v) && l.acceptsKind(at, v, t)
+}
+
+// lists says whether a value is one of those that there are.
+func (s *Shape) lists(v *source.Value) bool {
+	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
+}
+
+func (l *loader) acceptsKind(at source.Pos, v *source.Value, t *Shape) bool {
+	switch t.Kind {
+	case AnyShape:
+		return true
+	case StringShape:
+		return v.Kind == source.String
+	case NullShape:
+		return v.Kind == source.Null
+	case IntegerShape, NumberShape, BooleanShape:
+		return v.Kind == source.Number || v.Kind == source.Bool
+	case UnionShape:
+		for _, m := range t.Members {
+			if l.accepts(at, v, m) {
+				return true
+			}
+		}
+		return false
+	case ArrayShape:
+		if v.Kind != source.Array {
+			return false
+		}
+		for _, item := range v.Items {
+			if !l.accepts(at, item, t.Items) {
+				return false
+			}
+		}
+		return true
+	}
+	return v.Kind == source.Object && l.acceptsObject(at, v, t)
+}
+
+// alike says whether two values are one, numbers by their value.
+func alike(a, b *source.Value) bool {
+	x, err := value.Parse(a.JSON())
+	if err != nil {
+		return false
+	}
+	y, err := value.Parse(b.JSON())
+	return err == nil && value.Equal(value.ByValue, x, y)
+}
+
+func (l *loader) acceptsObject(at source.Pos, v *source.Value, t *Shape) bool {
+	have := make(map[string]*source.Value, len(v.Members))
+	for _, m := range v.Members {
+		have[m.Key] = m.Value
+	}
+	for _, p := range t.Props {
+		value := have[p.Name]
+		if value == nil && !p.Optional || value != nil && !l.accepts(at, value, p.Type) {
+			return false
+		}
+		delete(have, p.Name)
+	}
+	for _, m := range v.Members {
+		if have[m.Key] != nil && (t.More == nil || !l.accepts(at, m.Value, t.More)) {
+			return false
+		}
+	}
+	return true
+}

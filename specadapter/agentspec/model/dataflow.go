@@ -1,0 +1,322 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"weft/specadapter/source"
+)
+
+// feed is what gives an input its values. One without sources has an edge with an error.
+type feed struct {
+	sources []int // numbers of nodes
+}
+
+// checkData reports inputs that nothing feeds, and those that only some paths feed.
+func (l *loader) checkData(c *Component, g *graph) {
+	if slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.Type.Unknown }) {
+		return // it may make and take anything
+	}
+	// A node whose properties have errors may make what another wants by its title.
+	unsure := g.Public && slices.ContainsFunc(g.Nodes, func(n *Component) bool { return n.broken })
+	l.publish(c, g)
+	feeds := g.feeds(l, c)
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.ActsAs("StartNode") || unknownIO(node) {
+			continue
+		}
+		for i := range node.Inputs {
+			in := &node.Inputs[i]
+			if in.Default == nil && !in.Unused && !hasInnerDefault(node, in.Title) {
+				l.checkFed(c, g, n, in, feeds[key{n, in.Title}], unsure)
+			}
+		}
+	}
+	l.checkMaps(c, g)
+}
+
+// checkFed judges what feeds one input of node n, where something must.
+func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, unsure bool) {
+	at := l.itemAt(c, "nodes", n)
+	if g.Nodes[n].ins {
+		at = in.At
+	}
+	switch {
+	case f == nil && !unsure:
+		l.unfed(c, at, g.Nodes[n], in)
+	case f != nil && len(f.sources) > 0:
+		l.maybeUnfed(g, at, n, in, f)
+	}
+}
+
+// unfed reports an input that nothing in its flow feeds. One that no output is called like is an
+// input of the run. Else an edge was forgotten, which is an error where a run can come to it.
+func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
+	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
+	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
+		l.Warnf(at, "input-unfed", help, text+", and no output is called so: whoever starts a run has to give it", source.Quote(in.Title), node)
+		return
+	}
+	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
+}
+
+// forgotten is an input that an edge was forgotten to.
+type forgotten struct {
+	flow       *Component
+	at         source.Pos
+	text, help string
+}
+
+// tellForgotten reports the inputs that edges were forgotten to: in flows that no run comes to, as a
+// warning.
+func (l *loader) tellForgotten() {
+	var used map[*Component]bool
+	if l.doc.Root != nil && len(l.forgotten) > 0 {
+		used = map[*Component]bool{}
+		l.doc.Root.mark(used)
+	}
+	for _, f := range l.forgotten {
+		if used != nil && !used[f.flow] {
+			l.Warnf(f.at, "input-unfed", f.help, "%s; the main component does not have this flow", f.text)
+			continue
+		}
+		l.Errorf(f.at, "input-unfed", f.help, "%s", f.text)
+	}
+}
+
+// mark notes a component and all that are in it.
+func (c *Component) mark(seen map[*Component]bool) {
+	if seen[c] {
+		return
+	}
+	seen[c] = true
+	for _, f := range c.fields {
+		for _, part := range f.Components {
+			part.mark(seen)
+		}
+	}
+}
+
+// Gives reports whether an output in the flow is called so.
+func (f *Flow) Gives(title string) bool {
+	if f.titles == nil {
+		f.titles = map[string]bool{}
+		for _, n := range f.Nodes {
+			for i := range n.Outputs {
+				f.titles[n.Outputs[i].Title] = f.titles[n.Outputs[i].Title] || !n.Type.ActsAs("EndNode")
+			}
+		}
+	}
+	return f.titles[title]
+}
+
+// key is an input of a node.
+type key struct {
+	node  int
+	input string
+}
+
+// hasInnerDefault says whether a value that is missing is made up for inside.
+func hasInnerDefault(node *Component, title string) bool {
+	for _, field := range []string{"subflow", "agent", "tool"} {
+		if inner := node.Component(field); inner != nil {
+			p := inner.Input(title)
+			if p == nil && len(title) > len(Iterated) && title[:len(Iterated)] == Iterated {
+				p = inner.Input(title[len(Iterated):])
+			}
+			return p != nil && p.Default != nil
+		}
+	}
+	return false
+}
+
+// publish reads an empty list of data edges as none at all, where an input would go unfed
+// otherwise: some writers leave the list empty and mean that.
+func (l *loader) publish(c *Component, g *graph) {
+	f := c.Field("data_flow_connections")
+	if l.Strict || f == nil || len(g.Data) > 0 || len(f.Components) > 0 {
+		return
+	}
+	for n, node := range g.Nodes {
+		if !g.reached[n] || node.Type.ActsAs("StartNode") {
+			continue
+		}
+		for i := range node.Inputs {
+			if node.Inputs[i].Default == nil && !node.Inputs[i].Unused && !hasInnerDefault(node, node.Inputs[i].Title) {
+				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, which would leave input %s of %s without a value; it is read as null: outputs feed inputs of the same title",
+					c, source.Quote(node.Inputs[i].Title), node)
+				g.public, g.Public = true, true
+				return
+			}
+		}
+	}
+}
+
+// feeds lists what feeds each input.
+func (g *graph) feeds(l *loader, c *Component) map[key]*feed {
+	if g.public {
+		return g.byTitle(l, c)
+	}
+	out := map[key]*feed{}
+	for _, e := range g.Data {
+		// What a node gives itself comes too late for its first round; an end gives nothing
+		// to others.
+		if e.From == e.To || e.From.Type.ActsAs("EndNode") {
+			continue
+		}
+		k := key{g.index[e.To], e.Input}
+		if out[k] == nil {
+			out[k] = &feed{}
+		}
+		out[k].sources = append(out[k].sources, g.index[e.From])
+	}
+	for _, e := range g.looseData {
+		out[key{g.index[e.To], e.Input}] = &feed{}
+	}
+	return out
+}
+
+// byTitle is feeds where titles alone connect, whose types it checks.
+func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
+	titles := map[string]*feed{}
+	types := map[string][]*Property{} // one output for each type of a title
+	for n, node := range g.Nodes {
+		if node.Type.ActsAs("EndNode") {
+			continue
+		}
+		for i := range node.Outputs {
+			o := &node.Outputs[i]
+			if titles[o.Title] == nil {
+				titles[o.Title] = &feed{}
+			}
+			titles[o.Title].sources = append(titles[o.Title].sources, n)
+			if !slices.ContainsFunc(types[o.Title], func(p *Property) bool { return p.Type == o.Type }) && l.work(c.At, 1+len(types[o.Title])) {
+				types[o.Title] = append(types[o.Title], o)
+			}
+		}
+	}
+	out := map[key]*feed{}
+	for n, node := range g.Nodes {
+		for i := range node.Inputs {
+			in := &node.Inputs[i]
+			f := titles[in.Title]
+			if node.Type.ActsAs("StartNode") || f == nil || len(f.sources) == 1 && f.sources[0] == n {
+				continue
+			}
+			out[key{n, in.Title}] = f
+			for _, o := range types[in.Title] {
+				if !l.castable(in.At, o.Type, in.Type) {
+					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "let types agree, or write data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
+						source.Quote(in.Title), node, in.Type, l.where(o.At, in.At), o.Type)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// maybeUnfed reports an input that a run can reach before anything fed it.
+func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *feed) {
+	start := g.index[g.Start]
+	if slices.Contains(f.sources, start) {
+		return
+	}
+	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
+		if !l.skipPaths {
+			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to look at all paths to its inputs; from here on they are not looked at")
+		}
+		l.skipPaths = true
+		return
+	}
+	stop := make([]bool, len(g.Nodes))
+	for _, s := range f.sources {
+		stop[s] = true
+	}
+	stop[n] = true
+	seen := make([]bool, len(g.Nodes))
+	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(f.sources) + len(g.Nodes)/4
+	if seen[n] {
+		l.Warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
+			"a run can reach %s before anything feeds its input %s", g.Nodes[n], source.Quote(in.Title))
+	}
+}
+
+// checkMaps reports map nodes that have nothing to go over.
+func (l *loader) checkMaps(c *Component, g *graph) {
+	for n, node := range g.Nodes {
+		if !node.Type.ActsAs("MapNode") && !node.Type.ActsAs("ParallelMapNode") || unknownIO(node) || unknownIO(node.Component("subflow")) {
+			continue
+		}
+		if len(g.Iterates(node)) == 0 {
+			l.Warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "let an output that is an array feed an input iterated_...", "%s has no list to go over; it runs its subflow once", node)
+		}
+	}
+}
+
+// Iterates lists the inputs of a MapNode or ParallelMapNode that get a list with a value
+// for each round; all others get one value for all rounds. The type of what feeds an input
+// decides, not the value.
+func (f *Flow) Iterates(node *Component) []string {
+	sub := node.Component("subflow")
+	if sub == nil {
+		return nil
+	}
+	f.findLists()
+	found := map[string]bool{}
+	look := func(list *Shape, input string) {
+		inner := sub.Input(Inside(input))
+		if inner == nil || inner.Type == nil {
+			return
+		}
+		// A list for an input that takes lists is one value, unless it is a list of lists.
+		if inner.Type.Kind != ArrayShape || list.Items.Kind == ArrayShape {
+			found[input] = true
+		}
+	}
+	for _, i := range f.into[node] {
+		e := &f.Data[i]
+		if o := e.From.Output(e.Output); o != nil && o.Type != nil && o.Type.Kind == ArrayShape {
+			look(o.Type, e.Input)
+		}
+	}
+	if f.Public {
+		for i := range node.Inputs {
+			for _, list := range f.lists[node.Inputs[i].Title] {
+				look(list, node.Inputs[i].Title)
+			}
+		}
+	}
+	return sorted(found)
+}
+
+// findLists makes the indexes of Iterates. Of the lists of a title, one with lists in it
+// and one without are enough.
+func (f *Flow) findLists() {
+	if f.into != nil {
+		return
+	}
+	f.into, f.lists = map[*Component][]int{}, map[string][]*Shape{}
+	for i, e := range f.Data {
+		f.into[e.To] = append(f.into[e.To], i)
+	}
+	for _, n := range f.Nodes {
+		for i := range n.Outputs {
+			o := &n.Outputs[i]
+			if o.Type == nil || o.Type.Kind != ArrayShape || n.Type.ActsAs("EndNode") {
+				continue
+			}
+			nested := o.Type.Items.Kind == ArrayShape
+			if !slices.ContainsFunc(f.lists[o.Title], func(s *Shape) bool { return (s.Items.Kind == ArrayShape) == nested }) {
+				f.lists[o.Title] = append(f.lists[o.Title], o.Type)
+			}
+		}
+	}
+}
+
+// Inside is the subflow's name of a MapNode's input.
+func Inside(title string) string {
+	if len(title) > len(Iterated) && title[:len(Iterated)] == Iterated {
+		return title[len(Iterated):]
+	}
+	return title
+}

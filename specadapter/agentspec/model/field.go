@@ -1,0 +1,326 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// common are the fields of every component.
+var common = []string{"component_type", "id", "name", "description", "metadata", definitionsKey, versionField}
+
+// readNames reads a component's id, name, description and metadata.
+func (l *loader) readNames(c *Component) {
+	o := l.Fields(c.source, article(c.Type.Name), "")
+	c.ID, c.Name, c.Description = o.Text("id"), o.Text("name"), o.Text("description")
+	if m := c.source.Get("metadata"); m != nil && m.Kind != source.Null && l.Fields(m, "metadata of "+c.String(), "").OK {
+		c.Metadata = m
+	}
+	if v := c.source.Get("name"); v == nil || v.Kind == source.Null {
+		text, help := "%s has no name", `write "name"`
+		if strings.HasSuffix(c.Type.Name, "Edge") {
+			l.Strictf(c.At, "field-missing", help, text, article(c.Type.Name))
+		} else {
+			l.Errorf(c.At, "field-missing", help, text, article(c.Type.Name))
+		}
+	}
+	if v := c.source.Get(versionField); v != nil && l.depth > 1 {
+		l.nestedVersion(v, c.At.File == l.files[0].name)
+	}
+}
+
+// fields reads all fields of a component.
+func (l *loader) fields(s *scope, c *Component) {
+	known := append([]string(nil), common...)
+	if c.Type.IO {
+		known = append(known, "inputs", "outputs")
+		l.declared(s, c)
+	}
+	if c.Type.Satisfies("Node") {
+		known = append(known, "branches")
+	}
+	if c.source.Get("component_plugin_name") != nil && l.isPlugin(c.Type) {
+		known = append(known, "component_plugin_name", "component_plugin_version")
+	}
+	for i := range c.Type.Fields {
+		spec := &c.Type.Fields[i]
+		known = append(known, spec.Name)
+		v := c.source.Get(spec.Name)
+		if v == nil {
+			for _, old := range spec.Legacy {
+				if v = c.source.Get(old); v != nil {
+					known = append(known, old)
+					l.legacy(v.Pos, fmt.Sprintf("%s of %s stands under %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
+					break
+				}
+			}
+		}
+		l.field(s, c, c.fields, spec, v)
+	}
+	if c.Type.Unknown {
+		l.unknownParts(s, c)
+	}
+	if !c.Type.Open {
+		known = append(known, l.legacyFields(c)...)
+		l.Fields(c.source, article(c.Type.Name), "").Only(known...)
+	}
+}
+
+// unknownParts reads the components in a component of an unknown type, so that what is wrong
+// with them is said too. What its fields want is not known.
+func (l *loader) unknownParts(s *scope, c *Component) {
+	var walk func(v *source.Value, what string)
+	walk = func(v *source.Value, what string) {
+		if ref := refOf(v); ref != nil {
+			// Other references may be to secrets or values.
+			if d := l.lookup(s, ref.Text); d != nil && d.value.Get("component_type") != nil {
+				l.component(s, v, "Component", what)
+			}
+			return
+		}
+		if v.Get("component_type") != nil {
+			l.component(s, v, "Component", what)
+			return
+		}
+		for _, item := range v.Items {
+			walk(item, what)
+		}
+	}
+	for _, m := range c.source.Members {
+		if m.Key != "metadata" && m.Key != definitionsKey {
+			walk(m.Value, m.Key+" of "+c.String())
+		}
+	}
+}
+
+// isPlugin says whether a row is none of the language's own.
+func (l *loader) isPlugin(t *catalog.Type) bool {
+	for i := range l.o.Plugins {
+		if l.o.Plugins[i].Name == t.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// field reads one field into a set of fields.
+func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *catalog.FieldSpec, v *source.Value) {
+	if v == nil || v.Kind == source.Null {
+		if spec.Required {
+			at, state := c.At, "no"
+			if v != nil {
+				at, state = v.Pos, "null as"
+			}
+			l.Errorf(at, "field-missing", "write "+strconv.Quote(spec.Name), "%s has %s %s", c, state, spec.Name)
+			c.broken = true
+		}
+		return
+	}
+	f := &Field{At: v.Pos}
+	ok := false
+	if spec.Sensitive {
+		ok = l.secret(s, c, spec, f, v)
+	} else {
+		ok = l.fieldValue(s, c, spec, f, v)
+	}
+	if !ok {
+		c.broken = true
+		return
+	}
+	into[spec.Name] = f
+	if spec.Since > 0 && differs(spec, v) {
+		l.needs(f.At, spec.Since, "%s of %s", spec.Name, c.Type.Name)
+	}
+}
+
+// differs says whether a value is not what the field means anyway.
+func differs(spec *catalog.FieldSpec, v *source.Value) bool {
+	switch v.Kind {
+	case source.Array:
+		return len(v.Items) > 0
+	case source.Object:
+		return len(v.Members) > 0
+	case source.String:
+		return v.Text != "" && v.Text != spec.Default
+	case source.Bool:
+		return strconv.FormatBool(v.True) != spec.Default
+	}
+	return v.Text != spec.Default
+}
+
+// fieldValue reads a field that is set and no secret.
+func (l *loader) fieldValue(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
+	what := spec.Name + " of " + c.Type.Name
+	switch spec.Kind {
+	case catalog.One:
+		part := l.component(s, v, spec.Of, what)
+		if part != nil {
+			f.Components = append(f.Components, part)
+		}
+		return part != nil
+	case catalog.Many, catalog.Mixed, catalog.Pairs:
+		return l.list(s, spec, f, v, what)
+	}
+	read := l.value
+	if spec.Kind == catalog.Plain {
+		read = l.follow // its fields are read one by one
+	}
+	v, s, ok := read(s, v, what)
+	if !ok {
+		return false
+	}
+	f.JSON, f.At = v, v.Pos
+	if v.Kind == source.Null {
+		return true
+	}
+	return l.shape(s, c, spec, f, what)
+}
+
+// kindOf is the JSON type that a kind of field wants.
+var kindOf = map[catalog.FieldKind]source.Kind{
+	catalog.Text: source.String, catalog.Texts: source.Array, catalog.TextMap: source.Object, catalog.Flag: source.Bool, catalog.Number: source.Number, catalog.Whole: source.Number,
+	catalog.Object: source.Object, catalog.Plain: source.Object, catalog.Schemas: source.Object,
+}
+
+// shape checks the JSON of a field and reads what is in it.
+func (l *loader) shape(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
+	v := f.JSON
+	if want, ok := kindOf[spec.Kind]; ok && v.Kind != want {
+		l.Errorf(f.At, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Describe(), want)
+		return false
+	}
+	switch spec.Kind {
+	case catalog.Text:
+		return l.enum(f.At, spec, v, what)
+	case catalog.FlagOrText, catalog.TextOrTexts:
+		return l.either(spec, f, what)
+	case catalog.Texts, catalog.TextMap:
+		return l.texts(f, v, what)
+	case catalog.Whole, catalog.Number:
+		return l.number(spec, f, what)
+	case catalog.Plain:
+		return l.plain(s, c, spec, f, what)
+	}
+	return true
+}
+
+// either checks a field that takes values of two types.
+func (l *loader) either(spec *catalog.FieldSpec, f *Field, what string) bool {
+	v := f.JSON
+	switch {
+	case spec.Kind == catalog.FlagOrText && v.Kind == source.Bool:
+		return true
+	case spec.Kind == catalog.FlagOrText && v.Kind != source.String:
+		l.Errorf(f.At, "field-type", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, want a string", what, v.Describe())
+		return false
+	case spec.Kind == catalog.TextOrTexts && v.Kind == source.Array:
+		return l.texts(f, v, what)
+	case v.Kind != source.String:
+		l.Errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
+		return false
+	}
+	return l.enum(f.At, spec, v, what)
+}
+
+// number checks that a number can be calculated with.
+func (l *loader) number(spec *catalog.FieldSpec, f *Field, what string) bool {
+	n, err := strconv.ParseFloat(f.JSON.Text, 64)
+	if spec.Kind == catalog.Whole && (err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32) {
+		l.Errorf(f.At, "field-type", "write a whole number", "%s is %s, want a whole number", what, f.JSON.Describe())
+		return false
+	}
+	if err != nil {
+		l.Errorf(f.At, "field-type", "write a smaller number", "%s is %s, which is out of range", what, f.JSON.Describe())
+		return false
+	}
+	return true
+}
+
+// enum checks that a text is one of those that the field may hold.
+func (l *loader) enum(at source.Pos, spec *catalog.FieldSpec, v *source.Value, what string) bool {
+	if len(spec.Enum) == 0 {
+		return true
+	}
+	for _, e := range spec.Enum {
+		if e == v.Text {
+			return true
+		}
+	}
+	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, which it cannot be", what, v.Describe())
+	return false
+}
+
+// texts checks that all parts of a list or an object are strings.
+func (l *loader) texts(f *Field, v *source.Value, what string) bool {
+	ok := true
+	check := func(part *source.Value, name string) {
+		_, text := l.Text(part, name+" in "+what, false)
+		ok = ok && text
+	}
+	for i, item := range v.Items {
+		check(item, "item "+itoa(i+1))
+	}
+	for _, m := range v.Members {
+		check(m.Value, source.Quote(m.Key))
+	}
+	return ok
+}
+
+// plain reads an object with fields of its own.
+func (l *loader) plain(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, what string) bool {
+	f.Fields = map[string]*Field{}
+	before := c.broken
+	c.broken = false
+	var known []string
+	for i := range spec.Fields {
+		known = append(known, spec.Fields[i].Name)
+		l.field(s, c, f.Fields, &spec.Fields[i], f.JSON.Get(spec.Fields[i].Name))
+	}
+	if !spec.Open {
+		l.Fields(f.JSON, what, "").Only(known...)
+	}
+	ok := l.plainParts(s, spec, f, what) && !c.broken
+	c.broken = before
+	return ok
+}
+
+// list reads the components of a field for several.
+func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Value, what string) bool {
+	var ok bool
+	if v, s, ok = l.follow(s, v, what); !ok {
+		return false
+	}
+	f.At = v.Pos
+	if v.Kind != source.Array {
+		l.Errorf(f.At, "field-type", source.HowToWrite[source.Array], "%s is %s, want an array", what, v.Describe())
+		return false
+	}
+	add := func(item *source.Value, what string) {
+		part := l.component(s, item, spec.Of, what)
+		if part == nil {
+			ok = false
+			return
+		}
+		f.Components = append(f.Components, part)
+	}
+	f.JSON = v
+	for i, item := range v.Items {
+		name := "item " + itoa(i+1) + " of " + what
+		switch {
+		case spec.Kind == catalog.Mixed && item.Kind == source.String:
+		case spec.Kind != catalog.Pairs:
+			add(item, name)
+		case item.Kind != source.Array || len(item.Items) != 2:
+			l.Errorf(item.Pos, "field-type", "write two agents: [FROM, TO]", "%s is %s, want a list of two", name, item.Describe())
+			ok = false
+		default:
+			add(item.Items[0], name)
+			add(item.Items[1], name)
+		}
+	}
+	return ok
+}

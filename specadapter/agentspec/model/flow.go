@@ -1,0 +1,340 @@
+package model
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// Flow is the graph of a component of type Flow.
+type Flow struct {
+	// Start is where a run begins; it is one of Nodes.
+	Start *Component
+	// Nodes are in the author's order.
+	Nodes []*Component
+	// Control and Data are in the author's order.
+	Control []ControlEdge
+	Data    []DataEdge
+	// Public says that the flow has no data edges of its own: each output feeds every
+	// input of the same title, as a variable that all nodes see would.
+	Public bool
+
+	index map[*Component]int
+	ends  []string // the branch names of the end nodes, once they are known
+	// into are the edges into each node, and lists the types of the outputs of each title
+	// that are arrays; made when they are first needed.
+	into  map[*Component][]int
+	lists map[string][]*Shape
+	// titles are those of the outputs in the flow, once they are known.
+	titles map[string]bool
+	// loose and looseData are edges with an error, whose ends are known: what they lead
+	// to is not reported once more as having no edge.
+	loose     []ControlEdge
+	looseData []DataEdge
+	// vague says that a data edge has errors: what feeds its input is not known.
+	vague bool
+}
+
+// ControlEdge leads from a branch of a node to a node.
+type ControlEdge struct {
+	At       source.Pos
+	From, To *Component
+	Branch   string
+}
+
+// DataEdge feeds an input from an output. Of several that feed one input, the one counts
+// whose source ran last.
+type DataEdge struct {
+	At     source.Pos
+	From   *Component
+	Output string
+	To     *Component
+	Input  string
+}
+
+// Has says whether a node is one of the flow's.
+func (f *Flow) Has(node *Component) bool {
+	_, ok := f.index[node]
+	return ok
+}
+
+// flow reads the graph of a Flow. What is wrong with single edges is reported here.
+func (l *loader) flow(c *Component) *Flow {
+	f := &Flow{index: map[*Component]int{}, Start: c.Component("start_node")}
+	for i, n := range c.Components("nodes") {
+		if f.Has(n) {
+			l.Warnf(l.itemAt(c, "nodes", i), "node-twice", "list each node once", "nodes of %s has %s twice", c, n)
+			continue
+		}
+		f.index[n] = len(f.Nodes)
+		f.Nodes = append(f.Nodes, n)
+	}
+	if c.broken {
+		return f
+	}
+	for i, e := range c.Components("control_flow_connections") {
+		edge := ControlEdge{At: l.itemAt(c, "control_flow_connections", i), From: e.Component("from_node"), To: e.Component("to_node"), Branch: e.Text("from_branch")}
+		switch {
+		case unknownIO(e) || !l.edgeNodes(c, f, e, "from_node", "to_node"):
+			c.broken = c.broken || unknownIO(e)
+		case !l.knownBranch(e, &edge):
+			f.loose = append(f.loose, edge)
+		default:
+			f.Control = append(f.Control, edge)
+		}
+	}
+	f.Control = l.unlooped(f.Control)
+	f.Public = c.Field("data_flow_connections") == nil
+	for i, e := range c.Components("data_flow_connections") {
+		edge := DataEdge{At: l.itemAt(c, "data_flow_connections", i), From: e.Component("source_node"), Output: e.Text("source_output"),
+			To: e.Component("destination_node"), Input: e.Text("destination_input")}
+		switch {
+		case unknownIO(e) || !l.edgeNodes(c, f, e, "source_node", "destination_node"):
+			f.vague = f.vague || unknownIO(e)
+		case !l.edgeProps(e, &edge):
+			f.looseData = append(f.looseData, edge)
+		default:
+			f.Data = append(f.Data, edge)
+		}
+	}
+	return f
+}
+
+// itemAt is the place of an item in a list of components: of the reference, where it is
+// one.
+func (l *loader) itemAt(c *Component, field string, i int) source.Pos {
+	f := c.fields[field]
+	if f == nil || f.JSON == nil || i >= len(f.JSON.Items) || len(f.JSON.Items) != len(f.Components) {
+		return c.FieldPos(field)
+	}
+	item := f.JSON.Items[i]
+	if ref := refOf(item); ref != nil {
+		return ref.Pos
+	}
+	return item.Pos
+}
+
+// edgeNodes checks that both ends of an edge are nodes of the flow.
+func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) bool {
+	ok := true
+	for _, end := range ends {
+		n := e.Component(end)
+		if n == nil {
+			// An edge of a plugin's that has no such field.
+			return false
+		}
+		if f.Has(n) {
+			continue
+		}
+		help := "add it to nodes"
+		for _, other := range f.Nodes {
+			if other.ID == n.ID && len(f.Nodes) < 1000 {
+				help = `the node of that id in nodes is another component; define it once, in "$referenced_components", and refer to it by $component_ref`
+			}
+		}
+		l.Errorf(e.FieldPos(end), "edge-node-in-flow", help, "%s of %s is %s, which is no node of %s", end, e, n, c)
+		ok = false
+	}
+	return ok
+}
+
+// knownBranch checks that an edge leaves by a branch that the node has.
+func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
+	if edge.From.Type.Unknown || edge.From.broken || edge.From.Type.ActsAs("EndNode") {
+		return true
+	}
+	for _, b := range edge.From.Branches {
+		if b == edge.Branch {
+			return true
+		}
+	}
+	if to := l.mapped(e, edge); to != "" {
+		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and no branch; it is read as the branch of that value, %s",
+			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
+		edge.Branch = to
+		return true
+	}
+	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "from_branch of %s is %s, which %s does not have",
+		e, source.Quote(edge.Branch), edge.From)
+	return false
+}
+
+// mapped is the branch to which a BranchingNode leads a value that an edge names in the place of a
+// branch; empty where it does not.
+func (l *loader) mapped(e *Component, edge *ControlEdge) string {
+	mapping := edge.From.Field("mapping")
+	if !edge.From.Type.ActsAs("BranchingNode") || mapping == nil || mapping.JSON == nil || !l.work(e.At, len(mapping.JSON.Members)) {
+		return ""
+	}
+	return TextOf(mapping.JSON.Get(edge.Branch))
+}
+
+// unlooped leaves out the edges that lead a node to itself by a branch by which another edge leaves
+// it: a run that took one would take it for ever, so that the other one must be meant.
+func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
+	type way struct {
+		from   *Component
+		branch string
+	}
+	on := map[way]bool{}
+	for _, e := range edges {
+		if e.From != e.To {
+			on[way{e.From, e.Branch}] = true
+		}
+	}
+	var out []ControlEdge
+	for _, e := range edges {
+		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.ActsAs("StartNode") && !e.From.Type.ActsAs("EndNode") {
+			l.Warnf(e.At, "branch-two-edges", "remove it, or loop by a branch of a BranchingNode",
+				"an edge leads %s to itself by the branch %s, by which another edge leaves it; it is left out", e.From, source.Quote(e.Branch))
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// edgeProps checks that a data edge leads from an output to an input that can take it.
+func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
+	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
+	ok := true
+	if from == nil && !unknownIO(edge.From) {
+		l.Errorf(e.FieldPos("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "source_output of %s is %s, which is no output of %s",
+			e, source.Quote(edge.Output), edge.From)
+		ok = false
+	}
+	if to == nil && !unknownIO(edge.To) {
+		// An input that the author declared and nothing uses is reported where it stands.
+		l.Errorf(e.FieldPos("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "destination_input of %s is %s, which is no input of %s",
+			e, source.Quote(edge.Input), edge.To)
+		ok = false
+	}
+	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
+		if to.Default != nil && !l.Strict {
+			l.Warnf(edge.At, "data-edge-castable", "let types agree, or remove the edge", "output %s of %s is %s, which cannot become input %s of %s, %s; the edge is left out, and the input has its default",
+				source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
+			return false
+		}
+		l.Errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
+			"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
+	}
+	return ok
+}
+
+// checkFlow judges a flow as a whole.
+func checkFlow(l *loader, c *Component) {
+	f := c.Flow
+	l.checkStart(c, f)
+	l.checkEnds(c, f)
+	l.checkOutputs(c, f)
+	g := newGraph(f)
+	l.checkBranches(c, g)
+	if l.checkReach(c, g) && !f.vague {
+		l.checkData(c, g)
+	}
+	l.checkLoops(g)
+}
+
+// checkStart wants exactly one start node, with one way out of it.
+func (l *loader) checkStart(c *Component, f *Flow) {
+	var starts []*Component
+	for _, n := range f.Nodes {
+		if n.Type.ActsAs("StartNode") {
+			starts = append(starts, n)
+		}
+	}
+	if len(starts) != 1 {
+		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
+	}
+	if !f.Has(f.Start) || !f.Start.Type.ActsAs("StartNode") && !f.Start.Type.Unknown && !l.isPlugin(f.Start.Type) {
+		help := "let start_node refer to the StartNode in nodes"
+		if len(starts) == 1 && starts[0].ID == f.Start.ID {
+			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`
+		}
+		l.Errorf(c.FieldPos("start_node"), "flow-start-identity", help, "start_node of %s is %s, which is not the start node in nodes", c, f.Start)
+		return
+	}
+	l.checkLeave(c, f)
+}
+
+// checkLeave wants one edge out of the start, and none into it.
+func (l *loader) checkLeave(c *Component, f *Flow) {
+	out := 0
+	for _, e := range f.Control {
+		if e.From == f.Start {
+			out++
+			if out == 2 {
+				l.Errorf(e.At, "start-out-edges", "keep one edge; branch by a BranchingNode, run in parallel by a ParallelFlowNode", "a second edge leaves the start node of %s", c)
+			}
+		}
+		if e.To.Type.ActsAs("StartNode") {
+			l.Errorf(e.At, "edge-into-start", "let it lead to the node behind the start", "an edge of %s leads to the start node", c)
+		}
+	}
+	if out == 0 && !c.broken {
+		l.Errorf(c.FieldPos("control_flow_connections"), "start-out-edges", "add a ControlFlowEdge from the start node", "no edge leaves the start node of %s", c)
+	}
+}
+
+// checkEnds wants end nodes that are reached and not left.
+func (l *loader) checkEnds(c *Component, f *Flow) {
+	in := map[*Component]bool{}
+	for _, e := range f.loose {
+		in[e.To] = true
+	}
+	for _, e := range f.Control {
+		in[e.To] = true
+		if e.From.Type.ActsAs("EndNode") {
+			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, where %s ends", e.From, c)
+		}
+	}
+	count := 0
+	for i, n := range f.Nodes {
+		if !n.Type.ActsAs("EndNode") {
+			continue
+		}
+		count++
+		if !in[n] {
+			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "let an edge lead to it, or remove it", "no edge of %s leads to %s", c, n)
+		}
+	}
+	if count == 0 {
+		l.Errorf(c.FieldPos("nodes"), "end-count", "add an EndNode", "%s has no EndNode", c)
+	}
+}
+
+// checkOutputs compares what the end nodes give with what the flow promises.
+func (l *loader) checkOutputs(c *Component, f *Flow) {
+	first := map[string]*Property{}
+	count := map[string]int{}
+	var ends []*Component
+	for _, n := range f.Nodes {
+		if !n.Type.ActsAs("EndNode") || n.broken {
+			continue
+		}
+		ends = append(ends, n)
+		for i := range n.Outputs {
+			p := &n.Outputs[i]
+			count[p.Title]++
+			if other := first[p.Title]; other == nil {
+				first[p.Title] = p
+			} else if !l.same(p.At, p.Type, other.Type) {
+				l.Errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but at another end of the flow %s, at %s",
+					source.Quote(p.Title), n, p.Type, other.Type, l.where(other.At, p.At))
+			}
+		}
+	}
+	for i := range c.Outputs {
+		p := &c.Outputs[i]
+		have := first[p.Title]
+		switch {
+		case !c.outs || len(ends) == 0:
+		case p.Default == nil && count[p.Title] < len(ends):
+			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it a default, or add it to every EndNode",
+				"output %s of %s has no default, and %d of %d EndNodes do not have it", source.Quote(p.Title), c, len(ends)-count[p.Title], len(ends))
+		case have != nil && !l.castable(p.At, have.Type, p.Type):
+			l.Errorf(p.At, "flow-output-in-every-end-or-default", "give it the type that the EndNodes have", "output %s of %s is %s, but its EndNodes give %s",
+				source.Quote(p.Title), c, p.Type, have.Type)
+		}
+	}
+}

@@ -1,0 +1,332 @@
+package model
+
+import (
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// Names that nodes give by themselves.
+const (
+	DefaultBranch = "default"
+	CaughtBranch  = "caught_exception_branch"
+	CaughtInfo    = "caught_exception_info"
+	Iterated      = "iterated_"
+	Collected     = "collected_"
+)
+
+// placeholders are the inputs that a component's texts have. Their type is left open: a
+// value is written as text whatever it is.
+func placeholders(l *loader, c *Component) []Property {
+	var in []Property
+	for _, h := range l.holders(c) {
+		in = append(in, Property{Title: h.name, At: h.at})
+	}
+	return in
+}
+
+// typed gives placeholders that nobody declares their type.
+func typed(in []Property, declared bool) []Property {
+	if declared {
+		return in
+	}
+	for i := range in {
+		in[i].Type = stringType
+	}
+	return in
+}
+
+// unknown says whether a component's inputs and outputs are not known well enough to judge
+// others by them.
+func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknown }
+
+func inferPlaceholders(l *loader, c *Component) inferred {
+	return inferred{in: typed(placeholders(l, c), c.ins), anyOut: true}
+}
+
+func inferLLM(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
+	inf.out = []Property{{Title: "generated_text", Type: stringType, At: c.At}}
+	return inf
+}
+
+func inferAPI(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
+	inf.out = []Property{{Title: "response", Type: AnyType, At: c.At}}
+	return inf
+}
+
+func inferOutputMessage(l *loader, c *Component) inferred {
+	return inferred{in: typed(placeholders(l, c), c.ins)}
+}
+
+func inferInputMessage(l *loader, c *Component) inferred {
+	inf := inferPlaceholders(l, c)
+	inf.out = []Property{{Title: "user_input", Type: stringType, At: c.At}}
+	return inf
+}
+
+// inferInner takes the inputs and outputs of the component in a field.
+func inferInner(field string) func(*loader, *Component) inferred {
+	return func(_ *loader, c *Component) inferred {
+		inner := c.Component(field)
+		if unknownIO(inner) {
+			return inferred{anyIn: true, anyOut: true}
+		}
+		return inferred{in: inner.Inputs, out: inner.Outputs}
+	}
+}
+
+func inferSpecialized(_ *loader, c *Component) inferred {
+	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
+	if unknownIO(agent) || unknownIO(params) {
+		return inferred{anyIn: true, anyOut: true}
+	}
+	return inferred{in: Merge(agent.Inputs, params.Inputs), out: agent.Outputs}
+}
+
+func inferSwarm(_ *loader, c *Component) inferred {
+	return inferTeam(c.Component("first_agent"), c.Components("relationships"))
+}
+
+func inferManagerWorkers(_ *loader, c *Component) inferred {
+	return inferTeam(c.Component("group_manager"), c.Components("workers"))
+}
+
+// inferTeam takes the inputs of all agents of a team, and the outputs of the one that begins. An
+// author may declare others.
+func inferTeam(first *Component, others []*Component) inferred {
+	inf := inferred{anyIn: true, anyOut: true}
+	var ins [][]Property
+	for _, m := range append([]*Component{first}, others...) {
+		if unknownIO(m) {
+			return inf
+		}
+		ins = append(ins, m.Inputs)
+	}
+	inf.in, inf.out = Merge(ins...), first.Outputs
+	return inf
+}
+
+// Merge joins lists of properties; the first of a title wins.
+func Merge(lists ...[]Property) []Property {
+	var out []Property
+	seen := map[string]bool{}
+	for _, part := range lists {
+		for _, p := range part {
+			if !seen[p.Title] {
+				seen[p.Title] = true
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// inferStart and inferEnd make the inputs of what declares outputs alone, and the other
+// way round.
+func inferStart(_ *loader, c *Component) inferred {
+	return inferred{in: c.Outputs, out: c.Inputs, anyIn: true, anyOut: true}
+}
+
+func inferEnd(l *loader, c *Component) inferred { return inferStart(l, c) }
+
+// inferFlow takes the inputs of the start node, and the outputs that all end nodes have.
+func inferFlow(_ *loader, c *Component) inferred {
+	inf := inferred{anyOut: true, anyIn: true}
+	if c.Flow == nil || unknownIO(c.Flow.Start) {
+		return inf
+	}
+	inf.in, inf.anyIn = c.Flow.Start.Inputs, false
+	var ends []*Component
+	for _, n := range c.Flow.Nodes {
+		if n.Type.ActsAs("EndNode") {
+			ends = append(ends, n)
+		}
+	}
+	count := map[string]int{}
+	for _, e := range ends {
+		for _, p := range e.Outputs {
+			count[p.Title]++
+		}
+	}
+	for i, e := range ends {
+		for _, p := range e.Outputs {
+			if i == 0 && count[p.Title] == len(ends) {
+				inf.out = append(inf.out, p)
+			}
+		}
+	}
+	return inf
+}
+
+// inferMap prefixes the subflow's names. An input takes one value for all rounds or a list
+// with one for each; an output is a list or what its reducer makes of it.
+func inferMap(_ *loader, c *Component) inferred {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
+		return inferred{anyIn: true, anyOut: true}
+	}
+	var inf inferred
+	for _, p := range sub.Inputs {
+		in := Property{Title: Iterated + p.Title, Description: p.Description, Default: p.Default, At: c.At}
+		in.Type = union(p.Type, ArrayOf(p.Type))
+		inf.in = append(inf.in, in)
+	}
+	reducers := c.Field("reducers")
+	for _, p := range sub.Outputs {
+		how := "append"
+		if reducers != nil {
+			if how = TextOf(reducers.JSON.Get(p.Title)); how == "" {
+				continue
+			}
+		}
+		out := Property{Title: Collected + p.Title, Description: p.Description, Type: p.Type, At: c.At}
+		if how == "append" {
+			out.Type = ArrayOf(p.Type)
+		}
+		inf.out = append(inf.out, out)
+	}
+	return inf
+}
+
+// text is the text of a value that may be absent.
+func TextOf(v *source.Value) string {
+	if v == nil || v.Kind != source.String {
+		return ""
+	}
+	return v.Text
+}
+
+func inferParallel(_ *loader, c *Component) inferred {
+	var ins, outs [][]Property
+	for _, sub := range c.Components("subflows") {
+		if unknownIO(sub) {
+			return inferred{anyIn: true, anyOut: true}
+		}
+		ins, outs = append(ins, sub.Inputs), append(outs, sub.Outputs)
+	}
+	return inferred{in: Merge(ins...), out: Merge(outs...)}
+}
+
+func inferCatch(_ *loader, c *Component) inferred {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
+		return inferred{anyIn: true, anyOut: true}
+	}
+	info := Property{Title: CaughtInfo, Type: union(stringType, nullType), Default: &source.Value{Kind: source.Null}, At: c.At}
+	return inferred{in: sub.Inputs, out: append(sub.Outputs[:len(sub.Outputs):len(sub.Outputs)], info)}
+}
+
+func inferBranching(_ *loader, c *Component) inferred {
+	return inferred{in: []Property{{Title: "branching_mapping_key", Type: stringType, At: c.At}}, anyIn: true}
+}
+
+func noBranches(*Component) []string { return nil }
+
+// subflowBranches are the names of a subflow's ends.
+func subflowBranches(c *Component) []string {
+	return append([]string(nil), ends(c.Component("subflow"))...)
+}
+
+// ends are the branch names of a flow's end nodes, each once, sorted.
+func ends(flow *Component) []string {
+	if flow == nil || flow.Flow == nil {
+		return []string{catalog.NextBranch}
+	}
+	if flow.Flow.ends != nil {
+		return flow.Flow.ends
+	}
+	seen := map[string]bool{}
+	for _, n := range flow.Flow.Nodes {
+		if n.Type.ActsAs("EndNode") {
+			seen[n.Text("branch_name")] = true
+		}
+	}
+	if len(seen) == 0 {
+		seen[catalog.NextBranch] = true
+	}
+	flow.Flow.ends = sorted(seen)
+	return flow.Flow.ends
+}
+
+func catchBranches(c *Component) []string {
+	return append(subflowBranches(c), CaughtBranch)
+}
+
+func mappedBranches(c *Component) []string {
+	seen := map[string]bool{DefaultBranch: true}
+	if f := c.Field("mapping"); f != nil {
+		for _, m := range f.JSON.Members {
+			seen[m.Value.Text] = true
+		}
+	}
+	return sorted(seen)
+}
+
+func yieldsAlways(c *Component) string { return c.String() }
+
+func yieldsConfirmation(c *Component) string {
+	if c.Flag("requires_confirmation") {
+		return c.String()
+	}
+	return ""
+}
+
+// yieldsInner names what waits in the components of a field.
+func yieldsInner(field string) func(*Component) string {
+	return func(c *Component) string { return firstYield(c.Components(field)) }
+}
+
+func firstYield(parts []*Component) string {
+	for _, p := range parts {
+		if p.yields != "" {
+			return p.yields
+		}
+	}
+	return ""
+}
+
+func yieldsFlow(c *Component) string { return firstYield(c.Components("nodes")) }
+
+func yieldsAgent(c *Component) string {
+	if c.Flag("human_in_the_loop") {
+		return c.String()
+	}
+	return toolYield(c)
+}
+
+// toolYield names what in an agent's tools waits. Many agents may be specialized from it.
+func toolYield(c *Component) string {
+	if c.waiting == nil {
+		found := firstYield(c.Components("tools"))
+		if found == "" {
+			found = firstYield(c.Components("toolboxes"))
+		}
+		c.waiting = &found
+	}
+	return *c.waiting
+}
+
+func yieldsSpecialized(c *Component) string {
+	agent, params := c.Component("agent"), c.Component("agent_specialization_parameters")
+	if agent == nil || params == nil {
+		return ""
+	}
+	switch {
+	case params.Field("human_in_the_loop") == nil && agent.yields != "":
+		return agent.yields
+	case params.Flag("human_in_the_loop"):
+		return c.String()
+	case toolYield(agent) != "":
+		return toolYield(agent)
+	}
+	return firstYield(params.Components("additional_tools"))
+}
+
+// sinceLLM says that anything but one text needs structured generation.
+func sinceLLM(c *Component) (catalog.Version, string) {
+	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && c.Outputs[0].Type != nil && c.Outputs[0].Type.Kind != StringShape {
+		return catalog.V2542, "structured generation"
+	}
+	return 0, ""
+}

@@ -1,0 +1,279 @@
+// Package model reads Open Agent Spec: documents in, a typed and checked model of components
+// out, with everything that is wrong with them.
+//
+// It reads no file, fetches nothing that a document names and holds no secret but in
+// development. What it reads is untrusted: time and memory are bounded whatever a document
+// contains.
+//
+// Start at [Load]; package catalog lists what a document may contain.
+package model
+
+import (
+	"path/filepath"
+	"strings"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// The profiles.
+const (
+	// ProfileDefault accepts what documents in the wild hold, with warnings: syntax from
+	// before the first release, a version that is too low, some undeclared inputs.
+	ProfileDefault = "default"
+	// ProfileStrict wants what the specification wants.
+	ProfileStrict = "strict"
+)
+
+// Bounds of a document beside those of [source.Parse].
+const (
+	// MaxComponents is how many components a document and its files may have.
+	MaxComponents = 50_000
+	// MaxNesting is how deep components may nest, references followed.
+	MaxNesting = 200
+	// MaxFiles is how many files of components a document may have.
+	MaxFiles = 100
+	// maxSteps bounds the checks that compare types with types and paths with paths.
+	maxSteps = 20_000_000
+	// maxSchemas bounds the schemas that need a whole compiler.
+	maxSchemas = 5_000
+)
+
+// File is a text with its name, which gives the format by its extension and stands in
+// messages. Nothing is read from disk.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Options say how to read a document. The zero value reads the default profile.
+type Options struct {
+	// Profile is [ProfileDefault] or [ProfileStrict]; empty is the default.
+	Profile string
+	// Components are further files with components and values that the document may refer
+	// to: each has $referenced_components, or is one component with an id.
+	Components []File
+	// Named maps the name in a reference to FILE#KEY, for a document and files that use
+	// other names. FILE is the name of one of Components.
+	Named map[string]string
+	// InlineSecrets makes secrets in the document a warning, for development. They are
+	// then in [Secret.Inline].
+	InlineSecrets bool
+	// Plugins are rows for components that the language does not have.
+	Plugins []catalog.Type
+}
+
+// Document is a document's model.
+type Document struct {
+	// Version is the one that the document says, or the newest.
+	Version catalog.Version
+	// Root is the main component. It is nil in what [LoadComponents] returns.
+	Root *Component
+	// Components are all components, each once, before those that hold it.
+	Components []*Component
+	// Secrets are the references that a run must resolve, in the order in which they are read.
+	Secrets []Secret
+}
+
+// Load reads a document with a main component. All diagnostics come at once, those of the
+// document first and each file's by place, at most [source.MaxDiagnostics]. The result is
+// nil if and only if one of them is an error.
+func Load(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
+	doc, diags := parse(name, text, o)
+	if doc == nil {
+		return nil, diags
+	}
+	result, more := Read(doc, o)
+	return result, join(name, diags, more)
+}
+
+// parse reads a text. In the default profile JSON may have comments, trailing commas and
+// all else that JSON5 has: documents in the wild do.
+func parse(name string, text []byte, o Options) (*source.Document, []source.Diagnostic) {
+	doc, diags := source.Parse(name, text)
+	if doc != nil || o.Profile == ProfileStrict || !strings.EqualFold(filepath.Ext(name), ".json") || diags[0].Code != source.CodeSyntax {
+		return doc, diags
+	}
+	lenient, _ := source.ParseJSON5(name, text)
+	if lenient == nil {
+		return nil, diags
+	}
+	d := diags[0]
+	d.Severity, d.Code, d.Help = source.Warning, "json5", "name the file .json5, or write JSON"
+	d.Text = "the text is JSON5; " + d.Text
+	return lenient, []source.Diagnostic{d}
+}
+
+// Read is [Load] for a document that is parsed already.
+func Read(doc *source.Document, o Options) (*Document, []source.Diagnostic) {
+	return read(doc, o, (*loader).main)
+}
+
+// LoadComponents reads a document that only holds components for others to refer to.
+func LoadComponents(name string, text []byte, o Options) (*Document, []source.Diagnostic) {
+	doc, diags := parse(name, text, o)
+	if doc == nil {
+		return nil, diags
+	}
+	result, more := read(doc, o, (*loader).definitionsOnly)
+	return result, join(name, diags, more)
+}
+
+// join puts what was said about the text among what was said about the document, which
+// comes first in more.
+func join(name string, diags, more []source.Diagnostic) []source.Diagnostic {
+	n := 0
+	for n < len(more) && more[n].File == name {
+		n++
+	}
+	head := append(diags, more[:n]...)
+	source.SortDiagnostics(head)
+	return source.LimitDiagnostics(append(head, more[n:]...))
+}
+
+func read(doc *source.Document, o Options, root func(*loader, *source.Document)) (*Document, []source.Diagnostic) {
+	l := newLoader(doc.Name, o)
+	if l.options() && l.openFiles() {
+		root(l, doc)
+	}
+	diags := l.diagnostics()
+	if l.Errors > 0 {
+		return nil, diags
+	}
+	return l.doc, diags
+}
+
+// loader is the work on one document and its files.
+type loader struct {
+	*source.Reader
+	o     Options
+	rows  map[string]*catalog.Type
+	rules map[string]rules
+	doc   *Document
+
+	files   []*file // the document first
+	outer   map[string][]*definition
+	asked   map[string]bool // names of outer that were looked up
+	entered map[string][]*definition
+	defs    []*definition // all that came into scope, in that order
+	open    []*definition
+	depth   int
+	ids     map[string][]*Component
+
+	casts   map[[2]*Shape]bool
+	scans   map[*source.Value]*scan
+	schemas int
+	steps   int
+	count   int
+	// skipPaths is set when looking at all paths would take too long.
+	skipPaths bool
+
+	// forgotten are inputs to which edges were forgotten; legacySeen says that some syntax was
+	// from before the first release.
+	forgotten  []forgotten
+	legacySeen bool
+}
+
+type file struct {
+	name string
+	root *source.Value
+}
+
+func newLoader(name string, o Options) *loader {
+	r := source.NewReader()
+	r.Codes = source.Codes{Type: "field-type", Missing: "field-missing", Unknown: "field-unknown"}
+	r.UnknownHelp = "unknown fields have no effect; write notes into metadata"
+	r.Strict, r.Most = o.Profile == ProfileStrict, maxKept
+	return &loader{
+		Reader: r, o: o, rows: catalog.Rows(o.Plugins), rules: typeRules(), doc: &Document{},
+		files: []*file{{name: name}}, outer: map[string][]*definition{}, asked: map[string]bool{}, entered: map[string][]*definition{},
+		ids: map[string][]*Component{}, casts: map[[2]*Shape]bool{}, scans: map[*source.Value]*scan{},
+	}
+}
+
+// main reads a document with a main component.
+func (l *loader) main(doc *source.Document) {
+	at := doc.Root.Pos
+	if !l.Fields(doc.Root, "the document", "").OK {
+		return
+	}
+	l.version(doc.Root)
+	root := doc.Root
+	if !mainComponent(root) {
+		l.Errorf(at, "no-main", `put "component_type", or a "$component_ref" to one of its components, at the top; a file of components alone is given beside a document that refers to them`,
+			"the document has no main component")
+	}
+	l.files[0].root = root
+	s := l.enter(&scope{file: doc.Name}, root)
+	if mainComponent(root) {
+		l.doc.Root = l.component(s, root, "Component", "the document")
+	}
+	l.rest()
+	l.unmapped()
+	l.tellForgotten()
+	l.doc.Root = l.runnable(l.doc.Root)
+}
+
+// runnable reports a main component that is only a part of others, and warns of it, since
+// reading it can still be of use.
+func (l *loader) runnable(c *Component) *Component {
+	if c != nil && !c.Type.Unknown && !c.Type.Satisfies("AgenticComponent") {
+		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which is no run of its own", c)
+	}
+	return c
+}
+
+// mainComponent says whether a document names its main component.
+func mainComponent(root *source.Value) bool {
+	for _, key := range []string{"component_type", refKey, "type", legacyRefKey} {
+		if v := root.Get(key); v != nil {
+			return true
+		}
+	}
+	for _, m := range root.Members {
+		if m.Key != definitionsKey && m.Key != versionField && m.Key != "air_version" {
+			return true
+		}
+	}
+	return false
+}
+
+// definitionsOnly reads a document of components alone.
+func (l *loader) definitionsOnly(doc *source.Document) {
+	at := doc.Root.Pos
+	if !l.Fields(doc.Root, "the document", "").OK {
+		return
+	}
+	l.version(doc.Root)
+	if doc.Root.Get(definitionsKey) == nil {
+		l.Errorf(at, "field-missing", `put the components into "$referenced_components"`, "the document has no $referenced_components")
+		return
+	}
+	l.files[0].root = doc.Root
+	l.enter(&scope{file: doc.Name}, doc.Root)
+	l.rest()
+	l.tellForgotten()
+	l.sketch()
+}
+
+// options checks what does not depend on the document.
+func (l *loader) options() bool {
+	at := source.Pos{File: l.files[0].name}
+	switch l.o.Profile {
+	case "", ProfileDefault, ProfileStrict:
+	default:
+		l.Errorf(at, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
+	}
+	own := catalog.Rows(nil)
+	seen := map[string]bool{}
+	for _, t := range l.o.Plugins {
+		switch {
+		case t.Name == "" || own[t.Name] != nil || seen[t.Name]:
+			l.Errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
+		case t.Like != "" && own[t.Like] == nil:
+			l.Errorf(at, "plugin-row", "name a component of the language", "the plugin's component %s is like %s, which does not exist", source.Quote(t.Name), source.Quote(t.Like))
+		}
+		seen[t.Name] = true
+	}
+	return l.Errors == 0
+}

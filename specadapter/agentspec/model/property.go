@@ -1,0 +1,150 @@
+package model
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// Property is an input or an output.
+type Property struct {
+	Title       string
+	Description string
+	// Type is what values it takes.
+	Type *Shape
+	// Default is the value that stands in for a missing one, or nil.
+	Default *source.Value
+	// Schema is the JSON Schema that the author wrote; nil for an inferred property.
+	Schema *source.Value
+	// Unused says that nothing in the component takes the input.
+	Unused bool
+	// At is where the title is declared, or the component that it is inferred from.
+	At source.Pos
+}
+
+// index finds properties by title.
+func index(list []Property) map[string]*Property {
+	out := make(map[string]*Property, len(list))
+	for i := range list {
+		out[list[i].Title] = &list[i]
+	}
+	return out
+}
+
+// declared reads the inputs and outputs that a component declares.
+func (l *loader) declared(s *scope, c *Component) {
+	c.Inputs, c.ins = l.properties(s, c, "inputs")
+	c.Outputs, c.outs = l.properties(s, c, "outputs")
+}
+
+// properties reads a list of properties. Declared is false where the author leaves it to
+// be inferred.
+func (l *loader) properties(s *scope, c *Component, key string) (list []Property, declared bool) {
+	v := c.source.Get(key)
+	if v == nil || v.Kind == source.Null {
+		return nil, false
+	}
+	v, s, ok := l.follow(s, v, key+" of "+c.Type.Name)
+	if !ok || v.Kind == source.Null {
+		c.broken = c.broken || !ok
+		return nil, false
+	}
+	if v.Kind != source.Array {
+		l.Errorf(v.Pos, "field-type", `write an array: [{"title": ..., "type": ...}]`, "%s of %s is %s, want an array", key, c, v.Describe())
+		c.broken = true
+		return nil, false
+	}
+	seen := map[string]source.Pos{}
+	for _, item := range v.Items {
+		item, _, ok := l.value(s, item, "an item of "+key)
+		if !ok {
+			c.broken = true
+			continue
+		}
+		p, ok := l.property(item, key+" of "+c.String())
+		if !ok {
+			c.broken = true
+			continue
+		}
+		if first, double := seen[p.Title]; double {
+			l.Errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
+				key, c, source.Quote(p.Title), l.where(first, p.At))
+			c.broken = true
+			continue
+		}
+		seen[p.Title] = p.At
+		list = append(list, p)
+	}
+	return list, true
+}
+
+// badTitle are the characters that a title cannot have.
+const badTitle = ".,{} \n'\""
+
+// property reads one property: a JSON Schema with a title. Its place is the title's.
+func (l *loader) property(v *source.Value, what string) (Property, bool) {
+	p := Property{At: v.Pos, Schema: v}
+	if v.Kind != source.Object {
+		l.Errorf(v.Pos, "prop-schema", `write {"title": ..., "type": ...}`, "an item in %s is %s, want a JSON Schema", what, v.Describe())
+		return p, false
+	}
+	title := v.Get("title")
+	if title == nil || title.Kind != source.String || title.Text == "" {
+		l.Errorf(v.Pos, "prop-title", `write "title"`, "a property in %s has no title", what)
+		return p, false
+	}
+	p.Title, p.At = title.Text, title.Pos
+	if d := v.Get("description"); d != nil && d.Kind == source.String {
+		p.Description = d.Text
+	}
+	shape, ok := l.schema(v, what)
+	if !ok {
+		return p, false
+	}
+	p.Type = shape
+	if d := v.Get("default"); d != nil {
+		p.Default = d
+		if !l.accepts(v.Pos, d, shape) {
+			l.Errorf(d.Pos, "prop-default", "write "+shape.String()+", or another type", "the default of %s in %s is %s, which is not %s",
+				source.Quote(p.Title), what, d.Describe(), shape)
+		}
+	}
+	return p, true
+}
+
+// schema reads a JSON Schema as a shape, and reports what is wrong with it.
+func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
+	r := &shapeReader{l: l, what: what}
+	shape := r.read(v, 1)
+	if r.failed {
+		return nil, false
+	}
+	if r.rare {
+		if l.schemas++; l.schemas > maxSchemas {
+			if l.schemas == maxSchemas+1 {
+				l.Errorf(v.Pos, "too-complex", "leave keywords such as pattern and minimum out", "more than %d schemas have keywords that need a compiler", maxSchemas)
+			}
+			return shape, true
+		}
+		if !l.work(v.Pos, 20*weight(v)) {
+			return shape, true
+		}
+		for _, p := range source.CheckSchema(v) {
+			r.wrong(p.Pos, p.Help, "%s", p.Text)
+		}
+	}
+	return shape, !r.failed
+}
+
+// titles reports titles that no placeholder and no edge could name.
+func (r *shapeReader) title(v *source.Value) {
+	t := v.Get("title")
+	if t == nil || t.Kind != source.String {
+		return
+	}
+	if i := strings.IndexAny(t.Text, badTitle); i >= 0 {
+		r.l.Errorf(t.Pos, "prop-title", "use letters, digits, _ and -", "the title %s in %s has a %q; titles have no blanks, quotes and . , { }",
+			source.Quote(t.Text), r.what, t.Text[i])
+		r.failed = true
+	}
+}

@@ -1,0 +1,296 @@
+package model
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// component reads the component in a place that wants a type: written there, or referred
+// to. It returns nil after a report.
+func (l *loader) component(s *scope, v *source.Value, want, what string) *Component {
+	return l.keyed(s, v, want, what, "")
+}
+
+// keyed is component for one that has a name of its own, or none.
+func (l *loader) keyed(s *scope, v *source.Value, want, what, key string) *Component {
+	at := v.Pos
+	ref, v := l.reference(s, v, what)
+	switch {
+	case v == nil:
+		return nil
+	case ref == nil:
+		return l.inline(s, v, want, what, key)
+	case ref.Kind != source.String:
+		l.Errorf(ref.Pos, "field-type", `write {"$component_ref": "NAME"}`, "the reference in %s is %s, want a string", what, ref.Describe())
+		return nil
+	}
+	if v != l.rootOf(s.file) {
+		s = l.enter(s, v)
+	}
+	d := l.resolve(s, ref.Text, ref.Pos)
+	if d == nil {
+		return nil
+	}
+	c := l.definition(d, ref.Pos)
+	if c != nil && !c.Type.Satisfies(want) {
+		l.wrongType(at, want, what, c)
+		return nil
+	}
+	return c
+}
+
+// wrongType reports a component that cannot stand where another type is wanted.
+func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
+	if want == "Tool" && c.Type.Satisfies("ToolBox") {
+		code, help := "ref-type", "put it into toolboxes"
+		if what == "tool of ToolNode" {
+			code, help = "toolnode-not-toolbox", "name one tool: a ServerTool, ClientTool, RemoteTool or MCPTool"
+		}
+		l.Errorf(at, code, help, "%s is %s, which is a box of tools and no tool", what, c)
+		return
+	}
+	l.Errorf(at, "ref-type", "name a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
+}
+
+// article puts a or an before a type's name, as one says it: an Agent, an LlmNode, an
+// MCPTool, a Flow.
+func article(name string) string {
+	spelt := len(name) > 2 && (strings.HasPrefix(name, "Llm") || name[1] >= 'A' && name[1] <= 'Z' && strings.IndexByte("AEFHILMNORSX", name[0]) >= 0)
+	if spelt || strings.IndexByte("AEIO", name[0]) >= 0 {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// inline reads a component that is written in its place.
+func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Component {
+	at := v.Pos
+	if !l.Fields(v, what, "").OK {
+		return nil
+	}
+	l.count++
+	if l.count == MaxComponents+1 {
+		l.Errorf(at, "too-many", "split the document", "the document has more than %d components", MaxComponents)
+	}
+	if l.count > MaxComponents || l.steps > maxSteps {
+		return nil
+	}
+	if l.depth >= MaxNesting {
+		l.Errorf(at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		return nil
+	}
+	l.depth++
+	defer func() { l.depth-- }()
+	// The definitions at the top of a file are in force already.
+	if v != l.rootOf(s.file) {
+		s = l.enter(s, v)
+	}
+	t := l.typeOf(s, v, want, what)
+	if t == nil {
+		return nil
+	}
+	c := &Component{Type: t, At: at, Key: key, source: v, fields: map[string]*Field{}}
+	l.readNames(c)
+	if !t.Satisfies(want) {
+		l.wrongType(at, want, what, c)
+		c.broken = true
+	}
+	l.needs(at, t.Since, "the component %s", t.Name)
+	l.fields(s, c)
+	l.finish(c)
+	if !t.Satisfies(want) {
+		return nil
+	}
+	return c
+}
+
+// rootOf is the top of a file, whose definitions are entered before anything is read.
+func (l *loader) rootOf(name string) *source.Value {
+	for _, f := range l.files {
+		if f.name == name {
+			return f.root
+		}
+	}
+	return nil
+}
+
+// typeOf finds the row of a component's type, or reports why there is none.
+func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *catalog.Type {
+	at := v.Pos
+	name := v.Get("component_type")
+	if name == nil {
+		name = l.legacyType(v)
+		if name != nil {
+			l.legacy(name.Pos, "the type stands under type", `write "component_type"`)
+		}
+	}
+	if name == nil {
+		if row := l.onlyType(want); row != nil {
+			l.Strictf(at, "type-missing", `write "component_type": "`+row.Name+`"`, "%s has no component_type; it is read as %s", what, article(row.Name))
+			return row
+		}
+		l.Errorf(at, "type-missing", `write "component_type"`, "%s has no component_type", what)
+		return nil
+	}
+	at = name.Pos
+	if name.Kind != source.String {
+		l.Errorf(at, "field-type", "write the name of a component", "component_type of %s is %s, want a string", what, name.Describe())
+		return nil
+	}
+	text := name.Text
+	if alias := legacyTypes[text]; alias != "" && l.rows[text] == nil {
+		l.legacy(at, fmt.Sprintf("the component is called %s", text), "write "+strconv.Quote(alias))
+		text = alias
+	}
+	row := l.rows[text]
+	switch {
+	case row == nil:
+		help := "register the plugin that has it, or use another component"
+		if text == "ConditionalControlFlowEdge" {
+			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
+		} else if near := l.nearestType(text); near != "" {
+			help = "did you mean " + strconv.Quote(near) + "? Else " + help
+		}
+		l.Errorf(at, "type-unknown", help, "there is no component %s%s", source.Quote(text), plugin(v))
+		return catalog.UnknownType(source.Quote(text))
+	case row.Abstract:
+		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "a %s is no component of its own", text)
+		return nil
+	}
+	return row
+}
+
+// onlyType is the row of the one type that a place can hold, or nil.
+func (l *loader) onlyType(want string) *catalog.Type {
+	if row := l.rows[want]; row != nil && !row.Abstract && l.concrete(want) == want {
+		return row
+	}
+	return nil
+}
+
+// plugin names the plugin that a component of an unknown type says that it is from.
+func plugin(v *source.Value) string {
+	if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
+		return " of the plugin " + source.Quote(p.Text)
+	}
+	return ""
+}
+
+// concrete lists the components that can stand for a type.
+func (l *loader) concrete(want string) string {
+	out := ""
+	for _, name := range sorted(l.rows) {
+		if row := l.rows[name]; !row.Abstract && row.Satisfies(want) {
+			if out != "" {
+				out += ", "
+			}
+			out += name
+		}
+	}
+	return out
+}
+
+func (l *loader) nearestType(text string) string {
+	return l.Near(text, func() []string { return sorted(l.rows) })
+}
+
+func sorted[T any](m map[string]T) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// finish completes a component whose fields are read, and judges it.
+func (l *loader) finish(c *Component) {
+	for _, f := range c.fields {
+		for _, part := range f.Components {
+			c.height = max(c.height, part.height)
+		}
+	}
+	if c.height++; c.height > MaxNesting {
+		l.Errorf(c.At, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		c.height = 0
+	}
+	l.identify(c)
+	if c.Type.ActsAs("Flow") {
+		c.Flow = l.flow(c)
+	}
+	l.io(c)
+	if c.Type.Satisfies("Node") && !c.Type.Unknown {
+		l.branches(c)
+	}
+	if r := l.rulesOf(c.Type); !c.broken {
+		if r.since != nil {
+			if since, what := r.since(c); what != "" {
+				l.needs(c.FieldPos("outputs"), since, "%s of %s", what, c)
+			}
+		}
+		if r.check != nil {
+			r.check(l, c)
+		}
+	}
+	if y := l.rulesOf(c.Type).yields; y != nil {
+		c.yields = y(c)
+	}
+	if c.Type.Unsupported != "" {
+		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is read and checked, but cannot run", c)
+	}
+	l.doc.Components = append(l.doc.Components, c)
+}
+
+// identify gives a component an id, and reports one that another has too.
+func (l *loader) identify(c *Component) {
+	if c.ID == "" {
+		c.ID = fmt.Sprintf("%s@%d:%d", c.Type.Name, c.At.Line, c.At.Col)
+		return
+	}
+	same := l.ids[c.ID]
+	for _, other := range same {
+		if c.Type.Name == other.Type.Name && l.equal(c.At, c.source, other.source) {
+			return
+		}
+	}
+	if len(same) > 0 {
+		l.Strictf(c.FieldPos("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",
+			"the id %s of %s is that of another component, at %s", source.Quote(c.ID), c, l.where(same[0].At, c.At))
+	}
+	if len(same) < 20 {
+		l.ids[c.ID] = append(same, c)
+	}
+}
+
+// equal says whether two values are the same text of JSON, but for the order of members.
+func (l *loader) equal(at source.Pos, a, b *source.Value) bool {
+	if a == b {
+		return true
+	}
+	if a.Kind != b.Kind || a.Text != b.Text || a.True != b.True || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members) ||
+		!l.work(at, 1+len(a.Members)) {
+		return false
+	}
+	for i := range a.Items {
+		if !l.equal(at, a.Items[i], b.Items[i]) {
+			return false
+		}
+	}
+	for i, m := range a.Members {
+		other := b.Members[i].Value
+		if b.Members[i].Key != m.Key && l.work(at, len(b.Members)) {
+			other = b.Get(m.Key)
+		}
+		if other == nil || !l.equal(at, m.Value, other) {
+			return false
+		}
+	}
+	return true
+}

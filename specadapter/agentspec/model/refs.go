@@ -1,0 +1,310 @@
+package model
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// Keys that references are made of.
+const (
+	refKey         = "$component_ref"
+	definitionsKey = "$referenced_components"
+	legacyRefKey   = "$ref"
+)
+
+// scope is what can be referred to at some place: the definitions of the component around
+// it, of the one around that, and so on.
+type scope struct {
+	file string
+	up   *scope
+	defs map[string]*definition
+}
+
+// definition is a component or a value that has a name.
+type definition struct {
+	key   string
+	at    source.Pos // of the key
+	value *source.Value
+	scope *scope // in which the value's own references are looked up
+
+	component *Component
+	state     state
+	used      bool // as a component or a value
+	weight    int  // of the value, 0 until it is needed
+}
+
+// weigh says how much work it is to read a value again.
+func (d *definition) weigh() int {
+	if d.weight == 0 {
+		d.weight = weight(d.value)
+	}
+	return d.weight
+}
+
+// weight is the work of reading a value, in steps.
+func weight(v *source.Value) int {
+	n := 8 + len(v.Text)/4
+	for _, item := range v.Items {
+		n += weight(item)
+	}
+	for _, m := range v.Members {
+		n += len(m.Key)/4 + weight(m.Value)
+	}
+	return n
+}
+
+type state uint8
+
+const (
+	untouched state = iota
+	reading
+	done
+)
+
+// openFiles parses the files of components and lists what they define.
+func (l *loader) openFiles() bool {
+	if len(l.o.Components) > MaxFiles {
+		l.Errorf(source.Pos{File: l.files[0].name}, "too-many", "put more components into one file", "%d files of components are given, at most %d are read", len(l.o.Components), MaxFiles)
+		return false
+	}
+	for _, f := range l.o.Components {
+		for _, other := range l.files {
+			if other.name == f.Name {
+				l.Errorf(source.Pos{File: f.Name}, "file-twice", "give each file once", "the file of components %s is given twice", source.Quote(f.Name))
+				return false
+			}
+		}
+		l.files = append(l.files, &file{name: f.Name})
+		doc, diags := parse(f.Name, f.Text, l.o)
+		for i := range diags {
+			l.Report(diags[i])
+		}
+		if doc == nil || !l.Fields(doc.Root, "the file of components", "").OK {
+			continue
+		}
+		l.define(f.Name, doc.Root)
+	}
+	return l.Errors == 0 && l.mapNames()
+}
+
+// define lists what a file of components defines.
+func (l *loader) define(name string, root *source.Value) {
+	if v := root.Get(versionField); v != nil && v.Kind != source.Null {
+		l.label(v)
+	}
+	if root.Get("component_type") != nil {
+		id := root.Get("id")
+		if id == nil || id.Kind != source.String {
+			l.Errorf(root.Pos, "field-missing", `write "id", or put the component into "$referenced_components"`,
+				"the component of the file has no id by which a document could refer to it")
+			return
+		}
+		s := &scope{file: name}
+		d := &definition{key: id.Text, at: id.Pos, value: root, scope: s}
+		l.outer[d.key] = append(l.outer[d.key], d)
+		return
+	}
+	if root.Get(definitionsKey) == nil {
+		l.Errorf(root.Pos, "field-missing", `put the components into "$referenced_components"`, "the file has no $referenced_components")
+		return
+	}
+	l.files[len(l.files)-1].root = root
+	s := l.enter(&scope{file: name}, root)
+	for _, m := range root.Get(definitionsKey).Members {
+		l.outer[m.Key] = append(l.outer[m.Key], s.defs[m.Key])
+	}
+}
+
+// mapNames checks that [Options.Named] names what there is, and puts it in force.
+func (l *loader) mapNames() bool {
+	chosen := map[string]*definition{}
+	for _, key := range sorted(l.o.Named) {
+		name, target, ok := strings.Cut(l.o.Named[key], "#")
+		for _, d := range l.outer[target] {
+			if d.at.File == name {
+				chosen[key] = d
+			}
+		}
+		if !ok || chosen[key] == nil {
+			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
+				"the reference %s is mapped to %s, which is not there", source.Quote(key), source.Quote(l.o.Named[key]))
+		}
+	}
+	for key, d := range chosen {
+		l.outer[key] = []*definition{d}
+	}
+	return l.Errors == 0
+}
+
+// unmapped warns of mapped references that nothing has: it may be another that is meant.
+func (l *loader) unmapped() {
+	for _, key := range sorted(l.o.Named) {
+		if !l.asked[key] {
+			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "leave the mapping out, or map an id that the document refers to",
+				"the reference %s is mapped to %s, but nothing refers to it", source.Quote(key), source.Quote(l.o.Named[key]))
+		}
+	}
+}
+
+// enter opens the scope of a component that may have definitions.
+func (l *loader) enter(up *scope, v *source.Value) *scope {
+	defs := v.Get(definitionsKey)
+	if defs == nil || defs.Kind == source.Null {
+		return up
+	}
+	s := &scope{file: up.file, up: up, defs: map[string]*definition{}}
+	top := up.up == nil && up.defs == nil && up.file != l.files[0].name
+	at := defs.Pos
+	if defs.Kind != source.Object {
+		l.Errorf(at, "field-type", `write an object: {"NAME": {...}}`, "$referenced_components is %s, want an object", defs.Describe())
+		return s
+	}
+	for _, m := range defs.Members {
+		d := &definition{key: m.Key, at: m.KeyPos, value: m.Value, scope: s}
+		// Two files may define one name; that matters only where it is used.
+		if first := l.lookup(up, m.Key); first != nil && !top {
+			l.Errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, and both are in force here",
+				source.Quote(m.Key), l.where(first.at, d.at))
+		}
+		s.defs[m.Key] = d
+		l.entered[m.Key] = append(l.entered[m.Key], d)
+		l.defs = append(l.defs, d)
+	}
+	return s
+}
+
+// where writes a place for a message about another place.
+func (l *loader) where(p, from source.Pos) string {
+	text := "line " + itoa(p.Line)
+	if p.File != from.File {
+		text += " of " + p.File
+	}
+	return text
+}
+
+// lookup finds a definition in a scope, those around it and the files of components.
+func (l *loader) lookup(s *scope, key string) *definition {
+	for ; s != nil; s = s.up {
+		if d := s.defs[key]; d != nil {
+			return d
+		}
+	}
+	if defs := l.outer[key]; len(defs) > 0 {
+		l.asked[key] = true
+		return defs[0]
+	}
+	return nil
+}
+
+// resolve finds what a reference means, or reports why not.
+func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
+	d := l.lookup(s, key)
+	if d != nil {
+		if all := l.outer[key]; len(all) > 1 && d == all[0] {
+			l.Errorf(at, "ref-dup-level", "map the reference to one of them: -component "+key+"="+all[0].at.File+"#"+key+", or in component_ids of a run's input",
+				"the reference %s is defined in several files: %s and %s",
+				source.Quote(key), all[0].at.File, all[1].at.File)
+			return nil
+		}
+		return d
+	}
+	if elsewhere := l.entered[key]; len(elsewhere) == 1 && !l.Strict {
+		l.Warnf(at, "ref-scope", `define it at the top, in "$referenced_components"`, "the reference %s leads into another component, to line %d",
+			source.Quote(key), elsewhere[0].at.Line)
+		return elsewhere[0]
+	}
+	l.Errorf(at, "ref-missing", l.missingHelp(s, key), "the reference %s leads nowhere", source.Quote(key))
+	return nil
+}
+
+// maxGuessed is among how many names of references a name that resembles a wrong one is searched.
+const maxGuessed = 2000
+
+// missingHelp names the key that may be meant.
+func (l *loader) missingHelp(s *scope, key string) string {
+	help := `define it in "$referenced_components", or give a file of components that does`
+	near := l.Near(key, func() []string {
+		var names []string
+		for ; s != nil; s = s.up {
+			if len(names)+len(s.defs) > maxGuessed {
+				return nil
+			}
+			names = append(names, sorted(s.defs)...)
+		}
+		if len(names)+len(l.outer) > maxGuessed {
+			return nil
+		}
+		return append(names, sorted(l.outer)...)
+	})
+	if near != "" {
+		help = "did you mean " + source.Quote(near) + "? Else " + help
+	}
+	return help
+}
+
+// refOf is the name in a reference, and its place.
+func refOf(v *source.Value) *source.Value {
+	if v == nil || v.Kind != source.Object {
+		return nil
+	}
+	return v.Get(refKey)
+}
+
+// rest reads the document's definitions that nothing referred to, so that what is wrong
+// with them is said too. Those of the files of components may serve other documents.
+// Reading may bring further definitions into scope.
+func (l *loader) rest() {
+	for i := 0; i < len(l.defs); i++ {
+		if d := l.defs[i]; !d.used && d.at.File == l.files[0].name {
+			l.touch(d)
+		}
+	}
+}
+
+// touch reads a definition that nothing referred to. A value without component_type is
+// data, unless it says what it is in pre-release syntax.
+func (l *loader) touch(d *definition) {
+	d.used = true
+	if d.value.Kind == source.Object && (d.value.Get("component_type") != nil || refOf(d.value) != nil || l.legacyType(d.value) != nil) {
+		l.definition(d, d.at)
+	}
+}
+
+// definition reads the component of a definition, once.
+func (l *loader) definition(d *definition, from source.Pos) *Component {
+	switch d.state {
+	case done:
+		return d.component
+	case reading:
+		l.cycle(d, from)
+		return nil
+	}
+	d.state, d.used = reading, true
+	if len(l.open) >= MaxNesting {
+		l.Errorf(d.at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		d.state = done
+		return nil
+	}
+	l.open = append(l.open, d)
+	d.component = l.keyed(d.scope, d.value, "Component", source.Quote(d.key), d.key)
+	l.open = l.open[:len(l.open)-1]
+	d.state = done
+	return d.component
+}
+
+// cycle reports a component that contains itself.
+func (l *loader) cycle(d *definition, from source.Pos) {
+	var path []string
+	for i := len(l.open) - 1; i >= 0; i-- {
+		path = append([]string{source.Quote(l.open[i].key)}, path...)
+		if l.open[i] == d {
+			break
+		}
+	}
+	if len(path) > 6 {
+		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
+	}
+	l.Errorf(from, "ref-cycle", "components cannot contain themselves; repeat by a loop of control flow edges, or by a MapNode",
+		"the component %s contains itself: %s", source.Quote(d.key), strings.Join(append(path, source.Quote(d.key)), " → "))
+}

@@ -1,0 +1,77 @@
+package model
+
+import "weft/specadapter/agentspec/catalog"
+
+// rules are what is known of a component type beyond its row in the catalog. Any may be nil.
+type rules struct {
+	// infer makes the inputs and outputs that the component's parts imply.
+	infer func(*loader, *Component) inferred
+	// branches are where the node can go on; nil means to next.
+	branches func(*Component) []string
+	// check judges the finished component.
+	check func(*loader, *Component)
+	// since is the version that the component's values need, and why.
+	since func(*Component) (catalog.Version, string)
+	// yields names what in the component waits for somebody.
+	yields func(*Component) string
+}
+
+// rulesOf finds the rules of a type: its own, or those of the type that a plugin's is like.
+func (l *loader) rulesOf(t *catalog.Type) rules {
+	if own, ok := l.rules[t.Name]; ok {
+		return own
+	}
+	return l.rules[t.Like]
+}
+
+// typeRules are the rules of all types that have some.
+func typeRules() map[string]rules {
+	return map[string]rules{
+		"Agent":                              {infer: inferPlaceholders, check: checkAgent, yields: yieldsAgent},
+		"SpecializedAgent":                   {infer: inferSpecialized, check: checkSpecialized, yields: yieldsSpecialized},
+		"AgentSpecializationParameters":      {infer: inferPlaceholders},
+		"Swarm":                              {infer: inferSwarm, check: checkSwarm, yields: yieldsAlways},
+		"ManagerWorkers":                     {infer: inferManagerWorkers, check: checkManagerWorkers, yields: yieldsAlways},
+		"Flow":                               {infer: inferFlow, check: checkFlow, yields: yieldsFlow},
+		"OciAgent":                           {check: checkRetry},
+		"A2AAgent":                           {check: checkAddress("agent_url")},
+		"A2AConnectionConfig":                {check: checkRetry},
+		"StartNode":                          {infer: inferStart, check: checkStart},
+		"EndNode":                            {infer: inferEnd, branches: noBranches, check: checkEnd},
+		"LlmNode":                            {infer: inferLLM, since: sinceLLM},
+		"ToolNode":                           {infer: inferInner("tool"), yields: yieldsInner("tool")},
+		"ApiNode":                            {infer: inferAPI, check: checkHTTP},
+		"AgentNode":                          {infer: inferInner("agent"), yields: yieldsInner("agent")},
+		"FlowNode":                           {infer: inferInner("subflow"), branches: subflowBranches, yields: yieldsInner("subflow")},
+		"MapNode":                            {infer: inferMap, check: checkMap, yields: yieldsInner("subflow")},
+		"ParallelMapNode":                    {infer: inferMap, check: checkParallelMap, yields: yieldsInner("subflow")},
+		"ParallelFlowNode":                   {infer: inferParallel, check: checkParallel, yields: yieldsInner("subflows")},
+		"CatchExceptionNode":                 {infer: inferCatch, branches: catchBranches, check: checkCatch, yields: yieldsInner("subflow")},
+		"BranchingNode":                      {infer: inferBranching, branches: mappedBranches, check: checkBranching},
+		"InputMessageNode":                   {infer: inferInputMessage, check: checkInputMessage, yields: yieldsAlways},
+		"OutputMessageNode":                  {infer: inferOutputMessage},
+		"LlmConfig":                          {check: checkModel},
+		"OpenAiCompatibleConfig":             {check: checkModel},
+		"VllmConfig":                         {check: checkModel},
+		"OllamaConfig":                       {check: checkModel},
+		"OpenAiConfig":                       {check: checkModel},
+		"OciGenAiConfig":                     {check: checkModel},
+		"GeminiConfig":                       {check: checkModel},
+		"MessageSummarizationTransform":      {check: checkMessageSummary},
+		"ConversationSummarizationTransform": {check: checkConversationSummary},
+		"InMemoryCollectionDatastore":        {check: checkStore},
+		"OracleDatabaseDatastore":            {check: checkStore},
+		"PostgresDatabaseDatastore":          {check: checkStore},
+		"ServerTool":                         {yields: yieldsConfirmation},
+		"ClientTool":                         {yields: yieldsAlways},
+		"RemoteTool":                         {infer: inferPlaceholders, check: checkHTTP, yields: yieldsConfirmation},
+		"MCPTool":                            {yields: yieldsConfirmation},
+		"BuiltinTool":                        {yields: yieldsConfirmation},
+		"MCPToolBox":                         {yields: yieldsConfirmation},
+		"StdioTransport":                     {check: checkStdio},
+		"SSETransport":                       {check: checkTransport},
+		"SSEmTLSTransport":                   {check: checkTransport},
+		"StreamableHTTPTransport":            {check: checkTransport},
+		"StreamableHTTPmTLSTransport":        {check: checkTransport},
+	}
+}

@@ -1,0 +1,181 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+func checkHTTP(l *loader, c *Component) {
+	checkRetry(l, c)
+	l.checkHeaders(c)
+	l.checkURL(c, "url")
+	l.checkAllowed(c)
+	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName(m) {
+		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is no method of HTTP", c, source.Quote(m))
+	}
+}
+
+func methodName(m string) bool {
+	for i := range len(m) {
+		if c := m[i] | 0x20; c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
+// checkHeaders wants a header in one of the two sets of headers alone.
+func (l *loader) checkHeaders(c *Component) {
+	plain, sensitive := c.Field("headers"), c.Field("sensitive_headers")
+	if plain == nil || sensitive == nil || plain.JSON == nil {
+		return
+	}
+	hidden := make(map[string]bool, len(sensitive.Keys))
+	for _, k := range sensitive.Keys {
+		hidden[strings.ToLower(k)] = true
+	}
+	for _, m := range plain.JSON.Members {
+		if hidden[strings.ToLower(m.Key)] {
+			l.Errorf(m.KeyPos, "headers-disjoint", "keep it in sensitive_headers alone", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
+		}
+	}
+}
+
+// HostOf is the part of an address that says where a request goes: all before the path.
+func HostOf(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "", address
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return scheme + "://" + rest
+}
+
+// checkURL wants an address over HTTP whose host its author wrote.
+func (l *loader) checkURL(c *Component, field string) {
+	text := c.Text(field)
+	f := c.Field(field)
+	if f == nil {
+		return
+	}
+	host := HostOf(text)
+	if strings.Contains(host, "{{") {
+		if c.Field("url_allow_list") == nil {
+			l.Strictf(f.At, "templated-host-without-allow-list", "write the host out, or list what is allowed in url_allow_list",
+				"the host in %s of %s is a placeholder; whoever gives its value chooses where the request goes", field, c)
+		}
+		return
+	}
+	l.address(f.At, text, field+" of "+c.String())
+}
+
+// address wants an absolute address over HTTP, without a password.
+func (l *loader) address(at source.Pos, text, what string) *url.URL {
+	// A placeholder in the path would not parse.
+	plain := Placeholder.ReplaceAllString(text, "x")
+	u, err := url.Parse(plain)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is no address over HTTP", what, source.Quote(text))
+		return nil
+	case u.User != nil:
+		l.Errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s holds a name or a password", what)
+		return nil
+	}
+	return u
+}
+
+// checkAllowed checks the list of allowed addresses, and the address against it.
+func (l *loader) checkAllowed(c *Component) {
+	f := c.Field("url_allow_list")
+	if f == nil {
+		return
+	}
+	text := c.Text("url")
+	fixed := !strings.Contains(text, "{{")
+	allowed := false
+	for _, item := range f.JSON.Items {
+		u := l.address(item.Pos, item.Text, "an item of url_allow_list of "+c.String())
+		if u == nil {
+			return
+		}
+		target, err := url.Parse(text)
+		allowed = allowed || !fixed || err == nil && u.Scheme == target.Scheme && strings.EqualFold(u.Host, target.Host) && strings.HasPrefix(target.Path, u.Path)
+	}
+	if !allowed && fixed {
+		l.Errorf(c.FieldPos("url"), "url-not-allowed", "add it to url_allow_list", "url of %s is %s, which its url_allow_list does not allow", c, source.Quote(text))
+	}
+}
+
+// checkAddress wants an address in a field.
+func checkAddress(field string) func(*loader, *Component) {
+	return func(l *loader, c *Component) { l.checkURL(c, field) }
+}
+
+func checkTransport(l *loader, c *Component) {
+	checkRetry(l, c)
+	l.checkHeaders(c)
+	l.checkURL(c, "url")
+}
+
+func checkStdio(l *loader, c *Component) {
+	lines := fmt.Sprintf("allow_commands: [%q]", c.Text("command"))
+	if f := c.Field("env"); f != nil && f.JSON != nil {
+		for _, m := range f.JSON.Members {
+			lines += fmt.Sprintf(" and allow_env: [%q]", m.Key)
+		}
+	}
+	if dir := c.Text("cwd"); dir != "" {
+		lines += fmt.Sprintf(" and allow_dirs: [%q]", dir)
+	}
+	l.Strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: %s, or configure connections.%s", lines, SafeID(cmp.Or(c.Name, c.ID, "mcp"))),
+		"%s runs a program on the worker, which a document may not do by itself", c)
+}
+
+// checkRetry wants bounds that a retry can keep.
+func checkRetry(l *loader, c *Component) {
+	f := c.Field("retry_policy")
+	if f == nil {
+		return
+	}
+	number := func(name string, def float64) (float64, source.Pos) {
+		part := f.Fields[name]
+		if part == nil {
+			return def, f.At
+		}
+		return Decimal(part.JSON), part.At
+	}
+	wrong := func(at source.Pos, name, want string) {
+		l.Errorf(at, "retry-bounds", "write a number that is "+want, "%s in retry_policy of %s is not %s", name, c, want)
+	}
+	for _, name := range []string{"max_attempts", "initial_retry_delay", "max_retry_delay"} {
+		if n, at := number(name, 1); n < 0 {
+			wrong(at, name, "0 or more")
+		}
+	}
+	for _, name := range []string{"request_timeout", "backoff_factor"} {
+		if n, at := number(name, 1); n <= 0 {
+			wrong(at, name, "more than 0")
+		}
+	}
+	first, _ := number("initial_retry_delay", 1)
+	if most, at := number("max_retry_delay", 8); most < first && most >= 0 && first >= 0 {
+		wrong(at, "max_retry_delay", "at least initial_retry_delay")
+	}
+}
+
+func checkModel(l *loader, c *Component) {
+	checkRetry(l, c)
+	if f := c.Field("url"); f != nil && strings.TrimSpace(c.Text("url")) == "" {
+		l.Errorf(f.At, "url", "write the server's address", "url of %s is blank", c)
+	}
+	if u, err := url.Parse(c.Text("url")); err == nil && u.User != nil {
+		l.Errorf(c.FieldPos("url"), "url", "remove the name and password, and use api_key", "url of %s holds a name or a password", c)
+	}
+}

@@ -1,0 +1,190 @@
+package model
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+func checkStart(l *loader, c *Component) { l.equalIO(c, "start-io-eq") }
+
+func checkEnd(l *loader, c *Component) { l.equalIO(c, "end-io-eq") }
+
+// equalIO wants a node's inputs to be its outputs, where both are declared.
+func (l *loader) equalIO(c *Component, code string) {
+	if !c.ins || !c.outs {
+		return
+	}
+	help := "leave outputs out, or make them equal"
+	for i := range c.Inputs {
+		in := &c.Inputs[i]
+		out := c.Output(in.Title)
+		switch {
+		case out == nil:
+			l.Errorf(in.At, code, help, "input %s of %s is none of its outputs; the two lists must be equal", source.Quote(in.Title), c)
+		case !l.equal(in.At, in.Schema, out.Schema):
+			l.Errorf(out.At, code, help, "output %s of %s differs from the input of that title; the two lists must be equal", source.Quote(in.Title), c)
+		}
+	}
+	for i := range c.Outputs {
+		if out := &c.Outputs[i]; c.Input(out.Title) == nil {
+			l.Errorf(out.At, code, help, "output %s of %s is none of its inputs; the two lists must be equal", source.Quote(out.Title), c)
+		}
+	}
+}
+
+func checkBranching(l *loader, c *Component) {
+	if len(c.Inputs) != 1 {
+		at := c.FieldPos("inputs")
+		if len(c.Inputs) > 1 {
+			at = c.Inputs[1].At
+		}
+		l.Errorf(at, "branching-one-input", "declare one input, whose value is looked up in mapping", "%s has %d inputs, want one", c, len(c.Inputs))
+	}
+	mapping := c.Field("mapping")
+	for _, m := range mapping.JSON.Members {
+		if m.Value.Text == DefaultBranch {
+			l.Warnf(m.Value.Pos, "branching-mapping", "give the branch another name, or leave the value out of mapping",
+				"mapping of %s has a branch named default, which is also that of all values that mapping does not have", c)
+		}
+	}
+	if len(mapping.JSON.Members) == 0 {
+		l.Warnf(mapping.At, "branching-mapping", "write the values and their branches", "mapping of %s is empty, so every value takes the branch default", c)
+	}
+}
+
+func checkInputMessage(l *loader, c *Component) {
+	help := "declare one output of type string, or leave outputs out"
+	if len(c.Outputs) != 1 {
+		at := c.FieldPos("outputs")
+		if len(c.Outputs) > 1 {
+			at = c.Outputs[1].At
+		}
+		l.Errorf(at, "inputmsg-one-string-output", help, "%s has %d outputs, want one", c, len(c.Outputs))
+		return
+	}
+	if out := &c.Outputs[0]; out.Type.Kind != StringShape {
+		l.Errorf(out.At, "inputmsg-one-string-output", help, "output %s of %s is %s, want string", source.Quote(out.Title), c, out.Type)
+	}
+}
+
+// reducers are what can become of the outputs of a map's rounds.
+var reducers = []string{"append", "sum", "average", "max", "min"}
+
+func checkMap(l *loader, c *Component) {
+	f, sub := c.Field("reducers"), c.Component("subflow")
+	if f == nil || unknownIO(sub) {
+		return
+	}
+	for _, m := range f.JSON.Members {
+		at := m.KeyPos
+		known := false
+		for _, r := range reducers {
+			known = known || r == m.Value.Text
+		}
+		if !known {
+			help := "write one of: " + strings.Join(reducers, ", ")
+			if m.Value.Text == "avg" {
+				help = `write "average"`
+			}
+			l.Errorf(m.Value.Pos, "reducer-unknown-method", help, "the reducer of %s in %s is %s, which is no way to reduce", source.Quote(m.Key), c, m.Value.Describe())
+			continue
+		}
+		out := sub.Output(m.Key)
+		if out == nil {
+			help := expected(sub.Outputs)
+			if sub.Output(strings.TrimPrefix(m.Key, Collected)) != nil {
+				help = "name it as in the subflow, without " + Collected
+			}
+			l.Errorf(at, "reducer-unknown-output", help, "reducers of %s names %s, which is no output of %s", c, source.Quote(m.Key), sub)
+			continue
+		}
+		if m.Value.Text != "append" && !arithmetic(out.Type) {
+			l.Errorf(m.Value.Pos, "reducer-non-numeric", `use append, or make the output an integer or a number`, "the reducer %s of %s cannot take %s, which is %s",
+				m.Value.Text, c, source.Quote(m.Key), out.Type)
+		}
+	}
+}
+
+// arithmetic says whether one can calculate with all values of a type.
+func arithmetic(t *Shape) bool {
+	if t.Kind == UnionShape {
+		for _, m := range t.Members {
+			if !arithmetic(m) {
+				return false
+			}
+		}
+		return true
+	}
+	return t.Kind == IntegerShape || t.Kind == NumberShape
+}
+
+func checkParallelMap(l *loader, c *Component) {
+	checkMap(l, c)
+	l.waitsInParallel(c, c.Components("subflow"))
+}
+
+// waitsInParallel notes that several branches may wait for a person at once.
+func (l *loader) waitsInParallel(c *Component, subs []*Component) {
+	if waits := firstYield(subs); waits != "" {
+		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for somebody in several branches at once, by %s; each request has its own id", c, waits)
+	}
+}
+
+func checkParallel(l *loader, c *Component) {
+	l.waitsInParallel(c, c.Components("subflows"))
+	inputs, outputs := map[string]*Property{}, map[string]*Component{}
+	for i, sub := range c.Components("subflows") {
+		if unknownIO(sub) {
+			continue
+		}
+		at := l.itemAt(c, "subflows", i)
+		for j := range sub.Inputs {
+			in := &sub.Inputs[j]
+			if first := inputs[in.Title]; first != nil && !l.same(at, first.Type, in.Type) {
+				l.Errorf(at, "parallelflow-input-type-conflict", "give it one type in all subflows, or two names", "input %s of %s is %s, but in a subflow of %s before it is %s",
+					source.Quote(in.Title), sub, in.Type, c, first.Type)
+			}
+			inputs[in.Title] = in
+		}
+		for j := range sub.Outputs {
+			title := sub.Outputs[j].Title
+			if first := outputs[title]; first != nil {
+				l.Errorf(at, "parallelflow-output-dup", "give the outputs of the subflows different titles", "output %s of %s is an output of %s too; in %s titles must differ",
+					source.Quote(title), sub, first, c)
+			}
+			outputs[title] = sub
+		}
+	}
+	if len(c.Components("subflows")) == 0 {
+		l.Warnf(c.At, "parallelflow-empty", "list flows in subflows", "%s has no subflows", c)
+	}
+}
+
+func checkCatch(l *loader, c *Component) {
+	sub := c.Component("subflow")
+	if unknownIO(sub) {
+		return
+	}
+	at := c.FieldPos("subflow")
+	for _, b := range ends(sub) {
+		if b == CaughtBranch {
+			l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "%s has a branch %s, which is the one that %s takes after an error", sub, b, c)
+		}
+	}
+	for i := range sub.Outputs {
+		out := &sub.Outputs[i]
+		if out.Title == CaughtInfo {
+			l.Errorf(at, "catch-output-conflict", "give the output another title", "%s has an output %s, which is the one in which %s gives an error", sub, out.Title, c)
+			continue
+		}
+		declared := c.Output(out.Title)
+		if out.Default == nil && (declared == nil || declared.Default == nil) {
+			place := at
+			if declared != nil && c.outs {
+				place = declared.At
+			}
+			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and after an error no value", source.Quote(out.Title), c)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package model
+
+import (
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// Secret is a value that a document refers to and the worker has to provide.
+type Secret struct {
+	// Ref is the reference: by convention COMPONENT_ID.FIELD.
+	Ref string
+	// Component and Field are where the value belongs. Header is set where the field is
+	// an object of headers and the reference stands for one of them.
+	Component *Component
+	Field     string
+	Header    string
+	// At is where the reference is written.
+	At source.Pos
+	// Inline is the value itself. It is empty but with [Options.InlineSecrets], and must
+	// reach neither a plan nor a log.
+	Inline string
+}
+
+// secret reads a sensitive field: a reference, or an object of references.
+func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Field, v *source.Value) bool {
+	name := c.ID
+	if name == "" {
+		name = c.Name
+	}
+	sec := Secret{Ref: name + "." + spec.Name, Component: c, Field: spec.Name}
+	if spec.Kind != catalog.Object || refOf(v) != nil {
+		return l.oneSecret(s, f, sec, v, spec)
+	}
+	if !l.sensitiveKind(v.Pos, v, source.Object, spec.Name+" of "+c.Type.Name) {
+		return false
+	}
+	ok := true
+	for _, m := range v.Members {
+		one := sec
+		one.Ref, one.Header = sec.Ref+"."+m.Key, m.Key
+		had := len(f.Secrets)
+		ok = l.oneSecret(s, f, one, m.Value, &catalog.FieldSpec{Name: spec.Name, Kind: catalog.Text}) && ok
+		if len(f.Secrets) > had {
+			f.Keys = append(f.Keys, m.Key)
+		}
+	}
+	return ok
+}
+
+// oneSecret reads a reference to a secret, or reports a secret that is written in place.
+func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec *catalog.FieldSpec) bool {
+	sec.At = v.Pos
+	what := spec.Name + " of " + sec.Component.Type.Name
+	for hops := 0; ; hops++ {
+		ref := refOf(v)
+		if ref == nil {
+			break
+		}
+		if !l.sensitiveKind(ref.Pos, ref, source.String, "the reference in "+what) {
+			return false
+		}
+		sec.Ref = ref.Text
+		d := l.lookup(s, ref.Text)
+		if d == nil || hops > MaxNesting {
+			l.addSecret(f, sec)
+			return true
+		}
+		d.used = true
+		v, s = d.value, d.scope
+	}
+	want := kindOf[spec.Kind]
+	if spec.Kind != catalog.Any && !l.sensitiveKind(v.Pos, v, want, what) {
+		return false
+	}
+	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
+		return true
+	}
+	text := "%s is written in the document; everybody who can read the document or a run's history could read it"
+	help := sec.Advice()
+	severity := source.Error
+	if l.o.InlineSecrets {
+		severity = source.Warning
+		text = "%s is written in the document; everybody who can read the document can read it, and the worker of -dev gets it"
+		sec.Inline = v.Text
+		if v.Kind != source.String {
+			sec.Inline = string(v.JSON())
+		}
+	}
+	l.Report(severity.At(v.Pos, source.CodeSecretInline, help, text, what))
+	l.addSecret(f, sec)
+	return true
+}
+
+// sensitiveKind is a check of a value's kind that never shows the value.
+func (l *loader) sensitiveKind(at source.Pos, v *source.Value, want source.Kind, what string) bool {
+	if v.Kind == want || v.Kind == source.Null {
+		return true
+	}
+	l.Errorf(at, "field-type", source.HowToWrite[want], "%s is %s, want %s", what, v.Kind, want)
+	return false
+}
+
+func (l *loader) addSecret(f *Field, sec Secret) {
+	f.Secrets = append(f.Secrets, sec.Ref)
+	l.doc.Secrets = append(l.doc.Secrets, sec)
+}

@@ -1,0 +1,298 @@
+package model
+
+import (
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// ShapeKind is the kind of a type.
+type ShapeKind uint8
+
+// The kinds of types.
+const (
+	AnyShape ShapeKind = iota
+	StringShape
+	IntegerShape
+	NumberShape
+	BooleanShape
+	NullShape
+	ArrayShape
+	ObjectShape
+	UnionShape
+)
+
+// Shape is a type of values, as far as data flow cares about it: what a JSON Schema says by
+// type, items, properties, additionalProperties and anyOf. A Shape may be part of many
+// others and is not changed.
+type Shape struct {
+	Kind ShapeKind
+	// Items are the elements of an array.
+	Items *Shape
+	// Props are the members of an object, in the author's order. More are all others; nil
+	// means that there are none.
+	Props []Prop
+	More  *Shape
+	// Members are the types of a union, none of them a union itself.
+	Members []*Shape
+	// Enum are the values that there are, if they are listed.
+	Enum []*source.Value
+}
+
+// Prop is a member of an object.
+type Prop struct {
+	Name string
+	Type *Shape
+	// Optional members have a default.
+	Optional bool
+}
+
+// Types without parts.
+var (
+	AnyType     = &Shape{Kind: AnyShape}
+	stringType  = &Shape{Kind: StringShape}
+	integerType = &Shape{Kind: IntegerShape}
+	numberType  = &Shape{Kind: NumberShape}
+	booleanType = &Shape{Kind: BooleanShape}
+	nullType    = &Shape{Kind: NullShape}
+)
+
+var simpleTypes = map[string]*Shape{
+	"string": stringType, "integer": integerType, "number": numberType, "boolean": booleanType, "null": nullType,
+}
+
+// ArrayOf is the type of lists.
+func ArrayOf(items *Shape) *Shape { return &Shape{Kind: ArrayShape, Items: items} }
+
+// union is the type of values of any of some types.
+func union(parts ...*Shape) *Shape {
+	u := &Shape{Kind: UnionShape}
+	for _, p := range parts {
+		if p.Kind == UnionShape {
+			u.Members = append(u.Members, p.Members...)
+		} else {
+			u.Members = append(u.Members, p)
+		}
+	}
+	if len(u.Members) == 1 {
+		return u.Members[0]
+	}
+	return u
+}
+
+// maxNamed bounds how much of a type a message repeats.
+const maxNamed = 3
+
+// String names the type for messages, such as array of string.
+func (s *Shape) String() string { return s.name(0) }
+
+func (s *Shape) name(depth int) string {
+	if s.Enum != nil {
+		return "one of " + strings.Join(some(len(s.Enum), func(i int) string { return s.Enum[i].Describe() }), ", ")
+	}
+	switch s.Kind {
+	case AnyShape:
+		return "any type"
+	case ArrayShape:
+		if depth == maxNamed {
+			return "array"
+		}
+		return "array of " + s.Items.name(depth+1)
+	case ObjectShape:
+		return s.objectName()
+	case UnionShape:
+		if depth == maxNamed {
+			return "union"
+		}
+		return strings.Join(some(len(s.Members), func(i int) string { return s.Members[i].name(depth + 1) }), " or ")
+	}
+	return s.Kind.String()
+}
+
+// String is the name of a type without parts.
+func (k ShapeKind) String() string {
+	for name, t := range simpleTypes {
+		if t.Kind == k {
+			return name
+		}
+	}
+	return ""
+}
+
+func (s *Shape) objectName() string {
+	names := strings.Join(some(len(s.Props), func(i int) string { return source.Quote(s.Props[i].Name) }), ", ")
+	switch {
+	case names == "" && s.More == nil:
+		return "object without members"
+	case names == "":
+		return "object"
+	case s.More == nil:
+		return "object of " + names
+	}
+	return "object with " + names
+}
+
+// some are the first of n names, and dots for the others.
+func some(n int, name func(i int) string) []string {
+	var out []string
+	for i := range min(n, maxNamed) {
+		out = append(out, name(i))
+	}
+	if n > maxNamed {
+		out = append(out, "...")
+	}
+	return out
+}
+
+// maxUnion is how many types a union may have.
+const maxUnion = 100
+
+// shapeReader reads one JSON Schema.
+type shapeReader struct {
+	l      *loader
+	what   string
+	failed bool
+	// rare is set by keywords that [Shape] does not have, which a compiler must check.
+	rare bool
+}
+
+func (r *shapeReader) wrong(at source.Pos, help, format string, args ...any) {
+	r.l.Errorf(at, "prop-schema", help, "a schema in "+strings.ReplaceAll(r.what, "%", "%%")+": "+format, args...)
+	r.failed = true
+}
+
+// read turns a schema that nests depth deep into a shape.
+func (r *shapeReader) read(v *source.Value, depth int) *Shape {
+	if v.Kind == source.Bool && v.True {
+		return AnyType
+	}
+	if v.Kind != source.Object {
+		r.wrong(v.Pos, `write {"type": ...}`, "%s is no JSON Schema", v.Describe())
+		return AnyType
+	}
+	if depth > source.MaxSchemaDepth {
+		if !r.failed {
+			r.wrong(v.Pos, "flatten the schema", "it nests deeper than %d", source.MaxSchemaDepth)
+		}
+		return AnyType
+	}
+	r.title(v)
+	return r.merge(v, depth)
+}
+
+// merge reads type and anyOf, which add to each other.
+func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
+	var parts []*Shape
+	for i := range v.Members {
+		m := &v.Members[i]
+		switch m.Key {
+		case "title", "description":
+			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
+				r.wrong(m.Value.Pos, "write a text in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+			}
+		case "type":
+			parts = append(parts, r.types(v, m.Value, depth)...)
+		case "anyOf":
+			parts = append(parts, r.members(m.Value, depth)...)
+		case "allOf", "oneOf":
+			r.wrong(m.KeyPos, "use anyOf, or write the type out", "%s has no meaning for data flow", m.Key)
+		case "items", "properties", "additionalProperties", "default", "examples":
+		default:
+			r.rare = true
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return listed(v, AnyType)
+	case len(parts) > maxUnion:
+		r.wrong(v.Pos, "simplify the type, or leave it out for any", "it is a union of %d types, at most %d are compared", len(parts), maxUnion)
+		return AnyType
+	}
+	return listed(v, union(parts...))
+}
+
+// listed is a type of those values alone that a schema lists. What is wrong with the list is the
+// compiler's to say.
+func listed(v *source.Value, s *Shape) *Shape {
+	list := v.Get("enum")
+	if list == nil {
+		return s
+	}
+	out := *s
+	out.Enum = list.Items
+	return &out
+}
+
+// members reads the types of anyOf.
+func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
+	if v.Kind != source.Array || len(v.Items) == 0 {
+		r.wrong(v.Pos, "write a list of schemas", "anyOf is %s, want an array that is not empty", v.Describe())
+		return nil
+	}
+	var parts []*Shape
+	for _, item := range v.Items {
+		parts = append(parts, r.read(item, depth+1))
+	}
+	return parts
+}
+
+// types reads type: a name or a list of names.
+func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
+	if t.Kind == source.String {
+		return r.typeNamed(v, t, depth)
+	}
+	if t.Kind != source.Array || len(t.Items) == 0 {
+		r.wrong(t.Pos, "write one of: "+typeNames, "type is %s, want a string or an array that is not empty", t.Describe())
+		return nil
+	}
+	var parts []*Shape
+	for _, item := range t.Items {
+		if item.Kind == source.Null {
+			r.l.legacy(item.Pos, "null stands among types without quotes", `write "null"`)
+			parts = append(parts, nullType)
+			continue
+		}
+		parts = append(parts, r.typeNamed(v, item, depth)...)
+	}
+	return parts
+}
+
+const typeNames = "string, integer, number, boolean, null, array, object"
+
+func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
+	if simple := simpleTypes[t.Text]; simple != nil && t.Kind == source.String {
+		return []*Shape{simple}
+	}
+	switch t.Text {
+	case "array":
+		if items := v.Get("items"); items != nil {
+			return []*Shape{ArrayOf(r.read(items, depth+1))}
+		}
+		return []*Shape{ArrayOf(AnyType)}
+	case "object":
+		return []*Shape{r.object(v, depth)}
+	}
+	r.wrong(t.Pos, "write one of: "+typeNames, "there is no type %s", t.Describe())
+	return nil
+}
+
+func (r *shapeReader) object(v *source.Value, depth int) *Shape {
+	o := &Shape{Kind: ObjectShape, More: AnyType}
+	if props := v.Get("properties"); props != nil {
+		if props.Kind != source.Object {
+			r.wrong(props.Pos, source.HowToWrite[source.Object], "properties is %s, want an object", props.Describe())
+			return o
+		}
+		for _, m := range props.Members {
+			o.Props = append(o.Props, Prop{Name: m.Key, Type: r.read(m.Value, depth+1), Optional: m.Value.Get("default") != nil})
+		}
+	}
+	switch more := v.Get("additionalProperties"); {
+	case more == nil:
+	case more.Kind == source.Bool && !more.True:
+		o.More = nil
+	default:
+		o.More = r.read(more, depth+1)
+	}
+	return o
+}

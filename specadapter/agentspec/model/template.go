@@ -1,0 +1,146 @@
+package model
+
+import (
+	"regexp"
+	"strings"
+
+	"weft/specadapter/source"
+)
+
+// Placeholder is what a value replaces.
+var Placeholder = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+
+// holder is a placeholder in a text.
+type holder struct {
+	name string
+	at   source.Pos
+}
+
+// scan is what stands in a text, or in the texts of a value.
+type scan struct {
+	holders []holder   // each name once, in order
+	jinja   source.Pos // of the first {%
+	odd     string     // the first {{ }} around what is no name
+	oddAt   source.Pos
+}
+
+// scanned looks at the texts of a field, once for all that refer to them.
+func (l *loader) scanned(f *Field) *scan {
+	if s := l.scans[f.JSON]; s != nil {
+		return s
+	}
+	s := &scan{}
+	seen := map[string]bool{}
+	texts(f.JSON, func(pos source.Pos, text string) {
+		at := pos
+		if s.jinja.Line == 0 && strings.Contains(text, "{%") {
+			s.jinja = at
+		}
+		for {
+			begin := strings.Index(text, "{{")
+			if begin < 0 {
+				return
+			}
+			text = text[begin:]
+			end := strings.Index(text, "}}")
+			if end < 0 {
+				return
+			}
+			// Of {{ {{x}} the inner one counts.
+			if inner := strings.LastIndex(text[:end], "{{"); inner > 0 {
+				text, end = text[inner:], end-inner
+			}
+			m := Placeholder.FindStringSubmatch(text[:end+2])
+			switch {
+			case m == nil && s.odd == "":
+				s.odd, s.oddAt = text[:end+2], at
+			case m != nil && !seen[m[1]]:
+				seen[m[1]] = true
+				s.holders = append(s.holders, holder{m[1], at})
+			}
+			text = text[end+2:]
+		}
+	})
+	l.scans[f.JSON] = s
+	return s
+}
+
+// holders lists the placeholders of a component's texts, each name once, in the order in
+// which they stand.
+func (l *loader) holders(c *Component) []holder {
+	var out []holder
+	seen := map[string]bool{}
+	for i := range c.Type.Fields {
+		spec := &c.Type.Fields[i]
+		f := c.fields[spec.Name]
+		if !spec.Template || f == nil || f.JSON == nil {
+			continue
+		}
+		for _, h := range l.scanned(f).holders {
+			if !seen[h.name] {
+				seen[h.name] = true
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// texts visits all strings in a value, the keys of objects too.
+func texts(v *source.Value, visit func(at source.Pos, text string)) {
+	if v.Kind == source.String {
+		visit(v.Pos, v.Text)
+	}
+	for _, item := range v.Items {
+		texts(item, visit)
+	}
+	for _, m := range v.Members {
+		visit(m.KeyPos, m.Key)
+		texts(m.Value, visit)
+	}
+}
+
+// environment are names that look like those of environment variables.
+var environment = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
+
+// checkTemplates judges a component's texts: template languages that nothing reads here,
+// and inputs that a text cannot show as their author may think.
+func (l *loader) checkTemplates(c *Component) {
+	for i := range c.Type.Fields {
+		spec := &c.Type.Fields[i]
+		f := c.fields[spec.Name]
+		if !spec.Template || f == nil || f.JSON == nil {
+			continue
+		}
+		found := l.scanned(f)
+		if found.jinja.Line > 0 {
+			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
+				"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
+		}
+		if found.odd != "" {
+			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
+				spec.Name, c, source.Quote(found.odd))
+		}
+	}
+	for _, h := range l.holders(c) {
+		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
+			l.Warnf(h.at, "template-nonscalar", "declare it as a string to say so, or format it in a node before",
+				"the placeholder %s stands for %s; it is written as JSON", source.Quote(h.name), in.Type)
+		}
+	}
+}
+
+// scalar says whether values of a type are written as one would write them by hand.
+func scalar(t *Shape) bool {
+	switch t.Kind {
+	case ArrayShape, ObjectShape:
+		return false
+	case UnionShape:
+		for _, m := range t.Members {
+			if !scalar(m) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,116 @@
+package model
+
+import (
+	"slices"
+
+	"weft/specadapter/agentspec/catalog"
+	"weft/specadapter/source"
+)
+
+// value is a value with everything that it refers to, whole or in its parts, in place of the
+// references. The scope and the place are those of what the reference led to.
+func (l *loader) value(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
+	v, s, ok := l.follow(s, v, what)
+	if !ok || !refers(v) {
+		return v, s, ok
+	}
+	v, ok = l.whole(s, v, what, nil, v.Pos)
+	return v, s, ok
+}
+
+// follow follows a reference to a value, and gives the scope in which its parts are looked up.
+func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, *scope, bool) {
+	var seen []*definition
+	for refOf(v) != nil {
+		d := l.valueOf(s, v, what, seen)
+		if d == nil {
+			return nil, s, false
+		}
+		seen = append(seen, d)
+		v, s = d.value, d.scope
+	}
+	return v, s, true
+}
+
+// valueOf finds the value that a reference means, or reports why not. Open are those that the
+// reference stands in.
+func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
+	ref, at := refOf(v), v.Pos
+	if ref.Kind != source.String {
+		l.Errorf(at, "field-type", source.HowToWrite[source.String], "the reference in %s is %s, want a string", what, ref.Describe())
+		return nil
+	}
+	d := l.resolve(s, ref.Text, ref.Pos)
+	switch {
+	case d == nil:
+		return nil
+	case d.value.Kind == source.Object && d.value.Get("component_type") != nil:
+		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
+		return nil
+	case slices.Contains(open, d) || len(open) >= MaxNesting:
+		l.Errorf(at, "ref-cycle", "let the reference lead to a value", "the reference in %s leads to no value: %s contains itself, or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
+		return nil
+	}
+	d.used = true
+	// A value is read each time that something refers to it.
+	if !l.work(at, d.weigh()) {
+		return nil
+	}
+	return d
+}
+
+// refers says whether a value has a reference in it.
+func refers(v *source.Value) bool {
+	return refOf(v) != nil || slices.ContainsFunc(v.Items, refers) ||
+		slices.ContainsFunc(v.Members, func(m source.Member) bool { return refers(m.Value) })
+}
+
+// whole is a copy of a value with what its parts refer to. Open are the definitions around it,
+// and what comes out of one stands where the first reference was written.
+func (l *loader) whole(s *scope, v *source.Value, what string, open []*definition, from source.Pos) (*source.Value, bool) {
+	if len(open) == 0 {
+		from = v.Pos
+	}
+	if refOf(v) != nil {
+		d := l.valueOf(s, v, what, open)
+		if d == nil {
+			return nil, false
+		}
+		return l.whole(d.scope, d.value, what, append(slices.Clip(open), d), from)
+	}
+	c := *v
+	c.Pos = from
+	c.Items, c.Members = slices.Clone(v.Items), slices.Clone(v.Members)
+	all := true
+	for i, item := range v.Items {
+		part, ok := l.whole(s, item, what, open, from)
+		c.Items[i], all = part, all && ok
+	}
+	for i, m := range v.Members {
+		part, ok := l.whole(s, m.Value, what, open, from)
+		c.Members[i].Value, all = part, all && ok
+		if len(open) > 0 {
+			c.Members[i].KeyPos = from
+		}
+	}
+	return &c, all
+}
+
+// plainParts puts the values of an object's fields, which are read already, and those of its
+// other members in place of references.
+func (l *loader) plainParts(s *scope, spec *catalog.FieldSpec, f *Field, what string) bool {
+	c, all := *f.JSON, true
+	c.Members = slices.Clone(c.Members)
+	for i, m := range c.Members {
+		known := slices.ContainsFunc(spec.Fields, func(s catalog.FieldSpec) bool { return s.Name == m.Key })
+		switch read := f.Fields[m.Key]; {
+		case read != nil && read.JSON != nil:
+			c.Members[i].Value = read.JSON
+		case !known && refers(m.Value):
+			part, ok := l.whole(s, m.Value, what, nil, m.Value.Pos)
+			c.Members[i].Value, all = part, all && ok
+		}
+	}
+	f.JSON = &c
+	return all
+}
