@@ -29,11 +29,11 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 
 // toolResult gives the result of a tool that a client runs, or its error.
 func (a *app) toolResult(ctx context.Context, args []string) error {
-	if a.flags.hasResult == (a.flags.toolError != "") {
+	if a.flags.has("result") == (a.flags.toolError != "") {
 		return bad("tool-result wants exactly one of -result and -error")
 	}
 	result, err := a.rawJSON("-result", a.flags.result)
-	if err == nil && a.flags.hasResult && len(result) == 0 {
+	if err == nil && a.flags.has("result") && len(result) == 0 {
 		err = bad("-result is empty, want JSON; a text is written as '\"text\"'")
 	}
 	if err != nil {

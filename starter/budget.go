@@ -15,8 +15,11 @@ const micros = 1_000_000
 // budgetFlag collects -budget KIND=N.
 type budgetFlag contract.Budget
 
-// String is for the flag package.
+// String is empty: there is no default to show.
 func (b *budgetFlag) String() string { return "" }
+
+// Get returns the flag's value.
+func (b *budgetFlag) Get() any { return *b }
 
 // Set reads one bound.
 func (b *budgetFlag) Set(s string) error {

@@ -4,19 +4,19 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"weft/specadapter/source"
 )
 
 // command is a row of the table of commands.
 type command struct {
-	// name is "" for the run of a flow, which is what flags without a command mean.
+	// name is one word, or two for a command of a group.
 	name string
+	// category is the heading under which the help lists the command.
+	category string
 	// args and does are for the help.
 	args, does string
 	// least and most bound the number of arguments; most -1 is any number.
 	least, most int
-	// flags are those that the command understands.
+	// flags are the names of those that the command takes.
 	flags []string
 	run   func(a *app, ctx context.Context, args []string) error
 }
@@ -24,137 +24,87 @@ type command struct {
 // Sets of flags.
 var (
 	readFlags   = []string{"dialect", "profile", "components", "component", "config"}
-	checkFlags  = append(slices.Clone(readFlags), "output")
-	agentFlags  = []string{"profile", "config", "output"}
-	graphFlags  = append(slices.Clone(readFlags), "svg", "id", "dev")
+	inputFlags  = []string{"flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model"}
+	limitFlags  = []string{"on-error", "max-steps", "budget", "allow-commands", "task-queue", "priority", "fairness-key", "fairness-weight"}
 	remoteFlags = []string{"config", "dev"}
-	outputFlags = append(slices.Clone(remoteFlags), "output")
-	whyFlags    = outputFlags
-	forkFlags   = append(slices.Clone(readFlags), "priority", "tenant", "weight", "at", "set", "instead", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "output", "dev")
-	impactFlags = append(slices.Clone(readFlags), "flow", "name", "output", "dev")
-	startFlags  = append(slices.Clone(readFlags), "flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model", "id", "detach", "session", "on-error", "task-queue", "max-steps", "budget", "output", "dev", "allow-commands", "priority", "tenant", "weight")
-	listFlags   = append(slices.Clone(outputFlags), "all", "limit", "name", "status", "waiting")
-	answerFlag  = append(slices.Clone(outputFlags), "by", "signal")
-	serveFlags  = append(slices.Clone(remoteFlags), "listen", "agents", "task-queue")
-	endFlags    = append(slices.Clone(remoteFlags), "reason")
+	outputFlags = []string{"config", "dev", "output"}
+	answerSet   = []string{"config", "dev", "output", "by", "signal"}
+	startFlags  = slices.Concat(readFlags, inputFlags, limitFlags, []string{"id", "detach", "session", "output", "dev"})
+	createFlags = slices.Concat(readFlags, inputFlags, limitFlags, []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason", "output", "dev"})
+	forkFlags   = with(readFlags, "from", "set", "override", "flow", "script", "model", "id", "detach", "task-queue", "max-steps", "priority", "fairness-key", "fairness-weight", "output", "dev")
 )
 
-// commands returns the table of all commands; what help says beyond it is in help.go.
+// with adds flags to a set.
+func with(set []string, more ...string) []string { return slices.Concat(set, more) }
+
+// commands returns the table of all commands. What the help says beyond it is in help.go.
 func commands() []command {
 	return []command{
-		{"", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result", 0, 0, startFlags, (*app).start},
-		{"validate", "FILE|FOLDER...", "say what is wrong with flows", 1, -1, checkFlags, (*app).validate},
-		{"agents", "FOLDER", "list the agents of a folder, with their schemas and what is wrong with them", 1, 1, agentFlags, (*app).agents},
-		{"graph", "FILE|-id ID", "draw a flow, or how far a run has come", 0, 1, graphFlags, (*app).graph},
-		{"list", "[-waiting]", "list open runs, or all, or what they wait for", 0, 0, listFlags, (*app).list},
-		{"follow", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
-		{"status", "ID", "show where a run stands", 1, 1, outputFlags, (*app).status},
-		{"why", "ID [NODE]", "say why nodes ran, did not run, or wait", 1, 2, whyFlags, (*app).why},
-		{"fork", "ID -at NODE", "start a run that goes on from a node of another", 1, 1, forkFlags, (*app).fork},
-		{"compare", "ID ID", "show two runs side by side: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
-		{"impact", "-flow FILE", "say what an edited flow means to the open runs of that flow", 0, 0, impactFlags, (*app).impact},
-		{"resume", "ID [-prompt TEXT|@FILE|-]", "give a session its next prompt, and wait for the result; without -prompt talk on", 1, 1, append(slices.Clone(outputFlags), "prompt", "image", "key", "by", "detach"), (*app).resume},
-		{"stop", "ID [-reason TEXT]", "end a session and the turn under way", 1, 1, append(slices.Clone(outputFlags), "reason", "by"), (*app).stop},
-		{"transcript", "ID [THREAD]", "print what was said in a run", 1, 2, outputFlags, (*app).transcript},
-		{"record", "ID", "print a run that has ended as a script with what it is to do", 1, 1, remoteFlags, (*app).record},
-		{"test", "FILE...", "play recorded runs again without network, and say where they differ", 1, -1, append(slices.Clone(checkFlags), "flow"), (*app).test},
-		{"state", "ID", "print the values that a run's nodes share", 1, 1, remoteFlags, (*app).state},
-		{"requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
-		{"audit", "ID", "print what a run asked, and who answered what", 1, 1, outputFlags, (*app).audit},
-		{"confirm", "ID [REQUEST] -yes|-no", "say whether a tool may be called", 1, 2, append(slices.Clone(answerFlag), "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
-		{"tool-result", "ID [REQUEST] -result JSON|@FILE|-", "give the result of a tool that a client runs, or its -error", 1, 2, append(slices.Clone(answerFlag), "result", "error"), (*app).toolResult},
-		{"retry", "ID [REQUEST]", "try again what an operator has mended", 1, 2, append(slices.Clone(answerFlag), "give-up", "reason"), (*app).retry},
-		{"message", "ID [TEXT|@FILE|-]", "answer a run's question, or tell it something", 1, 2, append(slices.Clone(answerFlag), "node", "request", "key"), (*app).message},
-		{"result", "ID", "print the result of a run that has ended", 1, 1, outputFlags, (*app).result},
-		{"cancel", "ID", "cancel a run and all that it started", 1, 1, remoteFlags, (*app).cancel},
-		{"terminate", "ID [-reason TEXT]", "end a run at once", 1, 1, endFlags, (*app).terminate},
-		{"schedule", "create|list|show|pause|unpause|trigger|delete [NAME]", "start runs of a flow at times", 1, 2, slices.Concat(outputFlags, []string{"limit"}, createFlags), (*app).schedule},
-		{"serve", "", "answer HTTP requests: start runs, show them, answer what they wait for", 0, 0, serveFlags, (*app).serve},
-		{"completion", "bash|zsh|fish", "print a completion script for a shell", 1, 1, nil, (*app).completion},
-		{"version", "", "print the version", 0, 0, nil, (*app).version},
-		{"help", "[COMMAND]", "print the help of all, or of one command", 0, 1, nil, (*app).help},
+		{"run", "Runs", "-flow FILE [-input TEXT|@FILE|-]", "start a run and follow it to its result; the default command", 0, 0, startFlags, (*app).start},
+		{"list", "Runs", "", "list runs, or the requests that open runs wait for", 0, 0, with(outputFlags, "all", "limit", "name", "status", "waiting"), (*app).list},
+		{"follow", "Runs", "ID", "follow a run to its result", 1, 1, outputFlags, (*app).follow},
+		{"status", "Runs", "ID", "show the status of a run", 1, 1, outputFlags, (*app).status},
+		{"result", "Runs", "ID", "print the result of a closed run", 1, 1, outputFlags, (*app).result},
+		{"state", "Runs", "ID", "print the shared state of a run", 1, 1, remoteFlags, (*app).state},
+		{"transcript", "Runs", "ID [THREAD]", "print the messages of a run", 1, 2, outputFlags, (*app).transcript},
+		{"why", "Runs", "ID [NODE]", "explain why nodes ran, did not run, or wait", 1, 2, outputFlags, (*app).why},
+		{"fork", "Runs", "ID -from NODE", "start a run that continues from a node of another run", 1, 1, forkFlags, (*app).fork},
+		{"compare", "Runs", "ID ID", "compare two runs: outputs, tokens, time", 2, 2, outputFlags, (*app).compare},
+		{"cancel", "Runs", "ID", "cancel a run and everything that it started", 1, 1, remoteFlags, (*app).cancel},
+		{"terminate", "Runs", "ID", "terminate a run at once", 1, 1, with(remoteFlags, "reason"), (*app).terminate},
+		{"requests", "Requests", "ID", "list what a run waits for, with the commands that answer", 1, 1, outputFlags, (*app).requests},
+		{"confirm", "Requests", "ID [REQUEST] -yes|-no", "allow or refuse a tool call", 1, 2, with(answerSet, "yes", "no", "reason", "arguments", "remember"), (*app).confirm},
+		{"tool-result", "Requests", "ID [REQUEST] -result JSON|@FILE|-", "send the result or the error of a tool that a client runs", 1, 2, with(answerSet, "result", "error"), (*app).toolResult},
+		{"retry", "Requests", "ID [REQUEST]", "retry a call after its cause is fixed", 1, 2, with(answerSet, "give-up", "reason"), (*app).retry},
+		{"message", "Requests", "ID [TEXT|@FILE|-]", "answer a question of a run, or send a message to an agent", 1, 2, with(answerSet, "node", "request", "key"), (*app).message},
+		{"audit", "Requests", "ID", "print the requests of a run and who answered them", 1, 1, outputFlags, (*app).audit},
+		{"resume", "Sessions", "ID [-prompt TEXT|@FILE|-]", "send a prompt to a session and wait for the result", 1, 1, with(outputFlags, "prompt", "image", "key", "by", "detach"), (*app).resume},
+		{"stop", "Sessions", "ID", "close a session and cancel its running turn", 1, 1, with(outputFlags, "reason", "by"), (*app).stop},
+		{"validate", "Flows", "FILE|FOLDER...", "check flows and print their diagnostics", 1, -1, with(readFlags, "output"), (*app).validate},
+		{"agents", "Flows", "FOLDER", "list the agents of a folder, with schemas and diagnostics", 1, 1, []string{"profile", "config", "output"}, (*app).agents},
+		{"graph", "Flows", "FILE|-id ID", "draw a flow, or the progress of a run", 0, 1, with(readFlags, "svg", "id", "dev"), (*app).graph},
+		{"impact", "Flows", "-flow FILE", "show what an edited flow would change for open runs", 0, 0, with(readFlags, "flow", "name", "output", "dev"), (*app).impact},
+		{"record", "Flows", "ID", "record a closed run as a test", 1, 1, remoteFlags, (*app).record},
+		{"test", "Flows", "FILE...", "replay recorded runs offline and report the first difference", 1, -1, with(readFlags, "flow", "output"), (*app).test},
+		{"schedule create", "Services", "NAME -flow FILE -cron EXPRESSION|-every INTERVAL", "create or replace a schedule that starts runs of a flow", 1, 1, createFlags, (*app).createSchedule},
+		{"schedule list", "Services", "", "list the schedules that start flows", 0, 0, with(outputFlags, "limit"), (*app).listSchedules},
+		{"serve", "Services", "", "serve the HTTP API", 0, 0, with(remoteFlags, "listen", "agents", "task-queue"), (*app).serve},
+		{"man", "Other", "", "print the manual page", 0, 0, nil, (*app).man},
+		{"version", "Other", "", "print the version", 0, 0, nil, (*app).version},
+		{"help", "Other", "[COMMAND]", "show the help of all commands, or of one", 0, 2, nil, (*app).help},
 	}
 }
 
-// label is what a command is called where it is spoken of.
-func (c *command) label() string {
-	if c.name == "" {
-		return "run"
-	}
-	return c.name
-}
+// groups are the commands that have commands of their own, with what the help says about them.
+var groups = map[string]string{"schedule": "start runs of a flow on a schedule"}
 
 // usage is a command's line.
-func (c *command) usage() string {
-	return strings.TrimSpace("starter " + strings.TrimSpace(c.name+" "+c.args))
-}
+func (c *command) usage() string { return strings.TrimSpace("starter " + c.name + " " + c.args) }
 
-// parse reads flags and arguments in any order.
-func (a *app) parse(args []string) (*command, []string, error) {
-	given, rest, err := a.flags.parse(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	table, name := commands(), ""
-	if len(rest) > 0 {
-		name, rest = rest[0], rest[1:]
-	}
-	if a.flags.help || len(args) == 0 {
-		given, rest = nil, nil
-		if name != "" && name != "help" {
-			rest = []string{name}
-		}
-		name = "help"
-	}
-	var names []string
-	for i := range table {
-		if table[i].name == name {
-			if err := table[i].check(given, rest); err != nil {
-				return nil, nil, err
-			}
-			return &table[i], rest, table[i].checkOutput(a.flags.output)
-		}
-		names = append(names, table[i].name)
-	}
-	if near := source.NewSuggester(names[1:]).Nearest(name); near != "" {
-		return nil, nil, bad("there is no command %q; did you mean %s?", name, near)
-	}
-	return nil, nil, bad("there is no command %q; to run a flow, write -flow %s; commands: %s", name, name, strings.Join(names[1:], ", "))
-}
-
-// outputs are what -output may be.
+// outputs are the values that -output takes.
 func (c *command) outputs() []string {
-	if own := ownOutputs[c.label()]; own != nil {
-		return own
+	if c.name == "validate" {
+		return []string{outputText, outputJSON, outputSARIF}
 	}
-	return outputs
-}
-
-// checkOutput refuses an output that the command does not have.
-func (c *command) checkOutput(given string) error {
-	if all := c.outputs(); !slices.Contains(all, given) {
-		last := len(all) - 1
-		return bad("-output is %q, want %s or %s", given, strings.Join(all[:last], ", "), all[last])
-	}
-	return nil
+	return []string{outputText, outputJSON, outputLines}
 }
 
 // check refuses flags and arguments that a command does not take.
-func (c *command) check(given, args []string) error {
-	label := c.label()
-	if c.name == "" {
-		label = "a run"
-	}
-	for _, f := range given {
-		if !slices.Contains(c.flags, f) {
-			return bad("-%s means nothing for %s; leave it out", f, label)
+func (c *command) check(f *flags, args []string) error {
+	for _, name := range f.given {
+		if !slices.Contains(c.flags, name) {
+			return bad("%s takes no flag -%s; list its flags with: starter help %s", c.name, name, c.name)
 		}
 	}
 	switch {
 	case len(args) < c.least:
-		return bad("%s wants an argument; usage: %s", label, c.usage())
+		return bad("%s: missing argument; usage: %s", c.name, c.usage())
+	case c.name == "run" && len(args) > 0:
+		return unknownCommand(args[0], topCommands())
 	case c.most >= 0 && len(args) > c.most:
-		return bad("%s does not take %q; usage: %s", label, args[c.most], c.usage())
+		return bad("%s: unexpected argument %q; usage: %s", c.name, args[c.most], c.usage())
+	case !slices.Contains(c.outputs(), f.output):
+		return bad("-output is %q, want one of %s", f.output, strings.Join(c.outputs(), ", "))
 	}
 	return nil
 }

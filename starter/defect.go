@@ -1,13 +1,14 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/urfave/cli/v3"
 
 	"weft/worker/build"
 )
@@ -59,10 +60,9 @@ func keepStack(stack []byte) string {
 // of most flags.
 func (a *app) harmlessCommand() string {
 	kinds := map[string]bool{}
-	(&flags{}).set().VisitAll(func(v *flag.Flag) {
-		kind, _ := flag.UnquoteUsage(v)
-		kinds[v.Name] = kind != ""
-	})
+	for _, v := range (&flags{}).declare() {
+		kinds[v.Names()[0]] = v.(cli.DocGenerationFlag).TakesValue()
+	}
 	words := []string{"starter"}
 	for i := 0; i < len(a.args); i++ {
 		name, value, joined := strings.Cut(strings.TrimLeft(a.args[i], "-"), "=")
@@ -88,10 +88,8 @@ func (a *app) harmlessCommand() string {
 
 // plainWord is a command's name, or a placeholder for anything else.
 func plainWord(s string) string {
-	for _, c := range commands() {
-		if s != "" && c.name == s {
-			return s
-		}
+	if slices.Contains(topCommands(), s) {
+		return s
 	}
 	return "…"
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
@@ -55,7 +57,7 @@ func endToEnd(t *testing.T, dir string) {
 			env.Setenv("PATH", env.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(path))
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "shares": shares, "eventually": eventually},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "freed": freed, "asks": asks, "seen": seen, "begin": begin, "shares": shares, "eventually": eventually, "trigger": triggerSchedule, "pause": pauseSchedule},
 	})
 }
 
@@ -87,6 +89,51 @@ func shares(ts *testscript.TestScript, neg bool, args []string) {
 	if got := fmt.Sprint(p.GetPriorityKey(), " ", p.GetFairnessKey(), " ", p.GetFairnessWeight()); got != args[1] {
 		ts.Fatalf("%s has the shares %q, want %q", args[0], got, args[1])
 	}
+}
+
+// withSchedule calls a function with a schedule of the server of a script.
+func withSchedule(ts *testscript.TestScript, name string, do func(client.ScheduleHandle) error) {
+	c, err := client.Dial(client.Options{HostPort: ts.Getenv("TEMPORAL_ADDRESS"), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	ts.Check(err)
+	defer c.Close()
+	ts.Check(do(c.ScheduleClient().GetHandle(context.Background(), name)))
+}
+
+// triggerSchedule starts a run of a schedule and waits until it was started or skipped: trigger NAME [allow_all].
+func triggerSchedule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: trigger NAME [allow_all]")
+	}
+	var options client.ScheduleTriggerOptions
+	if len(args) > 1 {
+		options.Overlap = enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL
+	}
+	withSchedule(ts, args[0], func(h client.ScheduleHandle) error {
+		counts := func() int {
+			d, err := h.Describe(context.Background())
+			ts.Check(err)
+			return d.Info.NumActions + d.Info.NumActionsSkippedOverlap
+		}
+		before := counts()
+		ts.Check(h.Trigger(context.Background(), options))
+		for range 100 {
+			if counts() > before {
+				return nil
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return errors.New("nothing was started or skipped in 10 s")
+	})
+}
+
+// pauseSchedule pauses a schedule: pause NAME.
+func pauseSchedule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: pause NAME")
+	}
+	withSchedule(ts, args[0], func(h client.ScheduleHandle) error {
+		return h.Pause(context.Background(), client.SchedulePauseOptions{Note: "holidays"})
+	})
 }
 
 // begin starts a run as another client would, with the contract's JSON: begin ID FILE [QUEUE].

@@ -1,42 +1,46 @@
 package main
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"weft/specadapter/source"
+	"github.com/urfave/cli/v3"
+
+	"weft/activities/contract"
 )
 
-// flags are those of all commands; each command says which it understands.
+// flags are the values of the flags of all commands; each command says which it takes.
 type flags struct {
 	flow, input, script, model string
 	inputJSON, params, state   string
-	param, scope, sets, images manyTexts
-	at                         string
-	replaced                   manyTexts
-	components, component      manyTexts
+	param, scope, sets, images []string
+	from                       string
+	overrides                  []string
+	components, component      []string
 	dialect, profile           string
 	id, taskQueue, config      string
 	output, reason             string
 	listen, agents             string
 	name, status               string
+	onError                    string
 	maxSteps, limit            int
 	budget                     budgetFlag
 	detach, all, dev, svg      bool
-	allowCommands              bool
+	allowCommands, waiting     bool
 	session                    bool
 	prompt                     string
-	help                       bool
-	hasInput                   bool
-	// given are the names of those that were given.
+	// given are the names of the flags that were given.
 	given []string
 	answerFlags
 	scheduleFlags
-	tenantFlags
+	priorityFlags
+}
+
+// answerFlags are those of the commands about requests.
+type answerFlags struct {
+	yes, no, remember, giveUp, signal bool
+	arguments, result, toolError      string
+	by, node, request, key            string
 }
 
 // What -output may be.
@@ -47,147 +51,101 @@ const (
 	outputSARIF = "sarif"
 )
 
-// outputs are those of most commands; ownOutputs, by its label, those of a command that has
-// others.
-var (
-	outputs    = []string{outputText, outputJSON, outputLines}
-	ownOutputs = map[string][]string{
-		"validate": {outputText, outputJSON, outputSARIF},
-	}
-)
-
-// asJSON says that programs read standard output.
+// asJSON reports whether standard output is for programs.
 func (f *flags) asJSON() bool { return f.output == outputJSON || f.output == outputLines }
 
-// set makes a flag set. The standard library's takes -flow and --flow alike.
-func (f *flags) set() *flag.FlagSet {
-	fs := flag.NewFlagSet("starter", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.StringVar(&f.flow, "flow", "", "the flow's `FILE`, - for standard input")
-	fs.StringVar(&f.input, "input", "", "the run's input: `TEXT`, @FILE, or - for standard input")
-	fs.StringVar(&f.inputJSON, "input-json", "", "the run's input as JSON: `JSON`, @FILE, or - for standard input")
-	fs.Var(&f.param, "param", "an input that the flow declares: `KEY=TEXT` or KEY:=JSON; may be repeated")
-	fs.Var(&f.images, "image", "an image that is shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP); may be repeated")
-	fs.Var(&f.scope, "scope", "a value of the placeholder ${scope.KEY}, which no model is told: `KEY=TEXT` or KEY:=JSON; may be repeated")
-	fs.StringVar(&f.params, "params", "", "an object with inputs that the flow declares: `JSON`, @FILE, or -")
-	fs.StringVar(&f.state, "state", "", "an object with values that the nodes share from the start: `JSON`, @FILE, or -")
-	fs.Var(&f.components, "components", "`FILE` with components that the flow refers to; may be repeated")
-	fs.Var(&f.component, "component", "which component stands for an id: `ID=FILE#KEY`; may be repeated")
-	fs.StringVar(&f.at, "at", "", "the `NODE` with which a fork begins: its id, its name, or node#step")
-	fs.Var(&f.sets, "set", "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON; may be repeated")
-	fs.Var(&f.replaced, "instead", "the result of a node before the fork, in place of the recorded one: `NODE=TEXT` or NODE:=JSON; may be repeated")
-	fs.StringVar(&f.script, "script", "", "`FILE` with scripted answers, for a run without a model")
-	fs.StringVar(&f.model, "model", "", "`provider/model`, or a list of them separated by commas, for nodes that name none (default: the worker's)")
-	fs.StringVar(&f.dialect, "dialect", "", "the flow's `dialect` (default: detected)")
-	fs.StringVar(&f.profile, "profile", "", "the `reading` of the dialect (default: default)")
-	fs.StringVar(&f.id, "id", "", "the run's workflow `ID` (default: the flow's name and 8 random characters)")
-	fs.BoolVar(&f.detach, "detach", false, "start the run, print its id and go")
-	fs.BoolVar(&f.session, "session", false, "keep the run open for further prompts: starter resume ID -prompt TEXT")
-	fs.StringVar(&f.prompt, "prompt", "", "the session's next prompt: `TEXT`, @FILE, or - for standard input")
-	fs.StringVar(&f.taskQueue, "task-queue", "", "the workers' task `queue` (default: weft)")
-	fs.StringVar(&f.config, "config", "", "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if there is one)")
-	fs.IntVar(&f.maxSteps, "max-steps", 0, "the most steps that the run may take (default: the flow's, 25)")
-	fs.Var(&f.budget, "budget", "the most that the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; may be repeated")
-	fs.StringVar(&f.output, "output", outputText, "`text|json|jsonl`: json is one object at the end, jsonl an object per event too; of validate: sarif")
-	fs.BoolVar(&f.all, "all", false, "list runs that have ended, too")
-	fs.IntVar(&f.limit, "limit", 50, "list at most `N` runs; 0 is all")
-	fs.StringVar(&f.name, "name", "", "list runs of the flow with this `NAME` alone")
-	fs.StringVar(&f.status, "status", "", "list runs with this `STATUS` alone: "+strings.Join(statusNames(), ", "))
-	fs.BoolVar(&f.svg, "svg", false, "draw an SVG picture instead of Mermaid")
-	fs.StringVar(&f.reason, "reason", "", "`TEXT` that says why")
-	fs.StringVar(&f.listen, "listen", "", "`HOST:PORT` to serve at (default: 127.0.0.1:8765)")
-	fs.StringVar(&f.agents, "agents", "", "`FOLDER` with agents/ and flows (default: flows.dir of the settings)")
-	f.answerFlags.set(fs)
-	f.scheduleFlags.set(fs)
-	f.tenantFlags.set(fs)
-	fs.BoolVar(&f.dev, "dev", false, "use an embedded Temporal with a worker, started for the time of this command")
-	fs.BoolVar(&f.allowCommands, "allow-commands", false, "with -dev: let the flow start the commands that it names, and remember them")
-	fs.BoolVar(&f.help, "help", false, "print this")
-	fs.BoolVar(&f.help, "h", false, "print this")
-	return fs
+// has reports whether a flag was given.
+func (f *flags) has(name string) bool { return slices.Contains(f.given, name) }
+
+// declare declares every flag. A name has one meaning in all commands that take it.
+func (f *flags) declare() []cli.Flag {
+	return slices.Concat(f.declareFlow(), f.declareRun(), f.declareCommon(), f.answerFlags.declare(), f.scheduleFlags.declare(), f.priorityFlags.declare())
 }
 
-// parse reads flags before, between and behind arguments, up to --. It gives the names of
-// the flags that were given and the arguments.
-func (f *flags) parse(args []string) (given, rest []string, err error) {
-	fs := f.set()
-	wrong := onlyOnce(fs)
-	for len(args) > 0 {
-		if err := fs.Parse(args); err != nil {
-			if *wrong != nil {
-				err = *wrong
-			} else {
-				err = flagError(fs, err)
-			}
-			return nil, nil, err
-		}
-		left := fs.Args()
-		if read := args[:len(args)-len(left)]; len(read) > 0 && read[len(read)-1] == "--" {
-			rest = append(rest, left...)
-			break
-		}
-		if len(left) == 0 {
-			break
-		}
-		rest, args = append(rest, left[0]), left[1:]
+func (f *flags) declareFlow() []cli.Flag {
+	return []cli.Flag{
+		fileFlag("flow", &f.flow, "the flow's `FILE`, - for standard input"),
+		textFlag("input", &f.input, "the run's input: `TEXT`, @FILE, or - for standard input"),
+		textFlag("input-json", &f.inputJSON, "the run's input as JSON: `JSON`, @FILE, or - for standard input"),
+		listFlag("param", &f.param, "an input that the flow declares: `KEY=TEXT` or KEY:=JSON"),
+		textFlag("params", &f.params, "an object with inputs that the flow declares: `JSON`, @FILE, or -"),
+		listFlag("image", &f.images, "an image shown to the models with the input or the prompt: `FILE` (PNG, JPEG, GIF, WebP)"),
+		listFlag("scope", &f.scope, "a value of the placeholder ${scope.KEY}, which models do not see: `KEY=TEXT` or KEY:=JSON"),
+		textFlag("state", &f.state, "an object with the initial values of the shared state: `JSON`, @FILE, or -"),
+		listFlag("components", &f.components, "`FILE` with components that the flow refers to"),
+		listFlag("component", &f.component, "the component to use for an id: `ID=FILE#KEY`"),
+		fileFlag("script", &f.script, "`FILE` with scripted answers, for a run without a model"),
+		nameFlag("model", &f.model, "`PROVIDER/MODEL`, or a comma-separated list, for nodes that name none (default: the worker's)"),
+		nameFlag("dialect", &f.dialect, "the flow's `DIALECT` (default: detected)"),
+		nameFlag("profile", &f.profile, "the dialect's `PROFILE` (default: default)"),
 	}
-	fs.Visit(func(v *flag.Flag) {
-		if v.Name != "h" && v.Name != "help" {
-			given = append(given, v.Name)
-		}
-		f.hasInput = f.hasInput || v.Name == "input"
-		f.note(v.Name)
-	})
-	f.given = given
-	if err := emptyName(fs); err != nil {
-		return nil, nil, err
-	}
-	if err := f.check(given); err != nil {
-		return nil, nil, err
-	}
-	return given, rest, f.answerFlags.check()
 }
 
-// check refuses values that no command takes.
-func (f *flags) check(given []string) error {
-	switch {
-	case f.status != "" && !slices.Contains(statusNames(), f.status):
-		return bad("-status is %q, want one of %s", f.status, strings.Join(statusNames(), ", "))
-	case f.id == "" && slices.Contains(given, "id"):
-		return bad("-id is empty; name a run, or leave it out")
-	case f.limit < 0:
-		return bad("-limit is %d, want 0 or more", f.limit)
-	case f.maxSteps < 0, f.maxSteps == 0 && slices.Contains(given, "max-steps"):
-		return bad("-max-steps is %d, want 1 or more", f.maxSteps)
+func (f *flags) declareRun() []cli.Flag {
+	return []cli.Flag{
+		nameFlag("id", &f.id, "the run's workflow `ID` (default: the flow's name and 8 random characters)"),
+		boolFlag("detach", &f.detach, "print the run's id and exit"),
+		boolFlag("session", &f.session, "keep the run open for further prompts: starter resume ID -prompt TEXT"),
+		textFlag("prompt", &f.prompt, "the session's next prompt: `TEXT`, @FILE, or - for standard input"),
+		choiceFlag("on-error", &f.onError, onErrors(), "`park|fail`: what a run does when an operator must fix something (default: park, and wait)"),
+		nameFlag("task-queue", &f.taskQueue, "the workers' task `QUEUE` (default: weft)"),
+		intFlag("max-steps", &f.maxSteps, 0, 1, 0, "run at most `N` steps (default: the flow's, 25)"),
+		&cli.GenericFlag{Name: "budget", Value: &f.budget, Usage: "limit what the run may spend on models: `KIND=N`, KIND is calls, tokens or cost; can be repeated"},
+		nameFlag("from", &f.from, "the `NODE` that a fork starts from: its id, its name, or node#step"),
+		listFlag("set", &f.sets, "a value of the state that the node sees: `KEY=TEXT` or KEY:=JSON"),
+		listFlag("override", &f.overrides, "replaces the recorded result of a node before the fork: `NODE=TEXT` or NODE:=JSON"),
+		boolFlag("all", &f.all, "also list closed runs"),
+		intFlag("limit", &f.limit, 50, 0, 0, "list at most `N`; 0 lists all"),
+		nameFlag("name", &f.name, "only runs of the flow with this `NAME`"),
+		choiceFlag("status", &f.status, statusNames(), "only runs with this `STATUS`: "+strings.Join(statusNames(), ", ")),
+		boolFlag("waiting", &f.waiting, "list the requests that open runs wait for"),
+		boolFlag("svg", &f.svg, "draw SVG instead of Mermaid"),
+		textFlag("reason", &f.reason, "the reason, as `TEXT`"),
 	}
-	return f.tenantFlags.check(func(name string) bool { return slices.Contains(given, name) })
 }
 
-// flagError puts the standard library's error into this command's words.
-func flagError(fs *flag.FlagSet, err error) error {
-	text := err.Error()
-	if errors.Is(err, flag.ErrHelp) {
-		return bad("there is no flag -help")
+func (f *flags) declareCommon() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "output", Usage: "output `FORMAT`: text, json (one object), jsonl (one object per event or entry); validate: text, json, sarif",
+			Value: outputText, Destination: &f.output, OnlyOnce: true, HideDefault: true},
+		nameFlag("listen", &f.listen, "`HOST:PORT` to listen on (default: 127.0.0.1:8765)"),
+		fileFlag("agents", &f.agents, "`FOLDER` with agents/ and flows (default: the setting flows.dir)"),
+		fileFlag("config", &f.config, "settings `FILE` (default: WEFT_CONFIG, else weft.yaml if it exists)"),
+		boolFlag("dev", &f.dev, "use an embedded Temporal server and worker for the duration of this command"),
+		boolFlag("allow-commands", &f.allowCommands, "with -dev: allow the commands that the flow names, and remember them"),
 	}
-	name, ok := strings.CutPrefix(text, "flag provided but not defined: -")
-	if !ok {
-		return bad("%s", text)
-	}
-	var names []string
-	fs.VisitAll(func(v *flag.Flag) { names = append(names, v.Name) })
-	if near := source.NewSuggester(names).Nearest(name); near != "" {
-		return bad("there is no flag -%s; did you mean -%s?", name, near)
-	}
-	return bad("there is no flag -%s; starter -help lists them all", name)
 }
 
-// describe prints flags: those with the given names, or all.
-func (f *flags) describe(w io.Writer, names []string) {
-	(&flags{}).set().VisitAll(func(v *flag.Flag) {
-		if v.Name == "h" || names != nil && !slices.Contains(names, v.Name) {
-			return
-		}
-		kind, text := flag.UnquoteUsage(v)
-		fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSpace("-"+v.Name+" "+kind), text)
-	})
+func (f *answerFlags) declare() []cli.Flag {
+	return []cli.Flag{
+		boolFlag("yes", &f.yes, "allow the tool call"),
+		boolFlag("no", &f.no, "refuse the tool call"),
+		textFlag("arguments", &f.arguments, "`JSON|@FILE`: an object that replaces the arguments of the call"),
+		boolFlag("remember", &f.remember, "apply the answer to all later calls of the same tool in this run"),
+		textFlag("result", &f.result, "the tool's result: `JSON|@FILE|-`, - for standard input"),
+		textFlag("error", &f.toolError, "the tool's error for the model, as `TEXT`"),
+		boolFlag("give-up", &f.giveUp, "do not retry: fail the node"),
+		textFlag("by", &f.by, "`NAME` of who answers (default: user@host)"),
+		boolFlag("signal", &f.signal, "send a signal and do not wait for the answer to be accepted"),
+		textFlag("node", &f.node, "id of the `NODE` that gets the message"),
+		textFlag("request", &f.request, "the `REQUEST` that the message answers: its id, or an unambiguous prefix or suffix"),
+		textFlag("key", &f.key, "idempotency `KEY`: sent twice, it counts once"),
+	}
+}
+
+func onErrors() []string { return []string{contract.OnErrorPark, contract.OnErrorFail} }
+
+// values are the values that completion suggests for a flag, or nil.
+func values(name string, c *command) []string {
+	switch name {
+	case "output":
+		return c.outputs()
+	case "on-error":
+		return onErrors()
+	case "status":
+		return statusNames()
+	case "overlap":
+		return overlapNames()
+	}
+	return nil
 }

@@ -1,28 +1,44 @@
 package main
 
 import (
-	"flag"
+	"context"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v3"
 )
+
+// parse reads a command line and gives the command and the arguments that it would run with.
+func parse(a *app, args ...string) (got *command, rest []string, err error) {
+	a.stdout, a.stderr = io.Discard, io.Discard
+	a.args = args
+	err = a.commandLine(func(_ context.Context, c *command, args []string) error {
+		got, rest = c, args
+		return nil
+	}).Run(context.Background(), append([]string{"starter"}, args...))
+	return got, rest, err
+}
 
 // Every flag of every command is read with one dash or two, before the command, behind it
 // and behind its arguments, with = or without.
 func TestFlagsStandAnywhere(t *testing.T) {
 	values := map[string]string{"status": "running", "on-error": "fail", "output": "json", "limit": "7", "max-steps": "7", "budget": "calls=7",
-		"priority": "1", "tenant": "acme", "weight": "2", "jitter": "1s", "catchup": "1m"}
-	kinds := map[string]string{}
-	(&flags{}).set().VisitAll(func(v *flag.Flag) { kinds[v.Name], _ = flag.UnquoteUsage(v) })
+		"priority": "1", "fairness-key": "acme", "fairness-weight": "2", "jitter": "1s", "catchup": "1m", "overlap": "skip"}
+	takesValue := map[string]bool{}
+	for _, f := range (&flags{}).declare() {
+		takesValue[f.Names()[0]] = f.(cli.DocGenerationFlag).TakesValue()
+	}
 	for _, c := range commands() {
-		var words []string
-		if c.name != "" {
-			words = append(words, c.name)
-		}
+		words := strings.Fields(c.name)
 		for range c.least {
 			words = append(words, "argument")
+		}
+		calls := [][]string{words}
+		if c.name == "run" {
+			calls = append(calls, nil) // run is the default command
 		}
 		for _, name := range c.flags {
 			value := values[name]
@@ -30,24 +46,25 @@ func TestFlagsStandAnywhere(t *testing.T) {
 				value = "value"
 			}
 			forms := [][]string{{"-" + name, value}, {"--" + name, value}, {"-" + name + "=" + value}, {"--" + name + "=" + value}}
-			if kinds[name] == "" {
+			if !takesValue[name] {
 				forms = [][]string{{"-" + name}, {"--" + name}, {"-" + name + "=true"}}
 			}
 			var want *flags
-			for _, form := range forms {
-				for at := range len(words) + 1 {
-					args := slices.Insert(slices.Clone(words), at, form...)
-					a := &app{}
-					got, rest, err := a.parse(args)
-					if err != nil || got.name != c.name || len(rest) != c.least {
-						t.Fatalf("starter %s: %v, arguments %q", strings.Join(args, " "), err, rest)
-					}
-					slices.Sort(a.flags.given)
-					if want == nil {
-						want = &a.flags
-					}
-					if diff := cmp.Diff(*want, a.flags, cmp.AllowUnexported(flags{}, answerFlags{}, scheduleFlags{}, tenantFlags{})); diff != "" {
-						t.Errorf("starter %s (-want +got):\n%s", strings.Join(args, " "), diff)
+			for _, line := range calls {
+				for _, form := range forms {
+					for at := range len(line) + 1 {
+						args := slices.Insert(slices.Clone(line), at, form...)
+						a := &app{}
+						got, rest, err := parse(a, args...)
+						if err != nil || got == nil || got.name != c.name || len(rest) != c.least {
+							t.Fatalf("starter %s: %v, arguments %q", strings.Join(args, " "), err, rest)
+						}
+						if want == nil {
+							want = &a.flags
+						}
+						if diff := cmp.Diff(*want, a.flags, cmp.AllowUnexported(flags{}, answerFlags{}, scheduleFlags{}, priorityFlags{})); diff != "" {
+							t.Errorf("starter %s (-want +got):\n%s", strings.Join(args, " "), diff)
+						}
 					}
 				}
 			}
@@ -55,13 +72,34 @@ func TestFlagsStandAnywhere(t *testing.T) {
 	}
 }
 
-// Every command that reads a flow lets it be said how.
+// Each name in the table is that of a flag, and each flag is taken by a command.
+func TestCommandsNameFlags(t *testing.T) {
+	var declared, taken []string
+	for _, f := range (&flags{}).declare() {
+		declared = append(declared, f.Names()[0])
+	}
+	for _, c := range commands() {
+		for _, name := range c.flags {
+			if !slices.Contains(declared, name) {
+				t.Errorf("%s takes -%s, which is not declared", c.name, name)
+			}
+		}
+		taken = append(taken, c.flags...)
+	}
+	for _, name := range declared {
+		if !slices.Contains(taken, name) {
+			t.Errorf("no command takes -%s", name)
+		}
+	}
+}
+
+// Every command that reads a flow takes the flags that say how.
 func TestReadersTakeDialectAndProfile(t *testing.T) {
 	for _, c := range commands() {
-		if c.name == "" || c.name == "validate" || c.name == "graph" {
+		if slices.Contains(c.flags, "flow") || c.name == "validate" || c.name == "graph" {
 			for _, f := range readFlags {
 				if !slices.Contains(c.flags, f) {
-					t.Errorf("%s does not take -%s", c.label(), f)
+					t.Errorf("%s does not take -%s", c.name, f)
 				}
 			}
 		}

@@ -21,13 +21,13 @@ import (
 // fork starts a run that goes on from a node of another: what came before it is taken from
 // there, and is not run again.
 func (a *app) fork(ctx context.Context, args []string) error {
-	if a.flags.at == "" {
-		return bad("fork wants the node to begin with; usage: starter fork ID -at NODE")
+	if a.flags.from == "" {
+		return bad("fork wants the node to begin with; usage: starter fork ID -from NODE")
 	}
 	if err := checkID(a.flags.id); err != nil {
 		return err
 	}
-	if err := a.flags.whole(); err != nil {
+	if err := a.flags.checkPair(); err != nil {
 		return err
 	}
 	set, err := a.readSet()
@@ -48,7 +48,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	id, queue := cmp.Or(a.flags.id, newID(in.Flow.Plan.Name)), cmp.Or(a.flags.taskQueue, about.queue)
-	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.sharesAfter(about.shares), WorkflowExecutionErrorWhenAlreadyStarted: true,
+	run, err := launch(ctx, temporal, client.StartWorkflowOptions{ID: id, TaskQueue: queue, Priority: a.flags.inheritedPriority(about.shares), WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
@@ -245,30 +245,30 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	if err != nil {
 		return none, err
 	}
-	found, err := chosen(all, a.flags.at)
+	found, err := chosen(all, a.flags.from)
 	if err != nil {
 		return none, err
 	}
 	if found[0].visit != old.visits[0] {
-		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.at, strings.TrimSuffix(found[0].visit.place, " › "))
+		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].visit.place, " › "))
 	}
-	want := executionOf(a.flags.at)
+	want := executionOf(a.flags.from)
 	var labels []string
 	for _, n := range found[0].report().Nodes {
 		for _, x := range n.Executions {
 			joins := slices.ContainsFunc(x.Waits, func(w whyWait) bool { return w.Kind == waitJoin })
-			if !joins && (want.Step == 0 || x.Execution == a.flags.at) {
+			if !joins && (want.Step == 0 || x.Execution == a.flags.from) {
 				labels = append(labels, x.Execution)
 			}
 		}
 	}
 	switch len(labels) {
 	case 0:
-		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.at, quoted(args0(old)), quoted(a.flags.at))
+		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, quoted(args0(old)), quoted(a.flags.from))
 	case 1:
 		return executionOf(escaped(labels[0])), nil
 	}
-	return none, bad("%q ran %d times; say which with -at %s", a.flags.at, len(labels), strings.Join(labels, " or "))
+	return none, bad("%q ran %d times; say which with -from %s", a.flags.from, len(labels), strings.Join(labels, " or "))
 }
 
 func args0(t *tree) string { return t.visits[0].id }

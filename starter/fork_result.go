@@ -13,7 +13,7 @@ import (
 
 // instead reads the results that are given, and puts them in the places of recorded ones.
 func (a *app) instead(flow *plan.Flow, past []pastIn, at contract.Execution) (labels []string, content []json.RawMessage, err error) {
-	results, err := readPairs("-instead", a.flags.replaced)
+	results, err := readPairs("-override", a.flags.overrides)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,11 +58,11 @@ func recordedOf(flow *plan.Flow, past []pastIn, word string, at contract.Executi
 	}
 	switch len(found) {
 	case 0:
-		return nil, bad("-instead names %q, but no such node ran before %s; fork at what comes behind it", word, labelOf(at))
+		return nil, bad("-override names %q, but no such node ran before %s; fork at what comes behind it", word, labelOf(at))
 	case 1:
 		return found[0], nil
 	}
-	return nil, bad("-instead names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
+	return nil, bad("-override names %q, which ran %d times; say which: %s", word, len(found), strings.Join(labels, " or "))
 }
 
 // settle lets an execution have left a value, as the interpreter does, and gives the content that it

@@ -40,13 +40,13 @@ func TestResultsThatAreGiven(t *testing.T) {
 		"a value with a place":        {flow: flow(func(f *plan.Flow) { f.Values = &plan.Values{}; f.Nodes[0].Into = "$there" }), give: "a:=7", text: "7", left: map[string]string{"own": `1`, "$there": `7`}},
 		"the only output":             {flow: flow(ports), give: "a=7", text: `{"n":7}`, left: map[string]string{"own": `1`, "a.n": `7`}},
 		"all outputs":                 {flow: flow(ports), give: `b:={"y": 1, "x": [2]}`, text: `{"x":[2],"y":1}`, left: map[string]string{"b.x": `[2]`, "c.x": `[2]`}},
-		"an output too few":           {flow: flow(ports), give: `b:={"x": [2]}`, want: `-instead b has no "y"; give an object with all outputs of the node`},
-		"an output of another type":   {flow: flow(ports), give: `a=seven`, want: `-instead a: the output "n": `},
-		"a node that did not run":     {flow: flow(nil), give: "c=x", want: `-instead names "c", but no such node ran before c#3`},
-		"a node that ran twice":       {flow: flow(nil), give: "b=x", want: `-instead names "b", which ran 2 times; say which: b#2 or b#4`},
+		"an output too few":           {flow: flow(ports), give: `b:={"x": [2]}`, want: `-override b has no "y"; give an object with all outputs of the node`},
+		"an output of another type":   {flow: flow(ports), give: `a=seven`, want: `-override a: the output "n": `},
+		"a node that did not run":     {flow: flow(nil), give: "c=x", want: `-override names "c", but no such node ran before c#3`},
+		"a node that ran twice":       {flow: flow(nil), give: "b=x", want: `-override names "b", which ran 2 times; say which: b#2 or b#4`},
 		"a part of a conversation":    {flow: flow(nil), give: "a=x", talk: true, want: "fork at a, or change its prompt there"},
 		"no result at all":            {flow: flow(nil), give: "a", want: "want KEY=TEXT or KEY:=JSON"},
-		"no JSON":                     {flow: flow(nil), give: "a:={", want: "-instead a"},
+		"no JSON":                     {flow: flow(nil), give: "a:={", want: "-override a"},
 		"one of those that ran twice": {flow: flow(nil), give: "b#4=x", text: "x"},
 	}
 	for name, tc := range tests {
@@ -59,7 +59,7 @@ func TestResultsThatAreGiven(t *testing.T) {
 			if tc.talk {
 				past[0].Talk = &contract.Talk{Messages: []contract.CarriedMessage{{}}}
 			}
-			given, err := readPairs("-instead", []string{tc.give})
+			given, err := readPairs("-override", []string{tc.give})
 			var labels []string
 			var content []json.RawMessage
 			if err == nil {

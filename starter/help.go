@@ -3,9 +3,47 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
-	"weft/specadapter/source"
+	docs "github.com/urfave/cli-docs/v3"
+	"github.com/urfave/cli/v3"
+)
+
+// The library's templates without what is the same for all commands.
+func init() {
+	cli.CommandHelpTemplate = commandHelp
+	cli.SubcommandHelpTemplate = commandHelp
+	cli.RootCommandHelpTemplate = rootHelp
+	long := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string {
+		name, usage, _ := strings.Cut(long(f), "\t")
+		name, _, _ = strings.Cut(name, " [ ")
+		return strings.ReplaceAll(name, "--", "-") + "\t" + usage
+	}
+}
+
+const (
+	rootHelp = `{{template "helpNameTemplate" .}}
+
+Usage:
+   {{wrap .UsageText 3}}
+
+{{.Description}}
+
+Commands:{{template "visibleCommandCategoryTemplate" .}}
+`
+	commandHelp = `{{template "helpNameTemplate" .}}
+
+Usage:
+   {{template "usageTemplate" .}}{{if .Description}}
+
+{{.Description}}{{end}}{{if .VisibleCommands}}
+
+Commands:{{template "visibleCommandTemplate" .}}{{end}}
+
+Flags:{{template "visibleFlagTemplate" .}}
+`
 )
 
 // page is what the help of one command says beyond its row.
@@ -14,6 +52,14 @@ type page struct {
 	about string
 	// examples are command lines, each behind a line that begins with # and says what it does.
 	examples string
+}
+
+// text is the page as the help shows it.
+func (p page) text() string {
+	if p.examples == "" {
+		return p.about
+	}
+	return p.about + "\n\nExamples:\n   " + strings.ReplaceAll(p.examples, "\n", "\n   ")
 }
 
 // pages are the help of each command, by its label.
@@ -278,7 +324,7 @@ outputs, state, what was said and how conditions were answered. Nothing of that 
 again. NODE itself and all that it can lead to run anew: with the flow of -flow in place
 of the recorded one, with another -model for nodes that name none, with another -script,
 or with values of the state changed for NODE by -set KEY=TEXT or -set KEY:=JSON. With
--instead OTHER=TEXT or -instead OTHER:=JSON a node that ran before, a tool's too, has said
+-override OTHER=TEXT or -override OTHER:=JSON a node that ran before, a tool's too, has said
 that instead; the way that the run took from there stays. NODE is a node's id or name, or
 one of its executions, node#step, where it ran several times. It may be one that failed.
 
@@ -288,13 +334,13 @@ sub-agent (fork at the node that called it), a run whose history is not kept, re
 that are too large to be carried, and a flow without the nodes and edges of what is
 taken over. A run that takes turns is begun anew from its first one, or not at all.`,
 		examples: `# the same once more, with another model for the rest
-starter fork triage-k3v9x0aa -at refund -model openai/gpt-5
+starter fork triage-k3v9x0aa -from refund -model openai/gpt-5
 # with an edited prompt
-starter fork triage-k3v9x0aa -at refund -flow triage.json
+starter fork triage-k3v9x0aa -from refund -flow triage.json
 # what if the customer were another?
-starter fork triage-k3v9x0aa -at refund -set customer=Kim -set days:=30
+starter fork triage-k3v9x0aa -from refund -set customer=Kim -set days:=30
 # what if the look-up had found something else?
-starter fork triage-k3v9x0aa -at refund -instead lookup=unpaid`,
+starter fork triage-k3v9x0aa -from refund -override lookup=unpaid`,
 	},
 	"compare": {
 		about: `Of each execution in either run: what it said last, its tokens and its time; then both
@@ -311,7 +357,7 @@ of each open run of a flow with the edited one's name (-name names another) what
 would mean to it, with the nodes that decide and their file and line:
 untouched: nothing that the run can still reach is another;
 movable: what is another has not begun, so that a run could go on with the new flow from the
-next boundary: starter fork ID -at NODE -flow FILE begins one that does;
+next boundary: starter fork ID -from NODE -flow FILE begins one that does;
 pinned: a node under way is another, or what the run did has no place in the new flow.`,
 		examples: `# may the edited flow be rolled out?
 starter impact -flow triage.json
@@ -372,34 +418,36 @@ starter result triage-k3v9x0aa -output json`,
 does not help.`,
 		examples: "# end a run whose workers are gone for good\nstarter terminate triage-k3v9x0aa -reason \"the flow was withdrawn\"",
 	},
-	"schedule": {
-		about: `create makes a schedule of Temporal's, named NAME, that starts runs of a flow at times: -cron
-(minute, hour, day of the month, month, day of the week; names, ranges, steps and lists;
-@daily and its like) in UTC or -timezone, and -every AGE. The flow is compiled now, and all
-its runs run what was compiled, with the same input: a file that is edited later changes
-nothing until create -replace. -replace also puts in other times; whether the schedule is
-paused stays. A run's id is NAME and its time.
+	"schedule": {about: "The other commands of schedules are Temporal's own: temporal schedule list, describe, toggle, trigger,\nbackfill, delete."},
+	"schedule create": {
+		about: `Creates a Temporal schedule named NAME that starts runs of a flow: -cron (minute, hour, day
+of the month, month, day of the week; names, ranges, steps and lists; @daily and the like) in
+UTC or -timezone, and -every INTERVAL. The flow is compiled now and stored in the schedule with
+the input: editing the file changes nothing until create -replace, which also replaces the
+times and leaves a paused schedule paused. The workflow id of a run is NAME and its time.
 
--overlap says what becomes of a start while a run is open: skip leaves it out, buffer_one
-and buffer_all wait for the end, cancel_other and terminate_other end the open run,
-allow_all starts beside it. What was missed while Temporal was away is made up for, as long
-as -catchup says. list and show say when the next run comes and which came last; pause and
-unpause take a -reason; trigger starts a run now and prints its id; delete leaves open runs
-alone. The runs are followed and listed as all are.
+-overlap decides what happens while a run is open: skip drops the start, buffer_one and
+buffer_all wait for the run to close, cancel_other and terminate_other end it, allow_all starts
+beside it. Starts missed while Temporal was unavailable are caught up within -catchup.
+
+Use Temporal's CLI for everything else:
+   temporal schedule describe --schedule-id NAME
+   temporal schedule toggle --schedule-id NAME --pause --reason TEXT   (or --unpause)
+   temporal schedule trigger --schedule-id NAME
+   temporal schedule delete --schedule-id NAME
 
 -output json prints an object: "when", "next", "runs", "open", counts of starts.`,
 		examples: `# every working day at nine
-starter schedule create digest -flow digest.json -input go -cron @daily -timezone Europe/Berlin
+starter schedule create digest -flow digest.json -input go -cron "0 9 * * mon-fri" -timezone Europe/Berlin
 # every six hours, and never two at a time
 starter schedule create watch -flow watch.json -input @what.txt -every 6h -overlap buffer_one
-# with an edited flow from now on
-starter schedule create digest -flow digest.json -input go -every 1d/9h -replace
-# which are there?
-starter schedule list
-# not for the time being
-starter schedule pause digest -reason holidays
-# one now
-starter schedule trigger digest`,
+# update flow and times
+starter schedule create digest -flow digest.json -input go -every 1d/9h -replace`,
+	},
+	"schedule list": {
+		about: `Lists name, flow, state, times, the next start and the last run of each schedule that starts
+flows.`,
+		examples: "# all schedules\nstarter schedule list\n# for a program\nstarter schedule list -output json",
 	},
 	"serve": {
 		about: `The address is printed on standard output. What it answers is described at
@@ -414,15 +462,7 @@ starter serve -listen 127.0.0.1:9000
 # without a Temporal of one's own
 starter -dev serve -agents config`,
 	},
-	"completion": {
-		about: "The script completes commands, flags and the values of -output.",
-		examples: `# bash, in ~/.bashrc
-source <(starter completion bash)
-# zsh, in ~/.zshrc behind compinit
-source <(starter completion zsh)
-# fish
-starter completion fish > ~/.config/fish/completions/starter.fish`,
-	},
+	"man":     {about: "The page is in section 1.", examples: "# read it\nstarter man | man -l -"},
 	"version": {about: "The version and the revision that the build knows.", examples: "# which build is this?\nstarter version"},
 	"help":    {about: "The help of the run of a flow, which has no name, is that of run.", examples: "# all about the run of a flow\nstarter help run"},
 }
@@ -435,52 +475,29 @@ wrong one is shown by starter status. The same answer twice is one; another one 
 same request is refused, with exit code 1. Wrong input has exit code 2, and the request
 stays open.`
 
-const exitCodes = `exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
+const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal,
             4 cancelled or terminated, 70 a defect of starter, 130 ended by Ctrl-C`
 
 // help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {
-	if len(args) == 0 {
-		a.overview()
-		return nil
-	}
-	var names []string
-	for _, c := range commands() {
-		if c.label() == args[0] {
-			a.page(&c)
-			return nil
+	cmd := a.commandLine(nil)
+	for i, name := range args {
+		if cmd = cmd.Command(name); cmd == nil && name != "completion" {
+			return unknownCommand(strings.Join(args[:i+1], " "), topCommands())
 		}
-		names = append(names, c.label())
 	}
-	if near := source.NewSuggester(names).Nearest(args[0]); near != "" {
-		return bad("there is no command %q; did you mean %s?", args[0], near)
-	}
-	return bad("there is no command %q; commands: %s", args[0], strings.Join(names, ", "))
+	// The library takes a command in the context for the parent of this command line.
+	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))
 }
 
-// overview prints all commands and all flags.
-func (a *app) overview() {
-	fmt.Fprintln(a.stdout, "usage:")
-	for _, c := range commands() {
-		fmt.Fprintf(a.stdout, "  %-42s %s\n", c.usage(), c.does)
+// man prints the manual page, in section 1.
+func (a *app) man(context.Context, []string) error {
+	root := a.commandLine(nil)
+	root.Flags = nil // they are those of the commands
+	text, err := docs.ToManWithSection(root, 1)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(a.stdout, "\nflags, before or after the arguments:")
-	a.flags.describe(a.stdout, nil)
-	fmt.Fprintln(a.stdout, "\nstarter help COMMAND says more, with examples; starter help run is about the run of a flow.")
-	fmt.Fprintln(a.stdout, "\n"+exitCodes)
-}
-
-// page prints the help of one command.
-func (a *app) page(c *command) {
-	p := pages[c.label()]
-	fmt.Fprintf(a.stdout, "starter %s: %s\n\nusage:\n  %s\n\n%s\n", c.label(), c.does, c.usage(), p.about)
-	if len(c.flags) > 0 {
-		fmt.Fprintln(a.stdout, "\nflags:")
-		a.flags.describe(a.stdout, c.flags)
-	}
-	fmt.Fprintln(a.stdout, "\nexamples:")
-	for _, line := range strings.Split(p.examples, "\n") {
-		fmt.Fprintln(a.stdout, "  "+line)
-	}
-	fmt.Fprintln(a.stdout, "\n"+exitCodes)
+	_, err = fmt.Fprint(a.stdout, text)
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -14,35 +13,36 @@ import (
 func TestEveryCommandHasAPageWhoseExamplesAreRight(t *testing.T) {
 	labels := map[string]bool{}
 	for _, c := range commands() {
-		labels[c.label()] = true
-		p := pages[c.label()]
+		labels[c.name] = true
+		p := pages[c.name]
 		if p.about == "" || p.examples == "" {
-			t.Errorf("%s has no page, or one without text or examples", c.label())
+			t.Errorf("%s has no page, or one without text or examples", c.name)
 		}
 		lines, own := strings.Split(p.examples, "\n"), 0
 		for i, line := range lines {
 			if strings.HasPrefix(line, "#") != (i%2 == 0) && !strings.HasPrefix(lines[i-1], "starter ") {
-				t.Errorf("%s: example %q: each command line wants a line with # before it", c.label(), line)
+				t.Errorf("%s: example %q: each command line wants a line with # before it", c.name, line)
 			}
 			_, call, ok := strings.Cut(line, "starter ")
 			if !ok || strings.HasPrefix(line, "#") {
 				continue
 			}
 			call, _, _ = strings.Cut(call, " > ")
-			words := strings.Fields(strings.NewReplacer(")", "", `"the flow was withdrawn"`, "withdrawn").Replace(call))
-			got, _, err := (&app{}).parse(words)
+			call, _, _ = strings.Cut(call, " | ")
+			words := strings.Fields(strings.NewReplacer(")", "", `"the flow was withdrawn"`, "withdrawn", `"0 9 * * mon-fri"`, "@daily").Replace(call))
+			got, _, err := parse(&app{}, words...)
 			if err != nil {
-				t.Errorf("%s: example %q: %v", c.label(), line, err)
-			} else if got.label() == c.label() {
+				t.Errorf("%s: example %q: %v", c.name, line, err)
+			} else if got.name == c.name {
 				own++
 			}
 		}
 		if own == 0 {
-			t.Errorf("%s: no example is about it", c.label())
+			t.Errorf("%s: no example is about it", c.name)
 		}
 	}
 	for label := range pages {
-		if !labels[label] {
+		if !labels[label] && groups[label] == "" {
 			t.Errorf("the page %q is of no command", label)
 		}
 	}
@@ -56,7 +56,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	}
 	var want []string
 	for _, c := range commands() {
-		want = append(want, strings.TrimSpace("`starter "+c.name))
+		want = append(want, "`starter "+strings.TrimPrefix(c.name, "run"))
 	}
 	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventText, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote, eventRequest, eventAnswered} {
 		want = append(want, "`"+e+"`")
@@ -77,31 +77,38 @@ func TestBashCompletes(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no bash here")
 	}
+	script, err := exec.Command("starter", "completion", "bash").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct{ words, want string }{
-		"a command":                  {"starter tr", "transcript"},
-		"commands and flags first":   {"starter -f", "-flow"},
-		"a command's own flags":      {"starter terminate -r", "-reason"},
-		"no other command's flags":   {"starter terminate -flo", ""},
-		"values of -output":          {"starter result x -output j", "json jsonl"},
-		"a command's own values":     {"starter validate x -output s", "sarif"},
-		"also with two dashes":       {"starter result x --output t", "text"},
-		"files where one is wanted":  {"starter -flow ./completion.b", "./completion.bash"},
-		"files of validate":          {"starter validate ./completion.z", "./completion.zsh"},
-		"files of test":              {"starter test ./completion.z", "./completion.zsh"},
-		"folders of agents":          {"starter agents ./testda", "./testdata"},
-		"no files of a run's id":     {"starter result ./completion.z", ""},
-		"nothing where text is free": {"starter -input -f", ""},
-		"a shell":                    {"starter completion z", "zsh"},
-		"flags behind a flag":        {"starter -detach -fl", "-flow"},
+		"a command":                 {"starter tr", "transcript"},
+		"a command of a group":      {"starter schedule c", "create"},
+		"flags of a run":            {"starter -fl", "-flow"},
+		"a command's own flags":     {"starter terminate -r", "-reason"},
+		"no other command's flags":  {"starter terminate -flo", ""},
+		"values of -output":         {"starter result x -output j", "json jsonl"},
+		"a command's own values":    {"starter validate x -output s", "sarif"},
+		"values of -status":         {"starter list -status comp", "completed"},
+		"two dashes":                {"starter result x --rea", ""},
+		"flags with two dashes":     {"starter terminate x --rea", "--reason"},
+		"files where one is wanted": {"starter -flow ./help", ""},
+		"files of validate":         {"starter validate ./help", ""},
+		"a shell":                   {"starter completion z", "zsh"},
+		"flags behind a flag":       {"starter -detach -fl", "-flow"},
+		"commands for help":         {"starter help vali", "validate"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			script := bashCompletion() + "\nread -ra COMP_WORDS <<<\"$1\"; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _starter; echo \"${COMPREPLY[*]}\""
-			out, err := exec.Command(bash, "-c", script, "bash", tc.words).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
+			// Bash completes files itself where the script offers nothing.
+			const ask = "_comp_initialize() { :; }\nread -ra COMP_WORDS <<<\"$1\"; COMP_CWORD=$((${#COMP_WORDS[@]}-1)); __starter_bash_autocomplete; echo \"${COMPREPLY[*]}\"; complete -p starter >&2"
+			cmd := exec.Command(bash, "-c", string(script)+"\n"+ask, "bash", tc.words)
+			var stdout, stderr strings.Builder
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Run(); err != nil || !strings.Contains(stderr.String(), "-o default") {
+				t.Fatalf("%v: %s", err, &stderr)
 			}
-			if got := strings.TrimSpace(string(bytes.TrimSpace(out))); got != tc.want {
+			if got := strings.TrimSpace(stdout.String()); got != tc.want {
 				t.Errorf("offers %q, want %q", got, tc.want)
 			}
 		})
@@ -110,9 +117,11 @@ func TestBashCompletes(t *testing.T) {
 
 // TestCompletionScriptsParse lets each shell that is here read its script.
 func TestCompletionScriptsParse(t *testing.T) {
-	for shell, script := range map[string]string{"bash": bashCompletion(), "zsh": zshCompletion(), "fish": fishCompletion()} {
-		if regexp.MustCompile("@[A-Z]+@").MatchString(script) {
-			t.Errorf("%s: a place is not filled: %s", shell, script)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script, err := exec.Command("starter", "completion", shell).Output()
+		if err != nil || len(script) == 0 {
+			t.Errorf("%s: %v", shell, err)
+			continue
 		}
 		path, err := exec.LookPath(shell)
 		if err != nil {
@@ -120,7 +129,7 @@ func TestCompletionScriptsParse(t *testing.T) {
 			continue
 		}
 		cmd := exec.Command(path, "-n")
-		cmd.Stdin = strings.NewReader(script)
+		cmd.Stdin = bytes.NewReader(script)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", shell, err, out)
 		}

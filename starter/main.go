@@ -52,8 +52,6 @@ type app struct {
 	stdout, stderr io.Writer
 	env            config.Env
 	flags          flags
-	// action is the word behind schedule.
-	action string
 	// args are the command line's, for the report of a defect; quit ends the process.
 	args []string
 	// dev is what -dev has joined, or nil.
@@ -125,17 +123,24 @@ func (a *app) exactly(p []byte) error {
 	return err
 }
 
+// command reads a command line and runs the command that it names.
 func (a *app) command(ctx context.Context, args []string) int {
-	cmd, rest, err := a.parse(args)
-	if err == nil && a.flags.dev && cmd != nil && a.needsTemporal(cmd) {
-		leave, devErr := a.joinDev(ctx)
+	if len(args) == 0 {
+		args = []string{"help"}
+	}
+	return a.exit(a.commandLine(a.do).Run(ctx, append([]string{"starter"}, args...)))
+}
+
+// do runs a command, with -dev on a Temporal that lives at least as long.
+func (a *app) do(ctx context.Context, cmd *command, args []string) error {
+	if a.flags.dev && a.needsTemporal(cmd) {
+		leave, err := a.joinDev(ctx)
 		defer leave()
-		err = devErr
+		if err != nil {
+			return err
+		}
 	}
-	if err == nil && cmd != nil {
-		err = cmd.run(a, ctx, rest)
-	}
-	return a.exit(err)
+	return cmd.run(a, ctx, args)
 }
 
 // needsTemporal says whether a command that can do so works with a run this time.

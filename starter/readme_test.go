@@ -87,7 +87,7 @@ func TestReadmeCommands(t *testing.T) {
 				if code := a.run(t.Context(), args[1:]); code != exitOK || stdout.Len() == 0 {
 					t.Errorf("%s: exit code %d\n%s", line, code, stderr.String())
 				}
-			} else if _, _, err := a.parse(args[1:]); err != nil {
+			} else if _, _, err := parse(a, args[1:]...); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
 		}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.temporal.io/api/serviceerror"
@@ -14,92 +12,16 @@ import (
 
 	"weft/activities"
 	"weft/activities/contract"
-	"weft/specadapter/source"
 	"weft/worker/config"
 )
 
-// scheduleAction is a row of the table of what schedule does.
-type scheduleAction struct {
-	name string
-	// named says that it wants the name of a schedule.
-	named bool
-	// flags are those that it understands beside those of every action.
-	flags []string
-	run   func(a *app, ctx context.Context, name string) error
-}
-
-// Flags of a schedule: what its runs are started with, and when.
-var (
-	scheduledFlags = []string{"flow", "input", "input-json", "image", "param", "params", "scope", "state", "script", "model", "on-error", "task-queue", "max-steps", "budget", "allow-commands",
-		"dialect", "profile", "components", "component", "priority", "tenant", "weight"}
-	whenFlags   = []string{"cron", "every", "timezone", "jitter", "catchup", "overlap", "paused", "replace", "reason"}
-	createFlags = slices.Concat(scheduledFlags, whenFlags)
-)
-
-func scheduleActions() []scheduleAction {
-	return []scheduleAction{
-		{"create", true, createFlags, (*app).createSchedule},
-		{"list", false, []string{"limit"}, (*app).listSchedules},
-		{"show", true, nil, (*app).showSchedule},
-		{"pause", true, []string{"reason"}, (*app).pauseSchedule},
-		{"unpause", true, []string{"reason"}, (*app).pauseSchedule},
-		{"trigger", true, []string{"overlap"}, (*app).triggerSchedule},
-		{"delete", true, nil, (*app).deleteSchedule},
-	}
-}
-
-// schedule starts runs at times: it makes, shows and ends Temporal's schedules.
-func (a *app) schedule(ctx context.Context, args []string) error {
-	for _, action := range scheduleActions() {
-		if action.name == args[0] {
-			name, err := action.check(a, args[1:])
-			if err != nil {
-				return err
-			}
-			a.action = action.name
-			return action.run(a, ctx, name)
-		}
-	}
-	names := actionNames()
-	if near := source.NewSuggester(names).Nearest(args[0]); near != "" {
-		return bad("schedule does not know %q; did you mean %s?", args[0], near)
-	}
-	return bad("schedule does not know %q; want one of %s", args[0], strings.Join(names, ", "))
-}
-
-// check refuses flags and arguments that an action does not take, and gives the schedule's name.
-func (s *scheduleAction) check(a *app, args []string) (string, error) {
-	name := ""
-	switch {
-	case s.named && len(args) == 0:
-		return "", bad("schedule %s wants the schedule's name; usage: starter schedule %s NAME", s.name, s.name)
-	case !s.named && len(args) > 0:
-		return "", bad("schedule %s does not take %q", s.name, args[0])
-	case s.named:
-		name = args[0]
-	}
-	unfit := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' })
-	if s.named && (name == "" || unfit || len(name) > maxID-30) {
-		return "", bad("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, maxID-30)
-	}
-	for _, f := range a.flags.given {
-		if !slices.Contains(outputFlags, f) && !slices.Contains(s.flags, f) {
-			return "", bad("-%s means nothing for schedule %s; leave it out", f, s.name)
-		}
-	}
-	return name, nil
-}
-
 // createSchedule compiles a flow and hands it to Temporal with the times of its runs. Each of
 // them runs what was compiled now.
-func (a *app) createSchedule(ctx context.Context, name string) error {
-	if a.flags.flow == "" {
-		return bad("there is no flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
-	}
-	spec, specErr := a.flags.spec()
-	overlap, overlapErr := a.flags.policy()
-	if err := errors.Join(specErr, overlapErr); err != nil {
-		return badInput{err.Error()}
+func (a *app) createSchedule(ctx context.Context, args []string) error {
+	name := args[0]
+	spec, err := a.scheduleSpec(name)
+	if err != nil {
+		return err
 	}
 	cfg, err := a.load()
 	if err != nil {
@@ -124,15 +46,15 @@ func (a *app) createSchedule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	action.Priority = a.flags.shares()
-	handle, err := t.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{ID: name, Spec: spec, Action: action, Overlap: overlap,
+	action.Priority = a.flags.temporalPriority()
+	handle, err := t.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{ID: name, Spec: spec, Action: action, Overlap: a.flags.policy(),
 		CatchupWindow: a.flags.catchup, Paused: a.flags.paused, Note: a.flags.reason})
 	switch {
 	case errors.Is(err, temporal.ErrScheduleAlreadyRunning) && a.flags.replace:
 		handle = t.Client.ScheduleClient().GetHandle(ctx, name)
 		err = a.replaceSchedule(ctx, t, handle, action, &spec)
 	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
-		return bad("there is a schedule %q already; look at it with: %sschedule show %s, put this flow into it with -replace, or choose another name", name, a.self(), quoted(name))
+		return bad("there is a schedule %q already; update it with -replace, or choose another name", name)
 	}
 	if refused(err) {
 		return bad("Temporal refuses the schedule %q: %v; correct it", name, err)
@@ -146,21 +68,29 @@ func (a *app) createSchedule(ctx context.Context, name string) error {
 	return a.showHandle(ctx, t, handle)
 }
 
+// scheduleSpec checks a schedule's name and flags and returns its times.
+func (a *app) scheduleSpec(name string) (spec client.ScheduleSpec, err error) {
+	unprintable := strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' })
+	if name == "" || unprintable || len(name) > maxID-30 {
+		return spec, bad("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, maxID-30)
+	}
+	if a.flags.flow == "" {
+		return spec, bad("there is no flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
+	}
+	return a.flags.spec()
+}
+
 // replaceSchedule puts what is to be started, and when, into a schedule. Whether it is paused,
 // and what was not given, stays as it was.
 func (a *app) replaceSchedule(ctx context.Context, t *config.Temporal, handle client.ScheduleHandle, action *client.ScheduleWorkflowAction, spec *client.ScheduleSpec) error {
 	if _, err := describeSchedule(ctx, t, handle); err != nil {
 		return err
 	}
-	overlap, err := a.flags.policy()
-	if err != nil {
-		return err
-	}
 	return handle.Update(ctx, client.ScheduleUpdateOptions{DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
 		s := in.Description.Schedule
 		s.Action, s.Spec = action, spec
 		if a.flags.overlap != "" {
-			s.Policy.Overlap = overlap
+			s.Policy.Overlap = a.flags.policy()
 		}
 		if a.flags.catchup > 0 {
 			s.Policy.CatchupWindow = a.flags.catchup
@@ -190,21 +120,6 @@ func scheduledStart(ctx context.Context, t *config.Temporal, name, queue string,
 		Memo: o.Memo, TypedSearchAttributes: o.TypedSearchAttributes, StaticSummary: o.StaticSummary, StaticDetails: o.StaticDetails}, nil
 }
 
-// scheduleOf connects and looks for a schedule. The caller closes the client.
-func (a *app) scheduleOf(ctx context.Context, name string) (*config.Temporal, client.ScheduleHandle, *client.ScheduleDescription, error) {
-	t, err := a.remote(ctx)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	handle := t.Client.ScheduleClient().GetHandle(ctx, name)
-	d, err := describeSchedule(ctx, t, handle)
-	if err != nil {
-		t.Client.Close()
-		return nil, nil, nil, err
-	}
-	return t, handle, d, nil
-}
-
 // describeSchedule asks Temporal for a schedule, and refuses one that starts no flows.
 func describeSchedule(ctx context.Context, t *config.Temporal, handle client.ScheduleHandle) (*client.ScheduleDescription, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -221,47 +136,4 @@ func describeSchedule(ctx context.Context, t *config.Temporal, handle client.Sch
 		return nil, bad("the schedule %q starts no flows; it is not one of starter's, so use: temporal schedule", handle.GetID())
 	}
 	return d, nil
-}
-
-// pauseSchedule pauses a schedule, or ends that.
-func (a *app) pauseSchedule(ctx context.Context, name string) error {
-	t, handle, d, err := a.scheduleOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer t.Client.Close()
-	pause := a.action == "pause"
-	if d.Schedule.State.Paused == pause {
-		a.say("the schedule %s is %s already", quoted(name), stateOf(d))
-		return nil
-	}
-	note := cmp.Or(a.flags.reason, a.action+"d by "+a.by())
-	if pause {
-		err = handle.Pause(ctx, client.SchedulePauseOptions{Note: note})
-	} else {
-		err = handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note})
-	}
-	if err != nil {
-		return fmt.Errorf("%s the schedule %q: %w", a.action, name, err)
-	}
-	if pause {
-		a.say("paused %s: it starts no runs; those that are open go on; end it with: %sschedule unpause %s", quoted(name), a.self(), quoted(name))
-	} else {
-		a.say("%s starts runs again", quoted(name))
-	}
-	return nil
-}
-
-// deleteSchedule deletes a schedule.
-func (a *app) deleteSchedule(ctx context.Context, name string) error {
-	t, handle, d, err := a.scheduleOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer t.Client.Close()
-	if err := handle.Delete(ctx); err != nil {
-		return fmt.Errorf("delete the schedule %q: %w", name, err)
-	}
-	a.say("deleted %s; its open runs (%d) go on", quoted(name), len(d.Info.RunningWorkflows))
-	return nil
 }

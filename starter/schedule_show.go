@@ -97,17 +97,6 @@ func scheduledOf(t *config.Temporal, name string, d *client.ScheduleDescription)
 	return s
 }
 
-// showSchedule shows one schedule.
-func (a *app) showSchedule(ctx context.Context, name string) error {
-	t, _, d, err := a.scheduleOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer t.Client.Close()
-	a.printSchedule(scheduledOf(t, name, d))
-	return nil
-}
-
 // showHandle shows a schedule that was just made.
 func (a *app) showHandle(ctx context.Context, t *config.Temporal, handle client.ScheduleHandle) error {
 	d, err := describeSchedule(ctx, t, handle)
@@ -164,7 +153,7 @@ func whenText(s *scheduled) string {
 }
 
 // listSchedules lists the schedules of flows.
-func (a *app) listSchedules(ctx context.Context, _ string) error {
+func (a *app) listSchedules(ctx context.Context, _ []string) error {
 	t, err := a.remote(ctx)
 	if err != nil {
 		return err
@@ -239,40 +228,4 @@ func (a *app) findSchedules(ctx context.Context, t *config.Temporal) ([]*schedul
 	}
 	slices.SortFunc(all, func(x, y *scheduled) int { return strings.Compare(x.Schedule, y.Schedule) })
 	return all, false, nil
-}
-
-// triggered is how long a start that was asked for may take.
-const triggered = 10 * time.Second
-
-// triggerSchedule starts a run now, and prints its id.
-func (a *app) triggerSchedule(ctx context.Context, name string) error {
-	overlap, err := a.flags.policy()
-	if err != nil {
-		return err
-	}
-	t, handle, before, err := a.scheduleOf(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer t.Client.Close()
-	if err := handle.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: overlap}); err != nil {
-		return fmt.Errorf("trigger the schedule %q: %w", name, err)
-	}
-	for end := time.Now().Add(triggered); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(watchEvery) {
-		d, err := describeSchedule(ctx, t, handle)
-		if err != nil {
-			return err
-		}
-		s := scheduledOf(t, name, d)
-		switch {
-		case d.Info.NumActions > before.Info.NumActions && len(s.Runs) > 0:
-			a.detached(s.Runs[len(s.Runs)-1].Run)
-			return nil
-		case d.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
-			return fmt.Errorf("nothing was started: %s is open, and the schedule's overlap is %s; start one all the same with -overlap allow_all",
-				strings.Join(s.Open, ", "), s.Overlap)
-		}
-	}
-	a.say("the schedule %s has started nothing yet, it may wait for an open run; see: %sschedule show %s", quoted(name), a.self(), quoted(name))
-	return nil
 }

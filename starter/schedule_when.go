@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,11 +9,13 @@ import (
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+
+	"github.com/urfave/cli/v3"
 )
 
 // scheduleFlags are those that say when a schedule starts runs.
 type scheduleFlags struct {
-	cron, every       manyTexts
+	cron, every       []string
 	timezone, overlap string
 	jitter, catchup   time.Duration
 	paused, replace   bool
@@ -41,16 +42,20 @@ func overlapNames() []string {
 	return out
 }
 
-// set adds the flags to those of all commands.
-func (f *scheduleFlags) set(fs *flag.FlagSet) {
-	fs.Var(&f.cron, "cron", "`\"MINUTE HOUR DAY MONTH WEEKDAY\"` at which a schedule starts a run; may be repeated")
-	fs.Var(&f.every, "every", "`AGE`, or AGE/OFFSET, after which a schedule starts the next run: 6h, 1d/9h; may be repeated")
-	fs.StringVar(&f.timezone, "timezone", "", "the `ZONE` of -cron, as Europe/Berlin (default: UTC)")
-	fs.StringVar(&f.overlap, "overlap", "", "`"+strings.Join(overlapNames(), "|")+"`: what a schedule does while a run of it is open (default: skip)")
-	fs.DurationVar(&f.jitter, "jitter", 0, "most `TIME` by which a start is put off at random, as 5m")
-	fs.DurationVar(&f.catchup, "catchup", 0, "`TIME` for which starts that were missed are made up for, at least 10s (default: Temporal's, a year)")
-	fs.BoolVar(&f.paused, "paused", false, "create the schedule paused")
-	fs.BoolVar(&f.replace, "replace", false, "put flow, input and times into a schedule that is there")
+// leastCatchup is the shortest catch-up window that Temporal takes.
+const leastCatchup = 10 * time.Second
+
+func (f *scheduleFlags) declare() []cli.Flag {
+	return []cli.Flag{
+		listFlag("cron", &f.cron, "start runs at `\"MINUTE HOUR DAY MONTH WEEKDAY\"`"),
+		listFlag("every", &f.every, "start runs every `INTERVAL`, or INTERVAL/OFFSET: 6h, 1d/9h"),
+		nameFlag("timezone", &f.timezone, "time `ZONE` of -cron, such as Europe/Berlin (default: UTC)"),
+		choiceFlag("overlap", &f.overlap, overlapNames(), "what to do while a run of the schedule is open: `POLICY` is "+strings.Join(overlapNames(), ", ")+" (default: skip)"),
+		durationFlag("jitter", &f.jitter, 0, "delay each start by a random time up to `DURATION`, such as 5m"),
+		durationFlag("catchup", &f.catchup, leastCatchup, "catch up on starts missed within `DURATION`, at least 10s (default: Temporal's, a year)"),
+		boolFlag("paused", &f.paused, "create the schedule paused"),
+		boolFlag("replace", &f.replace, "update an existing schedule"),
+	}
 }
 
 // spec makes Temporal's words of the flags.
@@ -73,28 +78,20 @@ func (f *scheduleFlags) spec() (client.ScheduleSpec, error) {
 		}
 		spec.Intervals = append(spec.Intervals, interval)
 	}
-	switch {
-	case f.jitter < 0:
-		return spec, bad("-jitter is %v, want 0 or more", f.jitter)
-	case f.catchup != 0 && f.catchup < 10*time.Second:
-		return spec, bad("-catchup is %v, want at least 10s", f.catchup)
-	case f.timezone != "" && len(f.cron) == 0:
+	if f.timezone != "" && len(f.cron) == 0 {
 		return spec, bad("-timezone is that of -cron, which is not given; leave it out")
 	}
 	return spec, nil
 }
 
-// policy is what -overlap means; "" leaves it to Temporal, or to what a schedule has.
-func (f *scheduleFlags) policy() (enumspb.ScheduleOverlapPolicy, error) {
-	if f.overlap == "" {
-		return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED, nil
-	}
+// policy is the policy of -overlap; without the flag it is unspecified.
+func (f *scheduleFlags) policy() enumspb.ScheduleOverlapPolicy {
 	for _, o := range overlaps {
 		if o.name == f.overlap {
-			return o.policy, nil
+			return o.policy
 		}
 	}
-	return 0, bad("-overlap is %q, want one of %s", f.overlap, strings.Join(overlapNames(), ", "))
+	return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED
 }
 
 // cronField is the range of a field of a cron expression.

@@ -59,7 +59,7 @@ func (s *runs) Start(ctx context.Context, wanted *serve.Start) (*serve.Run, bool
 	defer cancel()
 	run, err := launch(limited, s.t, client.StartWorkflowOptions{
 		ID: wanted.ID, TaskQueue: s.cfg.TaskQueue, Memo: memo,
-		Priority:                                 temporal.Priority{FairnessKey: tenantOf(wanted.Caller)},
+		Priority:                                 temporal.Priority{FairnessKey: callerFairnessKey(wanted.Caller)},
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,

@@ -56,7 +56,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}
 	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), quoted(id)))
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
-		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.shares(),
+		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 	}, in)
@@ -107,7 +107,7 @@ func (a *app) input(ctx context.Context, cfg *config.Config) (*contract.RunInput
 	given, inputErr := a.readGiven(dialect)
 	script, scriptErr := a.readScript()
 	model, modelErr := a.chooseModel()
-	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.whole()); err != nil {
+	if err := errors.Join(inputErr, scriptErr, modelErr, a.flags.checkPair()); err != nil {
 		return nil, "", badInput{errors.Join(plainly(flowErr), err).Error()}
 	}
 	if flowErr != nil {

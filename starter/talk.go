@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -280,4 +279,4 @@ func (f *follower) isAsking() bool {
 }
 
 // wantsPrompt says whether the prompt of resume was left out.
-func (a *app) wantsPrompt() bool { return !slices.Contains(a.flags.given, "prompt") }
+func (a *app) wantsPrompt() bool { return !a.flags.has("prompt") }

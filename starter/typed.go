@@ -12,18 +12,6 @@ import (
 	"weft/specadapter/source"
 )
 
-// manyTexts is a flag that may be given several times.
-type manyTexts []string
-
-// String is what the flag holds.
-func (m *manyTexts) String() string { return strings.Join(*m, " ") }
-
-// Set takes one more.
-func (m *manyTexts) Set(v string) error {
-	*m = append(*m, v)
-	return nil
-}
-
 // given is what a run is given: text, and JSON in the author's order.
 type given struct {
 	text   string
@@ -57,7 +45,7 @@ func (a *app) readGiven(dialect string) (*given, error) {
 		g.scope = objectOf(scope)
 	}
 	g.text, g.images = text, images
-	if typed != nil && a.flags.hasInput {
+	if typed != nil && a.flags.has("input") {
 		return nil, bad("-input and -input-json are both the run's input; leave out one of them")
 	}
 	return g, a.take(g, dialect, typed, params)

@@ -86,7 +86,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			a := &app{stdin: strings.NewReader("")}
-			if _, _, err := a.flags.parse(strings.Split(tc.args, " ")); err != nil {
+			if _, _, err := parse(a, strings.Split(tc.args, " ")...); err != nil {
 				t.Fatal(err)
 			}
 			g, err := a.readGiven(tc.dialect)

@@ -41,7 +41,7 @@ func (a *app) waiting(ctx context.Context, t *config.Temporal) error {
 		return err
 	}
 	// All open runs are asked: one that has no search attributes may wait too.
-	if wanted.limit = 0; a.flags.hasLimit {
+	if wanted.limit = 0; a.flags.has("limit") {
 		wanted.limit = a.flags.limit
 	}
 	runs, more, err := findRuns(ctx, t, wanted)

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"weft/specadapter/source"
+)
+
+// commandLine builds the command line from the table of commands; do runs the command that a
+// line names.
+//
+// Every flag is declared at the root, so that it can stand before the command, too; what a
+// command does not take is refused by [command.check].
+func (a *app) commandLine(do func(context.Context, *command, []string) error) *cli.Command {
+	root := a.plain("starter", "start, follow and answer runs of agent flows")
+	root.UsageText = "starter -flow FILE [flags]\nstarter COMMAND [arguments] [flags]"
+	root.Description = "Flags can stand before or after arguments, as -x or --x. Show the flags and examples of\n" +
+		"a command with: starter help COMMAND\n\n" + exitCodes
+	root.Flags = a.flags.declare()
+	root.DefaultCommand = "run"
+	root.HideHelpCommand = true
+	root.EnableShellCompletion = true
+	root.ConfigureShellCompletionCommand = a.completion
+	root.ExitErrHandler = func(context.Context, *cli.Command, error) {} // exit does that
+	for _, c := range commands() {
+		parent, name := root, c.name
+		if group, member, ok := strings.Cut(c.name, " "); ok {
+			parent, name = a.group(root, group, c.category), member
+		}
+		cmd := a.plain(name, c.does)
+		cmd.Category = c.category
+		cmd.UsageText = c.usage()
+		cmd.Description = pages[c.name].text()
+		cmd.ShellComplete = a.suggest(&c)
+		for _, f := range root.Flags {
+			if slices.Contains(c.flags, f.Names()[0]) {
+				cmd.Flags = append(cmd.Flags, f)
+			}
+		}
+		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
+			a.flags.note(root.Flags)
+			args := cmd.Args().Slice()
+			if err := c.check(&a.flags, args); err != nil {
+				return err
+			}
+			return do(ctx, &c, args)
+		}
+		if c.name == "run" {
+			// An unknown command, not the flags behind it, is what is wrong.
+			cmd.StopOnNthArg = new(int)
+			*cmd.StopOnNthArg = 1
+			root.ShellComplete = cmd.ShellComplete
+		}
+		parent.Commands = append(parent.Commands, cmd)
+	}
+	return root
+}
+
+// plain is a command with what all commands have.
+func (a *app) plain(name, usage string) *cli.Command {
+	return &cli.Command{Name: name, Usage: usage, Writer: a.stdout, ErrWriter: a.stderr,
+		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: showOwnHelp}
+}
+
+// group gives a command that has commands of its own.
+func (a *app) group(root *cli.Command, name, category string) *cli.Command {
+	if cmd := root.Command(name); cmd != nil {
+		return cmd
+	}
+	cmd := a.plain(name, groups[name])
+	cmd.Category = category
+	cmd.UsageText = "starter " + name + " COMMAND [arguments] [flags]"
+	cmd.Description = pages[name].text()
+	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
+		if first := cmd.Args().First(); first != "" {
+			return unknownCommand(name+" "+first, memberNames(cmd))
+		}
+		return cli.ShowSubcommandHelp(cmd)
+	}
+	root.Commands = append(root.Commands, cmd)
+	return cmd
+}
+
+func memberNames(cmd *cli.Command) []string {
+	var out []string
+	for _, member := range cmd.Commands {
+		out = append(out, cmd.Name+" "+member.Name)
+	}
+	return out
+}
+
+// completion configures the library's command that prints a script for a shell.
+func (a *app) completion(cmd *cli.Command) {
+	cmd.Hidden, cmd.Category, cmd.Usage, cmd.OnUsageError = false, "Other", "print a completion script for bash, zsh, fish or pwsh", usageError
+	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
+		return bad("completion wants a shell; usage: starter completion bash|zsh|fish|pwsh")
+	}
+}
+
+// showOwnHelp shows the help of a command that is given arguments beside -help.
+func showOwnHelp(ctx context.Context, cmd *cli.Command, _ string) {
+	if lineage := cmd.Lineage(); len(lineage) > 1 {
+		_ = cli.ShowCommandHelp(ctx, lineage[1], cmd.Name)
+		return
+	}
+	_ = cli.ShowRootCommandHelp(cmd)
+}
+
+// note keeps the names of the flags that were given.
+func (f *flags) note(all []cli.Flag) {
+	for _, v := range all {
+		if v.IsSet() {
+			f.given = append(f.given, v.Names()[0])
+		}
+	}
+}
+
+// usageError makes the library's error, which is a text, one of this command.
+func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var names []string
+		for _, f := range cmd.Flags {
+			names = append(names, f.Names()...)
+		}
+		if near := source.NewSuggester(names).Nearest(name); near != "" {
+			return bad("unknown flag -%s; did you mean -%s?", name, near)
+		}
+		return bad("unknown flag -%s; list the flags with: starter help %s", name, cmd.Name)
+	}
+	if before, number, ok := strings.Cut(text, ": strconv."); ok {
+		text = before + number[strings.LastIndex(number, ": "):]
+	}
+	return bad("%s", cut(strings.Replace(text, "can't duplicate this flag", "the flag is given twice", 1), 500))
+}
+
+// topCommands are the first words of all commands.
+func topCommands() []string {
+	var out []string
+	for _, c := range commands() {
+		if first, _, _ := strings.Cut(c.name, " "); !slices.Contains(out, first) {
+			out = append(out, first)
+		}
+	}
+	return append(out, "completion")
+}
+
+func unknownCommand(name string, known []string) error {
+	if near := source.NewSuggester(known).Nearest(name); near != "" {
+		return bad("unknown command %q; did you mean %s?", name, near)
+	}
+	return bad("unknown command %q; list the commands with: starter help; start a run with: starter -flow FILE", name)
+}
+
+// suggest prints what can follow on the command line, an entry a line, as the library's completion
+// scripts read it. Where it prints nothing they suggest files.
+func (a *app) suggest(c *command) cli.ShellCompleteFunc {
+	return func(_ context.Context, cmd *cli.Command) {
+		last := ""
+		if n := len(a.args); n > 1 {
+			last = a.args[n-2] // behind it is the flag that asks for completion
+		}
+		name := strings.TrimLeft(last, "-")
+		dashes := last[:len(last)-len(name)]
+		if dashes == "" {
+			a.suggestWords(c, cmd)
+			return
+		}
+		for _, f := range cmd.Root().Flags {
+			doc, ok := f.(cli.DocGenerationFlag)
+			switch {
+			case !ok || !slices.Contains(c.flags, f.Names()[0]):
+			case f.Names()[0] == name && doc.TakesValue():
+				fmt.Fprint(a.stdout, onePerLine(values(name, c)))
+				return
+			default:
+				fmt.Fprintf(a.stdout, "%s%s:%s\n", dashes, f.Names()[0], strings.ReplaceAll(doc.GetUsage(), "`", ""))
+			}
+		}
+	}
+}
+
+// suggestWords prints the commands that can follow.
+func (a *app) suggestWords(c *command, cmd *cli.Command) {
+	if c.name == "help" {
+		fmt.Fprint(a.stdout, onePerLine(topCommands()))
+	}
+	for _, member := range cmd.VisibleCommands() {
+		fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
+	}
+}
+
+func onePerLine(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words, "\n") + "\n"
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+	"go.temporal.io/sdk/temporal"
+
+	"weft/activities/contract"
+)
+
+// Bounds of Temporal's priorities.
+const (
+	lowestPriority    = 5
+	maxFairnessKey    = 64
+	minFairnessWeight = 0.001
+	maxFairnessWeight = 1000
+)
+
+// priorityFlags are the run's Temporal priority. Temporal passes it on to all that the run starts:
+// calls, branches, sub-agents and the runs that continue it; a fork inherits it from its run.
+type priorityFlags struct {
+	priority       int
+	fairnessKey    string
+	fairnessWeight float64
+}
+
+func (f *priorityFlags) declare() []cli.Flag {
+	return []cli.Flag{
+		intFlag("priority", &f.priority, 0, 1, lowestPriority, "priority of the run's tasks, `1..5`: 1 runs first (default: 3)"),
+		&cli.StringFlag{Name: "fairness-key", Usage: "fairness `KEY` of the run's tasks: keys share workers evenly", Destination: &f.fairnessKey, OnlyOnce: true, Validator: checkFairnessKey},
+		&cli.FloatFlag{Name: "fairness-weight", Usage: "`WEIGHT` of the fairness key, from 0.001 to 1000 (default: 1)", Destination: &f.fairnessWeight, OnlyOnce: true, HideDefault: true, Validator: checkFairnessWeight},
+	}
+}
+
+func checkFairnessKey(key string) error {
+	if key == "" || len(key) > maxFairnessKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return fmt.Errorf("want printable ASCII, from 1 to %d bytes", maxFairnessKey)
+	}
+	return nil
+}
+
+func checkFairnessWeight(weight float64) error {
+	if !(weight >= minFairnessWeight) || weight > maxFairnessWeight {
+		return fmt.Errorf("want %v to %v", minFairnessWeight, maxFairnessWeight)
+	}
+	return nil
+}
+
+// checkPair refuses a weight without a key.
+func (f *priorityFlags) checkPair() error {
+	if f.fairnessWeight != 0 && f.fairnessKey == "" {
+		return bad("-fairness-weight needs -fairness-key")
+	}
+	return nil
+}
+
+// temporalPriority returns the priority for Temporal.
+func (f *priorityFlags) temporalPriority() temporal.Priority {
+	return temporal.Priority{PriorityKey: f.priority, FairnessKey: f.fairnessKey, FairnessWeight: float32(f.fairnessWeight)}
+}
+
+// inheritedPriority returns the priority of a run that continues from another: what the flags do not
+// set is inherited. The weight belongs to the key.
+func (f *priorityFlags) inheritedPriority(old temporal.Priority) temporal.Priority {
+	out := old
+	if f.priority != 0 {
+		out.PriorityKey = f.priority
+	}
+	if f.fairnessKey != "" {
+		out.FairnessKey, out.FairnessWeight = f.fairnessKey, float32(f.fairnessWeight)
+	}
+	return out
+}
+
+// callerFairnessKey is the fairness key of runs that an HTTP client starts: the name of its token,
+// shortened with a hash where it is too long for Temporal.
+func callerFairnessKey(name string) string {
+	if len(name) <= maxFairnessKey {
+		return name
+	}
+	return cutAt(name, maxFairnessKey-17) + "-" + contract.SHA([]byte(name))[:16]
+}
+
+// cutAt shortens a text to a number of bytes, on a character's border.
+func cutAt(s string, most int) string { return strings.ToValidUTF8(s[:most], "") }

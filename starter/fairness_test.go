@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// TestCallerFairnessKey shortens names of tokens to what Temporal takes, and keeps them apart.
+func TestCallerFairnessKey(t *testing.T) {
+	if got := callerFairnessKey("crm"); got != "crm" {
+		t.Errorf("crm becomes %q", got)
+	}
+	long := strings.Repeat("ü", 49)
+	one, other := callerFairnessKey(long+"1"), callerFairnessKey(long+"2")
+	if len(one) > maxFairnessKey || one == other || !strings.HasPrefix(one, "üü") {
+		t.Errorf("long names become %q and %q", one, other)
+	}
+}
+
+// TestInheritedPriority keeps a run's priority where the flags set nothing else.
+func TestInheritedPriority(t *testing.T) {
+	old := temporal.Priority{PriorityKey: 2, FairnessKey: "acme", FairnessWeight: 3}
+	tests := map[string]struct {
+		flags priorityFlags
+		want  temporal.Priority
+	}{
+		"no flags":         {priorityFlags{}, old},
+		"another priority": {priorityFlags{priority: 5}, temporal.Priority{PriorityKey: 5, FairnessKey: "acme", FairnessWeight: 3}},
+		"another key":      {priorityFlags{fairnessKey: "other"}, temporal.Priority{PriorityKey: 2, FairnessKey: "other"}},
+		"with its weight":  {priorityFlags{fairnessKey: "acme", fairnessWeight: 0.5}, temporal.Priority{PriorityKey: 2, FairnessKey: "acme", FairnessWeight: 0.5}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.flags.inheritedPriority(old); got != tc.want {
+				t.Errorf("the fork has %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
