@@ -35,7 +35,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 		cmd := a.plain(name, c.does)
 		cmd.Category = c.category
 		cmd.UsageText = c.usage()
-		cmd.Description = pages[c.name].text()
+		cmd.Description = helpText(c.name)
 		cmd.ShellComplete = a.suggest(&c)
 		for _, f := range root.Flags {
 			if slices.Contains(c.flags, f.Names()[0]) {
@@ -75,7 +75,7 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	cmd := a.plain(name, groups[name])
 	cmd.Category = category
 	cmd.UsageText = "starter " + name + " COMMAND [arguments] [flags]"
-	cmd.Description = pages[name].text()
+	cmd.Description = helpText(name)
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 		if first := cmd.Args().First(); first != "" {
 			return unknownCommand(name+" "+first, memberNames(cmd))
