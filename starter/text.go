@@ -1,44 +1,20 @@
 package main
 
 import (
-	"net/url"
-	"strings"
-	"unicode"
-
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 )
 
 // clean makes an untrusted text safe for one line of a terminal, and cuts it.
-func clean(s string, most int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return cut(strings.Join(strings.Fields(s), " "), most)
-}
+func clean(s string, most int) string { return plaintext.Line(s, most) }
 
-// cut shortens a text to a number of bytes, on a character's border.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
-}
+// cut shortens a text to a number of bytes, at a character's boundary.
+func cut(s string, most int) string { return plaintext.Cut(s, most) }
 
-// unescape gives a node's id back that stands escaped in an activity's.
-func unescape(s string) string {
-	if out, err := url.PathUnescape(s); err == nil {
-		return out
-	}
-	return s
-}
+// printable drops what could move the cursor and keeps lines and tabs.
+func printable(s string) string { return plaintext.Lines(s) }
 
 // modelLabel names a model, and says so where it is none.
 func modelLabel(model string) string {

@@ -1,0 +1,189 @@
+package history
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/converter"
+
+	"weft/activities/contract"
+)
+
+// Call is an activity: a call of a model, of a tool, or what else a flow needs from outside.
+type Call struct {
+	// Scheduled is the id of the event that scheduled it, Time that event's.
+	Scheduled int64
+	Time      time.Time
+	// ID is the activity's: node#step/kind/turn for a call of a node.
+	ID string
+	// Kind is the activity's type, one of the constants of contract or of another worker.
+	Kind      string
+	TaskQueue string
+	// Input is a *contract.ModelInput, *contract.ToolInput, *contract.JudgeInput,
+	// *contract.CheckInput or *contract.PrepareInput, by Kind, or nil.
+	Input any
+
+	input *commonpb.Payloads
+}
+
+// Execution returns the execution that makes the call, node#step, and reports whether one does.
+func (c *Call) Execution() (exec string, ok bool) {
+	exec, _, ok = strings.Cut(c.ID, "/")
+	return exec, ok && strings.Contains(exec, "#")
+}
+
+// Argument returns the call's first argument as JSON, nil if it cannot be decoded. It serves
+// activities of other workers, whose input is not known here.
+func (c *Call) Argument() json.RawMessage {
+	var raw json.RawMessage
+	if all := c.input.GetPayloads(); len(all) > 0 {
+		Decode(&commonpb.Payloads{Payloads: all[:1]}, &raw)
+	}
+	return raw
+}
+
+type (
+	// CallScheduled is the start of a call.
+	CallScheduled struct{ *Call }
+	// CallStarted is the start of the last attempt; Failure is that of the attempt before.
+	CallStarted struct {
+		*Call
+		Attempt int32
+		Failure *failurepb.Failure
+	}
+	// CallCompleted has a result: a *contract.PrepareResult, *contract.ModelResult,
+	// *contract.ToolResult, *contract.JudgeResult, *contract.CheckResult,
+	// *contract.CatalogueResult, *contract.CondenseResult or *contract.SummariseResult, by the
+	// call's kind, or nil.
+	CallCompleted struct {
+		*Call
+		Result any
+		result *commonpb.Payloads
+	}
+	// CallFailed has no result, after its last attempt.
+	CallFailed struct {
+		*Call
+		Failure *failurepb.Failure
+		// TimedOut reports whether it ran out of time.
+		TimedOut bool
+	}
+	// CallCancelled was cancelled.
+	CallCancelled struct{ *Call }
+)
+
+// JSON returns the result as JSON, nil if it cannot be decoded.
+func (c *CallCompleted) JSON() json.RawMessage {
+	var raw json.RawMessage
+	Decode(c.result, &raw)
+	return raw
+}
+
+// Usage is what models used for a result, and how one came to answer.
+type Usage struct {
+	contract.Usage
+	// Model answered; Switched are those that could not.
+	Model    string
+	Switched []contract.Switch
+}
+
+// Usage returns what models used for the result, nil where none was asked.
+func (c *CallCompleted) Usage() *Usage {
+	switch out := c.Result.(type) {
+	case *contract.ModelResult:
+		return &Usage{out.Usage, out.Model, out.Switched}
+	case *contract.JudgeResult:
+		return &Usage{out.Usage, out.Model, out.Switched}
+	case *contract.CondenseResult:
+		return &Usage{out.Usage, "", out.Switched}
+	case *contract.SummariseResult:
+		return &Usage{out.Usage, "", out.Switched}
+	}
+	return nil
+}
+
+// AddTo adds what was used to a sum.
+func (u *Usage) AddTo(sum *contract.Usage) {
+	sum.Add(u.Usage)
+	sum.Switch(u.Model, u.Switched)
+}
+
+// inputOf decodes the input of a call.
+func inputOf(kind string, p *commonpb.Payloads) any {
+	switch kind {
+	case contract.ActivityModel:
+		return decoded[contract.ModelInput](p)
+	case contract.ActivityTool:
+		return decoded[contract.ToolInput](p)
+	case contract.ActivityJudge:
+		return decoded[contract.JudgeInput](p)
+	case contract.ActivityCheck:
+		return decoded[contract.CheckInput](p)
+	case contract.ActivityPrepare:
+		return decoded[contract.PrepareInput](p)
+	}
+	return nil
+}
+
+// resultOf decodes the result of a call.
+func resultOf(kind string, p *commonpb.Payloads) any {
+	switch kind {
+	case contract.ActivityPrepare:
+		return decoded[contract.PrepareResult](p)
+	case contract.ActivityModel:
+		return decoded[contract.ModelResult](p)
+	case contract.ActivityTool:
+		return decoded[contract.ToolResult](p)
+	case contract.ActivityJudge:
+		return decoded[contract.JudgeResult](p)
+	case contract.ActivityCheck:
+		return decoded[contract.CheckResult](p)
+	case contract.ActivityListTool:
+		return decoded[contract.CatalogueResult](p)
+	case contract.ActivityCondense:
+		return decoded[contract.CondenseResult](p)
+	case contract.ActivitySummarise:
+		return decoded[contract.SummariseResult](p)
+	}
+	return nil
+}
+
+// bodyOf decodes the argument of a message.
+func bodyOf(name string, p *commonpb.Payloads) any {
+	switch name {
+	case contract.UpdateResume:
+		return decoded[contract.ResumeInput](p)
+	case contract.UpdateStop:
+		return decoded[contract.StopInput](p)
+	case contract.SignalRequest:
+		return decoded[contract.Request](p)
+	case contract.SignalClose:
+		return decoded[contract.RequestID](p)
+	case contract.SignalTurn:
+		return decoded[contract.ChildTurn](p)
+	}
+	return nil
+}
+
+// decoded decodes payloads as a *T; the result is an untyped nil where that fails.
+func decoded[T any](p *commonpb.Payloads) any {
+	if v := decodedAs[T](p); v != nil {
+		return v
+	}
+	return nil
+}
+
+func decodedAs[T any](p *commonpb.Payloads) *T {
+	v := new(T)
+	if !Decode(p, v) {
+		return nil
+	}
+	return v
+}
+
+// Decode decodes the first payload, and reports whether it could.
+func Decode(p *commonpb.Payloads, v any) bool {
+	return converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
+}

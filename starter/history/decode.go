@@ -1,0 +1,257 @@
+package history
+
+import (
+	"strings"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"weft/activities/contract"
+)
+
+// decoder decodes the events of one run, in their order.
+type decoder struct {
+	run      Run
+	branch   bool
+	calls    map[int64]*Call
+	children map[int64]*Child
+	// updates are by the event that accepted them, timers are summaries by the event that
+	// started them.
+	updates map[int64]*Message
+	timers  map[int64]string
+}
+
+func newDecoder(run Run) *decoder {
+	return &decoder{run: run, calls: map[int64]*Call{}, children: map[int64]*Child{}, updates: map[int64]*Message{}, timers: map[int64]string{}}
+}
+
+// decode decodes an event.
+func (d *decoder) decode(e *historypb.HistoryEvent) Event {
+	out := Event{ID: e.GetEventId(), Time: e.GetEventTime().AsTime(), Run: d.run}
+	for _, part := range []func(*historypb.HistoryEvent) any{d.task, d.call, d.child, d.message, d.end} {
+		if out.Data = part(e); out.Data != nil {
+			return out
+		}
+	}
+	return out
+}
+
+// task decodes the start of the run, its workflow tasks and its timers.
+func (d *decoder) task(e *historypb.HistoryEvent) any {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		return d.started(e.GetWorkflowExecutionStartedEventAttributes())
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+		return &TaskStarted{}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+		return &TaskCompleted{}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		s := e.GetWorkflowTaskFailedEventAttributes()
+		return &TaskFailed{s.GetCause(), s.GetFailure()}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+		return &CancelRequested{}
+	case enumspb.EVENT_TYPE_TIMER_STARTED:
+		d.timers[e.GetEventId()] = text(e.GetUserMetadata().GetSummary())
+	case enumspb.EVENT_TYPE_TIMER_FIRED:
+		if id, ok := strings.CutPrefix(d.timers[e.GetTimerFiredEventAttributes().GetStartedEventId()], limitSummary); ok {
+			return &RequestExpired{id}
+		}
+	}
+	return nil
+}
+
+// limitSummary begins the summary of the timer that ends a request.
+const limitSummary = "limit · "
+
+// started decodes what the run was given.
+func (d *decoder) started(s *historypb.WorkflowExecutionStartedEventAttributes) *Started {
+	memo := s.GetMemo().GetFields()
+	out := &Started{Type: s.GetWorkflowType().GetName(), ContinuedFrom: s.GetContinuedExecutionRunId(),
+		Flow: text(memo[contract.MemoFlow]), Hash: text(memo[contract.MemoHash])}
+	if s.GetParentWorkflowExecution() != nil {
+		out.Parent = s.GetRootWorkflowExecution().GetWorkflowId()
+	}
+	if d.branch = out.Type == contract.WorkflowBranch; d.branch {
+		out.Branch = decodedAs[contract.BranchInput](s.GetInput())
+	} else {
+		out.Input = decodedAs[contract.RunInput](s.GetInput())
+	}
+	return out
+}
+
+// call decodes the events of activities.
+func (d *decoder) call(e *historypb.HistoryEvent) any {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		s := e.GetActivityTaskScheduledEventAttributes()
+		c := &Call{Scheduled: e.GetEventId(), Time: e.GetEventTime().AsTime(), ID: s.GetActivityId(), Kind: s.GetActivityType().GetName(),
+			TaskQueue: s.GetTaskQueue().GetName(), input: s.GetInput()}
+		c.Input = inputOf(c.Kind, c.input)
+		d.calls[c.Scheduled] = c
+		return &CallScheduled{c}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		s := e.GetActivityTaskStartedEventAttributes()
+		if c := d.calls[s.GetScheduledEventId()]; c != nil {
+			return &CallStarted{c, s.GetAttempt(), s.GetLastFailure()}
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		s := e.GetActivityTaskCompletedEventAttributes()
+		if c := d.take(s.GetScheduledEventId()); c != nil {
+			return &CallCompleted{Call: c, Result: resultOf(c.Kind, s.GetResult()), result: s.GetResult()}
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+		s := e.GetActivityTaskFailedEventAttributes()
+		if c := d.take(s.GetScheduledEventId()); c != nil {
+			return &CallFailed{Call: c, Failure: s.GetFailure()}
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+		s := e.GetActivityTaskTimedOutEventAttributes()
+		if c := d.take(s.GetScheduledEventId()); c != nil {
+			return &CallFailed{Call: c, Failure: s.GetFailure(), TimedOut: true}
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+		if c := d.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()); c != nil {
+			return &CallCancelled{c}
+		}
+	}
+	return nil
+}
+
+// take returns a call that ends.
+func (d *decoder) take(scheduled int64) *Call {
+	c := d.calls[scheduled]
+	delete(d.calls, scheduled)
+	return c
+}
+
+// child decodes the events of child workflows.
+func (d *decoder) child(e *historypb.HistoryEvent) any {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		return &ChildRequested{d.childOf(e.GetEventId())}
+	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
+		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
+		return &ChildNotStarted{s.GetWorkflowId(), s.GetCause().String()}
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+		s := e.GetChildWorkflowExecutionStartedEventAttributes()
+		c := d.childOf(s.GetInitiatedEventId())
+		c.ID, c.RunID, c.Type = s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), s.GetWorkflowType().GetName()
+		if c.Type == contract.WorkflowFlow {
+			c.Call = callPlace(c.ID)
+		}
+		return &ChildStarted{c}
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+		s := e.GetChildWorkflowExecutionCompletedEventAttributes()
+		out := &ChildEnded{Child: d.childOf(s.GetInitiatedEventId()), Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED}
+		if s.GetWorkflowType().GetName() == contract.WorkflowBranch {
+			out.Branch = decodedAs[contract.BranchResult](s.GetResult())
+		} else {
+			out.Result = decodedAs[contract.RunResult](s.GetResult())
+		}
+		return out
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
+		return d.childEnded(e.GetChildWorkflowExecutionFailedEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
+		return d.childEnded(e.GetChildWorkflowExecutionCanceledEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
+		return d.childEnded(e.GetChildWorkflowExecutionTerminatedEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
+		return d.childEnded(e.GetChildWorkflowExecutionTimedOutEventAttributes(), enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT)
+	}
+	return nil
+}
+
+// childOf finds or adds the child that an event requested.
+func (d *decoder) childOf(requested int64) *Child {
+	c := d.children[requested]
+	if c == nil {
+		c = &Child{Requested: requested}
+		d.children[requested] = c
+	}
+	return c
+}
+
+func (d *decoder) childEnded(s interface{ GetInitiatedEventId() int64 }, status enumspb.WorkflowExecutionStatus) any {
+	return &ChildEnded{Child: d.childOf(s.GetInitiatedEventId()), Status: status}
+}
+
+// message decodes signals and Updates.
+func (d *decoder) message(e *historypb.HistoryEvent) any {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		s := e.GetWorkflowExecutionSignaledEventAttributes()
+		m := newMessage(s.GetSignalName(), s.GetInput())
+		m.Identity, m.FromWorkflow = s.GetIdentity(), s.GetExternalWorkflowExecution() != nil
+		return m
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ADMITTED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
+		request := e.GetWorkflowExecutionUpdateAcceptedEventAttributes().GetAcceptedRequest()
+		if request == nil {
+			request = e.GetWorkflowExecutionUpdateAdmittedEventAttributes().GetRequest()
+		}
+		if request == nil {
+			return nil
+		}
+		m := newMessage(request.GetInput().GetName(), request.GetInput().GetArgs())
+		m.Update, m.Identity, m.UpdateID = true, request.GetMeta().GetIdentity(), request.GetMeta().GetUpdateId()
+		d.updates[e.GetEventId()] = m
+		return m
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:
+		s := e.GetWorkflowExecutionUpdateCompletedEventAttributes()
+		out := &UpdateCompleted{UpdateID: s.GetMeta().GetUpdateId(), Message: d.updates[s.GetAcceptedEventId()], Failure: s.GetOutcome().GetFailure()}
+		if m := out.Message; m != nil {
+			m.Outcome = out
+			if m.Name == contract.UpdateResume && out.Failure == nil {
+				out.Turn = decodedAs[contract.Turn](s.GetOutcome().GetSuccess())
+			}
+		}
+		return out
+	case enumspb.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED:
+		s := e.GetSignalExternalWorkflowExecutionInitiatedEventAttributes()
+		if s.GetSignalName() == contract.SignalReply {
+			if r := decodedAs[contract.Reply](s.GetInput()); r != nil {
+				return &ReplySent{*r}
+			}
+		}
+	}
+	return nil
+}
+
+func newMessage(name string, args *commonpb.Payloads) *Message {
+	return &Message{Name: name, Body: bodyOf(name, args), args: args}
+}
+
+// end decodes the end of the run.
+func (d *decoder) end(e *historypb.HistoryEvent) any {
+	out := &Ended{}
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+		if !d.branch {
+			out.Result = decodedAs[contract.RunResult](e.GetWorkflowExecutionCompletedEventAttributes().GetResult())
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		out.Status, out.Failure = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, e.GetWorkflowExecutionFailedEventAttributes().GetFailure()
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		out.Status, out.Reason = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		out.Status = enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		out.Status, out.ContinuedAs = enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW, e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+	default:
+		return nil
+	}
+	return out
+}
+
+// text decodes a text, "" where that fails.
+func text(p *commonpb.Payload) string {
+	var s string
+	if p != nil && converter.GetDefaultDataConverter().FromPayload(p, &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,177 @@
+package history
+
+import (
+	"encoding/json"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+)
+
+// Workflow is one workflow of a tree, through all runs that it continued as.
+type Workflow struct {
+	ID string
+	// Place says where the sub-agent that it belongs to was called, each call followed by " › ".
+	// It is empty for the root and its branches.
+	Place string
+	// Root reports whether reading started here.
+	Root bool
+}
+
+// Run is one run of a workflow.
+type Run struct {
+	*Workflow
+	RunID string
+}
+
+// Event is one event of a run's history.
+type Event struct {
+	ID   int64
+	Time time.Time
+	Run  Run
+	// Data is what the event means: one of the types of this file, by pointer. It is nil for an
+	// event that means nothing to a flow.
+	Data any
+}
+
+// Started is the start of a run.
+type Started struct {
+	// Type is the workflow's.
+	Type string
+	// Input is what a flow was given, Branch what a branch was.
+	Input  *contract.RunInput
+	Branch *contract.BranchInput
+	// ContinuedFrom is the id of the run that this one continues, if any.
+	ContinuedFrom string
+	// Parent is the workflow id of the tree's root, for a workflow that another one started.
+	Parent string
+	// Flow and Hash are the flow's name and its plan's hash as the memo has them.
+	Flow, Hash string
+}
+
+// Plan returns the plan that the run was started with or goes on with, and where it comes from.
+// It is nil where the run starts from a document.
+func (s *Started) Plan() (*plan.Flow, plan.Source) {
+	switch in := s.Input; {
+	case s.Branch != nil:
+		return s.Branch.Plan, s.Branch.Source
+	case in == nil:
+	case in.Carry != nil:
+		return in.Carry.Plan, in.Carry.Source
+	case in.Flow.Source != nil:
+		return in.Flow.Plan, *in.Flow.Source
+	default:
+		return in.Flow.Plan, plan.Source{}
+	}
+	return nil, plan.Source{}
+}
+
+// IsSession reports whether the run takes prompts.
+func (s *Started) IsSession() bool {
+	in := s.Input
+	return in != nil && (in.Session || in.Carry != nil && in.Carry.Session != nil && in.Carry.Session.Stays)
+}
+
+// Ended is the end of a run.
+type Ended struct {
+	Status enumspb.WorkflowExecutionStatus
+	// Result is that of a flow that completed.
+	Result  *contract.RunResult
+	Failure *failurepb.Failure
+	// Reason is why it was terminated.
+	Reason string
+	// ContinuedAs is the id of the run that continues this one.
+	ContinuedAs string
+}
+
+// TaskStarted is the start of a workflow task.
+type TaskStarted struct{}
+
+// TaskCompleted is the end of a workflow task.
+type TaskCompleted struct{}
+
+// TaskFailed is a workflow task that failed; Temporal retries it.
+type TaskFailed struct {
+	Cause   enumspb.WorkflowTaskFailedCause
+	Failure *failurepb.Failure
+}
+
+// CancelRequested is a request to cancel the run.
+type CancelRequested struct{}
+
+// Child is a child workflow.
+type Child struct {
+	// Requested is the id of the event that requested it. The fields below are empty if it has
+	// not started.
+	Requested  int64
+	ID, RunID  string
+	Type, Call string // Call is node#step:call of a sub-agent, "" for a branch
+}
+
+type (
+	// ChildRequested is the place of a child in the order of the flow: the order in which
+	// children start is random.
+	ChildRequested struct{ *Child }
+
+	// ChildStarted is the start of a child.
+	ChildStarted struct{ *Child }
+	// ChildNotStarted is a child that could not start.
+	ChildNotStarted struct{ ID, Cause string }
+	// ChildEnded is the end of a child.
+	ChildEnded struct {
+		*Child
+		Status enumspb.WorkflowExecutionStatus
+		// Branch is the result of a branch, Result that of a sub-agent.
+		Branch *contract.BranchResult
+		Result *contract.RunResult
+	}
+)
+
+// Message is a signal or an Update that a run received.
+type Message struct {
+	Name string
+	// Update reports whether it was an Update, UpdateID is that one's.
+	Update   bool
+	UpdateID string
+	// Identity is the client's that sent it, as Temporal recorded it.
+	Identity string
+	// FromWorkflow reports whether another workflow sent it.
+	FromWorkflow bool
+	// Body is the argument decoded: *contract.ResumeInput, *contract.StopInput,
+	// *contract.Request, *contract.RequestID, *contract.ChildTurn, or nil.
+	Body any
+	// Outcome is that of an Update that has completed. [Read] sets it before it yields the
+	// message, [Tail] when it is known.
+	Outcome *UpdateCompleted
+
+	args *commonpb.Payloads
+}
+
+// JSON returns the argument as JSON, and reports whether it could be decoded.
+func (m *Message) JSON() (raw json.RawMessage, ok bool) {
+	ok = Decode(m.args, &raw)
+	return raw, ok
+}
+
+// UpdateCompleted is the outcome of an Update.
+type UpdateCompleted struct {
+	UpdateID string
+	// Message is the Update, nil if it was accepted by an earlier run.
+	Message *Message
+	Failure *failurepb.Failure
+	// Turn is what became of a session's prompt.
+	Turn *contract.Turn
+}
+
+// ReplySent is an answer that the root passed on to a workflow below.
+type ReplySent struct{ contract.Reply }
+
+// RequestExpired is the end of a request's time limit.
+type RequestExpired struct{ ID string }
+
+// Missing is a history that the server does not keep any more. Its event has no id and no time.
+type Missing struct{ Err error }

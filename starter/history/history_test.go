@@ -1,0 +1,184 @@
+package history_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/mock"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/mocks"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
+)
+
+// summary names an event: where it happened and what it means.
+func summary(e *history.Event) string {
+	what := strings.TrimPrefix(fmt.Sprintf("%T", e.Data), "*history.")
+	switch d := e.Data.(type) {
+	case *history.Started:
+		what += " " + d.Type
+	case *history.CallScheduled:
+		what += " " + d.ID
+	case *history.CallCompleted:
+		what += " " + d.ID
+	case *history.ChildRequested:
+		what += " " + d.ID
+	case *history.ChildEnded:
+		what += " " + d.ID
+	case *history.Message:
+		what += " " + d.Name
+	case *history.Ended:
+		what += " " + d.Status.String()
+	}
+	return e.Run.Place + what
+}
+
+// read reads a tree; workflow tasks and what means nothing are left out.
+func read(t *testing.T, from history.Source, run string) []string {
+	t.Helper()
+	var out []string
+	for e, err := range history.Read(t.Context(), from, "root", run) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e.Data.(type) {
+		case nil, *history.TaskStarted, *history.TaskCompleted, *history.CallStarted, *history.ChildStarted:
+		default:
+			out = append(out, summary(&e))
+		}
+	}
+	return out
+}
+
+// A child's events stand behind the event that requested it, in the order of the flow.
+func TestReadWalksTheTree(t *testing.T) {
+	got := read(t, historytest.RecordedTree(t, "../../tests", "sub-agent", "a#1_call_1"), "r")
+	if len(got) < 10 || got[0] != "Started Flow" {
+		t.Fatalf("events are %q", got)
+	}
+	inside := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, "a#1:call_1 › Started Flow") })
+	if inside < 0 || !strings.HasPrefix(got[inside-1], "ChildRequested ") {
+		t.Errorf("the first sub-agent is not behind its request: %q", got)
+	}
+	if !slices.Contains(got, "a#1:call_2 › Missing") {
+		t.Errorf("the second sub-agent's history is not reported missing: %q", got)
+	}
+	if last := got[len(got)-1]; last != "Ended "+enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED.String() {
+		t.Errorf("the last event is %q", last)
+	}
+}
+
+// What a run continues comes before it, and only the first run's history must be there.
+func TestReadGoesThroughContinuations(t *testing.T) {
+	first, second := historytest.New(t), historytest.New(t)
+	first.Begin("", contract.RunInput{Input: "go"})
+	first.ContinuedAsNew("r2")
+	second.Begin("r1", contract.RunInput{Carry: &contract.Carry{}})
+	second.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
+	for name, tc := range map[string]struct {
+		first *historytest.History
+		want  []string
+	}{
+		"both are kept": {first, []string{"Started Flow", "Ended ContinuedAsNew", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
+		"one is not":    {nil, []string{"Missing", "Started Flow", "CallScheduled n#1/model/1", "CallCompleted n#1/model/1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := historytest.Source(map[string]*historytest.History{"r1": tc.first, "r2": second})
+			if diff := cmp.Diff(tc.want, read(t, from, "r2")); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for e, err := range history.Read(t.Context(), historytest.Source(nil), "root", "r") {
+		if err == nil {
+			t.Errorf("a history that is not kept gave %+v", e)
+		}
+	}
+}
+
+// Every call and message of the recorded histories decodes as what its kind says.
+func TestRecordedHistoriesDecode(t *testing.T) {
+	files, err := filepath.Glob("../../tests/testdata/history/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no histories: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		for _, e := range history.Events(history.Run{}, historytest.Recorded(t, "../../tests", name).Events) {
+			switch d := e.Data.(type) {
+			case *history.Started:
+				if d.Input == nil && d.Branch == nil {
+					t.Errorf("%s: event %d: the input does not decode", name, e.ID)
+				}
+			case *history.CallScheduled:
+				if d.Input == nil && slices.Contains([]string{contract.ActivityModel, contract.ActivityTool, contract.ActivityJudge}, d.Kind) {
+					t.Errorf("%s: event %d: the input of %s does not decode", name, e.ID, d.ID)
+				}
+			case *history.CallCompleted:
+				if d.Result == nil && d.Kind != contract.ActivityProgram && d.Kind != contract.ActivityWebhook && d.TaskQueue == "" {
+					t.Errorf("%s: event %d: the result of %s does not decode", name, e.ID, d.ID)
+				}
+			case *history.Ended:
+				if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED {
+					t.Errorf("%s: event %d: an end without a status", name, e.ID)
+				}
+			}
+		}
+	}
+}
+
+// A tail goes on behind the last event after an error.
+func TestTailGoesOn(t *testing.T) {
+	h := historytest.New(t)
+	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hello"))
+	h.ContinuedAsNew("r2")
+	part := &historytest.History{T: t, Events: h.Events[:2]}
+	c := &mocks.Client{}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(historytest.NewIterator(part, serviceerror.NewUnavailable("gone"))).Once()
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, mock.Anything).Return(historytest.NewIterator(h, nil))
+	tail := history.NewTail(c, history.Run{Workflow: &history.Workflow{ID: "root"}, RunID: "r"})
+	var got []string
+	for range 2 {
+		for e, err := range tail.Events(t.Context()) {
+			if err != nil {
+				got = append(got, err.Error())
+				continue
+			}
+			got = append(got, summary(&e))
+		}
+	}
+	want := []string{"CallScheduled n#1/model/1", "CallStarted", "gone", "CallCompleted n#1/model/1", "Ended ContinuedAsNew"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if tail.ContinuedAs != "r2" || tail.Seen != 4 {
+		t.Errorf("it continues as %q behind event %d", tail.ContinuedAs, tail.Seen)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for label, want := range map[string]contract.Execution{
+		"a#1": {Node: "a", Step: 1}, "a%2Fb#2~3": {Node: "a/b", Step: 2, Nth: 3}, "x": {Node: "x"},
+	} {
+		if got := history.ExecutionOf(label); !cmp.Equal(got, want) {
+			t.Errorf("ExecutionOf(%q) = %+v, want %+v", label, got, want)
+		}
+	}
+	if got := history.Label(contract.Execution{Node: "a", Step: 2, Nth: 3}); got != "a#2~3" {
+		t.Errorf("Label() = %q", got)
+	}
+	for id, want := range map[string][2]string{
+		"a#1/model/2": {"a#1", "2"}, "a#1/model/2/3": {"a#1", "2/3"}, "a%2Fb#1/tool/1.2": {"a/b#1", "1.2"}, "prepare": {"prepare", ""},
+	} {
+		if node, turn := history.SplitCallID(id); [2]string{node, turn} != want {
+			t.Errorf("SplitCallID(%q) = %q, %q, want %q", id, node, turn, want)
+		}
+	}
+}

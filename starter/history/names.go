@@ -1,0 +1,68 @@
+package history
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/starter/plaintext"
+)
+
+// ExecutionOf parses the name of an execution: node#step, with ~n behind it from the node's
+// second execution in a step on.
+func ExecutionOf(exec string) contract.Execution {
+	node, rest, _ := CutLast(exec, "#")
+	step, nth, _ := strings.Cut(rest, "~")
+	x := contract.Execution{Node: Unescape(node)}
+	x.Step, _ = strconv.Atoi(step)
+	x.Nth, _ = strconv.Atoi(nth)
+	return x
+}
+
+// Label names an execution, as [ExecutionOf] parses it.
+func Label(x contract.Execution) string {
+	label := x.Node + "#" + strconv.Itoa(x.Step)
+	if x.Nth > 1 {
+		label += "~" + strconv.Itoa(x.Nth)
+	}
+	return label
+}
+
+// SplitCallID splits the id of a call, node#step/kind/turn. A model call that is made again with
+// less input has that behind its turn.
+func SplitCallID(id string) (node, turn string) {
+	rest, turn, ok := CutLast(id, "/")
+	if !ok {
+		return plaintext.Line(Unescape(id), 200), ""
+	}
+	if kind, nth, found := CutLast(rest, "/"); found && strings.HasSuffix(kind, "/model") {
+		rest, turn = kind, nth+"/"+turn
+	}
+	if node, _, ok := CutLast(rest, "/"); ok {
+		return plaintext.Line(Unescape(node), 200), Unescape(turn)
+	}
+	return plaintext.Line(Unescape(rest), 200), Unescape(turn)
+}
+
+// callPlace returns where a sub-agent was called, node#step:call, from its workflow id.
+func callPlace(id string) string {
+	return plaintext.Line(Unescape(id[strings.LastIndex(id, "/")+1:]), 100)
+}
+
+// Unescape returns the id of a node that is escaped in the id of a call or workflow.
+func Unescape(s string) string {
+	if out, err := url.PathUnescape(s); err == nil {
+		return out
+	}
+	return s
+}
+
+// CutLast cuts s around the last sep. It returns s, "", false if there is none.
+func CutLast(s, sep string) (before, after string, ok bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}

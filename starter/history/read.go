@@ -1,0 +1,131 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+)
+
+// Source returns the events of one run.
+type Source func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error)
+
+// From reads histories from a server.
+func From(c client.Client) Source {
+	return func(ctx context.Context, workflow, run string) ([]*historypb.HistoryEvent, error) {
+		var out []*historypb.HistoryEvent
+		events := c.GetWorkflowHistory(ctx, workflow, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, e)
+		}
+		return out, nil
+	}
+}
+
+// Read yields the events of a run and of all below it: first those of the runs that it
+// continues, and a child's behind the event that requested it. A history that is not kept any
+// more is a [Missing] event, but the first run's is an error; an error ends the sequence.
+func Read(ctx context.Context, from Source, workflow, run string) iter.Seq2[Event, error] {
+	return read(ctx, from, Run{&Workflow{ID: workflow, Root: true}, run}, true)
+}
+
+// ReadAlone is Read without what is below the run.
+func ReadAlone(ctx context.Context, from Source, workflow, run string) iter.Seq2[Event, error] {
+	return read(ctx, from, Run{&Workflow{ID: workflow, Root: true}, run}, false)
+}
+
+func read(ctx context.Context, from Source, run Run, below bool) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		w := walk{ctx: ctx, from: from, below: below, yield: yield}
+		if err := w.run(run); err != nil && !errors.Is(err, errStopped) {
+			yield(Event{Run: run}, err)
+		}
+	}
+}
+
+// Events decodes the whole history of a run.
+func Events(run Run, raw []*historypb.HistoryEvent) []Event {
+	d := newDecoder(run)
+	out := make([]Event, len(raw))
+	for i, e := range raw {
+		out[i] = d.decode(e)
+	}
+	return out
+}
+
+// errStopped ends a walk whose caller wants no more events.
+var errStopped = errors.New("stopped")
+
+// walk reads a tree of histories.
+type walk struct {
+	ctx   context.Context
+	from  Source
+	below bool
+	yield func(Event, error) bool
+}
+
+// run reads a run, before it what it continued, and its children where they were requested.
+func (w *walk) run(run Run) error {
+	raw, err := w.from(w.ctx, run.ID, run.RunID)
+	if err != nil {
+		return err
+	}
+	events := Events(run, raw)
+	for i := range events {
+		if s, ok := events[i].Data.(*Started); ok && s.ContinuedFrom != "" {
+			if err := w.other(Run{run.Workflow, s.ContinuedFrom}); err != nil {
+				return err
+			}
+		}
+		if !w.yield(events[i], nil) {
+			return errStopped
+		}
+		if c, ok := events[i].Data.(*ChildRequested); ok && w.below && c.RunID != "" {
+			child := Workflow{ID: c.ID, Place: run.Place}
+			if c.Call != "" {
+				child.Place += c.Call + " › "
+			}
+			if err := w.other(Run{&child, c.RunID}); err != nil {
+				return err
+			}
+		}
+		events[i].Data = nil
+	}
+	return nil
+}
+
+// other reads a run other than the first.
+func (w *walk) other(run Run) error {
+	err := w.run(run)
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		if !w.yield(Event{Run: run, Data: &Missing{err}}, nil) {
+			return errStopped
+		}
+		return nil
+	}
+	return err
+}
+
+// TerminationReason returns the reason that was given when a run was terminated, or "".
+func TerminationReason(ctx context.Context, c client.Client, workflow, run string) string {
+	events := c.GetWorkflowHistory(ctx, workflow, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return ""
+		}
+		if end := e.GetWorkflowExecutionTerminatedEventAttributes(); end != nil {
+			return end.GetReason()
+		}
+	}
+	return ""
+}

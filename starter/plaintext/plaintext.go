@@ -1,0 +1,39 @@
+// Package plaintext makes text from documents, models and tools safe to print on a terminal.
+package plaintext
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Line returns s in one line of at most n bytes, without characters that could move the cursor.
+func Line(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return Cut(strings.Join(strings.Fields(s), " "), n)
+}
+
+// Cut shortens s to n bytes, at a character's boundary, and marks that with an ellipsis.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// Lines returns s without characters that could move the cursor; it keeps line breaks and tabs.
+func Lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
