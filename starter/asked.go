@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
-	historypb "go.temporal.io/api/history/v1"
-
 	"weft/activities/contract"
+	"weft/starter/history"
 )
 
 // A request leaves no event of its own in a history, but everything that opens or ends one
@@ -30,9 +28,9 @@ type desk struct {
 	heard bool
 }
 
-// hear takes note of what somebody sent to the run.
-func (d *desk) hear(e *historypb.HistoryEvent) {
-	if e.GetWorkflowExecutionUpdateAcceptedEventAttributes() != nil || e.GetWorkflowExecutionSignaledEventAttributes() != nil {
+// note takes note of what somebody sent to the run.
+func (d *desk) note(e *history.Event) {
+	if _, ok := e.Data.(*history.Message); ok {
 		d.heard = true
 	}
 }
@@ -139,10 +137,9 @@ func howAnswered(a *contract.Answered, known bool) string {
 	return "needs no new answer" // a remembered one holds, or a message came before the question
 }
 
-// checked says why an answer was not taken; one that was is told of by [follower.news].
-func (f *follower) checked(at time.Time, c *call, result *commonpb.Payloads) {
-	var out contract.CheckResult
-	if decode(result, &out) && len(out.Errors) > 0 {
+// checked prints why an answer was not accepted; one that was is shown by [follower.news].
+func (f *follower) checked(at time.Time, c *call, out *contract.CheckResult) {
+	if len(out.Errors) > 0 {
 		f.tell(notice{Event: eventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
 			clean(out.Errors[0].Path, 200), clean(out.Errors[0].Message, 300))
 	}
@@ -172,7 +169,7 @@ func (f *follower) closed(q *contract.Request, at time.Time, how string) {
 func executionLabel(execution string) string {
 	parts := strings.Split(execution, "/")
 	for i, p := range parts {
-		p = unescape(p)
+		p = history.Unescape(p)
 		if i < len(parts)-1 {
 			p, _, _ = strings.Cut(p, ":")
 		}

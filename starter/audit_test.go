@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
+	"weft/starter/audit"
+	"weft/starter/history/historytest"
 	"weft/worker/config"
 )
 
@@ -25,6 +26,11 @@ func TestAuditOfWhatWaits(t *testing.T) {
 	}
 	fromMemory, fromBoth := open("ask#2/ask-0000aaaa", contract.RequestMessage, "Which month?"), open("b#3/ask-1111bbbb", contract.RequestMessage, "And the year?")
 	signalled := open("m#4/confirm/1.1-2222cccc", contract.RequestConfirm, "May it?")
+	h := historytest.New(t)
+	h.Begin("", contract.RunInput{})
+	h.Signalled(contract.SignalRequest, fromBoth)
+	// A signal that the run did not accept: it is unconfirmed, and the request is still open.
+	h.Signalled(contract.RequestConfirm, contract.ConfirmAnswer{ID: signalled.ID})
 	tests := map[string]struct {
 		status enumspb.WorkflowExecutionStatus
 		more   int
@@ -43,12 +49,12 @@ func TestAuditOfWhatWaits(t *testing.T) {
 			c := &mocks.Client{}
 			c.On("QueryWorkflow", mock.Anything, "r", "", contract.QueryStatus).Return(
 				answered(t, contract.Status{Requests: []contract.Request{fromMemory, fromBoth, signalled}, MoreRequests: tc.more}), nil)
-			l := newLedger(c, "r")
-			l.announced(&fromBoth, asked)
-			// A signal that the run did not take: it is unconfirmed, and the request is still open.
-			l.request(signalled.ID, signalled.Kind).Answers = []auditAnswer{{Status: answerUnconfirmed, Via: "signal", Time: asked, Answer: json.RawMessage(`7`)}}
-			(&app{}).stillOpen(context.Background(), &config.Temporal{Client: c}, about{status: tc.status}, l)
-			out := l.trail()
+			l := audit.NewReader("r")
+			if err := l.Read(t.Context(), historytest.Source(map[string]*historytest.History{"r": h}), "r"); err != nil {
+				t.Fatal(err)
+			}
+			(&app{}).stillOpen(context.Background(), &config.Temporal{Client: c}, "r", about{status: tc.status}, l)
+			out := l.Trail()
 			var got []string
 			for _, r := range out.Requests {
 				got = append(got, r.ID+" "+r.Outcome)
@@ -57,37 +63,11 @@ func TestAuditOfWhatWaits(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("requests are %q, want %q", got, tc.want)
 			}
-			if text := auditText(out); strings.Count(text, fromBoth.ID) != 1 || strings.Contains(text, "history does not tell what") != (name == "ended") {
+			if text := audit.Text(out); strings.Count(text, fromBoth.ID) != 1 || strings.Contains(text, "history does not tell what") != (name == "ended") {
 				t.Errorf("the text is\n%s", text)
 			}
 			if tc.lacks == "" && out.Incomplete != "" || !strings.Contains(out.Incomplete, tc.lacks) {
 				t.Errorf("what it lacks is %q, want %q", out.Incomplete, tc.lacks)
-			}
-		})
-	}
-}
-
-// The hash of a request is of a text that the trail has, so that others can compute it: these
-// hashes were made with sha256sum.
-func TestHashesOfTheTrailCanBeComputed(t *testing.T) {
-	tests := map[string]struct {
-		q            contract.Request
-		hash, hashed string
-	}{
-		"a call": {q: contract.Request{ID: "mail#1/confirm/1.1-3343ee20", Kind: contract.RequestConfirm, Text: "may it?", Name: "send", Arguments: json.RawMessage("{\"to\": \"a\\u003cb\", \"n\": 1}")},
-			hash: "3343ee201f0b89d8707d5149889f04613b83ec7312c234189d6e77436227c909", hashed: "send\n{\"to\":\"a<b\",\"n\":1}"},
-		"a question": {q: contract.Request{ID: "ask#1/ask-c45ab1cc", Kind: contract.RequestMessage, Text: "Which month?"},
-			hash: "c45ab1cc571563ff91f2bdc3b9b7d6e5418c35c1506ad0bd503e901b594a4bbc", hashed: "Which month?"},
-		"a failure": {q: contract.Request{ID: "mail#2/model/1~1-c774e63a", Kind: contract.RequestRetry, Text: "it fails", Failure: &contract.Failure{Class: "denied", Text: "no key"}},
-			hash: "c774e63a1ac67a6a7b3fbfc5eabaa027648f29d709fc55ce2898fd8027d29f5f", hashed: "deniedno key"},
-		"something else": {q: contract.Request{ID: "ask#1/ask-c45ab1cc", Kind: contract.RequestMessage, Text: "Which year?"}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			l := newLedger(nil, "r")
-			l.announced(&tc.q, time.Now())
-			if r := l.out.Requests[0]; r.Hash != tc.hash || r.Hashed != tc.hashed || r.Bound != (tc.hash != "") {
-				t.Errorf("the request is %+v", r)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"weft/specadapter"
 	"weft/specadapter/source"
+	"weft/starter/history"
 )
 
 // readComponents reads the files of -components and -component into the options of a flow's
@@ -19,7 +20,7 @@ func (a *app) readComponents(o *specadapter.Options) error {
 	for _, text := range a.flags.component {
 		id, rest, ok := strings.Cut(text, "=")
 		// A file's name may have a #, a key hardly ever.
-		file, key, hasKey := cutLast(rest, "#")
+		file, key, hasKey := history.CutLast(rest, "#")
 		if !ok || !hasKey || id == "" || file == "" || key == "" {
 			return bad("-component is %s, want ID=FILE#KEY", source.Quote(text))
 		}

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -113,24 +112,26 @@ func (f *follower) all(ctx context.Context, root *track, helpers ...func(context
 func (f *follower) read(ctx context.Context, t *track) error {
 	f.open(t)
 	defer f.close(t)
-	var seen int64
 	var away time.Time
 	for {
-		before := seen
-		closed, err := f.drain(ctx, t, &seen)
+		if t.tail == nil {
+			t.tail = history.NewTail(f.temporal.Client, history.Run{Workflow: &history.Workflow{ID: t.id}, RunID: t.run})
+		}
+		before := t.tail.Seen
+		err := f.drain(ctx, t)
 		var missing *serviceerror.NotFound
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil && closed.GetNewExecutionRunId() != "":
-			t.run, seen = closed.GetNewExecutionRunId(), 0
+		case err == nil && t.tail.ContinuedAs != "":
+			t.run, t.tail = t.tail.ContinuedAs, nil
 			continue
 		case err == nil:
 			return nil
 		case errors.As(err, &missing):
 			return bad("there is no history of the run %q: %v", t.id, err)
 		}
-		if seen != before || away.IsZero() {
+		if t.tail.Seen != before || away.IsZero() {
 			away = time.Now()
 			f.once("away", "no contact with Temporal at %s; trying again", f.temporal.Address)
 		}
@@ -145,22 +146,13 @@ func (f *follower) read(ctx context.Context, t *track) error {
 	}
 }
 
-// drain reads events behind seen until the run is closed or something fails. It gives the
-// event's attributes if the run continued as new.
-func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb.WorkflowExecutionContinuedAsNewEventAttributes, error) {
-	events := f.temporal.Client.GetWorkflowHistory(ctx, t.id, t.run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	var last *historypb.HistoryEvent
-	for events.HasNext() {
-		event, err := events.Next()
+// drain reads the track's next events until the run is closed or something fails.
+func (f *follower) drain(ctx context.Context, t *track) error {
+	for event, err := range t.tail.Events(ctx) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		last = event
-		if event.GetEventId() <= *seen {
-			continue
-		}
-		*seen = event.GetEventId()
-		f.children(ctx, t, event)
+		f.children(ctx, t, &event)
 		f.mu.Lock()
 		delete(f.shown, "away")
 		delete(f.shown, "no worker")
@@ -168,24 +160,25 @@ func (f *follower) drain(ctx context.Context, t *track, seen *int64) (*historypb
 		t.changed = time.Now()
 		if t.id == f.id {
 			f.events++
-			f.desk.hear(event)
+			f.desk.note(&event)
 		}
-		f.marks.enter(t, event.GetEventId())
-		f.event(t, event)
+		f.marks.enter(t, event.ID)
+		f.event(t, &event)
 		f.marks.leave()
 		f.mu.Unlock()
 	}
-	return last.GetWorkflowExecutionContinuedAsNewEventAttributes(), ctx.Err()
+	return ctx.Err()
 }
 
 // children begins to follow a child that has started, and lets the end of a child wait for
 // the child's own last events, so that lines come in their causal order.
-func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryEvent) {
-	if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
-		child := newTrack(s.GetWorkflowExecution().GetWorkflowId(), s.GetWorkflowExecution().GetRunId(), childLabel(t.label, s))
+func (f *follower) children(ctx context.Context, t *track, e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.ChildStarted:
+		child := newTrack(d.ID, d.RunID, childLabel(t.label, d.Child))
 		f.mu.Lock()
-		t.children[s.GetInitiatedEventId()] = child
-		over := f.marks.over(t, e.GetEventId(), child)
+		t.children[d.Requested] = child
+		over := f.marks.over(t, e.ID, child)
 		f.mu.Unlock()
 		if over {
 			close(child.done)
@@ -198,24 +191,17 @@ func (f *follower) children(ctx context.Context, t *track, e *historypb.HistoryE
 				f.once("lost "+child.id, "%s cannot be followed: %v", clean(child.id, 200), err)
 			}
 		}()
-		return
-	}
-	if child := t.children[childEnded(e)]; child != nil {
+	case *history.ChildEnded:
+		child := t.children[d.Requested]
+		if child == nil {
+			return
+		}
 		select {
 		case <-child.done:
 		case <-ctx.Done():
 		case <-time.After(childLag):
 		}
 	}
-}
-
-// childEnded is the event that started the child whose end an event is, or 0.
-func childEnded(e *historypb.HistoryEvent) int64 {
-	return e.GetChildWorkflowExecutionCompletedEventAttributes().GetInitiatedEventId() +
-		e.GetChildWorkflowExecutionFailedEventAttributes().GetInitiatedEventId() +
-		e.GetChildWorkflowExecutionCanceledEventAttributes().GetInitiatedEventId() +
-		e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId() +
-		e.GetChildWorkflowExecutionTimedOutEventAttributes().GetInitiatedEventId()
 }
 
 func (f *follower) open(t *track) {

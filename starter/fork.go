@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -39,7 +40,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	old, err := readTree(ctx, temporal.Client, args[0], about.run)
+	old, err := readTree(ctx, history.From(temporal.Client), args[0], about.run)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func fits(id string, at contract.Execution, in *contract.RunInput) error {
 	}
 	if len(encoded) > maxInput {
 		return bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
-			id, labelOf(at), len(encoded), maxInput)
+			id, history.Label(at), len(encoded), maxInput)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func fits(id string, at contract.Execution, in *contract.RunInput) error {
 func wholeTurn(id string, at contract.Execution, past, set int) error {
 	switch {
 	case past > 0 || at.Step > 1:
-		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, labelOf(at), at.Node)
+		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, history.Label(at), at.Node)
 	case set > 0:
 		return bad("-set gives values to a run that goes on from another; %q is begun anew, with its own input: leave it out", id)
 	}
@@ -252,7 +253,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	if found[0].visit != old.visits[0] {
 		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].visit.place, " › "))
 	}
-	want := executionOf(a.flags.from)
+	want := history.ExecutionOf(a.flags.from)
 	var labels []string
 	for _, n := range found[0].report().Nodes {
 		for _, x := range n.Executions {
@@ -266,7 +267,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	case 0:
 		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, quoted(args0(old)), quoted(a.flags.from))
 	case 1:
-		return executionOf(escaped(labels[0])), nil
+		return history.ExecutionOf(escaped(labels[0])), nil
 	}
 	return none, bad("%q ran %d times; say which with -from %s", a.flags.from, len(labels), strings.Join(labels, " or "))
 }
@@ -303,7 +304,7 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {
-			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, labelOf(at), root.source.At(plan.NodePath(p.Node)))
+			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, history.Label(at), root.source.At(plan.NodePath(p.Node)))
 		}
 	}
 	told := map[string]bool{}
@@ -311,11 +312,11 @@ func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []
 		p := &past[i]
 		taken, gone := keptEdges(root.flow, flow, p.Taken)
 		if gone != "" {
-			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, labelOf(p.Execution), p.Node)
+			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, history.Label(p.Execution), p.Node)
 		}
 		p.Taken = taken
 		if !told[p.Node] && !sameNode(root.flow, flow, p.Node) {
-			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, labelOf(at))
+			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, history.Label(at))
 		}
 		told[p.Node] = true
 	}

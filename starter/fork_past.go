@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -38,8 +39,8 @@ func query(ctx context.Context, t *config.Temporal, about about, id, run, name s
 
 // pastOf asks all runs of a flow, its branches' too, what their executions did.
 func pastOf(ctx context.Context, t *config.Temporal, about about, old *tree) ([]pastIn, error) {
-	if len(old.gone) > 0 {
-		return nil, bad("the run %q cannot be forked: the history of %s is not kept any more", args0(old), clean(old.gone[0], 200))
+	if len(old.missing) > 0 {
+		return nil, bad("the run %q cannot be forked: the history of %s is not kept any more", args0(old), clean(old.missing[0], 200))
 	}
 	var out []pastIn
 	seen := map[string]bool{}
@@ -54,7 +55,7 @@ func pastOf(ctx context.Context, t *config.Temporal, about about, old *tree) ([]
 					return nil, err
 				}
 				for _, p := range page.Executions {
-					if label := labelOf(p.Execution); !seen[label] {
+					if label := history.Label(p.Execution); !seen[label] {
 						seen[label] = true
 						out = append(out, pastIn{p, v.id, run})
 					}
@@ -100,7 +101,7 @@ func fillFork(ctx context.Context, t *config.Temporal, about about, k *contract.
 			}
 			raw = append(raw, page.Data...)
 			if len(raw) > maxInput {
-				return bad("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", labelOf(p.Execution), maxInput)
+				return bad("the run cannot be forked there: the output of %s alone is over %d bytes; fork at an earlier node", history.Label(p.Execution), maxInput)
 			}
 			if len(raw) >= page.Total || len(page.Data) == 0 {
 				break
@@ -189,7 +190,7 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 		if err != nil {
 			return nil, err
 		}
-		read, err := readTree(ctx, t.Client, id, about.run)
+		read, err := readTree(ctx, history.From(t.Client), id, about.run)
 		if err != nil {
 			return nil, err
 		}
@@ -208,11 +209,11 @@ func (a *app) besides(ctx context.Context, t *config.Temporal, ids ...string) (*
 			if v.input != nil && v.input.Fork != nil {
 				sources[side] = cmp.Or(sources[side], v.input.Fork.From.Workflow)
 				for _, p := range v.input.Fork.Past {
-					s := &versusSide{Recorded: true, Given: slices.Contains(v.input.Fork.Replaced, labelOf(p.Execution))}
+					s := &versusSide{Recorded: true, Given: slices.Contains(v.input.Fork.Replaced, history.Label(p.Execution))}
 					if s.Given {
 						s.Text = givenText(v.input.Fork, p.SHA)
 					}
-					put(v.place+labelOf(p.Execution), s)
+					put(v.place+history.Label(p.Execution), s)
 				}
 			}
 			for _, c := range v.costs {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
 )
@@ -34,13 +35,13 @@ func replace(flow *plan.Flow, past []pastIn, results []param, at contract.Execut
 			return nil, nil, bad("%s: %v", r.from, err)
 		}
 		if p.Talk != nil && len(p.Talk.Messages) > 0 {
-			return nil, nil, bad("%s: what %s said is a part of the conversation that later nodes go on with; fork at %s, or change its prompt there", r.from, labelOf(p.Execution), p.Node)
+			return nil, nil, bad("%s: what %s said is a part of the conversation that later nodes go on with; fork at %s, or change its prompt there", r.from, history.Label(p.Execution), p.Node)
 		}
 		stored, err := settle(flow, p, v, r.from)
 		if err != nil {
 			return nil, nil, err
 		}
-		labels, content = append(labels, labelOf(p.Execution)), append(content, stored...)
+		labels, content = append(labels, history.Label(p.Execution)), append(content, stored...)
 	}
 	return labels, content, nil
 }
@@ -52,13 +53,13 @@ func recordedOf(flow *plan.Flow, past []pastIn, word string, at contract.Executi
 	for i := range past {
 		p := &past[i]
 		node := flow.Node(p.Node)
-		if label := labelOf(p.Execution); label == word || p.Node == word || node != nil && strings.EqualFold(node.Name, word) {
+		if label := history.Label(p.Execution); label == word || p.Node == word || node != nil && strings.EqualFold(node.Name, word) {
 			found, labels = append(found, p), append(labels, label)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return nil, bad("-override names %q, but no such node ran before %s; fork at what comes behind it", word, labelOf(at))
+		return nil, bad("-override names %q, but no such node ran before %s; fork at what comes behind it", word, history.Label(at))
 	case 1:
 		return found[0], nil
 	}

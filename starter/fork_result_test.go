@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 )
 
@@ -84,9 +85,9 @@ func TestResultsThatAreGiven(t *testing.T) {
 			}
 			for i := range past {
 				p := &past[i]
-				if labelOf(p.Execution) != labels[0] {
+				if history.Label(p.Execution) != labels[0] {
 					if p.SHA != "old" {
-						t.Errorf("the result of %s is another, too", labelOf(p.Execution))
+						t.Errorf("the result of %s is another, too", history.Label(p.Execution))
 					}
 					continue
 				}

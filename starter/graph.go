@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
 	"weft/specadapter/drawing"
+	"weft/starter/history"
+	"weft/starter/transcript"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -65,7 +66,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	flow := &plan.Flow{}
 	if kept != nil {
 		a.say("no worker answers for the run; this is from its history")
-		if flow = kept.flow; flow == nil {
+		if flow = kept.Flow; flow == nil {
 			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its first part is gone", id)
 		}
 	} else if err := ask(ctx, temporal, id, about, contract.QueryPlan, flow); err != nil {
@@ -80,15 +81,15 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 
 // standing is where a run stands: its worker says so or, where none answers for a run that
 // has ended, its history, which is given then.
-func standing(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, *archive, error) {
+func standing(ctx context.Context, t *config.Temporal, id string, about about) (*contract.Status, *transcript.Transcript, error) {
 	closed := about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	st := &contract.Status{}
 	err := ask(ctx, t, id, about, contract.QueryStatus, st)
 	var silent *noAnswer
-	var kept *archive
+	var kept *transcript.Transcript
 	if errors.As(err, &silent) && closed {
-		if kept, err = readArchive(ctx, t.Client, id, about.run); err == nil {
-			st = kept.status()
+		if kept, err = transcript.Read(ctx, history.From(t.Client), id, about.run); err == nil {
+			st = kept.Status()
 		}
 	}
 	if err != nil {
@@ -115,7 +116,7 @@ func failedNode(ctx context.Context, t *config.Temporal, id string, about about)
 }
 
 // statesOf says how far a run has come with each node.
-func statesOf(st *contract.Status, kept *archive, failed string) drawing.States {
+func statesOf(st *contract.Status, kept *transcript.Transcript, failed string) drawing.States {
 	states := drawing.States{}
 	open := st.Status == statusName(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
 	put := func(node string, state drawing.State, runs int) {
@@ -125,14 +126,14 @@ func statesOf(st *contract.Status, kept *archive, failed string) drawing.States 
 		put(st.Executions[i].Node, drawing.Done, 1)
 	}
 	if kept != nil && st.Status != statusName(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED) {
-		for _, node := range kept.unfinished() {
+		for _, node := range kept.Unfinished() {
 			put(node, drawing.Stopped, 0)
 		}
 	}
 	for _, waiting := range [][]string{st.Armed, st.Waiting} {
 		for _, exec := range waiting {
 			if open {
-				put(executionOf(exec).Node, drawing.Waiting, 0)
+				put(history.ExecutionOf(exec).Node, drawing.Waiting, 0)
 			}
 		}
 	}
@@ -141,29 +142,10 @@ func statesOf(st *contract.Status, kept *archive, failed string) drawing.States 
 		if open {
 			state = drawing.Running
 		}
-		put(executionOf(exec).Node, state, 1)
+		put(history.ExecutionOf(exec).Node, state, 1)
 	}
 	if failed != "" {
 		put(failed, drawing.Failed, 0)
 	}
 	return states
-}
-
-// unfinished are the nodes whose last conversation ends without an answer.
-func (a *archive) unfinished() []string {
-	var out []string
-	for _, t := range a.threads {
-		if t.exec == "" {
-			continue
-		}
-		all := t.all()
-		last := (*contract.Message)(nil)
-		if len(all) > 0 {
-			last = a.message(all[len(all)-1])
-		}
-		if last == nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 || strings.TrimSpace(last.Text) == "" {
-			out = append(out, executionOf(t.exec).Node)
-		}
-	}
-	return out
 }

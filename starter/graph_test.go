@@ -7,13 +7,26 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/drawing"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
+	"weft/starter/transcript"
 )
 
 func TestStatesOfARun(t *testing.T) {
 	execution := func(node string) contract.Execution { return contract.Execution{Node: node, Step: 1} }
+	model := func(h *historytest.History, exec string) {
+		h.Scheduled(exec+"/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: exec}})
+	}
+	one, two, below := historytest.New(t), historytest.New(t), historytest.New(t)
+	model(one, "a#1")
+	model(two, "a#1")
+	two.Child("root/s#1:call_1", contract.WorkflowFlow)
+	model(below, "b#1")
+	ofOne := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": one}))
+	ofTwo := transcriptOf(t, historytest.Source(map[string]*historytest.History{"r": two, "run of root/s#1:call_1": below}))
 	tests := map[string]struct {
 		status contract.Status
-		kept   *archive
+		kept   *transcript.Transcript
 		failed string
 		want   drawing.States
 	}{
@@ -29,12 +42,12 @@ func TestStatesOfARun(t *testing.T) {
 		},
 		"completed, from history": {
 			status: contract.Status{Status: "completed", Executions: []contract.Execution{execution("a")}},
-			kept:   &archive{threads: []*conversation{{name: "a#1", exec: "a#1"}}},
+			kept:   ofOne,
 			want:   drawing.States{"a": {State: drawing.Done, Runs: 1}},
 		},
 		"terminated, from history": {
 			status: contract.Status{Status: "terminated", Executions: []contract.Execution{execution("a")}},
-			kept:   &archive{threads: []*conversation{{name: "a#1", exec: "a#1"}, {name: "s#1 › b#1"}}},
+			kept:   ofTwo,
 			want:   drawing.States{"a": {State: drawing.Stopped, Runs: 1}},
 		},
 	}
@@ -49,14 +62,24 @@ func TestStatesOfARun(t *testing.T) {
 
 // A recorded history has the plan and says how far the run came.
 func TestGraphFromHistory(t *testing.T) {
-	kept := archiveOf(t, "fork-plain-join", "a#1", "b#1")
-	if kept.flow == nil {
+	kept := transcriptOf(t, historytest.RecordedTree(t, "../tests", "fork-plain-join", "a#1", "b#1"))
+	if kept.Flow == nil {
 		t.Fatal("the history gave no plan")
 	}
-	st := kept.status()
+	st := kept.Status()
 	st.Status = "completed"
 	want := "flowchart TD\n    START([START])\n    a[\"A<br/>(done)\"]\n"
-	if got := drawing.Mermaid(kept.flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
+	if got := drawing.Mermaid(kept.Flow, statesOf(st, kept, "")); len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("the drawing begins %q, want %q", got[:min(len(got), 100)], want)
 	}
+}
+
+// transcriptOf reads the transcript of the run "root".
+func transcriptOf(t *testing.T, from history.Source) *transcript.Transcript {
+	t.Helper()
+	out, err := transcript.Read(t.Context(), from, "root", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter"
+	"weft/starter/history"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -100,7 +101,7 @@ func (a *app) impactOn(ctx context.Context, t *config.Temporal, id string, res *
 	if err != nil {
 		return impacted{}, err
 	}
-	read, err := readTree(ctx, t.Client, id, about.run)
+	read, err := readTree(ctx, history.From(t.Client), id, about.run)
 	if err != nil {
 		return impacted{}, err
 	}
@@ -188,7 +189,7 @@ func (f *runFacts) live() map[string]string {
 
 // waitsToBegin says whether all that lives of a node only waits for a join.
 func waitsToBegin(f *runFacts, node string) bool {
-	return !slices.ContainsFunc(f.st.Running, func(x string) bool { return executionOf(escaped(x)).Node == node })
+	return !slices.ContainsFunc(f.st.Running, func(x string) bool { return history.ExecutionOf(escaped(x)).Node == node })
 }
 
 // reached says of nodes whether what lives can come to them, or has not begun them.
@@ -237,10 +238,10 @@ func lost(f *runFacts, old, flow *plan.Flow, place func(string) string) []impact
 	for i := range f.st.Executions {
 		x := &f.st.Executions[i]
 		if flow.Node(x.Node) == nil {
-			out = append(out, impactNode{Node: x.Node, At: place(x.Node), Execution: labelOf(*x), Text: "it ran, and is gone"})
+			out = append(out, impactNode{Node: x.Node, At: place(x.Node), Execution: history.Label(*x), Text: "it ran, and is gone"})
 			continue
 		}
-		ways(x, labelOf(*x))
+		ways(x, history.Label(*x))
 	}
 	return out
 }

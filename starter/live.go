@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 )
 
 // How often the table is drawn: when something happened, and when only time passes.
@@ -126,7 +127,7 @@ func (l *live) tell(n notice) {
 		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
 	}
 	l.row(n).take(n)
-	if node, _, _ := cutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
+	if node, _, _ := history.CutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
 		l.done[node] = true
 	}
 }

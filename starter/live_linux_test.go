@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
+	"weft/starter/history/historytest"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -53,22 +54,22 @@ func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	t.Helper()
 	master, slave := pseudoTerminal(t)
-	h := &history{t: t, begin: time.Now().Add(-3 * time.Second)}
+	h := &historytest.History{T: t, Start: time.Now().Add(-3 * time.Second)}
 	if flow != nil {
-		h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
+		h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
 			e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})}}
+				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.Payload(contract.RunInput{V: 1, Flow: contract.FlowRef{Plan: flow}})}}
 		})
 	}
-	h.call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "search"))
-	s := h.scheduled("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search"})
-	h.started(s, 2, rateLimited)
-	h.completed(s, toolMessage(t, "12345", false))
-	h.call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, answer(t, "Found it."))
-	h.call("tell#2/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "search"))
+	h.Call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
+	s := h.Scheduled("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search"})
+	h.Started(s, 2, rateLimited)
+	h.Completed(s, historytest.ToolMessage(t, "12345", false))
+	h.Call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "Found it."))
+	h.Call("tell#2/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "search"))
 	text := "done"
 	c := &mocks.Client{}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(newEvents(h, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r", true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Return(historytest.NewIterator(h, nil))
 	c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText}}

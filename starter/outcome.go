@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -112,17 +112,7 @@ func statusOf(err error) string {
 func terminatedWhy(ctx context.Context, t *config.Temporal, id, run string) string {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	last := t.Client.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
-	for last.HasNext() {
-		event, err := last.Next()
-		if err != nil {
-			return ""
-		}
-		if end := event.GetWorkflowExecutionTerminatedEventAttributes(); end != nil {
-			return end.GetReason()
-		}
-	}
-	return ""
+	return history.TerminationReason(ctx, t.Client, id, run)
 }
 
 // explain says why a run failed: class, place, text, what led there, what to do.

@@ -9,13 +9,14 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
 // waitsFor is what a call under way waits for before it begins; "" where it has begun.
 func waitsFor(p *workflowpb.PendingActivityInfo) string {
 	var b contract.Beat
-	if p.GetHeartbeatDetails() == nil || !decode(p.GetHeartbeatDetails(), &b) || b.Attempt != p.GetAttempt() {
+	if p.GetHeartbeatDetails() == nil || !history.Decode(p.GetHeartbeatDetails(), &b) || b.Attempt != p.GetAttempt() {
 		return ""
 	}
 	return b.Waiting
@@ -82,5 +83,5 @@ func heldText(p *workflowpb.PendingActivityInfo, workflow string, now time.Time)
 	if wait := p.GetScheduledTime().AsTime().Sub(now); wait > 0 {
 		next = fmt.Sprintf("in %.0f s", wait.Seconds()+0.5)
 	}
-	return fmt.Sprintf("attempt %d %s, after %s", p.GetAttempt(), next, failureText(p.GetLastFailure()))
+	return fmt.Sprintf("attempt %d %s, after %s", p.GetAttempt(), next, history.FailureText(p.GetLastFailure()))
 }

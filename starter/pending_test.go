@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weft/activities/contract"
+	"weft/starter/history/historytest"
 	"weft/worker/config"
 )
 
@@ -35,13 +36,13 @@ func TestWaitingIsTold(t *testing.T) {
 }
 
 func TestHeldCalls(t *testing.T) {
-	h := &history{t: t}
+	h := historytest.New(t)
 	later := timestamppb.New(time.Now().Add(time.Hour))
 	root := &workflowservice.DescribeWorkflowExecutionResponse{
 		PendingActivities: []*workflowpb.PendingActivityInfo{
-			{ActivityId: "a#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Waiting: turn})},
-			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Text: "Once"})},
-			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.payload(contract.Beat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "a#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Waiting: turn})},
+			{ActivityId: "b#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 1, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Text: "Once"})},
+			{ActivityId: "c#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: 2, LastFailure: rateLimited, HeartbeatDetails: h.Payload(contract.Beat{Attempt: 1, Waiting: turn})},
 			{ActivityId: "d#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_SCHEDULED, Attempt: 1, ScheduledTime: later},
 			{ActivityId: "g#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_PAUSED, Attempt: 2, LastFailure: rateLimited, ScheduledTime: later, Paused: true, PauseInfo: &workflowpb.PendingActivityInfo_PauseInfo{
 				PausedBy: &workflowpb.PendingActivityInfo_PauseInfo_Manual_{Manual: &workflowpb.PendingActivityInfo_PauseInfo_Manual{Identity: "kim", Reason: "too dear"}}}},
@@ -67,32 +68,5 @@ func TestHeldCalls(t *testing.T) {
 	at.status = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 	if got := heldCalls(context.Background(), &config.Temporal{}, "root", at); got != nil {
 		t.Errorf("of a run that has ended: %q", got)
-	}
-}
-
-// A transcript says which models could not answer before one did.
-func TestTranscriptOfASwitch(t *testing.T) {
-	h := &history{t: t}
-	first := answer(t, "fine")
-	first.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown\x1b[2J"}}
-	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}}, first)
-	c := &mocks.Client{}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
-	a, err := readArchive(context.Background(), c, "root", "r")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]contract.Switched{{From: "acme/first", To: "acme/m", Class: contract.ClassRateLimited, Times: 1}}, a.usage.Switched); diff != "" {
-		t.Errorf("the usage that history tells (-want +got):\n%s", diff)
-	}
-	var out bytes.Buffer
-	(&app{stdout: &out}).show(a.transcripts())
-	if diff := cmp.Diff("== n#1\n(switched from acme/first to acme/m: rate_limited: slow down[2J)\nassistant\n  fine\n", out.String()); diff != "" {
-		t.Errorf("transcript (-want +got):\n%s", diff)
-	}
-	out.Reset()
-	(&app{stdout: &out, flags: flags{output: outputJSON}}).show(a.transcripts())
-	if want := `"switched":[{"n":0,"model":"acme/first","class":"rate_limited"`; !strings.Contains(strings.Join(strings.Fields(out.String()), ""), want) {
-		t.Errorf("objects are %s, want %s", out.String(), want)
 	}
 }

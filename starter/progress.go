@@ -8,18 +8,17 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	failurepb "go.temporal.io/api/failure/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/converter"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 )
 
 // track is one run whose history is read.
 type track struct {
 	id, run string
+	// tail reads the run's events; nil before the first.
+	tail *history.Tail
 	// label begins the names of its nodes: empty, or the sub-agent's place.
 	label    string
 	calls    map[int64]*call
@@ -40,75 +39,72 @@ func newTrack(id, run, label string) *track {
 		calls: map[int64]*call{}, started: map[string]bool{}, children: map[int64]*track{}}
 }
 
-// call is an activity under way.
+// call is an activity in progress.
 type call struct {
-	id, kind string
+	*history.Call
 	// node is the execution, node#step; what names the call in it.
 	node, what string
-	// last says that the answer ends the node whatever it holds.
-	last  bool
-	asked string
-	at    time.Time
-	// told is the highest attempt that a line was about.
-	told int32
-	// heard is its partial answer; waits is what it was last seen to wait for.
-	heard heard
-	waits string
+	// reported is the last attempt whose failure was printed.
+	reported int32
+	// partial is its partial answer; waits is what it was last seen to wait for.
+	partial partialAnswer
+	waits   string
 }
 
 // event prints what an event means for a flow. The caller holds f.mu.
-func (f *follower) event(t *track, e *historypb.HistoryEvent) {
-	at := e.GetEventTime().AsTime()
+func (f *follower) event(t *track, e *history.Event) {
+	at := e.Time
 	if f.begin.IsZero() {
 		f.begin = at
 	}
-	f.begun(t, e.GetWorkflowExecutionStartedEventAttributes())
-	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		f.scheduled(t, e.GetEventId(), at, e.GetActivityTaskScheduledEventAttributes())
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-		s := e.GetActivityTaskStartedEventAttributes()
-		if c := t.calls[s.GetScheduledEventId()]; c != nil && s.GetAttempt() > 1 && c.told < s.GetAttempt()-1 {
-			f.tell(notice{Event: eventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: s.GetAttempt() - 1},
-				"%s: attempt %d, after %s", c.what, s.GetAttempt(), failureText(s.GetLastFailure()))
+	switch d := e.Data.(type) {
+	case *history.Started:
+		if t.id == f.id && d.Type == contract.WorkflowFlow {
+			flow, _ := d.Plan()
+			f.plan(flow)
 		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		s := e.GetActivityTaskCompletedEventAttributes()
-		f.completed(t, at, t.take(s.GetScheduledEventId()), s.GetResult())
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-		s := e.GetActivityTaskFailedEventAttributes()
-		f.broken(at, t.take(s.GetScheduledEventId()), "failed: "+failureText(s.GetFailure()))
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-		s := e.GetActivityTaskTimedOutEventAttributes()
-		f.broken(at, t.take(s.GetScheduledEventId()), "ran out of time: "+failureText(s.GetFailure()))
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-		f.broken(at, t.take(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId()), "cancelled")
-	default:
-		f.runEvent(t, e, at)
-	}
-}
-
-// runEvent prints what an event means that is of no activity.
-func (f *follower) runEvent(t *track, e *historypb.HistoryEvent, at time.Time) {
-	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		f.broke(t, at, e.GetWorkflowTaskFailedEventAttributes())
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-		f.leave(t, at)
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+	case *history.TaskFailed:
+		t.broken, t.remedy = history.FailureText(d.Failure), brokenRemedy(d.Cause, d.Failure.GetMessage())
+		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
+	case *history.Ended:
+		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+			f.leave(t, at)
+		}
+	case *history.CancelRequested:
 		if t.id == f.id {
-			f.tell(notice{Event: eventNote, Time: at}, "somebody asked the run to end")
+			f.tell(notice{Event: eventNote, Time: at}, "cancellation requested")
 		}
-	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
-		s := e.GetStartChildWorkflowExecutionFailedEventAttributes()
-		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(s.GetWorkflowId(), 200), s.GetCause())
+	case *history.ChildNotStarted:
+		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(d.ID, 200), d.Cause)
+	default:
+		f.callEvent(t, e)
 	}
 }
 
-// broke says that a worker could not go on, and notes why in case it goes on so.
-func (f *follower) broke(t *track, at time.Time, s *historypb.WorkflowTaskFailedEventAttributes) {
-	t.broken, t.remedy = failureText(s.GetFailure()), brokenRemedy(s.GetCause(), s.GetFailure().GetMessage())
-	f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
+// callEvent prints what happens to a call.
+func (f *follower) callEvent(t *track, e *history.Event) {
+	at := e.Time
+	switch d := e.Data.(type) {
+	case *history.CallScheduled:
+		f.scheduled(t, d.Call)
+	case *history.CallStarted:
+		if c := t.calls[d.Scheduled]; c != nil && d.Attempt > 1 && c.reported < d.Attempt-1 {
+			f.tell(notice{Event: eventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: d.Attempt - 1},
+				"%s: attempt %d, after %s", c.what, d.Attempt, history.FailureText(d.Failure))
+		}
+	case *history.CallCompleted:
+		if c := t.take(d.Scheduled); c != nil {
+			f.completed(t, at, c, d)
+		}
+	case *history.CallFailed:
+		how := "failed: "
+		if d.TimedOut {
+			how = "ran out of time: "
+		}
+		f.broken(at, t.take(d.Scheduled), how+history.FailureText(d.Failure))
+	case *history.CallCancelled:
+		f.broken(at, t.take(d.Scheduled), "cancelled")
+	}
 }
 
 // tell reports something with its text. The caller holds f.mu.
@@ -133,27 +129,20 @@ func (t *track) take(scheduled int64) *call {
 }
 
 // scheduled notes a call, and says that its node has started if it is the node's first.
-func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.ActivityTaskScheduledEventAttributes) {
-	node, turn := placeOf(s.GetActivityId())
-	c := &call{id: s.GetActivityId(), kind: s.GetActivityType().GetName(), node: t.label + node, at: at}
-	t.calls[id] = c
-	switch c.kind {
+func (f *follower) scheduled(t *track, of *history.Call) {
+	node, turn := history.SplitCallID(of.ID)
+	c := &call{Call: of, node: t.label + node}
+	t.calls[of.Scheduled] = c
+	switch of.Kind {
 	case contract.ActivityModel:
 		c.what = "model call " + turn
-		var in contract.ModelInput
-		c.last = decode(s.GetInput(), &in) && in.NoTools
 	case contract.ActivityTool:
 		c.what = "tool"
-		var in contract.ToolInput
-		if decode(s.GetInput(), &in) {
+		if in, ok := of.Input.(*contract.ToolInput); ok {
 			c.what = fmt.Sprintf("tool %s %s", clean(in.As, 64), clean(string(in.Arguments), 80))
 		}
 	case contract.ActivityJudge:
 		c.what = "judge"
-		var in contract.JudgeInput
-		if decode(s.GetInput(), &in) {
-			c.asked = clean(in.Question, 200)
-		}
 		return
 	case contract.ActivityPrepare:
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "prepare"
@@ -165,12 +154,12 @@ func (f *follower) scheduled(t *track, id int64, at time.Time, s *historypb.Acti
 		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+clean(turn, 100)
 		return
 	default:
-		c.what = strings.ToLower(c.kind) + " " + turn
+		c.what = strings.ToLower(of.Kind) + " " + turn
 	}
 	if !t.started[node] {
-		f.leave(t, at)
+		f.leave(t, of.Time)
 		t.started[node] = true
-		f.tell(notice{Event: eventStarted, Time: at, Node: c.node}, "started")
+		f.tell(notice{Event: eventStarted, Time: of.Time, Node: c.node}, "started")
 	}
 }
 
@@ -183,15 +172,11 @@ func (f *follower) leave(t *track, at time.Time) {
 	clear(t.started)
 }
 
-// completed says what a call gave.
-func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.Payloads) {
-	if c == nil {
-		return
-	}
-	switch c.kind {
-	case contract.ActivityPrepare:
-		var out contract.PrepareResult
-		if decode(result, &out) && t.id == f.id {
+// completed prints the result of a call.
+func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
+	switch out := d.Result.(type) {
+	case *contract.PrepareResult:
+		if t.id == f.id {
 			f.plan(out.Plan)
 			if out.Model != "" {
 				f.model(out.Model)
@@ -200,33 +185,30 @@ func (f *follower) completed(t *track, at time.Time, c *call, result *commonpb.P
 		for _, w := range out.Warnings {
 			f.tell(notice{Event: eventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
 		}
-	case contract.ActivityModel:
-		f.answered(t, at, c, result)
-	case contract.ActivityTool:
-		f.tooled(at, c, result)
-	case contract.ActivityCheck:
-		f.checked(at, c, result)
-	case contract.ActivityJudge:
-		var out contract.JudgeResult
-		if !decode(result, &out) {
-			return
-		}
+	case *contract.ModelResult:
+		f.answered(t, at, c, out)
+	case *contract.ToolResult:
+		f.toolResult(at, c, out)
+	case *contract.CheckResult:
+		f.checked(at, c, out)
+	case *contract.JudgeResult:
 		f.switched(at, c, out.Switched, out.Model)
-		text := fmt.Sprintf("judge %q: %s", c.asked, yesNo(out.Yes))
+		asked := ""
+		if in, ok := c.Input.(*contract.JudgeInput); ok {
+			asked = clean(in.Question, 200)
+		}
+		text := fmt.Sprintf("judge %q: %s", asked, yesNo(out.Yes))
 		if out.Reason != "" {
 			text += " (" + clean(out.Reason, 200) + ")"
 		}
 		f.tell(notice{Event: eventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
-	case contract.ActivitySummarise, contract.ActivityCondense:
-		var out struct {
-			Switched []contract.Switch `json:"switched"`
-		}
-		if decode(result, &out) {
-			f.switched(at, c, out.Switched, "")
-		}
+	case *contract.CondenseResult, *contract.SummariseResult:
+		f.switched(at, c, d.Usage().Switched, "")
 		f.done(at, c)
 	default:
-		f.done(at, c)
+		if c.Kind != contract.ActivityPrepare && c.Kind != contract.ActivityCheck && c.Kind != contract.ActivityJudge {
+			f.done(at, c)
+		}
 	}
 }
 
@@ -235,23 +217,20 @@ func (f *follower) done(at time.Time, c *call) {
 	f.tell(notice{Event: eventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
-// answered says what a model call gave, and whether that ends its node.
-func (f *follower) answered(t *track, at time.Time, c *call, result *commonpb.Payloads) {
-	var out contract.ModelResult
-	if !decode(result, &out) {
-		f.done(at, c)
-		return
-	}
+// answered prints what a model answered, and whether that ends its node.
+func (f *follower) answered(t *track, at time.Time, c *call, out *contract.ModelResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	if err != nil {
 		f.done(at, c)
 		return
 	}
+	in, _ := c.Input.(*contract.ModelInput)
+	last := in != nil && in.NoTools // the answer ends the node whatever it holds
 	n := notice{Event: eventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
 	f.switched(at, c, out.Switched, out.Model)
-	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.at).Seconds(), scriptNote(out.Model))
+	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.Time).Seconds(), scriptNote(out.Model))
 	switch {
-	case len(msg.Calls) > 0 && !c.last:
+	case len(msg.Calls) > 0 && !last:
 		var names []string
 		for _, t := range msg.Calls {
 			names = append(names, clean(t.Name, 64))
@@ -280,13 +259,8 @@ func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to st
 	}
 }
 
-// tooled says what a tool call gave.
-func (f *follower) tooled(at time.Time, c *call, result *commonpb.Payloads) {
-	var out contract.ToolResult
-	if !decode(result, &out) {
-		f.done(at, c)
-		return
-	}
+// toolResult prints the result of a tool call.
+func (f *follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	n := notice{Event: eventTool, Time: at, Node: c.node, Call: c.what}
 	switch {
@@ -295,7 +269,7 @@ func (f *follower) tooled(at time.Time, c *call, result *commonpb.Payloads) {
 	case out.Error:
 		f.tell(n, "%s: error: %s", c.what, clean(msg.Text, 200))
 	default:
-		f.tell(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.at).Seconds())
+		f.tell(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
 	}
 }
 
@@ -306,62 +280,12 @@ func (f *follower) broken(at time.Time, c *call, how string) {
 	}
 }
 
-// childLabel is what the names of a child's nodes begin with: nothing for a branch of the
-// same flow, the place for a sub-agent.
-func childLabel(label string, s *historypb.ChildWorkflowExecutionStartedEventAttributes) string {
-	place, _, _ := strings.Cut(childPlace(s), ":")
+// childLabel begins the names of a child's nodes: the parent's label for a branch, with the place
+// of the call behind it for a sub-agent.
+func childLabel(label string, c *history.Child) string {
+	place, _, _ := strings.Cut(c.Call, ":")
 	if place == "" {
 		return label
 	}
 	return label + place + " › "
-}
-
-// childPlace is a sub-agent's node#step:call, or "" for a branch.
-func childPlace(s *historypb.ChildWorkflowExecutionStartedEventAttributes) string {
-	if s.GetWorkflowType().GetName() != contract.WorkflowFlow {
-		return ""
-	}
-	id := s.GetWorkflowExecution().GetWorkflowId()
-	return clean(unescape(id[strings.LastIndex(id, "/")+1:]), 100)
-}
-
-// placeOf splits an activity's id, node#step/kind/turn. A model call that is made once more with
-// less has that behind its turn.
-func placeOf(id string) (node, turn string) {
-	rest, turn, ok := cutLast(id, "/")
-	if !ok {
-		return clean(unescape(id), 200), ""
-	}
-	if kind, nth, found := cutLast(rest, "/"); found && strings.HasSuffix(kind, "/model") {
-		rest, turn = kind, nth+"/"+turn
-	}
-	if node, _, ok := cutLast(rest, "/"); ok {
-		return clean(unescape(node), 200), unescape(turn)
-	}
-	return clean(unescape(rest), 200), unescape(turn)
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
-// decode reads one payload; false where a codec that we do not have wrote it.
-func decode(p *commonpb.Payloads, v any) bool {
-	return converter.GetDefaultDataConverter().FromPayloads(p, v) == nil
-}
-
-// failureText is the class and text of a failure as Temporal recorded it.
-func failureText(p *failurepb.Failure) string {
-	if p == nil {
-		return "an unknown failure"
-	}
-	text := clean(p.GetMessage(), 300)
-	if class := p.GetApplicationFailureInfo().GetType(); class != "" {
-		return clean(class, 60) + ": " + text
-	}
-	return text
 }

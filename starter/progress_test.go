@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"iter"
 	"testing"
 	"time"
 
@@ -18,114 +16,14 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/mocks"
 	"go.temporal.io/sdk/temporal"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
 	"weft/worker/config"
 )
-
-// history builds events, a tenth of a second apart.
-type history struct {
-	t      *testing.T
-	begin  time.Time
-	events []*historypb.HistoryEvent
-}
-
-func (h *history) add(kind enumspb.EventType, set func(*historypb.HistoryEvent)) int64 {
-	if h.begin.IsZero() {
-		h.begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	}
-	e := &historypb.HistoryEvent{EventId: int64(len(h.events) + 1), EventType: kind}
-	e.EventTime = timestamppb.New(h.begin.Add(time.Duration(len(h.events)) * 100 * time.Millisecond))
-	set(e)
-	h.events = append(h.events, e)
-	return e.EventId
-}
-
-func (h *history) payload(v any) *commonpb.Payloads {
-	h.t.Helper()
-	p, err := converter.GetDefaultDataConverter().ToPayloads(v)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return p
-}
-
-func (h *history) scheduled(id, kind string, in any) int64 {
-	return h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{
-			ActivityId: id, ActivityType: &commonpb.ActivityType{Name: kind}, Input: h.payload(in)}}
-	})
-}
-
-func (h *history) started(scheduled int64, attempt int32, last *failurepb.Failure) {
-	h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{
-			ScheduledEventId: scheduled, Attempt: attempt, LastFailure: last}}
-	})
-}
-
-func (h *history) completed(scheduled int64, out any) {
-	h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
-			ScheduledEventId: scheduled, Result: h.payload(out)}}
-	})
-}
-
-// call is an activity from its schedule to its result.
-func (h *history) call(id, kind string, in, out any) {
-	s := h.scheduled(id, kind, in)
-	h.started(s, 1, nil)
-	h.completed(s, out)
-}
-
-func (h *history) child(id, workflow string) int64 {
-	init := h.add(enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED, func(*historypb.HistoryEvent) {})
-	h.add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionStartedEventAttributes{ChildWorkflowExecutionStartedEventAttributes: &historypb.ChildWorkflowExecutionStartedEventAttributes{
-			InitiatedEventId: init, WorkflowType: &commonpb.WorkflowType{Name: workflow},
-			WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: "run of " + id}}}
-	})
-	return init
-}
-
-func (h *history) childDone(init int64) {
-	h.add(enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ChildWorkflowExecutionCompletedEventAttributes{ChildWorkflowExecutionCompletedEventAttributes: &historypb.ChildWorkflowExecutionCompletedEventAttributes{InitiatedEventId: init}}
-	})
-}
-
-func (h *history) continuedAsNew(run string) {
-	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW, func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes{WorkflowExecutionContinuedAsNewEventAttributes: &historypb.WorkflowExecutionContinuedAsNewEventAttributes{NewExecutionRunId: run}}
-	})
-}
-
-// answer is a model's result; names are the tools that it calls.
-func answer(t *testing.T, text string, names ...string) *contract.ModelResult {
-	t.Helper()
-	m := contract.Message{Role: contract.RoleAssistant, Text: text}
-	for i, n := range names {
-		m.Calls = append(m.Calls, contract.ToolCall{ID: fmt.Sprint(i), Name: n})
-	}
-	raw, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &contract.ModelResult{Message: raw, Model: "acme/m", Usage: contract.Usage{Calls: 1, Input: 12, Output: 3}}
-}
-
-func toolMessage(t *testing.T, text string, failed bool) *contract.ToolResult {
-	t.Helper()
-	raw, err := (&contract.Message{Role: contract.RoleTool, Text: text, Error: failed}).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &contract.ToolResult{Message: raw, Error: failed}
-}
 
 // rateLimited is how Temporal records an attempt that failed.
 var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
@@ -133,27 +31,27 @@ var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failure
 
 func TestEventsBecomeLines(t *testing.T) {
 	tests := map[string]struct {
-		build func(h *history)
+		build func(h *historytest.History)
 		want  string
 	}{
 		"the worker's choice of a model is named": {
-			build: func(h *history) {
-				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
+			build: func(h *historytest.History) {
+				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
 			},
 			want: "model: acme/m\n    0.2s                            x.json:1:2: warning: odd\n",
 		},
 		"scripted answers are named as such": {
-			build: func(h *history) {
-				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "script"})
+			build: func(h *historytest.History) {
+				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "script"})
 			},
 			want: "model: script (scripted answers, no model is called)\n",
 		},
 		"a node with a tool": {
-			build: func(h *history) {
-				h.call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "search", "set_state"))
-				h.call("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, toolMessage(h.t, "12345", false))
-				h.call("find#1/tool/1.2", contract.ActivityTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, toolMessage(h.t, "no such page", true))
-				h.call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "Found it."))
+			build: func(h *historytest.History) {
+				h.Call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "search", "set_state"))
+				h.Call("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, historytest.ToolMessage(h.T, "12345", false))
+				h.Call("find#1/tool/1.2", contract.ActivityTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, historytest.ToolMessage(h.T, "no such page", true))
+				h.Call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "Found it."))
 			},
 			want: `    0.0s  find#1                    started
     0.2s  find#1                    model call 1: calls search, set_state (12+3 tokens, 0.2 s)
@@ -164,8 +62,8 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"an answer without tools to call ends a node whose budget is spent": {
-			build: func(h *history) {
-				h.call("n#1/model/5", contract.ActivityModel, contract.ModelInput{NoTools: true}, answer(h.t, "enough", "search"))
+			build: func(h *historytest.History) {
+				h.Call("n#1/model/5", contract.ActivityModel, contract.ModelInput{NoTools: true}, historytest.Answer(h.T, "enough", "search"))
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 5: "enough" (12+3 tokens, 0.2 s)
@@ -173,11 +71,11 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"another model answered": {
-			build: func(h *history) {
-				r := answer(h.t, "fine")
+			build: func(h *historytest.History) {
+				r := historytest.Answer(h.T, "fine")
 				r.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
-				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
-				h.call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
+				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 1: switched from acme/first to acme/m: rate_limited: slow down
@@ -188,20 +86,20 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"wrong JSON does not end a node": {
-			build: func(h *history) {
-				r := answer(h.t, "{}")
+			build: func(h *historytest.History) {
+				r := historytest.Answer(h.T, "{}")
 				r.Checked = &contract.Checked{Errors: []contract.FieldError{{Path: "$", Message: "'title' is a required property"}}}
-				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
 			},
 			want: `    0.0s  n#1                       started
     0.2s  n#1                       model call 1: its JSON is wrong: $: 'title' is a required property (12+3 tokens, 0.2 s)
 `,
 		},
 		"attempts and failures": {
-			build: func(h *history) {
-				s := h.scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
-				h.started(s, 3, rateLimited)
-				h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
+			build: func(h *historytest.History) {
+				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.Started(s, 3, rateLimited)
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
 					e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited}}
 				})
 			},
@@ -211,19 +109,19 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"a judge, at the entry too": {
-			build: func(h *history) {
-				h.call("START/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
-				h.call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
+			build: func(h *historytest.History) {
+				h.Call("START/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
+				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
 			},
 			want: `    0.2s  START                     judge "Is it long?": yes (900 words), scripted
     0.5s  n#1                       judge "Done?": no
 `,
 		},
 		"nodes that end with a tool": {
-			build: func(h *history) {
-				h.call("a#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "finish"))
-				h.call("b#2/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "", "finish"))
-				h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
+			build: func(h *historytest.History) {
+				h.Call("a#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Call("b#2/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
 			},
 			want: `    0.0s  a#1                       started
     0.2s  a#1                       model call 1: calls finish (12+3 tokens, 0.2 s)
@@ -234,8 +132,8 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"ids and texts of others cannot move the cursor": {
-			build: func(h *history) {
-				h.call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(h.t, "x\x1b[2J\r\n\u202ey"))
+			build: func(h *historytest.History) {
+				h.Call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "x\x1b[2J\r\n\u202ey"))
 			},
 			want: `    0.0s  a/b#1                     started
     0.2s  a/b#1                     model call 1: "x[2J y" (12+3 tokens, 0.2 s)
@@ -243,9 +141,9 @@ func TestEventsBecomeLines(t *testing.T) {
 `,
 		},
 		"payloads that nobody here can read": {
-			build: func(h *history) {
-				s := h.scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
-				h.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
+			build: func(h *historytest.History) {
+				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
 					e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
 						ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}}}
 				})
@@ -257,55 +155,19 @@ func TestEventsBecomeLines(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := &history{t: t}
+			h := historytest.New(t)
 			tc.build(h)
 			var out bytes.Buffer
 			f := (&app{stderr: &out}).newFollower(nil, "root", "r")
 			track := newTrack("root", "r", "")
-			for _, e := range h.events {
-				f.event(track, e)
+			for _, e := range history.Events(history.Run{}, h.Events) {
+				f.event(track, &e)
 			}
 			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
 				t.Errorf("lines (-want +got):\n%s", diff)
 			}
 		})
 	}
-}
-
-// fakeEvents is a history as the client gives it, with perhaps an error at its end.
-type fakeEvents struct {
-	next func() (*historypb.HistoryEvent, bool)
-	stop func()
-	e    *historypb.HistoryEvent
-	ok   bool
-	err  error
-}
-
-func newEvents(h *history, err error) *fakeEvents {
-	f := &fakeEvents{err: err}
-	f.next, f.stop = iter.Pull(func(yield func(*historypb.HistoryEvent) bool) {
-		for _, e := range h.events {
-			if !yield(e) {
-				return
-			}
-		}
-	})
-	h.t.Cleanup(f.stop)
-	f.e, f.ok = f.next()
-	return f
-}
-
-func (f *fakeEvents) HasNext() bool { return f.ok || f.err != nil }
-
-func (f *fakeEvents) Next() (*historypb.HistoryEvent, error) {
-	if !f.ok {
-		err := f.err
-		f.err = nil
-		return nil, err
-	}
-	e := f.e
-	f.e, f.ok = f.next()
-	return e, nil
 }
 
 // fakeRun is a closed run.
@@ -323,24 +185,24 @@ func (r fakeRun) Get(_ context.Context, v any) error {
 }
 
 func TestFollowsChildrenContinuationsAndLostConnections(t *testing.T) {
-	first, second, branch, sub := &history{t: t}, &history{t: t}, &history{t: t}, &history{t: t}
-	init := first.child("root/left#1", contract.WorkflowBranch)
-	first.childDone(init)
-	first.continuedAsNew("r2")
-	second.call("last#3/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "bye"))
-	branch.call("left#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "", "expert"))
-	init = branch.child("root/left#1:call7", contract.WorkflowFlow)
-	branch.childDone(init)
-	sub.call("think#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "hm"))
+	first, second, branch, sub := historytest.New(t), historytest.New(t), historytest.New(t), historytest.New(t)
+	init := first.Child("root/left#1", contract.WorkflowBranch)
+	first.ChildDone(init)
+	first.ContinuedAsNew("r2")
+	second.Call("last#3/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "bye"))
+	branch.Call("left#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "", "expert"))
+	init = branch.Child("root/left#1:call7", contract.WorkflowFlow)
+	branch.ChildDone(init)
+	sub.Call("think#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "hm"))
 	text := "all done"
 	c := &mocks.Client{}
 	all := enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT
-	cut := &history{t: t, events: branch.events[:4]}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, all).Return(newEvents(first, nil))
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r2", true, all).Return(newEvents(second, nil))
-	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(cut, serviceerror.NewUnavailable("gone"))).Once()
-	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(newEvents(branch, nil))
-	c.On("GetWorkflowHistory", mock.Anything, "root/left#1:call7", "run of root/left#1:call7", true, all).Return(newEvents(sub, nil))
+	cut := &historytest.History{T: t, Events: branch.Events[:4]}
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, all).Return(historytest.NewIterator(first, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r2", true, all).Return(historytest.NewIterator(second, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(historytest.NewIterator(cut, serviceerror.NewUnavailable("gone"))).Once()
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1", "run of root/left#1", true, all).Return(historytest.NewIterator(branch, nil))
+	c.On("GetWorkflowHistory", mock.Anything, "root/left#1:call7", "run of root/left#1:call7", true, all).Return(historytest.NewIterator(sub, nil))
 	c.On("QueryWorkflow", mock.Anything, "root", "", contract.QueryStatus).Return(nil, serviceerror.NewUnavailable("gone")).Maybe()
 	c.On("GetWorkflow", mock.Anything, "root", "r2").Return(fakeRun{result: contract.RunResult{ResultText: &text, Model: "script"}})
 	var stdout, stderr bytes.Buffer
@@ -372,7 +234,7 @@ func TestInterruptDetaches(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	c := &mocks.Client{}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, mock.Anything).Return(newEvents(&history{t: t}, context.Canceled))
+	c.On("GetWorkflowHistory", mock.Anything, "root", "r1", true, mock.Anything).Return(historytest.NewIterator(historytest.New(t), context.Canceled))
 	var stderr bytes.Buffer
 	a := &app{stderr: &stderr}
 	if code := a.exit(a.newFollower(&config.Temporal{Client: c}, "root", "r1").toTheEnd(ctx)); code != exitDetached {
@@ -438,13 +300,13 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestEventsBecomeObjects(t *testing.T) {
-	h := &history{t: t}
-	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, answer(t, "<hi>"))
+	h := historytest.New(t)
+	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "<hi>"))
 	var out bytes.Buffer
 	f := (&app{stdout: &out, flags: flags{output: outputLines}}).newFollower(nil, "root", "r")
 	track := newTrack("root", "r", "")
-	for _, e := range h.events {
-		f.event(track, e)
+	for _, e := range history.Events(history.Run{}, h.Events) {
+		f.event(track, &e)
 	}
 	f.once("x", "nobody is there")
 	var got []notice
@@ -454,16 +316,16 @@ func TestEventsBecomeObjects(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if n.Event == eventNote {
-			n.Time, n.Seconds = h.begin, 0
+			n.Time, n.Seconds = h.Start, 0
 		}
 		got = append(got, n)
 	}
 	want := []notice{
-		{Event: eventStarted, Time: h.begin, Node: "n#1", Text: "started"},
-		{Event: eventModel, Time: h.begin.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
+		{Event: eventStarted, Time: h.Start, Node: "n#1", Text: "started"},
+		{Event: eventModel, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
 			Usage: &contract.Usage{Calls: 1, Input: 12, Output: 3}, Text: `model call 1: "<hi>" (12+3 tokens, 0.2 s)`},
-		{Event: eventFinished, Time: h.begin.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
-		{Event: eventNote, Time: h.begin, Text: "nobody is there"},
+		{Event: eventFinished, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
+		{Event: eventNote, Time: h.Start, Text: "nobody is there"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(notice{})); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
@@ -508,7 +370,7 @@ func TestPlaces(t *testing.T) {
 		"model/3":                  {"model", "3"},
 		"team#2/member#1/model/12": {"team#2/member#1", "12"},
 	} {
-		if node, turn := placeOf(id); node != want[0] || turn != want[1] {
+		if node, turn := history.SplitCallID(id); node != want[0] || turn != want[1] {
 			t.Errorf("%s is call %q of %q, want %q of %q", id, turn, node, want[1], want[0])
 		}
 	}

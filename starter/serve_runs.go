@@ -17,7 +17,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/starter/serve"
+	"weft/starter/transcript"
 	"weft/worker/config"
 )
 
@@ -244,17 +246,17 @@ func (s *runs) State(ctx context.Context, run *serve.Run) (map[string]json.RawMe
 
 // Transcript reads the histories of a run and of its children.
 func (s *runs) Transcript(ctx context.Context, run *serve.Run) ([]serve.Line, []string, error) {
-	kept, err := readArchive(ctx, s.t.Client, workflowOf(run), run.Current)
+	read, err := transcript.Read(ctx, history.From(s.t.Client), workflowOf(run), run.Current)
 	if err != nil {
 		return nil, nil, problemOf(err)
 	}
 	var out []serve.Line
-	for _, t := range kept.transcripts() {
+	for _, t := range read.Threads() {
 		for n, m := range t.Messages {
 			out = append(out, serve.Line{Thread: t.Thread, N: n, Message: m})
 		}
 	}
-	return out, kept.gone, nil
+	return out, read.Missing, nil
 }
 
 // answerProblems are the problems of answers that a run refuses, by the failure's class.

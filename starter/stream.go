@@ -8,23 +8,24 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 )
 
 // reader is a report that shows what models answer while they do. For the others nobody asks.
 type reader interface{ readsText() bool }
 
-// reads says whether the report shows partial answers.
+// reads reports whether the report shows partial answers.
 func (f *follower) reads() bool {
 	r, ok := f.report.(reader)
 	return ok && r.readsText()
 }
 
-// streams says whether a call may stream text.
+// streams reports whether a call may stream text.
 func (c *call) streams() bool {
-	return c.kind == contract.ActivityModel || c.kind == contract.ActivityCondense || c.kind == contract.ActivitySummarise
+	return c.Kind == contract.ActivityModel || c.Kind == contract.ActivityCondense || c.Kind == contract.ActivitySummarise
 }
 
-// streaming says whether a model may be answering in a run. The caller holds f.mu.
+// streaming reports whether a model may be answering in a run. The caller holds f.mu.
 func (t *track) streaming() bool {
 	for _, c := range t.calls {
 		if c.streams() {
@@ -34,8 +35,8 @@ func (t *track) streaming() bool {
 	return false
 }
 
-// heard is what was last seen of a call's partial answer.
-type heard struct {
+// partialAnswer is what was last seen of the answer of a call in progress.
+type partialAnswer struct {
 	text    string
 	attempt int32
 }
@@ -44,18 +45,18 @@ type heard struct {
 // heartbeat, so it never enters history. The caller holds f.mu.
 func (f *follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	var b contract.Beat
-	if !c.streams() || !f.reads() || p.GetHeartbeatDetails() == nil || !decode(p.GetHeartbeatDetails(), &b) {
+	if !c.streams() || !f.reads() || p.GetHeartbeatDetails() == nil || !history.Decode(p.GetHeartbeatDetails(), &b) {
 		return
 	}
 	// After a failed attempt its text is still there until the next one says something.
-	if b.Attempt != p.GetAttempt() || b.Text == c.heard.text && b.Attempt == c.heard.attempt || b.Text == "" {
+	if b.Attempt != p.GetAttempt() || b.Text == c.partial.text && b.Attempt == c.partial.attempt || b.Text == "" {
 		return
 	}
-	if b.Attempt != c.heard.attempt {
-		c.heard = heard{attempt: b.Attempt}
+	if b.Attempt != c.partial.attempt {
+		c.partial = partialAnswer{attempt: b.Attempt}
 	}
-	added, skipped := newEnd(c.heard.text, b.Text)
-	c.heard.text = b.Text
+	added, skipped := newEnd(c.partial.text, b.Text)
+	c.partial.text = b.Text
 	if added == "" {
 		return
 	}

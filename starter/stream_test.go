@@ -17,6 +17,8 @@ import (
 	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
 	"weft/starter/serve"
 	"weft/worker/config"
 )
@@ -63,8 +65,8 @@ func TestLastLines(t *testing.T) {
 
 // pending is a run in which one call is under way, with the details of its heartbeat.
 func pending(t *testing.T, attempt int32, b contract.Beat) *workflowservice.DescribeWorkflowExecutionResponse {
-	h := &history{t: t}
-	p := &workflowpb.PendingActivityInfo{ActivityId: "tell#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: attempt, HeartbeatDetails: h.payload(b)}
+	h := historytest.New(t)
+	p := &workflowpb.PendingActivityInfo{ActivityId: "tell#1/model/1", State: enumspb.PENDING_ACTIVITY_STATE_STARTED, Attempt: attempt, HeartbeatDetails: h.Payload(b)}
 	if attempt > 1 {
 		p.LastFailure = rateLimited
 	}
@@ -75,8 +77,8 @@ func pending(t *testing.T, attempt int32, b contract.Beat) *workflowservice.Desc
 // follower.
 func looks(t *testing.T, a *app, all ...*workflowservice.DescribeWorkflowExecutionResponse) *follower {
 	t.Helper()
-	h := &history{t: t, begin: time.Now()}
-	h.scheduled("tell#1/model/1", contract.ActivityModel, contract.ModelInput{})
+	h := &historytest.History{T: t, Start: time.Now()}
+	h.Scheduled("tell#1/model/1", contract.ActivityModel, contract.ModelInput{})
 	c := &mocks.Client{}
 	for _, d := range all {
 		c.On("DescribeWorkflowExecution", mock.Anything, "root", "r").Return(d, nil).Once()
@@ -84,7 +86,7 @@ func looks(t *testing.T, a *app, all ...*workflowservice.DescribeWorkflowExecuti
 	f := a.newFollower(&config.Temporal{Client: c}, "root", "r")
 	track := newTrack("root", "r", "")
 	f.tracks["root"] = track
-	f.event(track, h.events[0])
+	f.event(track, &history.Events(history.Run{}, h.Events)[0])
 	for range all {
 		due := f.due()
 		if f.reads() != (len(due) == 1) {

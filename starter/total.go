@@ -3,9 +3,6 @@ package main
 import (
 	"strings"
 
-	historypb "go.temporal.io/api/history/v1"
-
-	"weft/activities/contract"
 	"weft/workflows/plan"
 )
 
@@ -54,15 +51,6 @@ func (f *follower) plan(p *plan.Flow) {
 	}
 	if t, ok := totalOf(p); ok {
 		c.count(t)
-	}
-}
-
-// begun takes the plan with which a run was started, if it was. Of its children, none is
-// asked: the caller holds f.mu.
-func (f *follower) begun(t *track, s *historypb.WorkflowExecutionStartedEventAttributes) {
-	var in contract.RunInput
-	if t.id == f.id && s.GetWorkflowType().GetName() == contract.WorkflowFlow && decode(s.GetInput(), &in) {
-		f.plan(planOf(&in))
 	}
 }
 

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 )
 
@@ -21,11 +18,10 @@ import (
 // of nodes and edges: which began, what conditions were answered, which runs are open. It
 // needs no worker.
 type tree struct {
-	client client.Client
 	// visits are in the order in which the flow began them, the root first.
 	visits []*visit
-	// gone are the ids of runs whose history is not there any more.
-	gone []string
+	// missing are the ids of workflows whose histories are not kept any more.
+	missing []string
 }
 
 // visit is one workflow of the tree: a flow, or a branch of one.
@@ -61,7 +57,7 @@ type visit struct {
 	failure *failurepb.Failure
 }
 
-// open says whether the workflow runs.
+// open reports whether the workflow runs.
 func (v *visit) open() bool { return v.status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
 
 // cost is what the calls of one execution took, and the last that they said.
@@ -74,7 +70,7 @@ type cost struct {
 
 // costOf finds or begins an execution's.
 func (v *visit) costOf(exec string) *cost {
-	label := labelOf(executionOf(exec))
+	label := history.Label(history.ExecutionOf(exec))
 	for _, c := range v.costs {
 		if c.exec == label {
 			return c
@@ -85,224 +81,128 @@ func (v *visit) costOf(exec string) *cost {
 	return c
 }
 
-// climber reads one history.
-type climber struct {
-	*tree
-	v        *visit
-	calls    map[int64]treeCall
-	children map[int64]*historypb.ChildWorkflowExecutionStartedEventAttributes
-}
-
-type treeCall struct {
-	kind, exec string
-	question   contract.JudgeInput
-}
-
 // readTree reads the histories of a run and of all below it.
-func readTree(ctx context.Context, c client.Client, id, run string) (*tree, error) {
-	t := &tree{client: c}
-	root := &visit{id: id}
-	t.visits = append(t.visits, root)
-	if err := t.climb(ctx, root, run); err != nil {
-		return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+func readTree(ctx context.Context, from history.Source, id, run string) (*tree, error) {
+	t := &tree{}
+	visits := map[*history.Workflow]*visit{}
+	for e, err := range history.Read(ctx, from, id, run) {
+		if err != nil {
+			return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+		}
+		v := visits[e.Run.Workflow]
+		if v == nil {
+			v = &visit{id: e.Run.ID, place: e.Run.Place}
+			visits[e.Run.Workflow] = v
+			t.visits = append(t.visits, v)
+		}
+		if _, missing := e.Data.(*history.Missing); missing {
+			t.missing = append(t.missing, v.id)
+			continue
+		}
+		v.event(&e)
+	}
+	if len(t.visits) == 0 {
+		t.visits = append(t.visits, &visit{id: id, run: run})
 	}
 	return t, nil
 }
 
-// climb reads one run of a workflow, before it what it continued, and behind it its children.
-func (t *tree) climb(ctx context.Context, v *visit, run string) error {
-	c := &climber{tree: t, v: v, calls: map[int64]treeCall{}, children: map[int64]*historypb.ChildWorkflowExecutionStartedEventAttributes{}}
-	var all []*historypb.HistoryEvent
-	events := t.client.GetWorkflowHistory(ctx, v.id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		e, err := events.Next()
-		if err != nil {
-			return err
+// event takes what an event adds.
+func (v *visit) event(e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.Started:
+		if v.began.IsZero() {
+			v.began = e.Time
 		}
-		if s := e.GetChildWorkflowExecutionStartedEventAttributes(); s != nil {
-			c.children[s.GetInitiatedEventId()] = s
+		v.runs = append(v.runs, e.Run.RunID)
+		v.run, v.status = e.Run.RunID, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		v.started(d)
+	case *history.Ended:
+		v.status, v.ended = d.Status, e.Time
+		if d.Result != nil {
+			v.result = d.Result
 		}
-		all = append(all, e)
-	}
-	if len(all) > 0 {
-		if before := all[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId(); before != "" {
-			if err := t.below(ctx, v, before); err != nil {
-				return err
+		if d.Failure != nil {
+			v.failure = d.Failure
+		}
+	case *history.CallScheduled:
+		if exec, ok := d.Execution(); ok {
+			if len(v.seen) == 0 || v.seen[len(v.seen)-1] != exec {
+				v.seen = append(v.seen, exec)
+			}
+			if x := v.costOf(exec); x.from.IsZero() {
+				x.from = e.Time
 			}
 		}
-	}
-	v.runs = append(v.runs, run)
-	v.run, v.status = run, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
-	for _, e := range all {
-		if err := c.event(ctx, e); err != nil {
-			return err
+	case *history.CallCompleted:
+		v.completed(d, e.Time)
+	case *history.ChildEnded:
+		if d.Branch != nil {
+			v.executions = append(v.executions, d.Branch.Executions...)
 		}
 	}
-	return nil
 }
 
-// below reads another history; one that is gone is noted and is no error.
-func (t *tree) below(ctx context.Context, v *visit, run string) error {
-	err := t.climb(ctx, v, run)
-	var missing *serviceerror.NotFound
-	if errors.As(err, &missing) {
-		t.gone = append(t.gone, v.id)
-		return nil
+// started takes what the workflow was given.
+func (v *visit) started(s *history.Started) {
+	v.branch = s.Type == contract.WorkflowBranch
+	if in := s.Branch; in != nil {
+		v.first = contract.Execution{Node: in.Node, Step: in.Step, Nth: in.Nth}
 	}
-	return err
-}
-
-// closings are the events that end a workflow.
-var closings = map[enumspb.EventType]enumspb.WorkflowExecutionStatus{
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:        enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED,
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:           enumspb.WORKFLOW_EXECUTION_STATUS_FAILED,
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:         enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:       enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED,
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:        enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT,
-	enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW: enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW,
-}
-
-// event takes what an event adds.
-func (c *climber) event(ctx context.Context, e *historypb.HistoryEvent) error {
-	if status, ok := closings[e.GetEventType()]; ok {
-		c.v.status, c.v.ended = status, e.GetEventTime().AsTime()
+	if flow, source := s.Plan(); flow != nil || s.Branch != nil {
+		v.flow, v.source = flow, source
 	}
-	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-		if c.v.began.IsZero() {
-			c.v.began = e.GetEventTime().AsTime()
-		}
-		c.begun(e.GetWorkflowExecutionStartedEventAttributes())
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-		var out contract.RunResult
-		if s := e.GetWorkflowExecutionCompletedEventAttributes(); !c.v.branch && decode(s.GetResult(), &out) {
-			c.v.result = &out
-		}
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-		c.v.failure = e.GetWorkflowExecutionFailedEventAttributes().GetFailure()
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		c.scheduled(e.GetEventId(), e.GetActivityTaskScheduledEventAttributes(), e.GetEventTime().AsTime())
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		c.completed(e.GetActivityTaskCompletedEventAttributes(), e.GetEventTime().AsTime())
-	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
-		return c.child(ctx, c.children[e.GetEventId()])
-	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
-		s := e.GetChildWorkflowExecutionCompletedEventAttributes()
-		var out contract.BranchResult
-		if s.GetWorkflowType().GetName() == contract.WorkflowBranch && decode(s.GetResult(), &out) {
-			c.v.executions = append(c.v.executions, out.Executions...)
-		}
-	}
-	return nil
-}
-
-// begun takes what the workflow was given.
-func (c *climber) begun(s *historypb.WorkflowExecutionStartedEventAttributes) {
-	if c.v.branch = s.GetWorkflowType().GetName() == contract.WorkflowBranch; c.v.branch {
-		var in contract.BranchInput
-		if decode(s.GetInput(), &in) {
-			c.v.first = contract.Execution{Node: in.Node, Step: in.Step, Nth: in.Nth}
-			c.v.flow, c.v.source = in.Plan, in.Source
-		}
+	in := s.Input
+	if in == nil {
 		return
-	}
-	var in contract.RunInput
-	if !decode(s.GetInput(), &in) {
-		return
-	}
-	if in.Carry == nil {
-		c.v.input = &in
 	}
 	if k := in.Fork; k != nil {
-		c.v.entry = &k.Entry
+		v.entry = &k.Entry
 		for i := range k.Past {
-			c.v.executions = append(c.v.executions, k.Past[i].Execution)
+			v.executions = append(v.executions, k.Past[i].Execution)
 		}
 	}
-	switch {
-	case in.Carry != nil && in.Carry.Plan != nil:
-		k := in.Carry
-		c.v.flow, c.v.source, c.v.executions = k.Plan, k.Source, k.Trace
+	switch k := in.Carry; {
+	case k == nil:
+		v.input = in
+	case k.Plan != nil:
+		v.executions = k.Trace
 		if len(k.Entered) > 0 {
-			c.v.entry = &contract.Execution{Node: plan.Start, Answers: k.Answers, Taken: k.Entered}
-		}
-	case in.Flow.Plan != nil:
-		c.v.flow = in.Flow.Plan
-		if in.Flow.Source != nil {
-			c.v.source = *in.Flow.Source
+			v.entry = &contract.Execution{Node: plan.Start, Answers: k.Answers, Taken: k.Entered}
 		}
 	}
-}
-
-// child reads the history of a child, if it has started.
-func (c *climber) child(ctx context.Context, s *historypb.ChildWorkflowExecutionStartedEventAttributes) error {
-	if s == nil {
-		return nil
-	}
-	v := &visit{id: s.GetWorkflowExecution().GetWorkflowId(), place: c.v.place}
-	if place := childPlace(s); place != "" {
-		v.place += place + " › "
-	}
-	c.visits = append(c.visits, v)
-	return c.below(ctx, v, s.GetWorkflowExecution().GetRunId())
-}
-
-// scheduled notes the execution that makes a call.
-func (c *climber) scheduled(id int64, s *historypb.ActivityTaskScheduledEventAttributes, at time.Time) {
-	call := treeCall{kind: s.GetActivityType().GetName()}
-	exec, _, inNode := strings.Cut(s.GetActivityId(), "/")
-	if call.exec = exec; call.kind == contract.ActivityJudge {
-		decode(s.GetInput(), &call.question)
-	}
-	if inNode && strings.Contains(exec, "#") && (len(c.v.seen) == 0 || c.v.seen[len(c.v.seen)-1] != exec) {
-		c.v.seen = append(c.v.seen, exec)
-	}
-	if inNode && strings.Contains(exec, "#") {
-		if x := c.v.costOf(exec); x.from.IsZero() {
-			x.from = at
-		}
-	}
-	c.calls[id] = call
 }
 
 // completed takes what a call says of the flow or of its edges.
-func (c *climber) completed(s *historypb.ActivityTaskCompletedEventAttributes, at time.Time) {
-	call := c.calls[s.GetScheduledEventId()]
-	if strings.Contains(call.exec, "#") {
-		c.v.costOf(call.exec).to = at
+func (v *visit) completed(c *history.CallCompleted, at time.Time) {
+	exec, inNode := c.Execution()
+	inNode = inNode || strings.Contains(exec, "#")
+	if inNode {
+		v.costOf(exec).to = at
 	}
-	switch call.kind {
-	case contract.ActivityPrepare:
-		var out contract.PrepareResult
-		if decode(s.GetResult(), &out) {
-			c.v.prepared(&out)
+	switch out := c.Result.(type) {
+	case *contract.PrepareResult:
+		v.prepared(out)
+	case *contract.ModelResult:
+		c.Usage().AddTo(&v.usage)
+		x := v.costOf(exec)
+		x.usage.Add(out.Usage)
+		if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
+			x.text = m.Text
 		}
-	case contract.ActivityModel:
-		var out contract.ModelResult
-		if decode(s.GetResult(), &out) {
-			c.v.usage.Add(out.Usage)
-			x := c.v.costOf(call.exec)
-			x.usage.Add(out.Usage)
-			c.v.usage.Switch(out.Model, out.Switched)
-			if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
-				x.text = m.Text
-			}
+	case *contract.JudgeResult:
+		c.Usage().AddTo(&v.usage)
+		if inNode {
+			v.costOf(exec).usage.Add(out.Usage)
 		}
-	case contract.ActivityJudge:
-		var out contract.JudgeResult
-		if !decode(s.GetResult(), &out) {
-			return
+		if v.judged == nil {
+			v.judged = map[string][]contract.Answer{}
 		}
-		c.v.usage.Add(out.Usage)
-		c.v.usage.Switch(out.Model, out.Switched)
-		if strings.Contains(call.exec, "#") {
-			c.v.costOf(call.exec).usage.Add(out.Usage)
+		in, ok := c.Input.(*contract.JudgeInput)
+		if !ok {
+			in = &contract.JudgeInput{}
 		}
-		if c.v.judged == nil {
-			c.v.judged = map[string][]contract.Answer{}
-		}
-		c.v.judged[call.exec] = append(c.v.judged[call.exec], contract.Answer{
-			Execution: call.exec, Edge: c.v.edgeAsked(&call.question), Question: call.question.Question, Yes: out.Yes, Reason: out.Reason})
+		v.judged[exec] = append(v.judged[exec], contract.Answer{Execution: exec, Edge: v.edgeAsked(in), Question: in.Question, Yes: out.Yes, Reason: out.Reason})
 	}
 }
 

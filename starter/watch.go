@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -129,7 +130,7 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range t.calls {
-		if c.id == p.GetActivityId() {
+		if c.ID == p.GetActivityId() {
 			f.attempt(c, p)
 			f.waits(c, p)
 			f.partial(c, p)
@@ -150,16 +151,16 @@ func (f *follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 // attempt says that an attempt has failed. The caller holds f.mu.
 func (f *follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	failed := p.GetAttempt() - 1
-	if failed <= c.told || p.GetLastFailure() == nil {
+	if failed <= c.reported || p.GetLastFailure() == nil {
 		return
 	}
-	c.told = failed
+	c.reported = failed
 	next := "next one under way"
 	if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
 		next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
 	}
 	f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
-		"%s: attempt %d failed: %s; %s", c.what, failed, failureText(p.GetLastFailure()), next)
+		"%s: attempt %d failed: %s; %s", c.what, failed, history.FailureText(p.GetLastFailure()), next)
 }
 
 // stuck says that a run's workflow tasks fail, why, and what to do: once until something

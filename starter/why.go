@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/specadapter/source"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -118,7 +119,7 @@ func (a *app) why(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	t, err := readTree(ctx, temporal.Client, args[0], about.run)
+	t, err := readTree(ctx, history.From(temporal.Client), args[0], about.run)
 	if err != nil {
 		return err
 	}
@@ -237,11 +238,11 @@ func (f *runFacts) pending(ctx context.Context, t *config.Temporal, v *visit) {
 	}
 	for _, p := range d.GetPendingActivities() {
 		exec, _, _ := strings.Cut(p.GetActivityId(), "/")
-		exec = labelOf(executionOf(exec))
+		exec = history.Label(history.ExecutionOf(exec))
 		c := pendingCall{id: p.GetActivityId(), kind: p.GetActivityType().GetName(), attempt: p.GetAttempt(),
 			started: p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED}
 		if p.GetLastFailure() != nil {
-			c.failed = failureText(p.GetLastFailure())
+			c.failed = history.FailureText(p.GetLastFailure())
 		}
 		if at := p.GetScheduledTime(); at != nil {
 			c.next = at.AsTime()
@@ -265,7 +266,7 @@ func chosen(all []*runFacts, word string) ([]*runFacts, error) {
 		}
 		for _, n := range f.visit.flow.Nodes {
 			names = append(names, n.ID)
-			x := executionOf(word)
+			x := history.ExecutionOf(word)
 			if n.ID == word || strings.EqualFold(n.Name, word) || x.Step > 0 && x.Node == n.ID {
 				if f.only = append(f.only, n.ID); len(f.only) == 1 {
 					out = append(out, f)
@@ -288,7 +289,7 @@ func (a *app) explained(all []*runFacts, t *tree) whyReport {
 	for _, f := range all[1:] {
 		report.SubAgents = append(report.SubAgents, f.report())
 	}
-	report.Gone = t.gone
+	report.Gone = t.missing
 	return report
 }
 
@@ -298,7 +299,7 @@ func failureOfHistory(v *visit) *contract.Failure {
 		return nil
 	}
 	var f contract.Failure
-	if d := v.failure.GetApplicationFailureInfo().GetDetails(); d != nil && decode(d, &f) && f.Class != "" {
+	if d := v.failure.GetApplicationFailureInfo().GetDetails(); d != nil && history.Decode(d, &f) && f.Class != "" {
 		return &f
 	}
 	return &contract.Failure{Class: v.failure.GetApplicationFailureInfo().GetType(), Text: clean(v.failure.GetMessage(), 2000)}

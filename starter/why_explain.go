@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 )
 
@@ -46,10 +47,10 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 	before := 0
 	for i := range f.st.Executions {
 		if x := &f.st.Executions[i]; x.Node == n.ID {
-			e := whyExecution{Execution: labelOf(*x), State: whyDone, Because: f.because(n, x, before),
+			e := whyExecution{Execution: history.Label(*x), State: whyDone, Because: f.because(n, x, before),
 				Absent: f.absent(n, x, before), Left: f.left(x)}
 			switch in := f.visit.input; {
-			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, labelOf(*x)):
+			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, history.Label(*x)):
 				e.Text = "given with the fork, in place of what the other run had"
 			case x.Recorded:
 				e.Text = "taken from the run of which this one is a fork"
@@ -80,11 +81,11 @@ func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
 	var out []whyExecution
 	open := f.visit.open()
 	add := func(exec, state string, waits []whyWait) {
-		x := executionOf(exec)
+		x := history.ExecutionOf(exec)
 		if x.Node != n.ID {
 			return
 		}
-		e := whyExecution{Execution: labelOf(x), State: state, Because: f.because(n, &x, before), Waits: waits}
+		e := whyExecution{Execution: history.Label(x), State: state, Because: f.because(n, &x, before), Waits: waits}
 		if state != whyWaiting {
 			e.Absent = f.absent(n, &x, before)
 		}
@@ -122,7 +123,7 @@ func (f *runFacts) ran(node string, step int) bool {
 func joinOf(w *contract.Wait, open bool) whyWait {
 	out := whyWait{Kind: waitJoin, Text: "nothing: it runs next"}
 	for _, o := range w.For {
-		out.For = append(out.For, labelOf(executionOf(o)))
+		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
 	}
 	if len(out.For) > 0 {
 		verb := "may still lead here"
@@ -201,7 +202,7 @@ func (f *runFacts) left(x *contract.Execution) []whyEdge {
 // decidedEdge says what became of an edge out of an execution that has ended.
 func (f *runFacts) decidedEdge(i int, x *contract.Execution) whyEdge {
 	e := &f.visit.flow.Edges[i]
-	out := whyEdge{Edge: e.ID, From: labelOf(*x), To: e.To, At: f.visit.source.At(plan.EdgePath(i)), Result: edgeRefused}
+	out := whyEdge{Edge: e.ID, From: history.Label(*x), To: e.To, At: f.visit.source.At(plan.EdgePath(i)), Result: edgeRefused}
 	if x.Node == plan.Start {
 		out.From = plan.Start
 	}

@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 )
 
@@ -46,22 +47,13 @@ type request struct {
 	commands []string
 }
 
-// labelOf names an execution: node#step, with ~n from the second one on.
-func labelOf(x contract.Execution) string {
-	label := fmt.Sprintf("%s#%d", x.Node, x.Step)
-	if x.Nth > 1 {
-		label += fmt.Sprintf("~%d", x.Nth)
-	}
-	return label
-}
-
 // inBranch takes what a branch under way says of itself.
 func (f *runFacts) inBranch(v *visit, st *contract.Status) {
 	if f.inner == nil {
 		f.inner = map[string][]string{}
 	}
 	f.st.Executions = append(f.st.Executions, st.Executions...)
-	f.inner[labelOf(v.first)] = st.Running
+	f.inner[history.Label(v.first)] = st.Running
 }
 
 // settle makes one list of what has run and one of what runs.
@@ -72,10 +64,10 @@ func (f *runFacts) settle() {
 	}
 	var running []string
 	for _, exec := range f.st.Running {
-		x := labelOf(executionOf(exec))
+		x := history.Label(history.ExecutionOf(exec))
 		if inner, ok := f.inner[x]; ok {
 			for _, i := range inner {
-				running = append(running, labelOf(executionOf(i)))
+				running = append(running, history.Label(history.ExecutionOf(i)))
 			}
 			continue
 		}
@@ -85,8 +77,8 @@ func (f *runFacts) settle() {
 	slices.SortStableFunc(f.st.Executions, func(a, b contract.Execution) int { return cmp.Compare(a.Step, b.Step) })
 	seen := map[string]bool{}
 	f.st.Executions = slices.DeleteFunc(f.st.Executions, func(x contract.Execution) bool {
-		was := seen[labelOf(x)]
-		seen[labelOf(x)] = true
+		was := seen[history.Label(x)]
+		seen[history.Label(x)] = true
 		return was
 	})
 }
@@ -96,7 +88,7 @@ func (f *runFacts) recall() {
 	f.st.Executions = slices.Clone(f.visit.executions)
 	known := map[string]bool{}
 	for _, x := range f.st.Executions {
-		known[labelOf(x)] = true
+		known[history.Label(x)] = true
 	}
 	if answers := f.visit.judged[plan.Start]; f.st.Entry == nil {
 		f.st.Entry = &contract.Execution{Node: plan.Start, Answers: answers}
@@ -104,18 +96,18 @@ func (f *runFacts) recall() {
 	}
 	for _, v := range append([]*visit{f.visit}, f.branches...) {
 		for i, exec := range v.seen {
-			x := executionOf(exec)
-			if known[labelOf(x)] {
+			x := history.ExecutionOf(exec)
+			if known[history.Label(x)] {
 				continue
 			}
-			known[labelOf(x)] = true
+			known[history.Label(x)] = true
 			x.Answers = v.judged[exec]
 			completed := v.status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
 			failed := f.failure != nil && f.failure.Node == x.Node && f.failure.Step == x.Step
 			switch {
 			case failed:
 			case i == len(v.seen)-1 && !completed, !f.decided(&x):
-				f.st.Running = append(f.st.Running, labelOf(x))
+				f.st.Running = append(f.st.Running, history.Label(x))
 			default:
 				x.Taken = f.derive(&x)
 				f.st.Executions = append(f.st.Executions, x)
@@ -191,15 +183,15 @@ func (f *runFacts) waits(exec string) []whyWait {
 	}
 	for _, q := range f.requests {
 		last := q.Execution[strings.LastIndex(q.Execution, "/")+1:]
-		if labelOf(executionOf(last)) == exec {
+		if history.Label(history.ExecutionOf(last)) == exec {
 			out = append(out, whyWait{Kind: waitRequest, Request: q.Request, Commands: q.commands,
 				Text: fmt.Sprintf("%s: %s", q.Kind, clean(q.Text, 500))})
 		}
 	}
 	for _, v := range f.subAgents {
 		place := strings.TrimSuffix(strings.TrimPrefix(v.place, f.visit.place), " › ")
-		before, _, _ := cutLast(place, ":")
-		if v.open() && labelOf(executionOf(before)) == exec {
+		before, _, _ := history.CutLast(place, ":")
+		if v.open() && history.Label(history.ExecutionOf(before)) == exec {
 			out = append(out, whyWait{Kind: waitSubAgent, For: []string{v.id}, Text: "its sub-agent " + place + " runs"})
 		}
 	}
@@ -239,7 +231,7 @@ func (f *runFacts) waitOf(c *pendingCall) whyWait {
 
 // callLabel is a call in words: its kind and turn.
 func callLabel(c *pendingCall) string {
-	_, turn := placeOf(c.id)
+	_, turn := history.SplitCallID(c.id)
 	label := map[string]string{contract.ActivityModel: "model call", contract.ActivityTool: "tool call", contract.ActivityJudge: "question of an edge",
 		contract.ActivityListTool: "list of tools", contract.ActivityPrepare: "preparation"}[c.kind]
 	return strings.TrimSpace(clean(cmp.Or(label, c.kind), 100) + " " + clean(turn, 100))

@@ -49,36 +49,41 @@ func whyNodeText(b *strings.Builder, n *whyNode, one bool) {
 		whyEdgeText(b, "  ", &n.Refused[i], true)
 	}
 	for i := range n.Executions {
-		e := &n.Executions[i]
-		fmt.Fprintf(b, "  %s %s", clean(e.Execution, 200), whyWords[e.State])
-		if e.Text != "" {
-			b.WriteString(": " + e.Text)
+		whyExecutionText(b, n, i, one)
+	}
+}
+
+// whyExecutionText shows the i-th execution of a node.
+func whyExecutionText(b *strings.Builder, n *whyNode, i int, one bool) {
+	e := &n.Executions[i]
+	fmt.Fprintf(b, "  %s %s", clean(e.Execution, 200), whyWords[e.State])
+	if e.Text != "" {
+		b.WriteString(": " + e.Text)
+	}
+	b.WriteByte('\n')
+	for k := range e.Because {
+		whyEdgeText(b, "    came by ", &e.Because[k], false)
+	}
+	if len(e.Absent) > 0 {
+		when := "before it"
+		if i > 0 {
+			when = fmt.Sprintf("between %s and it", clean(n.Executions[i-1].Execution, 200))
 		}
-		b.WriteByte('\n')
-		for k := range e.Because {
-			whyEdgeText(b, "    came by ", &e.Because[k], false)
+		fmt.Fprintf(b, "    %s did not run %s\n", clean(strings.Join(e.Absent, ", "), 1000), when)
+	}
+	for _, w := range e.Waits {
+		verb := "waits"
+		if e.State == whyStopped {
+			verb = "waited"
 		}
-		if len(e.Absent) > 0 {
-			when := "before it"
-			if i > 0 {
-				when = fmt.Sprintf("between %s and it", clean(n.Executions[i-1].Execution, 200))
-			}
-			fmt.Fprintf(b, "    %s did not run %s\n", clean(strings.Join(e.Absent, ", "), 1000), when)
+		fmt.Fprintf(b, "    %s for %s\n", verb, w.Text)
+		for _, c := range w.Commands {
+			fmt.Fprintf(b, "      answer with: %s\n", printable(c))
 		}
-		for _, w := range e.Waits {
-			verb := "waits"
-			if e.State == whyStopped {
-				verb = "waited"
-			}
-			fmt.Fprintf(b, "    %s for %s\n", verb, w.Text)
-			for _, c := range w.Commands {
-				fmt.Fprintf(b, "      answer with: %s\n", printable(c))
-			}
-		}
-		for k := range e.Left {
-			if x := &e.Left[k]; one || x.Result != edgeTaken {
-				whyEdgeText(b, "    ", x, true)
-			}
+	}
+	for k := range e.Left {
+		if x := &e.Left[k]; one || x.Result != edgeTaken {
+			whyEdgeText(b, "    ", x, true)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-package main
+package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -8,26 +9,25 @@ import (
 	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
-
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/workflows/plan"
 )
 
 // request finds or begins a request.
-func (l *ledger) request(id, kind string) *auditRequest {
+func (l *Reader) request(id, kind string) *Request {
 	r := l.byID[id]
 	if r == nil {
-		r = &auditRequest{ID: id, Kind: kind, Outcome: auditOpen, Answers: []auditAnswer{}}
+		r = &Request{ID: id, Kind: kind, Outcome: Open, Answers: []Answer{}}
 		l.byID[id] = r
 		l.out.Requests = append(l.out.Requests, r)
 	}
-	r.Kind = orElse(r.Kind, kind)
+	r.Kind = cmp.Or(r.Kind, kind)
 	return r
 }
 
 // announced takes a request as it was written down.
-func (l *ledger) announced(q *contract.Request, at time.Time) {
+func (l *Reader) announced(q *contract.Request, at time.Time) {
 	r := l.request(q.ID, q.Kind)
 	if r.Asked != "" {
 		return // again, after a resumption
@@ -61,8 +61,8 @@ func ways(raw json.RawMessage) []string {
 var boundTo = regexp.MustCompile(`^(.*)-([0-9a-f]{8})$`)
 
 // bind computes the hash of a request from what was asked, in one of several ways to write it, and
-// says whether that is the one that its id ends with.
-func (r *auditRequest) bind(contents []string) bool {
+// reports whether that is the one that its id ends with.
+func (r *Request) bind(contents []string) bool {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
 		return false
@@ -78,10 +78,11 @@ func (r *auditRequest) bind(contents []string) bool {
 }
 
 // sent takes an answer, or a message that answers nothing.
-func (l *ledger) sent(kind string, payloads []*commonpb.Payload, x *auditAnswer) {
-	var raw json.RawMessage
-	if !decode(&commonpb.Payloads{Payloads: payloads}, &raw) {
-		l.out.Incomplete = joined(l.out.Incomplete, "an answer is encoded, and cannot be read here")
+func (l *Reader) sent(m *history.Message, x *Answer) {
+	kind := m.Name
+	raw, ok := m.JSON()
+	if !ok {
+		l.out.Incomplete = join(l.out.Incomplete, "an answer is encoded, and cannot be read here")
 		return
 	}
 	var body struct {
@@ -90,9 +91,9 @@ func (l *ledger) sent(kind string, payloads []*commonpb.Payload, x *auditAnswer)
 		Key string `json:"key"`
 	}
 	_ = json.Unmarshal(raw, &body) // a signal may be anything; what is no object has no id
-	x.By, x.Run, x.Answer, x.Hash, x.Status = body.By, l.run, raw, contract.SHA(compact(raw)), answerPending
+	x.By, x.Run, x.Answer, x.Hash, x.Status = body.By, l.run, raw, contract.SHA(compact(raw)), Pending
 	if x.Via == "signal" {
-		x.Status = answerUnconfirmed
+		x.Status = Unconfirmed
 	}
 	id := body.ID
 	if id == "" && kind == contract.RequestMessage {
@@ -101,38 +102,38 @@ func (l *ledger) sent(kind string, payloads []*commonpb.Payload, x *auditAnswer)
 		}
 		if body.Key == "" || l.byID[id] == nil {
 			l.byID[id] = nil
-			l.request(id, kind).Outcome = auditSent
+			l.request(id, kind).Outcome = Sent
 		}
 	}
 	r := l.request(id, kind)
 	r.Answers = append(r.Answers, *x)
 }
 
-// trail is all that was read, with what the root itself asked explained.
-func (l *ledger) trail() *audited {
+// Trail returns all that was read, with what the root itself asked explained.
+func (l *Reader) Trail() *Trail {
 	if l.flow != nil {
-		l.out.Flow = orElse(l.flow.Name, l.out.Flow)
+		l.out.Flow = cmp.Or(l.flow.Name, l.out.Flow)
 	}
 	for _, r := range l.out.Requests {
-		if r.Asked == "" && r.Outcome != auditSent {
+		if r.Asked == "" && r.Outcome != Sent {
 			l.explain(r)
 		}
 		for i := range r.Answers {
-			if r.Outcome == auditOpen && !r.waits && r.Answers[i].Status == answerUnconfirmed {
-				r.Outcome = auditAnswered
+			if r.Outcome == Open && !r.waits && r.Answers[i].Status == Unconfirmed {
+				r.Outcome = Answered
 			}
 		}
-		if r.Outcome == auditOpen && l.ended {
-			r.Outcome = auditClosed
+		if r.Outcome == Open && l.Ended {
+			r.Outcome = Closed
 		}
 	}
 	l.repeated()
-	slices.SortStableFunc(l.out.Requests, func(x, y *auditRequest) int { return x.first().Compare(y.first()) })
+	slices.SortStableFunc(l.out.Requests, func(x, y *Request) int { return x.first().Compare(y.first()) })
 	return &l.out
 }
 
 // first is the earliest time that is known of a request.
-func (r *auditRequest) first() time.Time {
+func (r *Request) first() time.Time {
 	switch {
 	case r.AskedAt != nil:
 		return *r.AskedAt
@@ -145,20 +146,20 @@ func (r *auditRequest) first() time.Time {
 }
 
 // explain looks among what the root's agents said and what failed for what a request asked.
-func (l *ledger) explain(r *auditRequest) {
+func (l *Reader) explain(r *Request) {
 	m := boundTo.FindStringSubmatch(r.ID)
 	if m == nil {
 		return
 	}
 	exec, rest, _ := strings.Cut(m[1], "/")
-	r.Kind = orElse(r.Kind, kindOf(rest))
+	r.Kind = cmp.Or(r.Kind, kindOf(rest))
 	r.Execution, r.Workflow = exec, l.out.Run
-	if l.flow != nil && l.flow.Node(executionOf(exec).Node) != nil {
-		r.At = l.source.At(plan.NodePath(executionOf(exec).Node))
+	if l.flow != nil && l.flow.Node(history.ExecutionOf(exec).Node) != nil {
+		r.At = l.source.At(plan.NodePath(history.ExecutionOf(exec).Node))
 	}
 	switch r.Kind {
 	case contract.RequestRetry:
-		id, nth, _ := cutLast(m[1], "~")
+		id, nth, _ := history.CutLast(m[1], "~")
 		if nth != "1" {
 			id += "~" + nth
 		}
@@ -166,11 +167,11 @@ func (l *ledger) explain(r *auditRequest) {
 			r.Asked, r.AskedAt = f.failure.Error(), f.at
 		}
 	case contract.RequestMessage:
-		l.question(r, executionOf(exec).Node)
+		l.question(r, history.ExecutionOf(exec).Node)
 	default:
-		for i := range l.said {
-			for j := range l.said[i].message.Calls {
-				if l.said[i].exec == exec && l.called(r, &l.said[i], j) {
+		for i := range l.messages {
+			for j := range l.messages[i].message.Calls {
+				if l.messages[i].exec == exec && l.called(r, &l.messages[i], j) {
 					return
 				}
 			}
@@ -192,14 +193,14 @@ func kindOf(rest string) string {
 }
 
 // question looks for the text of a question: the node's, or what an agent said last.
-func (l *ledger) question(r *auditRequest, node string) {
+func (l *Reader) question(r *Request, node string) {
 	if l.flow != nil {
 		if n := l.flow.Node(node); n != nil && n.Ask != nil && r.bind([]string{n.Ask.Text}) {
 			r.Asked = n.Ask.Text
 			return
 		}
 	}
-	for _, s := range l.said {
+	for _, s := range l.messages {
 		if r.bind([]string{s.message.Text}) {
 			r.Asked, r.AskedAt = s.message.Text, s.at
 			return
@@ -207,9 +208,9 @@ func (l *ledger) question(r *auditRequest, node string) {
 	}
 }
 
-// called says whether a request is about a call, and puts that into it. A call whose arguments a
+// called reports whether a request is about a call, and puts that into it. A call whose arguments a
 // person has changed is the same call with others.
-func (l *ledger) called(r *auditRequest, s *saidOnce, at int) bool {
+func (l *Reader) called(r *Request, s *agentMessage, at int) bool {
 	call := s.message.Calls[at]
 	args := []json.RawMessage{json.RawMessage(call.Arguments)}
 	for _, other := range l.out.Requests {
@@ -236,7 +237,7 @@ func (l *ledger) called(r *auditRequest, s *saidOnce, at int) bool {
 }
 
 // tools are the flow's tools that a model knows by a name, and one of that name itself.
-func (l *ledger) tools(as string) []plan.Tool {
+func (l *Reader) tools(as string) []plan.Tool {
 	var out []plan.Tool
 	if l.flow != nil {
 		for i := range l.flow.Nodes {
@@ -254,16 +255,16 @@ func (l *ledger) tools(as string) []plan.Tool {
 
 // repeated adds the calls that an earlier answer let through or refused, because it was to be
 // remembered: nobody was asked again, so that no event says so.
-func (l *ledger) repeated() {
+func (l *Reader) repeated() {
 	for _, r := range slices.Clone(l.out.Requests) {
 		for i := range r.Answers {
 			var c contract.ConfirmAnswer
 			x := &r.Answers[i]
-			if r.Kind != contract.RequestConfirm || x.Status == answerRefused || json.Unmarshal(x.Answer, &c) != nil || !c.Remember || r.Tool == "" {
+			if r.Kind != contract.RequestConfirm || x.Status == Refused || json.Unmarshal(x.Answer, &c) != nil || !c.Remember || r.Tool == "" {
 				continue
 			}
-			for j := range l.said {
-				if s := &l.said[j]; s.at.After(x.Time) {
+			for j := range l.messages {
+				if s := &l.messages[j]; s.at.After(x.Time) {
 					l.remembered(r, s)
 				}
 			}
@@ -272,16 +273,16 @@ func (l *ledger) repeated() {
 }
 
 // remembered adds the calls of a message of the tool that a request was about.
-func (l *ledger) remembered(r *auditRequest, s *saidOnce) {
+func (l *Reader) remembered(r *Request, s *agentMessage) {
 	for i, call := range s.message.Calls {
 		name := s.exec + "/confirm/" + s.turn + "." + strconv.Itoa(i+1)
-		asked := func(o *auditRequest) bool { m := boundTo.FindStringSubmatch(o.ID); return m != nil && m[1] == name }
+		asked := func(o *Request) bool { m := boundTo.FindStringSubmatch(o.ID); return m != nil && m[1] == name }
 		if call.Name != r.Tool || slices.ContainsFunc(l.out.Requests, asked) {
 			continue
 		}
 		hash := contract.SHA([]byte(contract.RequestConfirm + "\n" + name + "\n" + contract.SHA([]byte(r.Name+"\n"+call.Arguments))))
 		o := l.request(name+"-"+hash[:8], contract.RequestConfirm)
-		o.Outcome, o.AskedAt, o.EndedAt = auditRemembered, s.at, s.at
+		o.Outcome, o.AskedAt, o.EndedAt = Remembered, s.at, s.at
 		l.explain(o)
 	}
 }

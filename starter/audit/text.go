@@ -1,31 +1,33 @@
-package main
+package audit
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"weft/starter/plaintext"
 )
 
-// auditText shows a trail to people.
-func auditText(out *audited) string {
+// Text shows a trail.
+func Text(out *Trail) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "run       %s, %s\n", clean(out.Run, 300), out.Status)
+	fmt.Fprintf(&b, "run       %s, %s\n", plaintext.Line(out.Run, 300), out.Status)
 	if out.Flow != "" {
-		fmt.Fprintf(&b, "flow      %s, hash %s\n", clean(out.Flow, 200), clean(out.FlowHash, 100))
+		fmt.Fprintf(&b, "flow      %s, hash %s\n", plaintext.Line(out.Flow, 200), plaintext.Line(out.FlowHash, 100))
 	}
 	if len(out.Requests) == 0 {
 		b.WriteString("it asked nothing, and nobody sent it anything\n")
 	}
 	for _, r := range out.Requests {
 		b.WriteByte('\n')
-		auditBlock(&b, r)
+		requestText(&b, r)
 	}
 	return b.String()
 }
 
-// auditBlock shows a request with its answers.
-func auditBlock(b *strings.Builder, r *auditRequest) {
+// requestText shows a request with its answers.
+func requestText(b *strings.Builder, r *Request) {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(b, "  %-10s%s\n", label, fmt.Sprintf(format, args...))
 	}
@@ -35,37 +37,37 @@ func auditBlock(b *strings.Builder, r *auditRequest) {
 		}
 		return t.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(b, "%s  %s  %s\n", orDash(r.Kind), orDash(printable(r.ID)), r.Outcome)
-	if r.Outcome != auditSent {
+	fmt.Fprintf(b, "%s  %s  %s\n", orDash(r.Kind), orDash(plaintext.Lines(r.ID)), r.Outcome)
+	if r.Outcome != Sent {
 		asked := "history does not tell what"
 		if r.Asked != "" {
-			asked = clean(r.Asked, 2000)
+			asked = plaintext.Line(r.Asked, 2000)
 		}
 		line("asked", "%s: %s", stamp(r.AskedAt), asked)
 		if len(r.Arguments) > 0 {
-			line("arguments", "%s", clean(string(r.Arguments), 4000))
+			line("arguments", "%s", plaintext.Line(string(r.Arguments), 4000))
 		}
 		switch {
 		case r.Bound:
 			line("hash", "%s, of what is shown here", r.Hash)
 		case r.Hash != "":
-			line("hash", "%s, as recorded", clean(r.Hash, 100))
+			line("hash", "%s, as recorded", plaintext.Line(r.Hash, 100))
 		}
 	}
 	for i := range r.Answers {
 		x := &r.Answers[i]
-		by := orDash(clean(x.By, 200))
-		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, clean(x.Identity, 200), x.Via, x.Status)
-		line("", "%s", clean(string(essence(x.Answer)), 4000))
+		by := orDash(plaintext.Line(x.By, 200))
+		line("answer", "%s by %s (%s, %s): %s", stamp(&x.Time), by, plaintext.Line(x.Identity, 200), x.Via, x.Status)
+		line("", "%s", plaintext.Line(string(essence(x.Answer)), 4000))
 		line("", "hash %s", x.Hash)
 		if x.Refusal != "" {
-			line("", "refused: %s", clean(x.Refusal, 500))
+			line("", "refused: %s", plaintext.Line(x.Refusal, 500))
 		}
 	}
 	if len(r.Answers) == 0 && r.EndedAt != nil {
 		line("ended", "%s: %s", stamp(r.EndedAt), map[string]string{
-			auditExpired: "nobody answered in time", auditClosed: "nobody waits for it any more",
-			auditRemembered: "as an earlier answer says, which was to be remembered"}[r.Outcome])
+			Expired: "nobody answered in time", Closed: "nobody waits for it any more",
+			Remembered: "as an earlier answer says, which was to be remembered"}[r.Outcome])
 	}
 }
 
@@ -82,4 +84,11 @@ func essence(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return out
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
 }

@@ -1,4 +1,4 @@
-package main
+package transcript
 
 import (
 	"bytes"
@@ -8,14 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/mock"
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	updatepb "go.temporal.io/api/update/v1"
-	"go.temporal.io/sdk/mocks"
 
 	"weft/activities/contract"
+	"weft/starter/history/historytest"
 )
 
 // What a run makes of its parameters is its input, also where the model call only refers to it. A
@@ -41,22 +39,19 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := &history{t: t}
+			h := historytest.New(t)
 			tc.in.V = contract.Version
-			h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, func(e *historypb.HistoryEvent) {
-				e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-					WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowFlow}, Input: h.payload(tc.in)}}
-			})
+			h.Begin("", tc.in)
 			for _, text := range tc.prepared {
-				h.call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "m", Input: &text})
+				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "m", Input: &text})
 			}
 			want, text := "", tc.want
 			if text != "" {
-				begun := h.message(*contract.InputMessage(text, nil))
-				asked := h.message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(begun)}}}})
-				h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"},
-					Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, answer(t, "done"))
-				said := strings.TrimRight(spoken(&contract.Message{Role: contract.RoleUser, Text: text}), "\n")
+				begun := h.Message(*contract.InputMessage(text, nil))
+				asked := h.Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(begun)}}}})
+				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"},
+					Tail: []contract.TailEntry{{SHA: contract.SHA(asked), Message: asked}}}, historytest.Answer(t, "done"))
+				said := strings.TrimRight(messageText(&contract.Message{Role: contract.RoleUser, Text: text}), "\n")
 				want = "== input\n" + said + "\n\n== n#1\n" + said + "\nassistant\n  done\n"
 			}
 			out := shownOf(t, h)
@@ -72,24 +67,24 @@ func TestTranscriptShowsWhatParametersMake(t *testing.T) {
 func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 	long := contract.ResumeInput{Prompt: strings.Repeat("tea ", 1000)}
 	shown := contract.ResumeInput{Prompt: "And this?", Images: []contract.Image{{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}}}
-	h := &history{t: t}
-	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, func(e *historypb.HistoryEvent) {
+	h := historytest.New(t)
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionUpdateAcceptedEventAttributes{WorkflowExecutionUpdateAcceptedEventAttributes: &historypb.WorkflowExecutionUpdateAcceptedEventAttributes{
-			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdateResume, Args: h.payload(long)}}}}
+			AcceptedRequest: &updatepb.Request{Input: &updatepb.Input{Name: contract.UpdateResume, Args: h.Payload(long)}}}}
 	})
-	h.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
+	h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED, func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{
-			SignalName: contract.UpdateResume, Input: h.payload(shown)}}
+			SignalName: contract.UpdateResume, Input: h.Payload(shown)}}
 	})
 	want := "== n#1\n"
 	var tail []contract.TailEntry
 	for _, in := range []contract.ResumeInput{long, shown} {
 		m := contract.InputMessage(in.Prompt, in.Images)
-		asked := h.message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(h.message(*m))}}}})
+		asked := h.Message(contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: contract.SHA(h.Message(*m))}}}})
 		tail = append(tail, contract.TailEntry{SHA: contract.SHA(asked), Message: asked})
-		want += strings.TrimRight(spoken(m), "\n") + "\n"
+		want += strings.TrimRight(messageText(m), "\n") + "\n"
 	}
-	h.call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, answer(t, "done"))
+	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{Base: contract.Head{Thread: "n#1"}, Tail: tail}, historytest.Answer(t, "done"))
 	out := shownOf(t, h)
 	if diff := cmp.Diff(want+"assistant\n  done\n", out); diff != "" {
 		t.Errorf("transcript (-want +got):\n%s", diff)
@@ -100,15 +95,13 @@ func TestTranscriptShowsPromptsOfSessions(t *testing.T) {
 }
 
 // shownOf is how the transcripts of a history are shown.
-func shownOf(t *testing.T, h *history) string {
+func shownOf(t *testing.T, h *historytest.History) string {
 	t.Helper()
-	c := &mocks.Client{}
-	c.On("GetWorkflowHistory", mock.Anything, "root", "r", false, mock.Anything).Return(newEvents(h, nil))
-	a, err := readArchive(context.Background(), c, "root", "r")
+	a, err := Read(context.Background(), historytest.Source(map[string]*historytest.History{"r": h}), "root", "r")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	(&app{stdout: &out}).show(a.transcripts())
+	out.WriteString(Text(a.Threads()))
 	return out.String()
 }

@@ -1,0 +1,280 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/workflows/plan"
+)
+
+// Reader reads the histories of the run at the root of a tree, which owns the requests of the
+// whole tree: every answer is an event there, and so is every request of a branch or of a
+// sub-agent. What the root itself asked leaves no event; [Reader.explain] finds it by its hash.
+type Reader struct {
+	// Ended reports whether the run has ended: nobody waits for what is open.
+	Ended bool
+
+	out    Trail
+	byID   map[string]*Request
+	flow   *plan.Flow
+	source plan.Source
+	// messages are those of the root's own agents, failed its calls that failed.
+	messages []agentMessage
+	failed   map[string]failedCall
+
+	// run is the run that is read; unsettled are times that its next workflow task sets.
+	run       string
+	unsettled []*time.Time
+}
+
+// agentMessage is a message of an agent: exec and turn say of which call. at is when the run
+// received it.
+type agentMessage struct {
+	exec, turn string
+	message    *contract.Message
+	at         *time.Time
+}
+
+// failedCall is a call of the root's that failed.
+type failedCall struct {
+	failure *contract.Failure
+	at      *time.Time
+}
+
+// NewReader returns a reader of a run's trail.
+func NewReader(id string) *Reader {
+	return &Reader{out: Trail{Run: id, Requests: []*Request{}}, byID: map[string]*Request{}, failed: map[string]failedCall{}}
+}
+
+// PartError is the error for a run that is a part of another: that one has the requests.
+type PartError struct{ Run, Root string }
+
+// Error names both.
+func (e *PartError) Error() string {
+	return fmt.Sprintf("%q is a part of the run %q, which has its requests", e.Run, e.Root)
+}
+
+// Read reads a run, and before it what it continued.
+func (l *Reader) Read(ctx context.Context, from history.Source, run string) error {
+	for e, err := range history.ReadAlone(ctx, from, l.out.Run, run) {
+		if err != nil {
+			return fmt.Errorf("read the history of the run %q: %w", l.out.Run, err)
+		}
+		if s, ok := e.Data.(*history.Started); ok && s.Parent != "" {
+			return &PartError{l.out.Run, s.Parent}
+		}
+		l.event(&e)
+	}
+	return nil
+}
+
+// event takes what an event adds.
+func (l *Reader) event(e *history.Event) {
+	at := e.Time
+	switch d := e.Data.(type) {
+	case *history.Missing:
+		l.out.Incomplete = fmt.Sprintf("the history of the run's beginning is not kept any more: read the history of the run %q: %v", l.out.Run, d.Err)
+	case *history.Started:
+		l.run, l.unsettled = e.Run.RunID, nil
+		l.out.Runs = append(l.out.Runs, l.run)
+		l.started(d, at)
+	case *history.Ended:
+		if d.ContinuedAs == "" {
+			l.out.Ended = &at
+		}
+	case *history.TaskStarted:
+		for _, t := range l.unsettled {
+			*t = at
+		}
+		l.unsettled = nil
+	case *history.CallCompleted:
+		l.completed(d)
+	case *history.CallFailed:
+		if !d.TimedOut {
+			l.failed[d.ID] = failedCall{history.FailureOf(d.Failure), l.nextTask()}
+		}
+	case *history.RequestExpired:
+		if r := l.request(d.ID, ""); r.Outcome == Open {
+			r.Outcome, r.EndedAt = Expired, &at
+		}
+	case *history.ReplySent:
+		l.replied(&d.Reply, at)
+	case *history.Message:
+		l.received(e, d)
+	case *history.UpdateCompleted:
+		l.updated(d, at)
+	}
+}
+
+// nextTask is a time that the next workflow task sets: when the run saw what an event brought.
+func (l *Reader) nextTask() *time.Time {
+	t := &time.Time{}
+	l.unsettled = append(l.unsettled, t)
+	return t
+}
+
+// started takes the flow, and the requests that the run before had.
+func (l *Reader) started(s *history.Started, at time.Time) {
+	if l.out.Began.IsZero() {
+		l.out.Began = at
+	}
+	l.out.Flow, l.out.FlowHash = s.Flow, s.Hash
+	in := s.Input
+	if in == nil {
+		return
+	}
+	if flow, source := s.Plan(); flow != nil {
+		l.flow, l.source = flow, source
+		if hash, err := flow.Hash(); err == nil && in.Carry == nil {
+			l.out.FlowHash = hash
+		}
+	}
+	if in.Carry == nil || in.Carry.Desk == nil {
+		return
+	}
+	for i := range in.Carry.Desk.Open {
+		q := &in.Carry.Desk.Open[i]
+		l.announced(q, q.OpenedAt)
+	}
+	for _, x := range in.Carry.Desk.Answered {
+		r := l.request(x.ID, x.Kind)
+		if r.Outcome != Open {
+			continue
+		}
+		when := x.At
+		switch r.EndedAt = &when; {
+		case x.By != "":
+			r.Outcome = Remembered
+		case x.Hash == "":
+			r.Outcome = Expired
+		default:
+			r.Outcome = Answered
+		}
+	}
+}
+
+// completed takes the result of a call of the root's own.
+func (l *Reader) completed(c *history.CallCompleted) {
+	switch out := c.Result.(type) {
+	case *contract.ModelResult:
+		exec, turn, ok := history.CutLast(c.ID, "/model/")
+		if m, err := contract.DecodeMessage(out.Message); ok && err == nil {
+			l.messages = append(l.messages, agentMessage{exec, digits(turn), m, l.nextTask()})
+		}
+	case *contract.PrepareResult:
+		if out.Plan != nil {
+			l.flow, l.out.FlowHash = out.Plan, cmp.Or(out.Hash, l.out.FlowHash)
+			l.source = out.Source
+		}
+	}
+}
+
+// digits returns those that a text begins with.
+func digits(s string) string {
+	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
+}
+
+// replied takes an answer that the root passed on without having received one.
+func (l *Reader) replied(reply *contract.Reply, at time.Time) {
+	r := l.request(reply.ID, "")
+	for i := range r.Answers {
+		if x := &r.Answers[i]; r.Outcome == Open && x.Via == "signal" && x.Status == Unconfirmed && !reply.Expired {
+			l.settled(r, x, true, at)
+		}
+	}
+	switch {
+	case r.Outcome != Open || len(r.Answers) > 0:
+	case reply.Expired:
+		r.Outcome, r.EndedAt = Expired, &at
+	case reply.Confirm != nil:
+		r.Outcome, r.EndedAt = Remembered, &at
+	}
+}
+
+// received takes an answer, or a request of a run below.
+func (l *Reader) received(e *history.Event, m *history.Message) {
+	x := &Answer{Identity: m.Identity, Via: "signal", Event: e.ID, Time: e.Time}
+	if m.Update {
+		x.Via, x.update = "update", m.UpdateID
+		l.sent(m, x)
+		return
+	}
+	switch q := m.Body.(type) {
+	case *contract.Request:
+		if q.ID != "" {
+			l.announced(q, e.Time)
+		}
+	case *contract.RequestID:
+		if r := l.byID[q.ID]; r != nil && r.Outcome == Open && len(r.Answers) == 0 {
+			r.Outcome, r.EndedAt = Closed, &x.Time
+		}
+	default:
+		if slices.Contains(contract.Requests, m.Name) {
+			l.sent(m, x)
+		}
+	}
+}
+
+// updated takes the outcome of an Update.
+func (l *Reader) updated(u *history.UpdateCompleted, at time.Time) {
+	for _, r := range l.out.Requests {
+		for i := range r.Answers {
+			x := &r.Answers[i]
+			if x.update != u.UpdateID || x.update == "" || x.Status != Pending {
+				continue
+			}
+			if l.settled(r, x, u.Failure == nil, at); u.Failure != nil {
+				x.Refusal = history.FailureText(u.Failure)
+			}
+		}
+	}
+}
+
+// settled says what became of an answer.
+func (l *Reader) settled(r *Request, x *Answer, taken bool, at time.Time) {
+	switch {
+	case !taken:
+		x.Status = Refused
+	case slices.ContainsFunc(r.Answers, func(o Answer) bool { return o.Status == Accepted }):
+		x.Status = Repeated
+	default:
+		x.Status = Accepted
+		if r.Outcome != Sent {
+			r.Outcome = Answered
+		}
+		r.EndedAt = &at
+	}
+}
+
+// compact is JSON without what does not count for its hash.
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw
+	}
+	return b.Bytes()
+}
+
+// AddOpen adds what the run's worker says that the run waits for: for the root's own requests that
+// is in its worker's memory alone.
+func (l *Reader) AddOpen(st *contract.Status) {
+	for i := range st.Requests {
+		q := &st.Requests[i]
+		l.announced(q, q.OpenedAt)
+		l.byID[q.ID].waits = true
+	}
+	if st.MoreRequests > 0 {
+		l.Lacks(fmt.Sprintf("the run waits for %d more than its worker lists at once: what it asked itself is not all shown", st.MoreRequests))
+	}
+}
+
+// Lacks notes what the trail lacks.
+func (l *Reader) Lacks(what string) { l.out.Incomplete = join(l.out.Incomplete, what) }

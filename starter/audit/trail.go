@@ -1,0 +1,106 @@
+// Package audit makes the audit trail of a run: what it asked, and who answered what. It reads the
+// run's histories; a worker adds what is open.
+package audit
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// What became of a request.
+const (
+	Answered   = "answered"
+	Remembered = "remembered"
+	Expired    = "expired"
+	Closed     = "closed"
+	Open       = "open"
+	Sent       = "sent"
+)
+
+// What became of an answer.
+const (
+	Accepted = "accepted"
+	Refused  = "refused"
+	Repeated = "repeated"
+	Pending  = "pending"
+	// Unconfirmed: a signal leaves no word of what became of it.
+	Unconfirmed = "unconfirmed"
+)
+
+// Trail is the trail of a run: what it asked, and who answered what.
+type Trail struct {
+	Run string `json:"run"`
+	// Runs are the ids of the runs that it was, in their order: it may have continued as new.
+	Runs     []string   `json:"runs"`
+	Flow     string     `json:"flow,omitempty"`
+	FlowHash string     `json:"flow_hash,omitempty"`
+	Status   string     `json:"status"`
+	Began    time.Time  `json:"began"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	// Incomplete says what the trail lacks, "" where it is whole.
+	Incomplete string     `json:"incomplete,omitempty"`
+	Requests   []*Request `json:"requests"`
+}
+
+// Request is a request, or a message that answered none.
+type Request struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	// Outcome is answered, remembered (as an earlier answer says), expired (nobody answered in
+	// time), closed (nobody waits for it any more), open, or sent, of a message without a request.
+	Outcome string `json:"outcome"`
+	// Hash is the SHA-256 of what was asked, of which the id ends with the first 8 digits.
+	// Bound says that it was computed again from the text or call shown here, and is the same.
+	Hash  string `json:"hash,omitempty"`
+	Bound bool   `json:"bound"`
+	// Hashed is the very text that was bound, so that others can compute Hash: it is the SHA-256 of
+	// the kind, the id without "-" and these digits, and the SHA-256 of Hashed, a line each.
+	Hashed string `json:"hashed,omitempty"`
+	// Asked is what was asked; it is empty where the history does not tell.
+	Asked      string          `json:"asked,omitempty"`
+	Tool       string          `json:"tool,omitempty"`
+	Name       string          `json:"name,omitempty"`
+	Connection string          `json:"connection,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Execution  string          `json:"execution,omitempty"`
+	At         string          `json:"at,omitempty"`
+	// Workflow is the run that waited.
+	Workflow string     `json:"workflow,omitempty"`
+	AskedAt  *time.Time `json:"asked_at,omitempty"`
+	EndedAt  *time.Time `json:"ended_at,omitempty"`
+	// Answers are all that were sent, those that were not taken too.
+	Answers []Answer `json:"answers"`
+
+	// waits reports whether the run's worker says that it is open.
+	waits bool
+}
+
+// Answer is an answer as somebody sent it.
+type Answer struct {
+	// Status is accepted, refused, repeated (it changed nothing), pending, or unconfirmed, of a
+	// signal: it leaves no word of what became of it.
+	Status string `json:"status"`
+	// By is who sent it, as claimed; Identity is the client's that sent it, as Temporal recorded it.
+	By       string    `json:"by,omitempty"`
+	Identity string    `json:"identity"`
+	Time     time.Time `json:"time"`
+	// Via is update or signal; Event is the event of Run that has it.
+	Via   string `json:"via"`
+	Run   string `json:"run"`
+	Event int64  `json:"event"`
+	// Answer is what was sent, Hash its SHA-256.
+	Answer json.RawMessage `json:"answer"`
+	Hash   string          `json:"hash"`
+	// Refusal says why it was refused.
+	Refusal string `json:"refusal,omitempty"`
+
+	update string
+}
+
+// join joins two remarks on what a trail lacks.
+func join(one, other string) string {
+	if one == "" {
+		return other
+	}
+	return one + "; " + other
+}

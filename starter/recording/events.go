@@ -1,0 +1,295 @@
+package recording
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+
+	"weft/activities"
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/worker/rehearse"
+)
+
+// recordedRun is one run whose history is read.
+type recordedRun struct {
+	*recorder
+	id string
+	// inbox is what came to the run, if it takes turns.
+	inbox *mailbox
+}
+
+// event takes what an event adds.
+func (r *recorder) event(e *history.Event) {
+	if _, missing := e.Data.(*history.Missing); missing {
+		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is gone; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
+		return
+	}
+	c := r.runs[e.Run]
+	if c == nil {
+		c = &recordedRun{recorder: r, id: e.Run.ID, inbox: newMailbox(r, e.Run.ID)}
+		r.runs[e.Run] = c
+	}
+	switch d := e.Data.(type) {
+	case *history.Started:
+		c.turns(d)
+		c.begin(d)
+	case *history.TaskStarted:
+		c.inbox.begin()
+	case *history.TaskCompleted:
+		c.inbox.end()
+	case *history.CallScheduled:
+		c.scheduled(d.Call)
+	case *history.CallCompleted:
+		c.completed(d)
+	case *history.CallFailed:
+		c.failed(c.place(d.Call), d.Failure)
+	case *history.Message:
+		c.message(d)
+	case *history.UpdateCompleted:
+		if d.Turn != nil {
+			c.gave(d.Turn)
+		}
+	case *history.ChildEnded:
+		c.inbox.closed(d)
+	case *history.Ended:
+		if e.Run.Root {
+			c.ended(d)
+		}
+	}
+}
+
+// message takes a signal, or an Update that was not refused. A prompt whose turn the run's cancellation
+// ended was accepted, too.
+func (c *recordedRun) message(m *history.Message) {
+	if m.Outcome != nil && m.Outcome.Failure != nil && (m.Name != contract.UpdateResume || !contract.Cancelled(history.Error(m.Outcome.Failure))) {
+		return
+	}
+	if c.id == c.root {
+		c.answer(m)
+	}
+	if m.Update {
+		c.inbox.updated(m)
+	} else {
+		c.inbox.signalled(m)
+	}
+}
+
+// begin takes what the run was given.
+func (c *recordedRun) begin(s *history.Started) {
+	if c.id != c.root || c.started || s.Input == nil || s.Input.Carry != nil { // what it continues is gone
+		return
+	}
+	in := *s.Input
+	c.started = true
+	in.Script, in.ScriptRef, in.MaxEvents, in.MaxPayload = nil, nil, 0, 0
+	in.Components, in.ComponentIDs, in.Flow.Files = nil, nil, nil
+	c.rec.Run = in
+}
+
+// compiled takes the plan that an activity made of a document, and the model that it chose.
+func (c *recordedRun) compiled(out *contract.PrepareResult) {
+	if c.id != c.root {
+		return
+	}
+	if c.rec.Run.Flow.Plan == nil && out.Plan != nil {
+		c.rec.Run.Flow = contract.FlowRef{Plan: out.Plan, Source: &out.Source}
+	}
+	if c.rec.Run.Model == "" && out.Model != contract.NoModel {
+		c.rec.Run.Model = out.Model // the worker's, which other workers may not have
+	}
+}
+
+// place names a call within the whole run.
+func (c *recordedRun) place(of *history.Call) string {
+	return strings.TrimPrefix(c.id+"/"+activities.CallID(of.ID), c.root+"/")
+}
+
+// scheduled notes what a call asks.
+func (c *recordedRun) scheduled(of *history.Call) {
+	at := c.place(of)
+	switch of.Kind {
+	case contract.ActivityCheck, contract.ActivityWebhook:
+		return
+	case contract.ActivityPrepare:
+		// Plans that a worker made of documents of the run's own, for sub-agents, are played again; the
+		// run's own is what it was started with.
+		in, ok := of.Input.(*contract.PrepareInput)
+		if c.id == c.root || !ok || in.Flow.Plan != nil {
+			return
+		}
+	}
+	if t := c.elsewhere[[2]string{of.TaskQueue, of.Kind}]; t != nil {
+		c.outside[at] = t
+		c.put(rehearse.Call{At: at, Kind: contract.ActivityTool, Tool: t.name, Pending: true, Arguments: of.Argument()})
+		return
+	}
+	c.put(c.asks(at, of))
+}
+
+// asks is what a call asks.
+func (c *recordedRun) asks(at string, of *history.Call) rehearse.Call {
+	x := rehearse.Call{At: at, Kind: of.Kind, Pending: true}
+	switch in := of.Input.(type) {
+	case *contract.ModelInput:
+		for _, e := range in.Tail {
+			if len(e.Message) > 0 {
+				c.content[contract.SHA(e.Message)] = e.Message
+				c.userTexts = append(c.userTexts, userText{at, textOfUser(e.Message)})
+			}
+		}
+		x.Told = rehearse.Told(in.Tail, func(sha string) (string, bool) { return rehearse.TextOf(c.content[sha]) })
+	case *contract.JudgeInput:
+		x.Question = in.Question
+	case *contract.ToolInput:
+		x.Tool, x.Arguments = in.Name, in.Arguments
+		if len(in.Arguments) == 0 && in.Call != nil {
+			x.Arguments = rehearse.ArgumentsIn(c.content[in.Call.SHA], in.CallID)
+		}
+	}
+	return x
+}
+
+// completed takes the result of a call.
+func (c *recordedRun) completed(d *history.CallCompleted) {
+	at := c.place(d.Call)
+	x := c.call(at)
+	if x == nil {
+		switch out := d.Result.(type) {
+		case *contract.PrepareResult:
+			c.compiled(out)
+		case *contract.CheckResult:
+			c.checked(d.Call, out)
+		}
+		return
+	}
+	x.Pending, x.Fail = false, nil
+	c.inbox.ended(at)
+	if t := c.outside[at]; t != nil {
+		text := rehearse.Said(d.JSON())
+		x.Result = &text
+		return
+	}
+	switch out := d.Result.(type) {
+	case *contract.CatalogueResult:
+		x.Data = d.JSON()
+		c.listed(out)
+	case *contract.ModelResult:
+		c.said(at, out)
+	case *contract.JudgeResult:
+		c.rule(at, "", out.Switched, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
+	case *contract.CondenseResult:
+		c.rule(at, llm.KindCondense, out.Switched, llm.Action{JSON: out.Value, Usage: spent(out.Usage)})
+	case *contract.SummariseResult:
+		c.rule(at, llm.KindCondense, out.Switched, llm.Action{Say: &out.Text, Usage: spent(out.Usage)})
+	case *contract.ToolResult:
+		c.answered(x, out)
+	default:
+		if raw := d.JSON(); raw != nil {
+			x.Data = raw
+		}
+	}
+}
+
+// answered takes a tool's answer: its text, or the whole message where that says more.
+func (c *recordedRun) answered(x *rehearse.Call, out *contract.ToolResult) {
+	c.content[contract.SHA(out.Message)] = out.Message
+	x.Error = out.Error
+	m, err := contract.DecodeMessage(out.Message)
+	if err != nil || len(m.Parts)+len(m.Images) > 0 || m.Reasoning != "" || len(m.Provider) > 0 || m.Error != out.Error || m.From+m.To != "" {
+		x.Data = out.Message
+		return
+	}
+	x.Result = &m.Text
+}
+
+// failed takes how a call failed in the end.
+func (c *recordedRun) failed(at string, p *failurepb.Failure) {
+	x := c.call(at)
+	if x == nil {
+		return
+	}
+	x.Pending = false
+	c.inbox.ended(at)
+	if t := c.outside[at]; t != nil {
+		if text, ok := t.how.Told(history.Error(p)); ok {
+			x.Result, x.Error, x.Fail = &text, true, nil
+			return
+		}
+	}
+	x.Fail = contract.FailureOf(history.Error(p))
+	kind := map[string]string{contract.ActivityModel: llm.KindAgent, contract.ActivityJudge: llm.KindJudge,
+		contract.ActivityCondense: llm.KindCondense, contract.ActivitySummarise: llm.KindCondense}[x.Kind]
+	if kind == "" {
+		return
+	}
+	c.rule(at, kind, nil, llm.Action{Fail: &llm.ScriptFail{Class: played(x.Fail.Class), Text: x.Fail.Text}})
+}
+
+// answer takes an answer that somebody sent to the run.
+func (c *recordedRun) answer(m *history.Message) {
+	if !slices.Contains(contract.Requests, m.Name) || m.Name == contract.RequestRetry {
+		return
+	}
+	if raw, ok := m.JSON(); ok {
+		c.rec.Answers = append(c.rec.Answers, rehearse.Answer{Kind: m.Name, Value: raw})
+	}
+}
+
+// checked drops an answer that was refused for what it holds, as signals are.
+func (c *recordedRun) checked(of *history.Call, out *contract.CheckResult) {
+	in, ok := of.Input.(*contract.CheckInput)
+	if !ok || len(out.Errors) == 0 {
+		return
+	}
+	c.rec.Answers = slices.DeleteFunc(c.rec.Answers, func(a rehearse.Answer) bool {
+		var v struct{ Arguments, Result json.RawMessage }
+		return json.Unmarshal(a.Value, &v) == nil && (len(in.Arguments) > 0 && rehearse.Same(v.Arguments, in.Arguments) ||
+			len(in.Result) > 0 && rehearse.Same(v.Result, in.Result))
+	})
+}
+
+// ended takes the run's end.
+func (c *recordedRun) ended(d *history.Ended) {
+	x := &c.rec.Expect
+	switch d.Status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		x.Status = contract.StatusCompleted
+		if out := d.Result; out != nil {
+			x.ResultText, x.ResultData, x.ResultNode = out.ResultText, out.ResultData, out.ResultNode
+			for i := range out.Turns {
+				x.Turns = append(x.Turns, rehearse.NewTurnOf("", &out.Turns[i]))
+			}
+		}
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		x.Status = contract.StatusFailed
+		x.Class = contract.FailureOf(history.Error(d.Failure)).Class
+		x.Turns = c.turnsBefore()
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		x.Status, x.Turns = contract.StatusCancelled, c.turnsBefore()
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		x.Status, x.Turns = rehearse.Terminated, c.turnsBefore()
+	}
+}
+
+// elsewhereTool is a tool that is an activity of another worker. In a recording its calls are as
+// those of any tool, so that they can be played again where that worker is not.
+type elsewhereTool struct {
+	name string
+	how  *contract.Elsewhere
+}
+
+// listed takes a catalogue.
+func (c *recordedRun) listed(out *contract.CatalogueResult) {
+	var described contract.Catalogue
+	if out.Elsewhere == nil || json.Unmarshal(out.Catalogue, &described) != nil || len(described.Tools) != 1 {
+		return
+	}
+	c.elsewhere[[2]string{out.Elsewhere.TaskQueue, out.Elsewhere.Activity}] = &elsewhereTool{described.Tools[0].Name, out.Elsewhere}
+}

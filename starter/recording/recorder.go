@@ -1,0 +1,210 @@
+// Package recording makes recordings of runs from their histories.
+package recording
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/activities/llm"
+	"weft/activities/mask"
+	"weft/starter/history"
+	"weft/worker/rehearse"
+)
+
+// recorder makes a recording of histories.
+type recorder struct {
+	root string
+	runs map[history.Run]*recordedRun
+	rec  rehearse.Recording
+	// mask knows the secrets of the settings; nil: there are none.
+	mask  *mask.Mask
+	rules []recordedRules
+	// calls are the places of rec.Calls, ruled those of rules, by the call's place.
+	calls, ruled map[string]int
+	// content are stored messages by hash.
+	content map[string]json.RawMessage
+	// started reports whether the run's start was read.
+	started bool
+	// elsewhere are tools that are activities of other workers, by task queue and type; outside are
+	// the places of their calls.
+	elsewhere map[[2]string]*elsewhereTool
+	outside   map[string]*elsewhereTool
+	// userTexts are the texts that models were sent by users, in the order of the calls.
+	userTexts []userText
+	// prompted are prompts that sessions have had, by place and id.
+	prompted map[[2]string]bool
+	// took are the turns of the run itself of which its history tells what they gave, by number.
+	took     map[int]rehearse.TurnOf
+	warnings []string
+}
+
+// recordedRules are those of one call: of models that could not answer, then of the one that did.
+type recordedRules struct {
+	at    string
+	rules []llm.Rule
+}
+
+func newRecorder(root string) *recorder {
+	r := &recorder{root: root, runs: map[history.Run]*recordedRun{}, calls: map[string]int{}, ruled: map[string]int{}, content: map[string]json.RawMessage{},
+		elsewhere: map[[2]string]*elsewhereTool{}, outside: map[string]*elsewhereTool{},
+		prompted: map[[2]string]bool{}, took: map[int]rehearse.TurnOf{}}
+	r.rec.Version, r.rec.ID = rehearse.Version, root
+	return r
+}
+
+// Record makes a recording of a run: a script, and what else is needed to play it again. hide knows the
+// secrets of the settings; nil: there are none. The warnings say what the recording lacks.
+func Record(ctx context.Context, from history.Source, id, run string, hide *mask.Mask) (raw []byte, warnings []string, err error) {
+	r := newRecorder(id)
+	r.mask = hide
+	for e, err := range history.Read(ctx, from, id, run) {
+		if missing, ok := e.Data.(*history.Missing); ok && e.Run.Root {
+			err = missing.Err
+		}
+		if err != nil {
+			return nil, r.warnings, fmt.Errorf("read the history of the run %q: %w", id, err)
+		}
+		r.event(&e)
+	}
+	raw, err = r.done()
+	return raw, r.warnings, err
+}
+
+// NoPlanError is the error for a run whose history has no plan.
+type NoPlanError struct{ Run string }
+
+// Error says why that may be.
+func (e *NoPlanError) Error() string {
+	return fmt.Sprintf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", e.Run)
+}
+
+// userText is a text by a user that the model of a call was sent.
+type userText struct{ at, text string }
+
+// textOfUser returns the text of a user's message, "" for others.
+func textOfUser(raw json.RawMessage) string {
+	m, err := contract.DecodeMessage(raw)
+	if err != nil || m.Role != contract.RoleUser {
+		return ""
+	}
+	return m.Text
+}
+
+// steer finds for messages that answer no question the model call that was told them: they come
+// while its node's call before that one is under way. A flow that asks people takes messages as
+// answers.
+func (r *recorder) steer() {
+	if rehearse.Asks(r.rec.Run.Flow.Plan) {
+		return
+	}
+	for i := range r.rec.Answers {
+		a := &r.rec.Answers[i]
+		var m contract.MessageAnswer
+		if a.Kind != contract.RequestMessage || json.Unmarshal(a.Value, &m) != nil || m.ID != "" {
+			continue
+		}
+		k := slices.IndexFunc(r.userTexts, func(h userText) bool { return h.text == m.Text })
+		if k < 0 {
+			a.During = rehearse.Unread
+			continue
+		}
+		m.Node, _ = rehearse.Execution(r.userTexts[k].at)
+		a.During = r.before(r.userTexts[k].at, m.Node)
+		r.userTexts[k].text = ""
+		if raw, err := json.Marshal(m); err == nil {
+			a.Value = raw
+		}
+	}
+}
+
+// before is the last call of a node's model before another one of it.
+func (r *recorder) before(at, node string) string {
+	last := rehearse.Start
+	for _, c := range r.rec.Calls {
+		if c.At == at {
+			break
+		}
+		if of, _ := rehearse.Execution(c.At); c.Kind == contract.ActivityModel && of == node {
+			last = c.At
+		}
+	}
+	return last
+}
+
+// done is the recording's file.
+func (r *recorder) done() ([]byte, error) {
+	if r.rec.Run.Flow.Plan == nil {
+		return nil, &NoPlanError{r.root}
+	}
+	r.steer()
+	r.rec.Inbox = slices.DeleteFunc(r.rec.Inbox, func(d rehearse.Delivery) bool { return d.Empty() })
+	// A rule of the root's would also hold for the call of the same name in a branch.
+	slices.SortStableFunc(r.rules, func(x, y recordedRules) int {
+		return cmp.Compare(strings.Count(y.at, "/"), strings.Count(x.at, "/"))
+	})
+	var all []llm.Rule
+	for _, x := range r.rules {
+		all = append(all, x.rules...)
+	}
+	if len(all) == 0 {
+		text := "(no model was called)"
+		all = []llm.Rule{{At: "none", Action: llm.Action{Say: &text}}}
+	}
+	rules, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("encode the script: %w", err)
+	}
+	// As JSON: in YAML the mark that hides a secret would be a list.
+	rec, err := r.masked()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := rec.Write(&b, r.mask.JSON(rules)); err != nil {
+		return nil, err
+	}
+	if _, err := rehearse.Read("the recording", b.Bytes()); err != nil {
+		return nil, fmt.Errorf("the run %q cannot be recorded: %w", r.root, err)
+	}
+	return b.Bytes(), nil
+}
+
+// masked returns the recording without the secrets of the settings.
+func (r *recorder) masked() (*rehearse.Recording, error) {
+	raw, err := json.Marshal(r.rec)
+	if err != nil {
+		return nil, fmt.Errorf("encode the recording: %w", err)
+	}
+	masked := r.mask.Answer(raw)
+	if bytes.Equal(masked, raw) {
+		return &r.rec, nil
+	}
+	var out rehearse.Recording
+	if err := json.Unmarshal(masked, &out); err != nil {
+		return nil, fmt.Errorf("the recording has a secret where no text may stand: %w", err)
+	}
+	return &out, nil
+}
+
+// put adds a call, or replaces one that was made again.
+func (r *recorder) put(c rehearse.Call) {
+	if i, ok := r.calls[c.At]; ok {
+		r.rec.Calls[i] = c
+		return
+	}
+	r.calls[c.At] = len(r.rec.Calls)
+	r.rec.Calls = append(r.rec.Calls, c)
+}
+
+func (r *recorder) call(at string) *rehearse.Call {
+	if i, ok := r.calls[at]; ok {
+		return &r.rec.Calls[i]
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package recording
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"weft/activities/mask"
+	"weft/worker/rehearse"
+)
+
+// kept are recorded histories by workflow and run, and the names of those of whole flows.
+type kept struct {
+	events map[[2]string][]*historypb.HistoryEvent
+	roots  map[string][2]string
+}
+
+func keptHistories(t *testing.T) kept {
+	t.Helper()
+	files, err := filepath.Glob("../../tests/testdata/history/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no histories: %v", err)
+	}
+	k := kept{map[[2]string][]*historypb.HistoryEvent{}, map[string][2]string{}}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := client.HistoryFromJSON(bytes.NewReader(raw), client.HistoryJSONOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+		key := [2]string{first.GetWorkflowId(), first.GetOriginalExecutionRunId()}
+		k.events[key] = h.Events
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); !strings.Contains(name, "@") {
+			k.roots[name] = key
+		}
+	}
+	return k
+}
+
+func (k kept) history(_ context.Context, id, run string) ([]*historypb.HistoryEvent, error) {
+	if all := k.events[[2]string{id, run}]; all != nil {
+		return all, nil
+	}
+	return nil, serviceerror.NewNotFound("no such history")
+}
+
+// record makes a recording of a kept history.
+func (k kept) record(t *testing.T, name string) ([]byte, error) {
+	t.Helper()
+	key := k.roots[name]
+	raw, warnings, err := Record(t.Context(), k.history, key[0], key[1], nil)
+	if len(warnings) > 0 {
+		t.Errorf("warnings: %q", warnings)
+	}
+	return raw, err
+}
+
+// TestRecordingsPlay records every run whose history is kept and plays it again.
+func TestRecordingsPlay(t *testing.T) {
+	k := keptHistories(t)
+	for name := range k.roots {
+		t.Run(name, func(t *testing.T) {
+			raw, err := k.record(t, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := rehearse.Read(name+".yaml", raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := rehearse.Play(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !rep.OK {
+				out, _ := json.MarshalIndent(rep, "", " ")
+				t.Errorf("%s\n%.6000s", out, raw)
+			}
+		})
+	}
+}
+
+// TestRecordingsDiffer changes one thing of a recording each and wants it found, with its place.
+func TestRecordingsDiffer(t *testing.T) {
+	k := keptHistories(t)
+	for name, tc := range map[string]struct {
+		run, old, new string
+		// what differs, at which call; line has the text of the file's line.
+		what, call, line string
+	}{
+		"an answer that leads elsewhere": {"loop", "yes: false", "yes: true", "a call that the recording does not have", "", ""},
+		"what a model says last":         {"agent-condense", "say: done", "say: other", "the result's text", "", "status: "},
+		"the end":                        {"step-limit", "class: ", "class: not_", "the failure", "", "status: "},
+		"a call that is not made":        {"fork-plain-join", "  calls:\n", "  calls:\n    - {at: \"z#9/model/1\", kind: Model}\n", "the call is not made", "z#9/model/1", "z#9"},
+		"a question":                     {"loop", "question: again?", "question: more?", "the question", "", "at: "},
+		"a session's prompt":             {"session", "prompt: go on", "prompt: go home", "what the model is told", "boss#1~3/model/1", "at: boss#1~3"},
+		"what a session's prompt shows": {"session", "prompt: go on\n", "prompt: go on\n          images: [{media_type: image/gif, data: R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs=}]\n",
+			"what the model is told", "boss#1~3/model/1", "at: boss#1~3"},
+		"a prompt that does not come":   {"session", "    - prompts:\n        - id: a\n          prompt: go on\n", "", "what comes next", "", "ended:"},
+		"what a session's agent says":   {"session", "say: called back", "say: called off", "the result of turn 2", "", "n: 2"},
+		"what a session below says":     {"session", "kind: agent\n    say: help", "kind: agent\n    say: no help", "the result of turn 1 of the session boss#1:call_1", "", "session: boss#1:call_1"},
+		"what it says in the last turn": {"session", "say: second", "say: third", "the result of turn 3", "", "n: 3"},
+		"a turn too many":               {"session", "      - n: 3\n        status: completed\n        result_text: second\n", "", "a turn that the recording does not have", "", "n: 2"},
+		"a turn too few": {"session", "        status: completed\n        result_text: second\n",
+			"        status: completed\n        result_text: second\n      - {n: 4, status: completed}\n", "a turn that the run does not take", "", "n: 4"},
+		"a turn of a session that was cancelled":     {"session-cancelled", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"one that nobody asked for by Update":        {"session-cancelled", "say: first", "say: other", "the result of turn 1", "", "n: 1"},
+		"a turn of a session that was terminated":    {"session-terminated", "say: second", "say: other", "the result of turn 2", "", "n: 2"},
+		"a turn that a cancelled session never took": {"session-cancelled", "n: 2\n", "n: 7\n", "a turn that the run does not take", "", "n: 7"},
+		"another model that answers":                 {"failover", "class: unavailable", "class: timeout", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a first model that answers":                 {"failover", "model: first/m\n    fail:", "model: third/m\n    fail:", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a list that is another":                     {"failover", "model: first/m, second/n", "model: second/n", "the models that could not answer", "ask#1/model/1", "at: ask"},
+		"a list that ends before":                    {"failover", "model: first/m, second/n", "model: first/m", "the model does not answer", "ask#1/model/1", "at: ask"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := k.record(t, tc.run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw := string(file)
+			changed := strings.Replace(raw, tc.old, tc.new, 1)
+			if changed == raw {
+				t.Fatalf("no %q in\n%s", tc.old, raw)
+			}
+			r, err := rehearse.Read("x.yaml", []byte(changed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep, err := rehearse.Play(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.OK || rep.First.What != tc.what || tc.call != "" && rep.First.Call != tc.call {
+				t.Fatalf("%+v, %+v", rep, rep.First)
+			}
+			if line := strings.Split(changed, "\n")[rep.First.Line-1]; !strings.Contains(line, tc.line) {
+				t.Errorf("line %d is %q", rep.First.Line, line)
+			}
+		})
+	}
+}
+
+// A recording holds no secret of the settings, and can still be read where one is left out.
+func TestRecordingsHoldNoSecrets(t *testing.T) {
+	r := newRecorder("postgres-run")
+	r.rec.Calls = []rehearse.Call{{At: "a#1", Kind: "tool"}}
+	r.rec.Run.Input = "postgres"
+	if got, err := r.masked(); err != nil || got != &r.rec {
+		t.Errorf("without a mask it is another: %v", err)
+	}
+	r.mask = mask.New("postgres")
+	got, err := r.masked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Run.Input != "[secret]" || got.ID != "postgres-run" || len(got.Calls) != 1 {
+		t.Errorf("it is %+v", got)
+	}
+}

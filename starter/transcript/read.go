@@ -1,0 +1,212 @@
+package transcript
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+)
+
+// Read reads the transcript of a run.
+func Read(ctx context.Context, from history.Source, id, run string) (*Transcript, error) {
+	r := &reader{Transcript: &Transcript{content: map[string]json.RawMessage{}, switched: map[string][]contract.Switch{}},
+		images: map[*history.Workflow][]contract.Image{}, calls: map[*history.Call]slot{}}
+	for e, err := range history.Read(ctx, from, id, run) {
+		if err != nil {
+			return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+		}
+		r.event(&e)
+	}
+	return r.Transcript, nil
+}
+
+// reader collects a transcript from events.
+type reader struct {
+	*Transcript
+	// images are those that workflows were given.
+	images map[*history.Workflow][]contract.Image
+	// calls are the places of the results of calls under way.
+	calls map[*history.Call]slot
+}
+
+// slot is the place of a message in a thread.
+type slot struct {
+	thread *thread
+	at     int
+}
+
+func (r *reader) event(e *history.Event) {
+	w := e.Run.Workflow
+	switch d := e.Data.(type) {
+	case *history.Missing:
+		r.Missing = append(r.Missing, w.ID)
+	case *history.Started:
+		r.started(w, d)
+	case *history.Ended:
+		if w.Root && d.Result != nil {
+			r.Result = d.Result
+		}
+	case *history.CallScheduled:
+		r.scheduled(w, d.Call)
+	case *history.CallCompleted:
+		r.completed(w, d)
+	case *history.Message:
+		if in, ok := d.Body.(*contract.ResumeInput); ok && in.Prompt != "" {
+			// Messages refer to a prompt that is long or has images.
+			if raw, err := contract.InputMessage(in.Prompt, in.Images).Encode(); err == nil {
+				r.keep(raw)
+			}
+		}
+	case *history.ChildEnded:
+		if d.Branch != nil {
+			for _, m := range d.Branch.Messages {
+				r.keep(m)
+			}
+		}
+	}
+}
+
+// started takes what a run was given or goes on with.
+func (r *reader) started(w *history.Workflow, s *history.Started) {
+	if s.Branch != nil {
+		r.carried(s.Branch.Resume)
+	}
+	in := s.Input
+	if in == nil {
+		return
+	}
+	if w.Root {
+		r.Flow, _ = s.Plan()
+	}
+	if in.Carry != nil {
+		for _, m := range in.Carry.Content {
+			r.keep(m)
+		}
+		for _, x := range in.Carry.Live {
+			r.carried(x.Resume)
+		}
+		return
+	}
+	if in.Model != "" && w.Root {
+		r.Model = in.Model
+	}
+	r.images[w] = in.Images
+	// The text that parameters make is in the result of a later call, or in the nodes' threads.
+	if in.Input != "" || len(in.Images) > 0 || !isSet(in.Params) && !isSet(in.Value) {
+		r.write(w, "input", contract.InputMessage(in.Input, in.Images))
+	}
+	if len(in.History) > 0 {
+		if chat, err := json.Marshal(in.History); err == nil {
+			r.write(w, "chat", &contract.Message{Role: contract.RoleUser, Text: string(chat)})
+		}
+	}
+}
+
+// isSet reports whether a value was given.
+func isSet(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// write sets a thread that has one message, which the workflow makes of its input.
+func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
+	if raw, err := m.Encode(); err == nil {
+		r.thread(w, name).put(0, r.keep(raw))
+	}
+}
+
+// carried keeps the messages that a suspended execution goes on with.
+func (r *reader) carried(x *contract.Resume) {
+	if x == nil || x.Agent == nil {
+		return
+	}
+	for _, m := range x.Agent.Messages {
+		r.keep(m.Raw)
+	}
+	for _, call := range x.Agent.Calls {
+		if call.Reply != nil && call.Reply.Message != nil {
+			r.keep(call.Reply.Message)
+		}
+	}
+}
+
+// maxThread bounds the length of a thread that a history may claim.
+const maxThread = 1_000_000
+
+// scheduled takes the messages that a model call is sent, and notes where its answer goes.
+func (r *reader) scheduled(w *history.Workflow, c *history.Call) {
+	if in, ok := c.Input.(*contract.ModelInput); ok && in.Base.Len >= 0 && in.Base.Len < maxThread {
+		t := r.thread(w, in.Base.Thread)
+		for i, m := range in.Tail {
+			if len(m.Message) > 0 {
+				r.keep(m.Message)
+			}
+			t.put(in.Base.Len+i, m.SHA)
+		}
+		r.calls[c] = slot{t, in.Base.Len + len(in.Tail)}
+	}
+	if node, _, ok := strings.Cut(c.ID, "/tool/"); ok && c.Kind == contract.ActivityTool {
+		r.calls[c] = slot{thread: r.find(w.Place + node)}
+	}
+}
+
+// completed takes the result of a call.
+func (r *reader) completed(w *history.Workflow, c *history.CallCompleted) {
+	slot := r.calls[c.Call]
+	delete(r.calls, c.Call)
+	switch out := c.Result.(type) {
+	case *contract.PrepareResult:
+		r.prepared(w, out)
+		return
+	case *contract.ToolResult:
+		if slot.thread != nil {
+			slot.thread.unread = append(slot.thread.unread, r.keep(out.Message))
+		}
+		return
+	case *contract.ModelResult:
+		if slot.thread == nil {
+			return
+		}
+		hash := r.keep(out.Message)
+		slot.thread.put(slot.at, hash)
+		for i := range out.Switched {
+			out.Switched[i].To = out.Switched[i].Next(out.Model)
+		}
+		if len(out.Switched) > 0 {
+			r.switched[hash] = out.Switched
+		}
+	}
+	if u := c.Usage(); u != nil {
+		u.AddTo(&r.Usage)
+	}
+}
+
+// prepared takes what a run goes on with: the text that its parameters make is its input.
+func (r *reader) prepared(w *history.Workflow, out *contract.PrepareResult) {
+	if out.Input != nil {
+		r.write(w, "input", contract.InputMessage(*out.Input, r.images[w]))
+	}
+	if !w.Root {
+		return
+	}
+	if out.Model != "" {
+		r.Model = out.Model
+	}
+	if out.Plan != nil {
+		r.Flow = out.Plan
+	}
+}
+
+// thread finds or adds a thread of a workflow.
+func (r *reader) thread(w *history.Workflow, name string) *thread {
+	full := w.Place + name
+	if t := r.find(full); t != nil {
+		return t
+	}
+	t := &thread{name: full}
+	if w.Place == "" && strings.Contains(name, "#") {
+		t.execution = name
+	}
+	r.threads = append(r.threads, t)
+	return t
+}

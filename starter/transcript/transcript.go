@@ -1,0 +1,166 @@
+// Package transcript reads the conversations of a run, of its branches and of its sub-agents from
+// their histories. It needs no worker.
+package transcript
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/workflows/plan"
+)
+
+// Transcript is what the histories of a run hold.
+type Transcript struct {
+	// Model is the run's, Usage what its calls used.
+	Model string
+	Usage contract.Usage
+	// Result is that of a run that completed, else nil.
+	Result *contract.RunResult
+	// Flow is the plan that ran, nil if the history does not hold one.
+	Flow *plan.Flow
+	// Missing are the ids of workflows whose histories are not kept any more.
+	Missing []string
+
+	threads []*thread
+	// content are encoded messages by hash, switched the models that were called before the one
+	// that gave a message, by its hash.
+	content  map[string]json.RawMessage
+	switched map[string][]contract.Switch
+}
+
+// thread is one conversation: the hashes of its messages, "" where one is not known.
+type thread struct {
+	// name is the thread's, behind the place of the sub-agent that it belongs to.
+	name string
+	// execution is the one whose thread it is, node#step, of the run's own flow.
+	execution string
+	hashes    []string
+	// unread are results of tools that no model call has been sent yet.
+	unread []string
+}
+
+func (t *thread) put(i int, hash string) {
+	for len(t.hashes) <= i {
+		t.hashes = append(t.hashes, "")
+	}
+	t.hashes[i] = hash
+}
+
+// all returns the hashes of a thread's messages, the unread ones at the end.
+func (t *thread) all() []string {
+	out := slices.Clone(t.hashes)
+	for _, hash := range t.unread {
+		if !slices.Contains(out, hash) {
+			out = append(out, hash)
+		}
+	}
+	return out
+}
+
+// find returns the thread of a name, or nil.
+func (t *Transcript) find(name string) *thread {
+	for _, x := range t.threads {
+		if x.name == name {
+			return x
+		}
+	}
+	return nil
+}
+
+// keep stores an encoded message and returns its hash.
+func (t *Transcript) keep(raw json.RawMessage) string {
+	hash := contract.SHA(raw)
+	t.content[hash] = raw
+	return hash
+}
+
+// message decodes a stored message and inserts the texts that it refers to. It returns nil for a
+// message that is not stored or cannot be decoded.
+func (t *Transcript) message(hash string) *contract.Message {
+	m, err := contract.DecodeMessage(t.content[hash])
+	if err != nil {
+		return nil
+	}
+	for _, p := range m.Parts {
+		if p.Ref == nil {
+			m.Text += p.Text
+		} else if other, err := contract.DecodeMessage(t.content[p.Ref.SHA]); err == nil {
+			m.Text += other.Text
+		} else {
+			m.Text += "(a text that is not in the history)"
+		}
+	}
+	m.Parts, m.Provider = nil, nil
+	return m
+}
+
+// Thread is a conversation as the command prints it. The texts that a message refers to are
+// inserted; a message that the history does not hold is nil.
+type Thread struct {
+	Thread   string              `json:"thread"`
+	Messages []*contract.Message `json:"messages"`
+	// Switched are the models that could not give an answer, before another did.
+	Switched []Switch `json:"switched,omitempty"`
+}
+
+// Switch says for which message, counted from 0, another model was called first.
+type Switch struct {
+	N int `json:"n"`
+	contract.Switch
+}
+
+// Threads returns the conversations, in the order in which they began.
+func (t *Transcript) Threads() []Thread {
+	out := []Thread{}
+	for _, x := range t.threads {
+		thread := Thread{Thread: x.name, Messages: []*contract.Message{}}
+		for _, hash := range x.all() {
+			for _, s := range t.switched[hash] {
+				thread.Switched = append(thread.Switched, Switch{len(thread.Messages), s})
+			}
+			thread.Messages = append(thread.Messages, t.message(hash))
+		}
+		out = append(out, thread)
+	}
+	return out
+}
+
+// Status returns as much of a closed run's status as its histories hold.
+func (t *Transcript) Status() *contract.Status {
+	st := &contract.Status{Flow: contract.LabelOf(t.Flow), Model: t.Model, Usage: t.Usage}
+	if t.Result != nil {
+		st.Model, st.Usage = t.Result.Model, t.Result.Usage
+	}
+	for _, x := range t.threads {
+		if x.execution != "" {
+			st.Executions = append(st.Executions, history.ExecutionOf(x.execution))
+		}
+	}
+	slices.SortStableFunc(st.Executions, func(x, y contract.Execution) int {
+		return cmp.Or(cmp.Compare(x.Step, y.Step), cmp.Compare(x.Node, y.Node))
+	})
+	return st
+}
+
+// Unfinished returns the nodes whose conversation ends without an answer.
+func (t *Transcript) Unfinished() []string {
+	var out []string
+	for _, x := range t.threads {
+		if x.execution == "" {
+			continue
+		}
+		all := x.all()
+		last := (*contract.Message)(nil)
+		if len(all) > 0 {
+			last = t.message(all[len(all)-1])
+		}
+		if last == nil || last.Role != contract.RoleAssistant || len(last.Calls) > 0 || strings.TrimSpace(last.Text) == "" {
+			out = append(out, history.ExecutionOf(x.execution).Node)
+		}
+	}
+	return out
+}
