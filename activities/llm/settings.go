@@ -13,6 +13,8 @@ import (
 
 	"weft/activities/mask"
 	"weft/activities/textutil"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // opener turns settings into providers and collects what is wrong with them.
@@ -184,13 +186,13 @@ func (o *opener) headers(name string, s ProviderSettings) http.Header {
 	for _, key := range slices.Sorted(maps.Keys(s.Headers)) {
 		canonical := http.CanonicalHeaderKey(key)
 		switch {
-		case key == "" || strings.IndexFunc(key, notInToken) >= 0:
+		case !httpguts.ValidHeaderFieldName(key):
 			o.problem("providers.%s.headers: %q is no name of a header", name, key)
 		case slices.Contains(reservedHeaders, canonical):
 			o.problem("providers.%s.headers: %s is set by the engine; leave it out", name, canonical)
 		case canonical == "Authorization" && s.Key != "":
 			o.problem("providers.%s.headers: Authorization is set although there is a key; leave out one of them", name)
-		case strings.IndexFunc(s.Headers[key], notInHeaderValue) >= 0:
+		case !httpguts.ValidHeaderFieldValue(s.Headers[key]):
 			o.problem("providers.%s.headers: the value of %s has a line break or another control character", name, canonical)
 		case out.Get(canonical) != "":
 			o.problem("providers.%s.headers: %s is set twice", name, canonical)
@@ -201,11 +203,7 @@ func (o *opener) headers(name string, s ProviderSettings) http.Header {
 	return out
 }
 
-func notInHeader(r rune) bool      { return r <= ' ' || r > '~' }
-func notInHeaderValue(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
-func notInToken(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-}
+func notInHeader(r rune) bool { return r <= ' ' || r > '~' }
 
 func (o *opener) proxyClient(name, raw string) *http.Client {
 	u, err := url.Parse(raw)

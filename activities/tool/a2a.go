@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -68,17 +67,11 @@ func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Sa
 }
 
 // a2a is an agent behind one address.
-type a2a struct {
-	at     *target
-	client *http.Client
-}
+type a2a struct{ httpServer }
 
 func dialA2A(_ context.Context, at *target) (remote, error) {
-	c, err := newHTTPClient(at)
-	if err != nil {
-		return nil, err
-	}
-	return &a2a{at: at, client: c}, nil
+	s, err := newHTTPServer(at)
+	return &a2a{s}, err
 }
 
 func (a *a2a) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
@@ -86,10 +79,6 @@ func (a *a2a) list(context.Context) ([]contract.ToolSpec, error) { return nil, n
 func (a *a2a) call(context.Context, contract.ToolInput, Meta) (reply, error) {
 	return reply{}, a.at.failure(contract.ClassConnection, "an agent that runs elsewhere is no tool", "")
 }
-
-func (a *a2a) usable(bool) bool { return true }
-
-func (a *a2a) close() { a.client.CloseIdleConnections() }
 
 // a2aSession is what ties a turn to the ones before.
 type a2aSession struct {
@@ -267,12 +256,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
+	resp, raw, err := a.do(req)
 	if err != nil {
 		return err
 	}

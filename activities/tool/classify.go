@@ -193,7 +193,7 @@ func hostOf(raw string) string {
 func classifyStatus(at *target, se *statusError) error {
 	class, remedy := contract.ClassBadRequest, ""
 	switch {
-	case se.passes:
+	case se.transient:
 		class = contract.ClassUnavailable
 	case se.status == http.StatusUnauthorized, se.status == http.StatusForbidden, se.status == http.StatusProxyAuthRequired:
 		class, remedy = contract.ClassDenied, at.credentials()

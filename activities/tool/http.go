@@ -44,8 +44,8 @@ type statusError struct {
 	retryAfter time.Duration
 	body       string
 	err        error // the library's, may be nil
-	// passes: the same request may work later, whatever the status says of itself.
-	passes bool
+	// transient: the same request may succeed later, whatever the status.
+	transient bool
 }
 
 func (e *statusError) Error() string {
@@ -167,6 +167,32 @@ func newHTTPClient(at *target) (*http.Client, error) {
 			return &redirected{to: shown(req.URL.String())}
 		},
 	}, nil
+}
+
+// httpServer is a server that is called without a session.
+type httpServer struct {
+	at     *target
+	client *http.Client
+}
+
+func newHTTPServer(at *target) (httpServer, error) {
+	c, err := newHTTPClient(at)
+	return httpServer{at, c}, err
+}
+
+func (s *httpServer) usable(bool) bool { return true }
+
+func (s *httpServer) close() { s.client.CloseIdleConnections() }
+
+// do makes one request and reads the whole answer.
+func (s *httpServer) do(req *http.Request) (*http.Response, []byte, error) {
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp, body, err
 }
 
 func tlsConfig(c Connection) (*tls.Config, error) {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"weft/activities/contract"
@@ -28,12 +29,7 @@ var Kinds = map[string]Kind{
 }
 
 func kindNames() string {
-	var names []string
-	for name := range Kinds {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return strings.Join(names, " or ")
+	return strings.Join(slices.Sorted(maps.Keys(Kinds)), " or ")
 }
 
 // remote is a session with one server. Its methods may be called concurrently; their

@@ -2,9 +2,11 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -17,13 +19,15 @@ const maxPages = 1000
 
 // toolsPage is a page of tools/list in the server's own bytes.
 type toolsPage struct {
-	Tools []struct {
-		Name        string          `json:"name"`
-		Title       string          `json:"title"`
-		Description string          `json:"description"`
-		InputSchema json.RawMessage `json:"inputSchema"`
-	} `json:"tools"`
-	NextCursor string `json:"nextCursor"`
+	Tools      []listedTool `json:"tools"`
+	NextCursor string       `json:"nextCursor"`
+}
+
+type listedTool struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
 // list returns all tools, page by page. A tool that a page repeats is taken once.
@@ -41,7 +45,7 @@ func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
 			return nil, err
 		}
 		for _, raw := range page.Tools {
-			spec, err := s.spec(raw.Name, raw.Title, raw.Description, raw.InputSchema)
+			spec, err := s.spec(raw)
 			if err != nil {
 				return nil, err
 			}
@@ -64,7 +68,7 @@ func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
 			return specs, nil
 		}
 		if cursor[next] {
-			return nil, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("tools/list repeats the cursor %q", next), "report it to the server's author")
+			return nil, s.at.malformed("tools/list repeats the cursor %q", next)
 		}
 		cursor[next] = true
 		req.Params.Cursor = next
@@ -88,7 +92,7 @@ func (s *session) page(ctx context.Context, req mcp.ListToolsRequest) (*toolsPag
 	}
 	var page toolsPage
 	if err := json.Unmarshal(a.result, &page); err != nil {
-		return nil, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("tools/list: %v", err), "report it to the server's author")
+		return nil, s.at.malformed("tools/list: %v", err)
 	}
 	if kept == nil || len(kept.Tools) == len(page.Tools) {
 		return &page, nil
@@ -97,13 +101,7 @@ func (s *session) page(ctx context.Context, req mcp.ListToolsRequest) (*toolsPag
 	for _, t := range kept.Tools {
 		names[t.Name] = true
 	}
-	all := page.Tools
-	page.Tools = page.Tools[:0]
-	for _, t := range all {
-		if names[t.Name] {
-			page.Tools = append(page.Tools, t)
-		}
-	}
+	page.Tools = slices.DeleteFunc(page.Tools, func(t listedTool) bool { return !names[t.Name] })
 	return &page, nil
 }
 
@@ -122,22 +120,19 @@ func (s *session) listProblem(p *mcp.JSONRPCErrorDetails) error {
 	return s.at.failure(class, fmt.Sprintf("tools/list (%d): %s", p.Code, p.Message), remedy)
 }
 
-// spec checks what a server says of one tool. The schema keeps the server's own words
-// and order, without white space.
-func (s *session) spec(name, title, description string, schema json.RawMessage) (contract.ToolSpec, error) {
-	if name == "" {
-		return contract.ToolSpec{}, s.at.failure(contract.ClassBadRequest, "tools/list has a tool without a name", "report it to the server's author")
-	}
-	if description == "" {
-		description = title
-	}
+// spec checks a tool that a server lists. The schema keeps the server's own text and order, without
+// white space.
+func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
+	schema := t.InputSchema
 	if len(schema) == 0 || string(schema) == "null" {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
 	var out bytes.Buffer
-	if err := json.Compact(&out, schema); err != nil || out.Bytes()[0] != '{' {
-		return contract.ToolSpec{}, s.at.failure(contract.ClassBadRequest,
-			fmt.Sprintf("inputSchema of tool %q is not an object: %s", name, short(string(schema))), "report it to the server's author")
+	switch err := json.Compact(&out, schema); {
+	case t.Name == "":
+		return contract.ToolSpec{}, s.at.malformed("tools/list has a tool without a name")
+	case err != nil || out.Bytes()[0] != '{':
+		return contract.ToolSpec{}, s.at.malformed("inputSchema of tool %q is not an object: %s", t.Name, short(string(schema)))
 	}
-	return contract.ToolSpec{Name: name, Description: s.at.secrets.result(description), Schema: out.Bytes()}, nil
+	return contract.ToolSpec{Name: t.Name, Description: s.at.secrets.result(cmp.Or(t.Description, t.Title)), Schema: out.Bytes()}, nil
 }

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,11 +104,8 @@ func (f *Function) guarded(ctx context.Context, in contract.ToolInput, m Meta, d
 // reply judges an outcome: what the function says belongs to the model, unless the call was
 // over or the function classifies its failure itself.
 func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error) {
-	if o.err == nil && o.problem == "" {
-		return reply{text: o.text}, nil
-	}
-	if o.problem != "" {
-		return reply{text: o.problem, isError: true}, nil
+	if o.err == nil {
+		return reply{text: cmp.Or(o.problem, o.text), isError: o.problem != ""}, nil
 	}
 	if run.Err() != nil {
 		if errors.Is(context.Cause(run), errSlow) {
@@ -120,33 +118,25 @@ func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error
 	if errors.As(o.err, &failure) {
 		return reply{}, failure
 	}
-	text := o.err.Error()
-	if text == "" {
-		text = "the tool failed"
-	}
-	return reply{text: text, isError: true}, nil
+	return reply{text: cmp.Or(o.err.Error(), "the tool failed"), isError: true}, nil
 }
 
 // function finds a function by its name; nil: there is none.
 func (s *Settings) function(name string) *Function {
-	i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.spec.Name == name })
-	if i < 0 {
-		return nil
+	if i := slices.IndexFunc(s.Functions, func(f Function) bool { return f.spec.Name == name }); i >= 0 {
+		return &s.Functions[i]
 	}
-	return &s.Functions[i]
+	return nil
 }
 
 // functions lists the names of the functions, for messages.
 func (s *Settings) functions() string {
-	if len(s.Functions) == 0 {
-		return "none"
-	}
 	var names []string
 	for _, f := range s.Functions {
 		names = append(names, f.spec.Name)
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return cmp.Or(strings.Join(names, ", "), "none")
 }
 
 // checkFunctions says what is wrong with the functions.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,13 +161,8 @@ func (p *process) why(at *target, err error) error {
 // environment is all that a command gets: PATH and HOME of the worker, and what its
 // connection names.
 func environment(at *target) map[string]string {
-	env := map[string]string{}
-	for name, value := range at.settings.BaseEnv {
-		env[name] = value
-	}
-	for name, value := range at.conn.Env {
-		env[name] = value
-	}
+	env := maps.Clone(at.settings.BaseEnv)
+	maps.Copy(env, at.conn.Env)
 	return env
 }
 

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -57,10 +59,8 @@ func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract
 	last := &tail{most: maxStderr}
 	cmd := exec.CommandContext(run, words[0])
 	cmd.Args, cmd.Dir, cmd.Stdout, cmd.Stderr = append(words, p.Args...), dir, out, last
-	env := map[string]string{keyVariable: key}
-	for name, value := range t.settings.BaseEnv {
-		env[name] = value
-	}
+	env := maps.Clone(t.settings.BaseEnv)
+	env[keyVariable] = key
 	cmd.Env = assignments(env)
 	ownGroup(cmd)
 	cmd.Cancel = func() error { signalGroup(cmd, false); return nil }
@@ -141,10 +141,7 @@ func (t *Tools) program(p *plan.Program) (words []string, dir string, err error)
 			return words, dir, err
 		}
 	}
-	known := "none"
-	if len(t.settings.Trusted) > 0 {
-		known = strings.Join(t.settings.Trusted, ", ")
-	}
+	known := cmp.Or(strings.Join(t.settings.Trusted, ", "), "none")
 	return nil, "", denied(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
 		allowedBy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
 }
@@ -200,13 +197,12 @@ func readSetting(root *os.Root, name string, into any) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fs.ErrNotExist
 	}
-	if err != nil {
-		return denied(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), plainly(err)), "correct the file")
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxSetting))
 	if err == nil {
-		err = json.Unmarshal(raw, into)
+		defer f.Close()
+		var raw []byte
+		if raw, err = io.ReadAll(io.LimitReader(f, maxSetting)); err == nil {
+			err = json.Unmarshal(raw, into)
+		}
 	}
 	if err != nil {
 		return denied(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), plainly(err)), "correct the file")

@@ -43,7 +43,7 @@ type content struct {
 func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return reply{}, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("result of tool %q: %v", name, err), "report it to the server's author")
+		return reply{}, s.at.malformed("result of tool %q: %v", name, err)
 	}
 	if r.ResultType == "input_required" {
 		if len(r.InputRequests) == 0 {
@@ -54,7 +54,7 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	if whole {
 		text, err := wholeOf(raw)
 		if err != nil {
-			return reply{}, s.at.failure(contract.ClassBadRequest, fmt.Sprintf("result of tool %q: %v", name, err), "report it to the server's author")
+			return reply{}, s.at.malformed("result of tool %q: %v", name, err)
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
@@ -76,8 +76,7 @@ func (s *session) contents(name string, r *toolResult) (parts []string, images [
 	for i, part := range r.Content {
 		var c content
 		if err := json.Unmarshal(part, &c); err != nil {
-			return nil, nil, false, s.at.failure(contract.ClassBadRequest,
-				fmt.Sprintf("result of tool %q, content %d: %v", name, i, err), "report it to the server's author")
+			return nil, nil, false, s.at.malformed("result of tool %q, content %d: %v", name, i, err)
 		}
 		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
 		if image, ok := c.image(); ok && len(images) < contract.MaxImages {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -15,33 +14,25 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // TransportRequest is that of a server which is asked over HTTP as a flow writes it. No setting
 // can have it.
 const TransportRequest = "request"
 
-// requests asks one server. What is asked is in each call.
-type requests struct {
-	at     *target
-	client *http.Client
-}
+// requests calls one server. What is sent is in each call.
+type requests struct{ httpServer }
 
 func dialRequests(_ context.Context, at *target) (remote, error) {
-	c, err := newHTTPClient(at)
-	if err != nil {
-		return nil, err
-	}
-	return &requests{at: at, client: c}, nil
+	s, err := newHTTPServer(at)
+	return &requests{s}, err
 }
 
 func (r *requests) list(context.Context) ([]contract.ToolSpec, error) {
 	return nil, fmt.Errorf("%s lists no tools: the flow describes them", r.at.name())
 }
-
-func (r *requests) usable(bool) bool { return true }
-
-func (r *requests) close() { r.client.CloseIdleConnections() }
 
 // call makes one request. What the server refuses as wrong belongs to whoever gave the
 // arguments; what it cannot do now is a failure, so that it is tried again.
@@ -62,38 +53,33 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if m.IdempotencyKey != "" && req.Method != http.MethodGet && req.Method != http.MethodHead {
 		req.Header.Set("Idempotency-Key", m.IdempotencyKey)
 	}
-	resp, err := r.client.Do(req)
+	resp, body, err := r.do(req)
 	if err != nil {
 		return reply{}, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return reply{}, err
-	}
-	return judged(resp, ex, string(body), in.Connection.Retry)
+	return replyOf(resp, ex, string(body), in.Connection.Retry)
 }
 
-// judged is what an answer means: a result, an error for whoever gave the arguments, or a
-// failure that can pass.
-func judged(resp *http.Response, ex *exchange, body string, retry *plan.Retry) (reply, error) {
+// replyOf turns a response into a result, an error for whoever gave the arguments, or a failure that
+// can be retried.
+func replyOf(resp *http.Response, ex *exchange, body string, retry *plan.Retry) (reply, error) {
 	failed := &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
-	failed.passes = resp.StatusCode == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.StatusCode)
+	failed.transient = resp.StatusCode == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.StatusCode)
 	switch s := resp.StatusCode; {
 	case s < 300:
 		return reply{text: body}, nil
 	case s < 400:
 		return reply{}, &redirected{to: shown(resp.Header.Get("Location"))}
-	case failed.passes:
+	case failed.transient:
 		return reply{}, failed
-	case slices.Contains(mistakes, s), s >= 500 && retry != nil && retry.NoServer:
+	case slices.Contains(callerErrors, s), s >= 500 && retry != nil && retry.NoServer:
 		return reply{text: failed.Error(), isError: true}, nil
 	}
 	return reply{}, failed
 }
 
-// mistakes are the answers that say that the request is wrong, and stays so.
-var mistakes = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusUnsupportedMediaType,
+// callerErrors are statuses of requests that are wrong, and will stay so.
+var callerErrors = []int{http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusUnsupportedMediaType,
 	http.StatusUnprocessableEntity, http.StatusNotImplemented}
 
 // slot is what an argument replaces.
@@ -134,7 +120,7 @@ func build(ctx context.Context, server string, q *plan.Request, args value.Value
 	header := http.Header{}
 	for _, h := range q.Headers {
 		name, text := fill(h.Name, args, asIs), fill(h.Value, args, asIs)
-		if !isToken(name) || !isHeaderText(text) {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
 			return nil, fmt.Sprintf("the arguments make a header %.100q that cannot be sent", name)
 		}
 		header.Set(name, text)

@@ -241,12 +241,16 @@ func (t *target) failure(class, text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: class, Text: t.secrets.text(t.name()) + ": " + short(t.settings.Mask.Text(t.secrets.text(text))), Remedy: t.secrets.text(remedy)}
 }
 
+// malformed is the failure of an answer that breaks the protocol.
+func (t *target) malformed(format string, args ...any) *contract.Failure {
+	return t.failure(contract.ClassBadRequest, fmt.Sprintf(format, args...), "report it to the server's author")
+}
+
 // kind is the kind that a connection's transport belongs to, a key of [Kinds].
 func (c Connection) kind() string {
-	if c.Transport == TransportLocal {
-		return plan.ConnectionLocal
-	}
 	switch c.Transport {
+	case TransportLocal:
+		return plan.ConnectionLocal
 	case TransportRequest:
 		return plan.ConnectionHTTP
 	case TransportA2A:

@@ -1,14 +1,19 @@
 package tool
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
 	"weft/activities/contract"
 	"weft/activities/mask"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Names of settings in weft.yaml that refusals quote.
@@ -346,38 +351,17 @@ func headerProblem(name, value string) string {
 	switch {
 	case name == "":
 		return "a header has an empty name"
-	case !isToken(name):
+	case !httpguts.ValidHeaderFieldName(name):
 		return fmt.Sprintf("%q is not the name of a header", name)
 	case reserved[strings.ToLower(name)]:
 		return fmt.Sprintf("%q is set by the protocol", name)
-	case !isHeaderText(value):
+	case !httpguts.ValidHeaderFieldValue(value):
 		return fmt.Sprintf("the value of %q has a line break or another control character", name)
 	}
 	return ""
 }
 
-// isToken reports whether a text can be the name of a header.
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !strings.ContainsRune("!#$%&'*+-.^_`|~", r) && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z')
-	})
-}
-
-// isHeaderText reports whether a text can be the value of a header. Go's client sends no other, and
-// fails as if the server were away.
-func isHeaderText(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-}
-
 // known lists the ids of the connections, for messages.
 func (s Settings) known() string {
-	if len(s.Connections) == 0 {
-		return "none"
-	}
-	ids := make([]string, 0, len(s.Connections))
-	for id := range s.Connections {
-		ids = append(ids, id)
-	}
-	sort.Strings(ids)
-	return strings.Join(ids, ", ")
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(s.Connections)), ", "), "none")
 }
