@@ -13,8 +13,7 @@ import (
 	"weft/activities/contract"
 )
 
-// looseText is a string that some servers write as another JSON value. null is empty;
-// other values keep their JSON text: arguments of a tool call come as an object, too.
+// looseText is a string that some servers send as another JSON value, whose JSON text it keeps; null is empty.
 type looseText string
 
 // UnmarshalJSON takes any JSON value.
@@ -34,7 +33,7 @@ func (t *looseText) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// looseCount is a count of tokens; what is none counts as 0.
+// looseCount is a token count; an invalid one is 0.
 type looseCount int
 
 // UnmarshalJSON takes any JSON value.
@@ -72,8 +71,7 @@ type delta struct {
 	ToolCalls        []deltaCall     `json:"tool_calls"`
 }
 
-// deltaCall is a tool call or a piece of one. Index is the piece's place, as text; it is
-// empty where the server sends none.
+// deltaCall is a tool call or a piece of one. Index is its index as text, empty if the server sends none.
 type deltaCall struct {
 	Index    looseText `json:"index"`
 	ID       looseText `json:"id"`
@@ -100,8 +98,8 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// count gives the tokens in the contract's terms. Most servers count reasoning into the completion;
-// xAI and some others count it beside the completion, which their total shows.
+// count converts to the contract's counts. Some servers count reasoning beside the completion, as their total
+// shows.
 func (u *usage) count() *contract.Usage {
 	output, sum := u.Completion, u.Completion+u.Out.Reasoning
 	if u.Out.Reasoning > u.Completion || u.Total > 0 && u.Prompt+sum == u.Total {
@@ -234,8 +232,7 @@ func (a *chatDraft) addPiece(d *deltaCall, streamed bool) {
 	}
 }
 
-// findCall finds the call that a piece belongs to, or begins one; nil for an empty piece
-// that trails behind.
+// findCall finds the call that a piece belongs to, or adds one; nil for an empty trailing piece.
 func (a *chatDraft) findCall(d *deltaCall, streamed bool) *callPieces {
 	if i, ok := a.slots[string(d.Index)]; ok && streamed && !startsCall(a.pieces[i], d) {
 		return a.pieces[i]
@@ -256,8 +253,8 @@ func (a *chatDraft) findCall(d *deltaCall, streamed bool) *callPieces {
 	return a.pieces[len(a.pieces)-1]
 }
 
-// startsCall reports whether a piece begins a call although its index is taken, or missing: by
-// another id; or, without ids, by a name behind a call that is complete.
+// startsCall reports whether a piece starts a call though its index is taken or missing: by another id, or by
+// a name after a complete call.
 func startsCall(c *callPieces, d *deltaCall) bool {
 	if d.ID != "" && c.id != "" {
 		return string(d.ID) != c.id

@@ -9,8 +9,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// block is one block of an assistant's message in the order in which the model wrote it:
-// text, a call, or something that only its provider can read. Signature belongs to it.
+// block is one block of an assistant's message: text, a call, or raw data of its provider. Signature belongs
+// to it.
 type block struct {
 	text      string
 	call      *llms.ToolCall
@@ -18,8 +18,8 @@ type block struct {
 	signature string
 }
 
-// assistantBlocks takes an assistant's message apart. Where the provider's own record of its blocks
-// is there, and fits, their order and everything unread comes back; else text and calls.
+// assistantBlocks splits an assistant's message, in the order that its provider recorded, else text before
+// calls.
 func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
 	var text strings.Builder
 	var calls []*llms.ToolCall
@@ -54,8 +54,7 @@ func (c *remote) assistantBlocks(parts []llms.ContentPart) ([]block, error) {
 	return out, nil
 }
 
-// restoreOrder puts text and calls where their blocks stood; nil where the blocks are not
-// exactly those of this message.
+// restoreOrder puts text and calls where their blocks were; nil if the blocks are not those of this message.
 func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []block {
 	var out []block
 	next := 0
@@ -82,8 +81,8 @@ func restoreOrder(blocks []blockState, text string, calls []*llms.ToolCall) []bl
 	return out
 }
 
-// objectArguments are a call's arguments as a JSON object. What is none goes inside one:
-// the model then sees what it wrote.
+// objectArguments are a call's arguments as a JSON object. Invalid ones are wrapped in one, so that the model
+// sees what it wrote.
 func objectArguments(args string) string {
 	if strings.TrimSpace(args) == "" {
 		return "{}"

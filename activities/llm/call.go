@@ -14,8 +14,8 @@ const (
 	KindCondense = "condense"
 )
 
-// Call is what langchaingo's options cannot say about one model call. It travels in the
-// context and is not changed by a call.
+// Call is what langchaingo's options cannot express about one model call. It is passed in the context and not
+// modified.
 type Call struct {
 	// IdempotencyKey goes into a header; empty sends none.
 	IdempotencyKey string
@@ -30,14 +30,12 @@ type Call struct {
 	Step, Turn int
 	// Question is the text of the condition that a judge answers.
 	Question string
-	// Schema is the JSON Schema of the answer, JSON that the answer must be JSON. They
-	// are sent where the provider's row supports them, and are hints: the caller
-	// checks the answer. A schema that the server refuses is left out.
+	// Schema is the JSON Schema of the answer, JSON that the answer must be JSON. Both are hints, sent where
+	// the provider supports them: the caller checks the answer.
 	Schema json.RawMessage
 	JSON   bool
-	// Parallel, if set, allows or forbids several tool calls in one answer; Effort is how
-	// much a model thinks: none, minimal, low, medium, high, xhigh or max. Extra is an
-	// object of further fields of the request, sent as they are.
+	// Parallel, if set, allows or forbids several tool calls in one answer. Effort is none, minimal, low,
+	// medium, high, xhigh or max. Extra is an object of further request fields.
 	Parallel *bool
 	Effort   string
 	Extra    json.RawMessage
@@ -45,11 +43,10 @@ type Call struct {
 	Script json.RawMessage
 	// Partial, if set, gets the text streamed so far, from the calling goroutine.
 	Partial func(text string)
-	// Waiting, if set, gets what the call waits for before it begins, and "" when it
-	// begins.
+	// Waiting, if set, gets what the call waits for before it starts, and "" when it starts.
 	Waiting func(what string)
-	// Observe, if set, is called before each model of a list is called, from the calling goroutine.
-	// The call is made in the context that it returns, and its outcome goes to the function.
+	// Observe, if set, is called in the calling goroutine before each model of a list is called, with the
+	// context that it returns; the outcome goes to the function.
 	Observe func(ctx context.Context, r Request) (context.Context, func(*Answer, error))
 }
 
@@ -57,8 +54,7 @@ type Call struct {
 type Request struct {
 	// System is who runs the model, by OpenTelemetry's conventions; Model is the model's name there.
 	System, Model string
-	// Stream is whether the answer is streamed. A negative temperature, top_p or seed of Options is
-	// not set.
+	// Stream is whether the answer is streamed. Negative temperature, top_p and seed of Options are not set.
 	Stream  bool
 	Options llms.CallOptions
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// claude is Anthropic's messages. The vendor's own SDK is not used: it would need a
-// transport of ours below it for bounds, silence and errors anyway, and its compiled weight
-// is many times that of these few files.
+// claude is Anthropic's Messages API. The vendor's SDK is not used: it would need a transport of ours for
+// limits, timeouts and errors anyway.
 type claude struct{ *remote }
 
 // claudeVersion is the version of the API that is spoken here.
@@ -186,8 +185,7 @@ func (c claude) setTools(b *claudeBody, call *Call, o *llms.CallOptions) (err er
 	return nil
 }
 
-// setThinking says how much to think: as an effort where the model knows one, else as a
-// number of tokens.
+// setThinking sets an effort where the model takes one, else a number of tokens.
 func (c claude) setThinking(b *claudeBody, effort string, traits claudeModel) error {
 	switch {
 	case effort == "":
@@ -220,8 +218,8 @@ func (c claude) setThinking(b *claudeBody, effort string, traits claudeModel) er
 	return nil
 }
 
-// message adds one message. Neighbours of one role become one message: all results of one
-// answer's calls must come together.
+// message adds one message. Consecutive messages of one role are merged: all results of an answer's calls must
+// come together.
 func (c claude) message(b *claudeBody, mc *llms.MessageContent) error {
 	var content []any
 	var err error
@@ -362,10 +360,9 @@ func (c *remote) cachesPrompt(call *Call) bool {
 	return !c.noCache && call.Kind != KindJudge && call.Kind != KindCondense
 }
 
-// markPrefixes marks what the provider shall keep between calls: the tools, the system
-// prompt, and, where more turns are likely because there are tools, or were turns before, the
-// conversation up to its last two messages of the user's side. The second mark finds what the
-// call before has stored.
+// markPrefixes marks what the provider caches: the tools, the system prompt and, where more turns are likely,
+// the conversation up to each of its last two user messages. The earlier mark finds what the previous call
+// stored.
 func (b *claudeBody) markPrefixes() {
 	mark := &cacheMark{Type: "ephemeral"}
 	if n := len(b.Tools); n > 0 {

@@ -22,8 +22,7 @@ type claudeReader struct {
 	counted claudeUsage
 }
 
-// claudePart is a block under way. Its first form is kept: what this package does not know
-// goes back as it came.
+// claudePart is a block that is being read. Its first event is kept: unknown blocks go back unchanged.
 type claudePart struct {
 	first                           map[string]json.RawMessage
 	kind                            string

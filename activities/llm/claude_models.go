@@ -18,8 +18,7 @@ type claudeModel struct {
 	schema bool
 }
 
-// claudeModels are the known families, the first prefix that fits wins. The last row is for
-// models that are newer than this table, as Anthropic's latest are.
+// claudeModels are the known families; the first matching prefix wins. The last row is for newer models.
 var claudeModels = []claudeModel{
 	{prefix: "claude-2", maxTokens: 4_096, sampling: true},
 	{prefix: "claude-3-7", maxTokens: 32_000, sampling: true, budget: true},
@@ -53,8 +52,7 @@ func claudeTraits(model string) claudeModel {
 	return claudeModels[len(claudeModels)-1]
 }
 
-// acceptedByClaude reports whether a schema is within what the API enforces. Others would be
-// refused; the prompt asks for them, and the caller checks the answer.
+// acceptedByClaude reports whether the API enforces a schema; it refuses others.
 func acceptedByClaude(raw json.RawMessage) bool {
 	var schema any
 	return json.Unmarshal(raw, &schema) == nil && onlySupported(schema, claudeKeywords, maxClaudeDepth, func(map[string]any) bool { return true })

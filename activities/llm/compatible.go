@@ -5,8 +5,7 @@ import (
 	"net/http"
 )
 
-// compatible is OpenAI's chat completions protocol, as the row of its provider says that
-// it is spoken there.
+// compatible is OpenAI's chat completions protocol, with the differences of its provider's row.
 type compatible struct{ *remote }
 
 func (c compatible) authorize(req *http.Request, _ []byte) error {

@@ -44,8 +44,7 @@ var stopReasons = map[string]string{
 	"model_context_window_exceeded": "length",
 }
 
-// result checks that the answer is complete and turns it into langchaingo's. field is the
-// protocol's name of the stop reason.
+// result checks that the answer is complete and converts it. field is the protocol's name of the stop reason.
 func (d *draft) result(field string) (*llms.ContentResponse, error) {
 	finish := strings.ToLower(strings.TrimSpace(d.finish))
 	if finish == "" {

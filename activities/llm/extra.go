@@ -8,8 +8,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// marshal writes a request as it is, without escapes for HTML, and puts the author's extra
-// fields into it.
+// marshal encodes a request and merges the author's extra fields into it.
 func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
 	raw, err := textutil.JSON(v)
 	if err != nil {
@@ -25,8 +24,8 @@ func (c *remote) marshal(v any, extra json.RawMessage) ([]byte, error) {
 	return merged, nil
 }
 
-// merged adds the members of one object to another. Objects of the same name are merged in
-// turn; a value is never replaced, because the engine has set it for a reason.
+// merged adds the members of one object to another, recursively. It never replaces a value that the engine has
+// set.
 func (c *remote) merged(path string, into, from json.RawMessage) (json.RawMessage, error) {
 	var have, more map[string]json.RawMessage
 	if json.Unmarshal(from, &more) != nil || more == nil {

@@ -26,17 +26,16 @@ func Refs(list string) []string {
 	return out
 }
 
-// failoverClasses are the classes of failures after which another model may answer. A mistake of
-// the author would fail with every model, and must not be hidden.
+// failoverClasses are the classes of failures after which another model may answer. A mistake of the author
+// must not be hidden.
 var failoverClasses = []string{
 	contract.ClassRateLimited, contract.ClassUnavailable, contract.ClassTimeout, contract.ClassDenied, contract.ClassQuota,
 	contract.ClassConnection, contract.ClassContextLength,
 }
 
-// Ask calls the model that list names or, of several, the first one that can answer: see
-// [Generate]. Each but the last gets an equal share of the time that is left. A model that asked to
-// wait is skipped until then. If none can answer, the failure is the one to retry soonest, with the
-// texts of all.
+// Ask calls the model that list names or, of several, the first one that can answer: see [Generate]. Each but
+// the last gets an equal share of the time left. A model that asked to wait is skipped until then. If none can
+// answer, the failure is the one to retry soonest, with the texts of all.
 func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
 	refs := Refs(list)
 	if len(refs) == 0 {
@@ -80,8 +79,7 @@ func (m *Models) Ask(ctx context.Context, list string, in []llms.MessageContent,
 	return nil, withOthers(failures, soonestRetry(failures))
 }
 
-// validate checks a reference and the parameters for its model. A provider without its key is
-// valid here.
+// validate checks a reference and the parameters for its model. A provider without its key is valid here.
 func (m *Models) validate(ctx context.Context, ref string, opts []llms.CallOption) error {
 	model, err := m.Get(ref)
 	if err != nil {
@@ -136,8 +134,7 @@ func (m *Models) request(ref string, tools bool, opts []llms.CallOption) Request
 	return a
 }
 
-// system is who runs a provider's models: by its kind, or by its own name where the kind is any
-// server of the protocol.
+// system is who runs a provider's models: its kind, or its own name for any compatible server.
 func (p *provider) system() string {
 	if p.row.Name == "compatible" {
 		return p.name

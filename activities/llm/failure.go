@@ -14,8 +14,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// Codes and types by which providers name an error, all in lower case. They decide
-// before the HTTP status, which the same providers use loosely.
+// Codes and types of providers' errors, in lower case. They take precedence over the HTTP status, which is
+// used loosely.
 var (
 	quotaCodes   = []string{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance", "insufficient_credits", "payment_required", "quota_exceeded", "billing_error", "arrearage"}
 	quotaTexts   = []string{"insufficient balance", "insufficient credits", "insufficient_quota", "credit balance", "requires more credits", "used all available credits", "run out of credits", "doesn't have any credits", "specified api usage limits"}
@@ -27,8 +27,7 @@ var (
 	}
 	refusalCodes = []string{"content_filter", "content_policy_violation", "content_filtered", "moderation_blocked", "responsibleaipolicyviolation", "data_inspection_failed", "datainspectionfailed"}
 	refusalTexts = []string{"content management policy", "content_filter", "content_policy", "requires moderation", "input was flagged", "flagged for", "safety system", "content exists risk", "violates usage guidelines", "inappropriate content"}
-	// slipCodes name an answer that the model got wrong, and the server withholds: another one may
-	// be right.
+	// slipCodes mean that the model's answer was invalid and withheld: another attempt may succeed.
 	slipCodes = []string{"tool_use_failed", "json_validate_failed", "output_parse_failed"}
 )
 
@@ -46,8 +45,7 @@ var statusOfCode = map[string]int{
 	"overloaded_error": 503, "capacity_exceeded": 503, "service_unavailable": 503, "engine_overloaded": 503, "unavailable": 503, "timeout": 504,
 }
 
-// classOf gives the class of an error that a provider reports: by its codes and words
-// where these are plain, else by its status.
+// classOf classifies an error by its codes and text, else by its status.
 func classOf(r *report) string {
 	st, text := r.effective(), strings.ToLower(r.message)
 	refusesInput := slices.Contains([]int{0, 400, 413, 422}, st)
@@ -68,8 +66,7 @@ func classOf(r *report) string {
 	return classOfStatus(st)
 }
 
-// classOfStatus gives the class of an HTTP status, 0 for an error in a 200 answer that says
-// nothing of its kind: it can pass.
+// classOfStatus classifies an HTTP status; 0, for an error in a 200 answer without a code, is retryable.
 func classOfStatus(st int) string {
 	switch st {
 	case 402:
@@ -172,8 +169,8 @@ func (c *remote) unsendable(format string, args ...any) error {
 	return failf(contract.ClassBadRequest, "", "model %q: %s", c.ref(), c.clean(fmt.Sprintf(format, args...)))
 }
 
-// toFailure turns an error of the network or of an answer's format into a failure. The error of
-// the caller's context comes back unchanged, so that Temporal sees it.
+// toFailure turns an error of the network or of an answer's format into a failure. The caller's context error
+// comes back unchanged.
 func (c *remote) toFailure(ctx context.Context, err error) error {
 	var (
 		own     *contract.Failure

@@ -9,9 +9,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Servers take different parts of JSON Schema, and change which. The prompt asks for the schema
-// too, and the caller checks the answer: what a server does not take is asked for by the prompt
-// alone.
+// Servers support different parts of JSON Schema. The prompt contains the schema too, and the caller checks
+// the answer.
 
 // schemaTexts are words by which servers refuse a schema, in lower case.
 var schemaTexts = []string{"schema", "response_format", "responseformat", "response_mime_type", "output_config", "output_format", "structured", "grammar"}
@@ -23,8 +22,7 @@ func (x *exchange) refusesSchema(err error) bool {
 		containsAny(strings.ToLower(f.Text), schemaTexts)
 }
 
-// withoutFormat is the call without what is asked of the answer's form. It is another request, so it
-// has another key.
+// withoutFormat is the call without the answer's format. It is another request, with another idempotency key.
 func (c *Call) withoutFormat() *Call {
 	out := *c
 	out.Schema, out.JSON = nil, false
@@ -58,8 +56,8 @@ var strictKeywords = map[string]bool{
 	"anyOf": true, "title": true, "description": true, "$schema": true, "minimum": true, "maximum": true, "minItems": true, "maxItems": true,
 }
 
-// acceptedByStrict reports whether OpenAI's strict mode takes a schema: its root is an object and no
-// choice, and all its objects are closed and want all their properties.
+// acceptedByStrict reports whether OpenAI's strict mode accepts a schema: its root is an object, and all its
+// objects are closed and require all their properties.
 func acceptedByStrict(raw json.RawMessage) bool {
 	root := rootOf(raw)
 	var schema any
@@ -79,8 +77,8 @@ func requiresAll(s map[string]any) bool {
 	return true
 }
 
-// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only objects
-// that are closed and are as wanted.
+// onlySupported reports whether a schema has only these keywords, nests no deeper, and has only closed objects
+// that are as wanted.
 func onlySupported(schema any, words map[string]bool, depth int, wanted func(object map[string]any) bool) bool {
 	s, ok := schema.(map[string]any)
 	if !ok || depth < 0 {

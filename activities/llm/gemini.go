@@ -17,9 +17,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// gemini is Google's generateContent. The vendor's own SDK is not used: it leaves the headers
-// of errors out, reads arguments of calls into floating point numbers, which changes long
-// integers, and weighs two hundred packages.
+// gemini is Google's generateContent. The vendor's SDK is not used: it drops the headers of errors and reads
+// arguments into floats, which changes long integers.
 type gemini struct{ *remote }
 
 type geminiBody struct {
@@ -115,8 +114,7 @@ type geminiThinking struct {
 	Budget *int   `json:"thinkingBudget,omitempty"`
 }
 
-// noSignature stands, by Google's documentation, for the signature of a call that another
-// model made: those of the third generation refuse a call without one.
+// noSignature is Google's documented placeholder for the signature of a call that another model made.
 const noSignature = "skip_thought_signature_validator"
 
 func (c gemini) authorize(req *http.Request, _ []byte) error {
@@ -224,8 +222,8 @@ func (c gemini) setThinking(g *geminiConfig, effort, model string) error {
 	return nil
 }
 
-// message adds one message. Neighbours of one role become one content: all results of one
-// answer's calls must come together. Names are those of calls, by id.
+// message adds one message. Consecutive messages of one role are merged: all results of an answer's calls must
+// come together. names are the calls' names by id.
 func (c gemini) message(b *geminiBody, mc *llms.MessageContent, names map[string]string) error {
 	var parts []geminiPart
 	var err error

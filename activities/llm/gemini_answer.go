@@ -10,8 +10,8 @@ import (
 	"weft/activities/contract"
 )
 
-// geminiReader reads an answer of generateContent. A stream has the same objects as a whole
-// answer, each with the parts that are new.
+// geminiReader reads an answer of generateContent. The objects of a stream are those of a whole answer, with
+// the new parts.
 type geminiReader struct {
 	draft
 	// blocked is why the prompt is blocked; reason says more of it, or of the stop reason.

@@ -38,12 +38,10 @@ type Answer struct {
 	Switched []contract.Switch
 }
 
-// Generate asks a model for one completion. It is the only way to call a model: it makes
-// the answers of all implementations of llms.Model alike, and never repeats a call.
+// Generate makes one call of a model, normalises the answer, and never repeats the call.
 //
-// Its errors are [contract.Failure]s, except that the end of ctx comes back as ctx's own
-// error. A filtered or refused answer fails with class refused, one without a stop reason
-// with unavailable; what a refused one took is in the failure's usage.
+// Its errors are [contract.Failure]s, or ctx's own. A filtered or refused answer fails as refused, with its
+// usage; one without a stop reason as unavailable.
 func Generate(ctx context.Context, m llms.Model, in []llms.MessageContent, tools []llms.Tool, opts ...llms.CallOption) (*Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -137,8 +135,7 @@ func addCalls(m *contract.Message, calls []llms.ToolCall) error {
 	return nil
 }
 
-// fillIDs gives every call an id that no other call of the conversation has: results are
-// matched by it, and servers leave it empty or count from 0 in each answer.
+// fillIDs gives every call an id that is unique in the conversation: servers leave it empty or count from 0.
 func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
 	used := map[string]bool{}
 	for _, mc := range in {
@@ -159,8 +156,7 @@ func fillIDs(calls []contract.ToolCall, in []llms.MessageContent) {
 	}
 }
 
-// count reads usage under the names that implementations use; it reports whether it found
-// any.
+// count reads usage under the names that implementations use. It reports whether it found any.
 func count(u *contract.Usage, info map[string]any) bool {
 	if own, ok := info[infoUsage].(contract.Usage); ok {
 		own.Calls = u.Calls

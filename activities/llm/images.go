@@ -6,12 +6,11 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// imagesOmitted stands for the images of a message that is sent without them. The text has a note of
-// each, with type and size.
+// imagesOmitted replaces the images of a message; the text has a note of each, with type and size.
 const imagesOmitted = "(this model is shown no images)"
 
-// placeImages puts images where the server takes them: those of results behind all results of one
-// answer, which must stay together. Where it takes none, the model is told so.
+// placeImages puts images where the server takes them: those of results after all results of an answer. A
+// model without images is told of them.
 func (c *remote) placeImages(in []llms.MessageContent) []llms.MessageContent {
 	if c.row.ResultImages && !c.noImages {
 		return in
@@ -76,8 +75,7 @@ func withoutImages(role llms.ChatMessageType, rest []llms.ContentPart) []llms.Co
 	return rest
 }
 
-// resultName says whose images follow: servers that keep calls apart by ids show these to the
-// model.
+// resultName says whose images follow, with the call's id.
 func resultName(parts []llms.ContentPart) string {
 	for _, p := range parts {
 		switch r := p.(type) {

@@ -61,12 +61,10 @@ func newLimiter(bounds [3]int) *limiter {
 	return l
 }
 
-// acquire waits for a call's turn and reports to Call.Waiting what it waits for. size is the
-// request's, in bytes, see [exchange.size]. The call ends with done, which settles how many tokens
-// it really was.
+// acquire waits for a call's turn and reports to Call.Waiting what it waits for. size is the request's, in
+// bytes, see [exchange.size]. done ends the call and corrects the estimated tokens.
 //
-// A turn that would come after the call's deadline is not waited for: the failure is
-// rate_limited, and says when to try again.
+// If the turn comes after the call's deadline, it fails as rate_limited at once.
 func (l *limiter) acquire(x *exchange, size int) (done func(*llms.ContentResponse), err error) {
 	if l == nil {
 		return func(*llms.ContentResponse) {}, nil
@@ -153,8 +151,7 @@ func wait(x *exchange, l *rate.Limiter, n int, name string, report func(string))
 	return nil
 }
 
-// settle charges the tokens that a call was more than guessed, or gives back those that it was
-// less. A call of which no usage is known was what was guessed.
+// settle corrects the estimate by the call's usage, if it is known.
 func (l *limiter) settle(resp *llms.ContentResponse, guess int) {
 	if l.tokens == nil {
 		return

@@ -1,10 +1,8 @@
-// Package llm puts language models behind one interface, langchaingo's llms.Model, and
-// gives every failure of a provider the class by which the engine retries, parks or
-// fails.
+// Package llm calls language models through langchaingo's llms.Model, and classifies the failures of
+// providers.
 //
-// It never retries, never reads the environment, never follows a redirect and never
-// writes a key into an error, a log or anything that reaches history: settings come in as
-// plain data, keys leave in headers alone.
+// It never retries, reads the environment or follows redirects, and never writes a key into an error or a log:
+// settings are plain data, keys leave in headers alone.
 //
 // Start at [Open], [Models.Get] and [Generate], then look at the table [Providers].
 package llm
@@ -26,28 +24,24 @@ import (
 	"weft/activities/textutil"
 )
 
-// Settings say which providers a worker has. The zero value has the rows of [Providers]
-// that need no configuration.
+// Settings configure a worker's providers. The zero value has the rows of [Providers] that need no settings.
 type Settings struct {
-	// Default is the model, provider/model, of flows and runs that name none. May be
-	// empty.
+	// Default is the model, provider/model, of runs that name none. May be empty.
 	Default string
-	// Prices are keyed by provider/model; a key that ends in * is for all models that
-	// begin so. The longest key wins.
+	// Prices are keyed by provider/model, or by a prefix and *. The longest key wins.
 	Prices map[string]Price
 	// NoDefault says why Default is empty, for messages; it may be empty, too.
 	NoDefault string
-	// Providers are keyed by the name that references use. A row of the table that is
-	// not mentioned has its defaults.
+	// Providers are keyed by the name that references use. Rows of the table that are not mentioned have their
+	// defaults.
 	Providers map[string]ProviderSettings
-	// Scripted has the scripted model play all models, whatever their names, so that nothing is
-	// called: for rehearsals.
+	// Scripted replaces all models by the scripted model: nothing is called.
 	Scripted bool
-	// Lent, if set, gives what goes before a provider's settings, and can come while the worker
+	// Lent, if set, returns credentials that override a provider's settings. They can change while the worker
 	// runs.
 	Lent func(provider string) Lent
-	// Mask, if set, keeps secrets of others out of what errors quote, and learns those that
-	// providers are given while the worker runs.
+	// Mask, if set, removes secrets from quoted errors, and learns those that providers get while the worker
+	// runs.
 	Mask *mask.Mask
 }
 
@@ -90,29 +84,26 @@ type ProviderSettings struct {
 	NoCache bool
 	// NoImages says that the provider's models know text alone: they are told of images in words.
 	NoImages bool
-	// Region, Compartment and the rest are for OCI: its region and the OCID that is
-	// charged; Auth is one of the constants, AuthFile and AuthProfile (default
-	// DEFAULT) say where keys and tokens are.
+	// Region and Compartment, which is charged, are OCI's. Auth is one of the constants; AuthFile and
+	// AuthProfile (default DEFAULT) locate its keys and tokens.
 	Region      string
 	Compartment string
 	Auth        string
 	AuthFile    string
 	AuthProfile string
-	// RequestsPerMinute, TokensPerMinute and Concurrent bound this worker's calls with one
-	// key; 0 means no bound. A call waits for its turn.
+	// RequestsPerMinute, TokensPerMinute and Concurrent limit this worker's calls with one key; 0 means no
+	// limit.
 	RequestsPerMinute int
 	TokensPerMinute   int
 	Concurrent        int
-	// FirstSeconds bounds the wait for the first byte of an answer, IdleSeconds the
-	// pause between bytes.
+	// FirstSeconds bounds the wait for an answer's first byte, IdleSeconds the pause between bytes.
 	FirstSeconds int
 	IdleSeconds  int
 	// MaxBodyBytes bounds one answer; 0 means 32 MiB.
 	MaxBodyBytes int64
 }
 
-// defaultMaxBody bounds an answer: a streamed token costs about 250 bytes, so this is
-// some 130,000 of them.
+// defaultMaxBody is about 130,000 streamed tokens of 250 bytes.
 const defaultMaxBody = 32 << 20
 
 // ScriptModel is the model reference of the built-in scripted model.
@@ -153,9 +144,8 @@ type provider struct {
 	mask        *mask.Mask
 }
 
-// Open checks settings and opens no connection. Its error is a [contract.Failure] of
-// class connection that lists every problem; a missing key is none, because it concerns
-// only the flows that need it: [Models.Get] reports it.
+// Open checks settings and opens no connection. Its error is a [contract.Failure] of class connection that
+// lists every problem. A missing key is reported by [Models.Get].
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
 	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent, scripted: s.Scripted}
@@ -180,8 +170,7 @@ func Open(s Settings) (*Models, error) {
 	return m, nil
 }
 
-// Default is the model of runs that name none. It fails with class connection where
-// none is configured.
+// Default is the model of runs that name none. It fails with class connection if none is configured.
 func (m *Models) Default() (string, error) {
 	if m.def != "" {
 		return m.def, nil
@@ -196,10 +185,9 @@ func (m *Models) Default() (string, error) {
 	return "", f
 }
 
-// Get returns the model that ref names: provider/model, where the model may hold slashes,
-// or "script", which may have a name behind it, "script/backup". It fails with class connection
-// where the provider is unknown or lacks its key or address, and with bad_request where ref is no
-// reference.
+// Get returns the model of a reference: provider/model, or "script", which may have a name, "script/backup".
+// It fails with class connection if the provider is unknown or lacks its key or address, and with bad_request
+// if the reference is invalid.
 func (m *Models) Get(ref string) (llms.Model, error) {
 	name, model, slash := strings.Cut(ref, "/")
 	p := m.provider(name)
@@ -263,8 +251,8 @@ func (m *Models) provider(name string) *provider {
 	return &with
 }
 
-// Ready says what keeps a provider from being called: a *[contract.Failure] of class
-// connection that names the variable or the setting; nil if there is nothing.
+// Ready returns what keeps a provider from being called: a *[contract.Failure] of class connection that names
+// the setting, or nil.
 func (m *Models) Ready(name string) error {
 	p := m.provider(name)
 	if p == nil || p.row.Script {

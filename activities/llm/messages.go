@@ -11,8 +11,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// ReasoningPart carries an assistant's reasoning, and the provider's own data, back to
-// the provider that wrote them. Other implementations of llms.Model may ignore it. The
+// ReasoningPart carries an assistant's reasoning and the provider's own data back to that provider. The
 // embedded TextContent, always empty, makes it a part of langchaingo's closed interface.
 type ReasoningPart struct {
 	llms.TextContent
@@ -22,13 +21,11 @@ type ReasoningPart struct {
 	Provider json.RawMessage
 }
 
-// FailedResult is the result of a tool that reports an error. Providers that tell errors
-// splitImages hear of it; for others it is a result like any.
+// FailedResult is the result of a tool that reports an error, for providers that distinguish it.
 type FailedResult struct{ llms.ToolCallResponse }
 
-// Messages turns a system prompt, which may be empty, and a transcript into langchaingo's
-// messages, without loss. The transcript's references must be resolved. It fails with
-// bad_request, naming every message that it cannot turn.
+// Messages converts a system prompt, which may be empty, and a transcript with resolved references. It fails
+// with bad_request, naming every message that it cannot convert.
 func Messages(system string, in []contract.Message) ([]llms.MessageContent, error) {
 	out := make([]llms.MessageContent, 0, len(in)+1)
 	if system != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// oci is the chat of Oracle's Generative AI service in its GENERIC format: all models there
-// but Cohere's, see [ociCohere]. Requests are signed, see [signer].
+// oci is the chat of Oracle's Generative AI service in its GENERIC format: all models but Cohere's, see
+// [ociCohere].
 type oci struct{ *remote }
 
 type ociBody struct {
@@ -146,8 +146,7 @@ func (c oci) request(format string, in []llms.MessageContent, o *llms.CallOption
 	})
 }
 
-// send adds the model and the compartment that is charged. Extra parameters belong to the chat's
-// request, not to what surrounds it.
+// send adds the model and the compartment that is charged. Extra parameters belong to the inner request.
 func (c oci) send(q *ociRequest, model string, extra json.RawMessage) (*outgoing, error) {
 	if q.Stream {
 		q.Options = &ociOptions{IncludeUsage: true}

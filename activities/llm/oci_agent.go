@@ -16,8 +16,7 @@ import (
 	"weft/activities/textutil"
 )
 
-// ociAgentPrefix begins the name of a model that is an endpoint of an agent of Oracle's: it is
-// asked in a session of the service Generative AI Agents, which keeps the conversation.
+// ociAgentPrefix begins the name of a model that is an agent's endpoint of the service Generative AI Agents.
 const ociAgentPrefix = "agent/"
 
 // ociAgentPath is where that service has its version.
@@ -40,8 +39,7 @@ func newOCI(m *remote) protocol {
 	return oci{m}
 }
 
-// base is the service's address in the provider's region; one that is configured is for both
-// services.
+// base is the service's address in the provider's region; a configured address is for both services.
 func (c *ociAgent) base() string {
 	return strings.Replace(c.remote.base, "https://inference.generativeai.", "https://agent-runtime.generativeai.", 1)
 }
@@ -94,8 +92,7 @@ func (c *ociAgent) post(ctx context.Context, path string, body []byte) (raw []by
 	return raw, resp.Header, resp.StatusCode, err
 }
 
-// pendingText is what users wrote since the agent's last message, and its session; before its first
-// message, the last that a user wrote.
+// pendingText is what users wrote since the agent's last message, and its session; before that, the last text.
 func (c *ociAgent) pendingText(in []llms.MessageContent) (text, session string) {
 	var texts []string
 	for i := len(in) - 1; i >= 0 && session == ""; i-- {

@@ -7,8 +7,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// ociReader reads an answer of Oracle's service. It has the pieces of chat completions under
-// other names, and without an index: a piece of a call without an id belongs to the last one.
+// ociReader reads an answer of Oracle's service: chat completions under other names. A piece without an id
+// belongs to the last call.
 type ociReader struct {
 	chatDraft
 	// repeats says that the last event of a stream repeats the whole answer.

@@ -15,8 +15,7 @@ import (
 	"weft/activities/contract"
 )
 
-// Ways to sign in at OCI, see [ProviderSettings]. The vendor's SDK does it, and nothing else:
-// of its 180 services none is compiled in.
+// Ways to authenticate at OCI, see [ProviderSettings], with the vendor's SDK.
 const (
 	AuthAPIKey            = "api_key"
 	AuthSecurityToken     = "security_token"
@@ -32,8 +31,8 @@ var auths = []string{AuthAPIKey, AuthSecurityToken, AuthInstancePrincipal, AuthR
 // principalsMu is held while principals are made: the SDK keeps addresses in variables of its package.
 var principalsMu sync.Mutex
 
-// signer signs requests. What a file says is read for every call, because tokens in it are
-// renewed from outside; principals are made once, because they fetch their own.
+// signer signs requests. Files are read for every call, because their tokens are renewed by others; principals
+// renew themselves.
 type signer struct {
 	auth, file, profile string
 
@@ -83,8 +82,7 @@ func (g *signer) provider() (common.ConfigurationProvider, error) {
 	return g.principal, err
 }
 
-// sign signs a request. The SDK takes no context, and can wait for long where it asks a
-// service for a token: the call's end does not wait for it.
+// sign signs a request. The SDK takes no context and may block; the call's end does not wait for it.
 func (g *signer) sign(c *remote, req *http.Request) error {
 	type outcome struct {
 		header http.Header
@@ -118,8 +116,7 @@ func (g *signer) sign(c *remote, req *http.Request) error {
 	}
 }
 
-// failure says what is missing. A service of Oracle's that did not answer may answer later;
-// a file has to be corrected.
+// failure classifies an error: a principal's service may answer later, a file has to be corrected.
 func (g *signer) failure(c *remote, err error) error {
 	f := failf(contract.ClassConnection,
 		fmt.Sprintf("check profile %s of %s (providers.%s.auth_file, auth_profile), or choose another providers.%s.auth", g.profile, g.file, c.name, c.name),

@@ -7,9 +7,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// Cohere's models at Oracle's service speak a format of their own: Cohere's second API in Oracle's
-// names. A model's name tells it; where it is an OCID, as those of dedicated clusters are, the
-// author does, by a prefix.
+// Cohere's models at Oracle's service have a format of their own. The model's name tells it; for an OCID the
+// author adds a prefix.
 const (
 	ociCohereName   = "cohere."
 	ociCoherePrefix = "cohere/"
@@ -75,8 +74,7 @@ func (m *ociMessage) toCohere() {
 	}
 }
 
-// setTools lists the tools. A tool that must be called is the only one that is sent: the service
-// has no other way to name it.
+// setTools lists the tools. A tool that must be called is the only one sent: the service cannot name it.
 func (c ociCohere) setTools(q *ociRequest, o *llms.CallOptions) error {
 	want, err := c.choiceOf(o.ToolChoice)
 	if err != nil {

@@ -16,9 +16,8 @@ import (
 // ollamaWait bounds the question to a local server.
 const ollamaWait = 5 * time.Second
 
-// OllamaModels lists the models that an Ollama server has, in its order, without those
-// that only make embeddings. baseURL is as in [ProviderSettings]; empty means the local
-// server. It fails with class unavailable where no server answers.
+// OllamaModels lists the models of an Ollama server without those for embeddings. An empty baseURL is the
+// local server. It fails as unavailable if no server answers.
 func OllamaModels(ctx context.Context, baseURL string) ([]string, error) {
 	row, _ := rowOf("ollama")
 	var o opener

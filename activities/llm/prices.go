@@ -11,8 +11,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// Price is what a million tokens cost, in any currency. Cached and CacheWrite are what input
-// costs that is read from the provider's cache, or stored there; nil means Input's price.
+// Price is the price of a million tokens, in any currency. Cached and CacheWrite are of input that is read
+// from or written to the provider's cache; nil means Input's price.
 type Price struct {
 	Input, Output      float64
 	Cached, CacheWrite *float64
@@ -45,9 +45,8 @@ func (o *opener) pricesOf(in map[string]Price) []priceRow {
 	return out
 }
 
-// price puts a call's cost into its usage: millionths, because a price is per million. A
-// model without a price is counted, so that a sum is never taken for all. The scripted model costs
-// nothing where the table has no price for it.
+// price sets the cost of a usage, in millionths, and counts calls of models without a price. The scripted
+// model is free unless it has one.
 func (m *Models) price(ref string, u *contract.Usage) {
 	if len(m.prices) == 0 {
 		return

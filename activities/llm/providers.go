@@ -1,7 +1,6 @@
 package llm
 
-// Provider is a row of the table: what one kind of server does differently. Quirks are
-// data, so that a new server is a new row and no new code.
+// Provider is a row of the table: how one kind of server differs.
 type Provider struct {
 	// Name is the kind, and the name of a provider that names no kind.
 	Name string
@@ -12,49 +11,40 @@ type Provider struct {
 	// BaseURL is the default; empty means that one must be configured, like Example.
 	BaseURL string
 	Example string
-	// KeyName is the variable that holds the key by convention; NeedsKey says that
-	// there is no call without one.
-	// OtherKeyName is a second name for the same key.
+	// KeyName and OtherKeyName are the variables of the key; NeedsKey means that calls require one.
 	KeyName      string
 	OtherKeyName string
 	NeedsKey     bool
 	// Schema, JSON: the server takes response_format json_schema, json_object.
 	Schema bool
 	JSON   bool
-	// StrictSchema says that a schema must be of an object, and that the server enforces
-	// strictly what it can enforce at all.
+	// StrictSchema: a schema must be of an object, and can be enforced strictly.
 	StrictSchema bool
-	// FormatWithTools says that response_format can be sent beside tools. Elsewhere it
-	// is refused, or keeps the model from calling any.
+	// FormatWithTools: response_format can be sent with tools. Others refuse it or stop calling tools.
 	FormatWithTools bool
 	// ToolChoice says that tool_choice is obeyed. Elsewhere "none" sends no tools.
 	ToolChoice bool
-	// UnaryTools says that requests with tools are not streamed, because the server's
-	// streams lose tool calls.
+	// UnaryTools: requests with tools are not streamed, because the server's streams lose calls.
 	UnaryTools bool
 	// StreamUsage says that a stream has usage only when asked for by stream_options.
 	StreamUsage bool
 	// MaxTokens and Seed are the names of these parameters in chat completions.
 	MaxTokens string
 	Seed      string
-	// Params are the parameters that the server takes beside temperature, top_p, the
-	// bound of tokens and stop sequences.
+	// Params are the parameters it takes besides temperature, top_p, the token limit and stop sequences.
 	Params []string
 	// NoSampling are prefixes of models that refuse temperature and top_p.
 	NoSampling []string
-	// Reasoning is the field in which an assistant's reasoning goes back to the
-	// provider that wrote it; empty: it does not go back.
+	// Reasoning is the field in which reasoning goes back to its provider; empty: it does not.
 	Reasoning string
 	// EffortObject says that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
 	EffortObject bool
-	// CacheMark begins the names of models for which a request says that its prompt is to be
-	// cached; "" is none: a server caches of its own accord, or not at all.
+	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
-	// RawArguments says that tool calls go back with arguments that are no JSON object.
-	// Elsewhere these are wrapped into one, because the server parses them.
+	// RawArguments: arguments of calls that are no JSON object go back as they are. Others get them wrapped in
+	// one.
 	RawArguments bool
-	// ResultImages says that results of tools can have images. Elsewhere a user's message behind
-	// the results shows them.
+	// ResultImages: results of tools can have images. For others a user message after the results has them.
 	ResultImages bool
 	// BridgeResults says that no user's message may follow on results: the assistant speaks first.
 	BridgeResults bool

@@ -19,9 +19,7 @@ import (
 	"weft/activities/contract"
 )
 
-// remote is a model behind HTTP. What is alike for all of them is here: one request, an
-// answer that is watched byte by byte, streamed or not, and the class of every failure. What
-// a family of servers has of its own is its [protocol].
+// remote is a model behind HTTP: what all protocols share. See [protocol] for the rest.
 type remote struct {
 	*provider
 	model string
@@ -51,8 +49,7 @@ type outgoing struct {
 
 // reader puts one answer together.
 type reader interface {
-	// read reads a whole answer, or an event of a streamed one, and returns the text that
-	// it added. done means that nothing follows.
+	// read reads a whole answer, or an event of a stream, and returns the added text. done: nothing follows.
 	read(raw []byte, streamed bool) (text string, done bool, err error)
 	// complete reports whether the answer has its stop reason, whatever else follows.
 	complete() bool
@@ -82,9 +79,8 @@ type exchange struct {
 	stopped bool
 }
 
-// GenerateContent makes one request. Options that the provider does not take are refused
-// with bad_request; temperature, top_p and seed are unset unless an option sets them, and
-// 0 is a value of theirs. Its errors are [contract.Failure]s, or the context's own.
+// GenerateContent makes one request. Unsupported options fail with bad_request. Temperature, top_p and seed
+// are sent only if set, also if 0. Its errors are [contract.Failure]s, or the context's own.
 func (c *remote) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -187,8 +183,7 @@ func (x *exchange) request(p protocol, out *outgoing) (*http.Request, error) {
 		if len(key) > 200 || strings.IndexFunc(key, notInHeader) >= 0 {
 			key = digest(key)
 		}
-		// In lower case on purpose: under its canonical name Go's transport takes the
-		// request for repeatable and sends it again when a connection breaks.
+		// Lower case on purpose: Go's transport repeats a request that has the canonical name.
 		req.Header["idempotency-key"] = []string{key}
 	}
 	return req, p.authorize(req, out.body)
@@ -213,8 +208,7 @@ func (x *exchange) read(to reader) error {
 	return x.readStream(to, r)
 }
 
-// skipSpace drops the blanks by which servers keep a waiting connection alive, and peeks
-// at what follows.
+// skipSpace drops the white space that servers send as keep-alives, and peeks at what follows.
 func skipSpace(r *bufio.Reader) (byte, error) {
 	for {
 		b, err := r.ReadByte()

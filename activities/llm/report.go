@@ -41,16 +41,15 @@ func newReport(status int, header http.Header, body []byte, now time.Time) *repo
 	if d := waitOf(header, now); d > 0 {
 		r.after = d
 	}
-	// Limits are told with every answer: they are a reason to wait only where one of
-	// them is the problem.
+	// Limits come with every answer: wait only if one of them is the problem.
 	if r.after == 0 && r.effective() == http.StatusTooManyRequests {
 		r.after = max(r.reset, resetOf(header, now))
 	}
 	return r
 }
 
-// errorObject has the fields by which servers describe errors: OpenAI and its kind,
-// Mistral and vLLM (message, detail), OpenRouter (metadata), Google (status, details).
+// errorObject has the error fields of OpenAI, Mistral and vLLM (message, detail), OpenRouter (metadata) and
+// Google (status, details).
 type errorObject struct {
 	Error    json.RawMessage `json:"error"`
 	Message  json.RawMessage `json:"message"`
@@ -63,8 +62,7 @@ type errorObject struct {
 	Details  json.RawMessage `json:"details"`
 }
 
-// read looks for a message and codes in an error object, in what it wraps, or in a list
-// of them.
+// read finds a message and codes in an error object, in what it wraps, or in a list of them.
 func (r *report) read(raw []byte, now time.Time, depth int) {
 	if len(raw) == 0 || depth > 4 {
 		return
@@ -148,8 +146,7 @@ func (r *report) is(codes []string) bool {
 	return slices.ContainsFunc(r.codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
-// effective is the HTTP status or, inside a 200 answer, the one that the error object
-// gives or means; 0 where it says nothing.
+// effective is the HTTP status or, in a 200 answer, that of the error object; 0 if unknown.
 func (r *report) effective() int {
 	if r.status >= 300 {
 		return r.status
@@ -198,9 +195,8 @@ func waitOf(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// resetOf reads x-ratelimit-reset and its kin (-requests, -tokens), and Anthropic's
-// anthropic-ratelimit-requests-reset and its. Where the headers
-// say which limit is used up, only that one counts; else the longest.
+// resetOf reads x-ratelimit-reset(-requests, -tokens) and anthropic-ratelimit-*-reset: the longest of the
+// limits that are used up, else of all.
 func resetOf(h http.Header, now time.Time) time.Duration {
 	var longest, empty time.Duration
 	for key := range h {
@@ -221,8 +217,7 @@ func resetOf(h http.Header, now time.Time) time.Duration {
 	return longest
 }
 
-// resetTime reads a wait (6m0s, 20ms, 12.5) or a moment (Unix seconds or milliseconds,
-// RFC 3339).
+// resetTime reads a wait (6m0s, 20ms, 12.5) or a time (Unix seconds or milliseconds, RFC 3339).
 func resetTime(v string, now time.Time) time.Duration {
 	if t, err := time.Parse(time.RFC3339, v); err == nil {
 		return min(max(0, t.Sub(now)), maxAfter)

@@ -14,8 +14,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// body is a request's. Fields are in a fixed order and hold no map of ours, so that equal
-// conversations begin with equal bytes, which providers cache.
+// body is a request. Its fields are ordered, so that equal conversations begin with equal bytes, which
+// providers cache.
 type body struct {
 	Model          string             `json:"model"`
 	Messages       []chatMessage      `json:"messages"`
@@ -59,8 +59,7 @@ type chatSchema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// chatMessage is a message as the protocol has it. Content is a string, a list of parts,
-// or null beside tool calls.
+// chatMessage is a message. Content is a string, a list of parts, or null beside tool calls.
 type chatMessage struct {
 	Role             string          `json:"role"`
 	Content          any             `json:"content"`
@@ -117,16 +116,14 @@ func (c compatible) encode(call *Call, in []llms.MessageContent, o *llms.CallOpt
 		b.StreamOptions = &chatStreamOptions{IncludeUsage: true}
 	}
 	if c.row.CacheMark != "" && strings.HasPrefix(b.Model, c.row.CacheMark) && c.cachesPrompt(call) {
-		// One mark for the whole: the server puts it behind the last message, and finds there again
-		// what an earlier request ended with.
+		// The server applies one mark to the last message, and finds what an earlier request stored.
 		b.Cache = &cacheMark{Type: "ephemeral"}
 	}
 	raw, err := c.marshal(&b, call.Extra)
 	return &outgoing{path: "/chat/completions", body: raw, stream: b.Stream}, err
 }
 
-// bridge has the assistant say something between results and a user's message, where the server
-// wants that.
+// bridge inserts an assistant's message between results and a user's message, where the server requires it.
 func (c compatible) bridge(before, next []chatMessage) []chatMessage {
 	n := len(before)
 	if !c.row.BridgeResults || n == 0 || len(next) == 0 || before[n-1].Role != "tool" || next[0].Role != "user" {
@@ -222,8 +219,7 @@ var roles = map[llms.ChatMessageType]string{
 	llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool",
 }
 
-// messages turns one message into the protocol's: several results in one message become
-// several messages.
+// messages converts one message; several results become several messages.
 func (c compatible) messages(mc *llms.MessageContent) ([]chatMessage, error) {
 	role, ok := roles[mc.Role]
 	if !ok {
@@ -300,8 +296,7 @@ func (c compatible) result(p *llms.ToolCallResponse) chatMessage {
 	return m
 }
 
-// toolCall writes a tool call. Arguments that are no JSON object go inside one where the
-// server would choke on them: the model then sees what it wrote.
+// toolCall converts a tool call. Arguments that are no JSON object are wrapped unless the server takes them.
 func (c compatible) toolCall(p *llms.ToolCall) chatCall {
 	args := p.FunctionCall.Arguments
 	if !c.row.RawArguments || strings.TrimSpace(args) == "" {

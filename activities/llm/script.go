@@ -14,31 +14,26 @@ import (
 	"weft/activities/textutil"
 )
 
-// scripted is the model that answers from the script in a call. It keeps nothing between
-// calls: everything follows from the conversation and the [Call], so a repeated or
-// replayed call gets the same answer on any worker.
+// scripted is the model that answers from the script in a call. It has no state, so that a repeated call gets
+// the same answer on any worker.
 type scripted struct {
-	// ref is the model that it plays: "script", a name of its own, "script/backup", or, where all is
-	// played, another's.
+	// ref is the model's reference: "script", "script/backup" or, if all models are scripted, any.
 	ref string
 }
 
 var _ llms.Model = (*scripted)(nil)
 
-// RecordedField is the field of a script in which starter record keeps what else it knows of
-// the run; the model ignores it.
+// RecordedField is the field in which starter record keeps what else it recorded; the model ignores it.
 const RecordedField = "recorded"
 
-// script is a decoded script. README.md has its reference. The script tags of it and its parts are
-// those of [scriptReader].
+// script is a decoded script. Its script tags are those of [scriptReader].
 type script struct {
 	Rules    []Rule   `json:"rules,omitempty"`
 	Default  *Action  `json:"default,omitempty"`
 	Recorded struct{} `json:"recorded,omitzero"`
 }
 
-// Rule is an action and the conditions for it, which must all hold. README.md says what each
-// field of a script means.
+// Rule is an action and its conditions, which must all hold. README.md documents the fields.
 type Rule struct {
 	At       string `json:"at,omitempty"`
 	Node     string `json:"node,omitempty"`
@@ -102,8 +97,7 @@ func (m *scripted) Call(ctx context.Context, prompt string, opts ...llms.CallOpt
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, opts...)
 }
 
-// GenerateContent answers as the script of the context's [Call] says, and with a labelled
-// answer of its own where there is none.
+// GenerateContent answers by the script of the context's [Call], or without one with a labelled sample.
 func (m *scripted) GenerateContent(ctx context.Context, in []llms.MessageContent, opts ...llms.CallOption) (*llms.ContentResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -148,8 +142,8 @@ func choose(call *Call, t *conversation, noTools bool) (*Action, error) {
 	return nil, noRule(call, t, noTools)
 }
 
-// usable reports whether an action can serve this attempt: a failure that has been used up
-// leaves the call to the next rule, and a model that may call no tool calls none.
+// usable reports whether an action can serve this attempt: its failure is not used up, and it calls no tool
+// where none is allowed.
 func (a *Action) usable(call *Call, noTools bool) bool {
 	if a.fails(call) {
 		return true
@@ -212,8 +206,7 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{c}}, nil
 }
 
-// text is what the model says: a judge's verdict is the JSON object that judges are
-// asked for.
+// text is what the model answers; a judge's verdict is a JSON object.
 func (a *Action) text() string {
 	switch {
 	case a.Say != nil:

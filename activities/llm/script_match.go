@@ -66,9 +66,7 @@ func (t *conversation) result(p *llms.ToolCallResponse, text, all *strings.Build
 	all.WriteString(p.Content + "\n")
 }
 
-// kind is the kind of calls that a rule speaks for. Where the rule does not say it, its
-// question or verdict makes it a judge's, and an answer an agent's; a mere failure or delay
-// is for all.
+// kind is the kind of calls that a rule is for: that of its question or answer unless it is set; "" is any.
 func (r *Rule) kind() string {
 	switch {
 	case r.Kind != "":

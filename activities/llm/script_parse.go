@@ -32,11 +32,11 @@ var failClasses = []string{
 // CanFail reports whether a script can return a failure of a class.
 func CanFail(class string) bool { return slices.Contains(failClasses, class) }
 
-// ParseScript reads a script, YAML or JSON, into the JSON that [Call]'s Script holds; README.md
-// has the reference. name is the file's, for messages.
+// ParseScript reads a script, YAML or JSON, into the JSON of [Call]'s Script; README.md has the reference.
+// name is the file's, for messages.
 //
-// Its error is a [contract.Failure] of class bad_request whose text has every problem, a
-// line each, as file:line:column: problem.
+// Its error is a [contract.Failure] of class bad_request with every problem, a line each, as file:line:column:
+// problem.
 func ParseScript(name string, data []byte) (json.RawMessage, error) {
 	r := &scriptReader{name: name}
 	s := r.read(data)
@@ -92,8 +92,7 @@ func (r *scriptReader) read(data []byte) *script {
 	return s
 }
 
-// object decodes an object into a struct by the struct's json tags. It reports whether every
-// field is valid.
+// object decodes an object into a struct by its json tags. It reports whether every field is valid.
 func (r *scriptReader) object(v *source.Value, what string, into reflect.Value) bool {
 	before := len(r.problems)
 	if v.Kind != source.Object {

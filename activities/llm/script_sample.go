@@ -8,8 +8,7 @@ import (
 	"slices"
 )
 
-// sampleAction is the answer without a script: it says that it is none, so that nobody takes
-// it for a model's.
+// sampleAction is the answer without a script, labelled as such.
 func sampleAction(call *Call, t *conversation) *Action {
 	if call.Kind == KindJudge {
 		yes := true
@@ -50,8 +49,7 @@ func firstRunes(s string, n int) string {
 // maxSample bounds how deep a sample goes: schemas can be recursive.
 const maxSample = 8
 
-// sample makes a value of the shape that a JSON Schema describes: good enough for a demo
-// without a model. It follows no references.
+// sample makes a value of the shape of a JSON Schema. It follows no references.
 func sample(schema any, label string, depth int) any {
 	s, ok := schema.(map[string]any)
 	if !ok || depth > maxSample {

@@ -14,11 +14,10 @@ const maxQuoted = 300
 // secretShapes are texts that look like keys: servers repeat the one that they refuse.
 var secretShapes = regexp.MustCompile(`(?i)\bbearer\s+[^\s"',]+|\b(sk|pk|rk|gsk|xai|hf)[-_][A-Za-z0-9_\-*.]{6,}|\bAIza[A-Za-z0-9_\-]{10,}|[A-Za-z0-9_\-]*\*{3,}[A-Za-z0-9_\-]*`)
 
-// clean makes a provider's words fit for a message: no secrets, no control characters,
-// one line, at most [maxQuoted] bytes.
+// clean removes secrets and control characters from a provider's text and truncates it to one line of
+// [maxQuoted] bytes.
 func (p *provider) clean(s string) string {
-	// No message is that long; a bound keeps the work small, and a secret that it
-	// cuts in two lies far behind what is kept.
+	// A secret that this cuts in two is far beyond what is quoted.
 	if len(s) > 64<<10 {
 		s = s[:64<<10]
 	}

@@ -120,8 +120,7 @@ func (o *opener) checkNumbers(name string, s ProviderSettings) {
 	}
 }
 
-// baseURL checks a base URL and gives it without a slash at its end. An error message
-// never repeats user information or a query: they may be secrets.
+// baseURL checks a base URL and trims its final slash. Errors never quote user information or a query.
 func (o *opener) baseURL(name, raw string, ollama bool) string {
 	if ollama {
 		raw = ollamaURL(raw)

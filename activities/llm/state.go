@@ -8,15 +8,14 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// providerState is what [contract.Message]'s Provider holds for providers of this package: what
-// a provider wants back with its own messages, uninterpreted. By names the provider; the state of
-// another one is not sent.
+// providerState is [contract.Message]'s Provider for providers of this package: data that a provider wants
+// back with its own messages. By names the provider; others are not sent it.
 type providerState struct {
 	By string `json:"by"`
 	// Details are OpenRouter's reasoning_details, with signatures.
 	Details json.RawMessage `json:"reasoning_details,omitempty"`
-	// Calls holds extra_content of tool calls, Google's thought signatures, by the
-	// call's index in its message: ids can be made unique later.
+	// Calls holds extra_content of tool calls (Google's thought signatures) by the call's index: ids can
+	// change.
 	Calls []callState `json:"calls,omitempty"`
 	// Blocks are the blocks of a message in their order, for providers that sign them.
 	Blocks []blockState `json:"blocks,omitempty"`
@@ -24,8 +23,7 @@ type providerState struct {
 	Session string `json:"session,omitempty"`
 }
 
-// blockState is a block of a message: Raw as it is, the message's next call, or the next
-// Text bytes of its text.
+// blockState is a block of a message: Raw, the message's next call, or the next Text bytes of its text.
 type blockState struct {
 	Raw       json.RawMessage `json:"raw,omitempty"`
 	Call      bool            `json:"call,omitempty"`
@@ -38,8 +36,8 @@ type callState struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-// empty reports whether there is nothing to send back. It drops blocks that are one text and the
-// calls behind it: a message without them is sent the same.
+// empty reports whether there is nothing to send back. It drops blocks that are one text and the calls after
+// it.
 func (s *providerState) empty() bool {
 	plain := true
 	for i, b := range s.Blocks {
@@ -60,8 +58,7 @@ func (c *remote) ownState(raw json.RawMessage) *providerState {
 	return &s
 }
 
-// restoreState puts what the provider wrote beside a message back into it: reasoning, and the
-// extra content of its calls.
+// restoreState puts the provider's data back into a message: reasoning, and the extra content of its calls.
 func (c compatible) restoreState(m *chatMessage, parts []llms.ContentPart) {
 	for _, part := range parts {
 		p, ok := part.(ReasoningPart)
@@ -86,8 +83,7 @@ func (c compatible) restoreState(m *chatMessage, parts []llms.ContentPart) {
 	}
 }
 
-// details gathers reasoning_details. A stream brings each block in pieces with one index;
-// pieces sent back one by one would not match the block's signature.
+// details collects reasoning_details, whose pieces a stream sends with one index per block.
 type details struct {
 	order  []string
 	blocks map[string]map[string]json.RawMessage

@@ -12,10 +12,9 @@ import (
 // afterFinish is how long a stream is read on for its usage once the answer is whole.
 const afterFinish = 3 * time.Second
 
-// readEvents calls each with the data of every server-sent event until it says that it is
-// done, fails, or the stream ends. It takes what servers really send: any line ends in LF
-// or CRLF, comments, events without a blank line between them, a JSON line without its
-// field name. A line's length has no bound of its own.
+// readEvents calls each with the data of every server-sent event until it is done or fails, or the stream
+// ends. It accepts LF and CRLF, comments, events without a blank line between them, and JSON lines without a
+// field name.
 func readEvents(r *bufio.Reader, each func(data []byte) (done bool, err error)) error {
 	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = r.Discard(len(byteOrderMark))
@@ -74,8 +73,7 @@ func isDone(data []byte) bool {
 	return string(bytes.TrimSpace(data)) == "[DONE]"
 }
 
-// readStream reads a streamed answer. An answer that has its end is whole, whatever happens
-// to the rest of the stream.
+// readStream reads a streamed answer. Once it is complete, errors of the rest of the stream are ignored.
 func (x *exchange) readStream(to reader, r *bufio.Reader) error {
 	err := readEvents(r, func(data []byte) (bool, error) {
 		if isDone(data) {

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// newClient makes an HTTP client that follows no redirect: a redirect would carry the key
-// to another host. It has no proxy from the environment, and its only time limits are
-// for connecting: answers are watched byte by byte.
+// newClient makes an HTTP client that follows no redirect, which would carry the key to another host, and uses
+// no proxy of the environment. Its only timeouts are for connecting.
 func newClient(proxy *url.URL) *http.Client {
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -48,8 +47,7 @@ func (e *stalled) Error() string {
 	return fmt.Sprintf("no answer: no byte within %s", e.idle)
 }
 
-// watch cuts a call whose provider goes silent, streaming or not: a request's own
-// deadline is minutes away and a dead connection sends no error.
+// watch cancels a call whose provider sends nothing for too long, streaming or not.
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
