@@ -14,8 +14,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// TransportA2A is that of an agent that runs elsewhere and speaks the Agent2Agent protocol,
-// 0.2 and 0.3, as JSON-RPC over HTTP. No setting can have it.
+// TransportA2A is an agent that speaks the Agent2Agent protocol, 0.2 and 0.3, as JSON-RPC over HTTP. No
+// setting names it.
 const TransportA2A = "a2a"
 
 // Turn is what a remote agent is told.
@@ -43,8 +43,8 @@ type Said struct {
 	Asks bool
 }
 
-// Converse tells a remote agent something, and waits for its answer as long as ctx lasts. Its
-// errors are a *[contract.Failure], or ctx's own.
+// Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure],
+// or ctx's own.
 func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Said, error) {
 	at, err := t.locate(c, "")
 	if err != nil {
@@ -165,8 +165,7 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
 	return a.said(&res)
 }
 
-// gaveUp is the end of a wait. A task of a run that was cancelled is cancelled, too; one that
-// only takes longer is waited for by the next attempt.
+// gaveUp ends a wait. It cancels the task if the run is cancelled; otherwise the next attempt waits on.
 func (a *a2a) gaveUp(ctx context.Context, task string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)

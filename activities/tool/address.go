@@ -18,10 +18,9 @@ func chosen(c plan.Connection) bool {
 // hostValue is what may stand for a part of a server's name.
 var hostValue = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
-// aimed fills the placeholders in the address of a request's server, so that all that follows, the
-// worker's rules and its secrets among it, goes by the address that is called. A placeholder at the
-// very beginning takes an address with a path; any other one a part of a name. The text says what is
-// wrong with the arguments.
+// aimed fills the placeholders in the address of a request's server, so that rules and secrets apply to the
+// address that is called. A leading placeholder takes an address with a path, any other a part of a host name.
+// The text is what is wrong with the arguments.
 func aimed(in contract.ToolInput) (contract.ToolInput, string) {
 	c := in.Connection
 	args, err := value.Parse(in.Arguments)

@@ -13,9 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// Over the event stream of transport sse a server can ask its client something: whether it is there,
-// mostly. The library's transport answers none of it, and takes a question for the answer to a
-// request of its own that has the same number. So questions are taken out before it reads them.
+// An SSE server can send requests to its client, mostly pings. The library does not answer them, and takes one
+// for the answer to its own request of the same number. So they are removed from the stream.
 
 // question is a request of a server's.
 type question struct {
@@ -78,8 +77,8 @@ func questionIn(event []byte) (q question, ok bool) {
 	return q, q.Method != "" && len(q.ID) > 0 && string(q.ID) != "null"
 }
 
-// elsewhereIn reads an event that names the address for messages, where that is another server's than
-// own's, or is none. The library waits for ever for one that it takes.
+// elsewhereIn reads an endpoint event whose address is invalid or another server's. The library would wait for
+// ever.
 func elsewhereIn(event []byte, own string) string {
 	if !bytes.Contains(event, []byte("endpoint")) {
 		return ""
@@ -111,8 +110,7 @@ func fieldsOf(event []byte) (name string, data []byte) {
 	return name, data
 }
 
-// answerAll answers questions, one after the other, until ctx is done. That a server does not take
-// an answer is its own affair.
+// answerAll answers requests until ctx is done. A server that does not take an answer is ignored.
 func answerAll(ctx context.Context, c *http.Client, to func() *url.URL, questions <-chan question) {
 	for {
 		select {

@@ -18,15 +18,13 @@ import (
 	"weft/activities/contract"
 )
 
-// codeTooLarge is the JSON-RPC error that stands for a message we did not read; it never
-// comes from a server's own hand over HTTP.
+// codeTooLarge is the JSON-RPC error that stands for a message that was too large to read.
 const codeTooLarge = -31999
 
 // oddType begins an error about an answer that is neither JSON nor a stream of events.
 const oddType = "unexpected content type: "
 
-// forgotten reports whether a server refused a request because it does not know the
-// session: it has executed nothing.
+// forgotten reports whether a server refused a request, unexecuted, because it does not know the session.
 func forgotten(err error) bool {
 	if errors.Is(err, transport.ErrSessionTerminated) {
 		return true
@@ -94,8 +92,7 @@ func classifyOwn(at *target, err error) error {
 	return nil
 }
 
-// classifyDial is classify for the beginning of a session, where a wrong address or a
-// wrong transport shows.
+// classifyDial is classify for the start of a session, where a wrong address or transport shows.
 func classifyDial(at *target, err error) error {
 	var se *statusError
 	if text := otherVersion(err); text != "" {
@@ -118,8 +115,7 @@ func classifyDial(at *target, err error) error {
 	return classify(at, err)
 }
 
-// noServer says that no MCP server is where a session was to begin. se is nil where the answer had no
-// error status; page says that it was of a type that servers do not answer with.
+// noServer is the failure where no MCP server answers. se may be nil; page: the content type was wrong.
 func noServer(at *target, se *statusError, err error, page bool) error {
 	text := "there is no MCP server over " + at.conn.Transport
 	switch {
@@ -139,9 +135,8 @@ func noServer(at *target, se *statusError, err error, page bool) error {
 	return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
 }
 
-// otherVersion says that a server speaks no version of the protocol that this client speaks, empty
-// if that is not what is wrong. The library reads a server's own words of it only where it has
-// asked for a version, so they are read here again.
+// otherVersion is the error of a server that supports no version of the client's; empty for other errors. The
+// library reads it only where it asked for a version.
 func otherVersion(err error) string {
 	var version mcp.UnsupportedProtocolVersionError
 	if errors.As(err, &version) {
@@ -168,8 +163,7 @@ func (t *target) setting(name string) string {
 	return fmt.Sprintf("%s.%s.%s in weft.yaml", SettingConnections, t.id, name)
 }
 
-// credentials says where credentials for the target go. What a flow asks itself gets none of a
-// connection's.
+// credentials says where credentials for the target are configured.
 func (t *target) credentials() string {
 	switch {
 	case t.conn.Transport == TransportRequest:
@@ -223,8 +217,7 @@ func (t *target) tooLarge() *contract.Failure {
 		"have the tool return less, or raise max_message_bytes")
 }
 
-// plain is an error's text without URLs, which can hold keys, and without the layers
-// that every error of the library has.
+// plain is an error's text without URLs, which can contain keys, and without the library's prefixes.
 func plain(err error) string {
 	var ue *url.Error
 	if errors.As(err, &ue) {

@@ -10,8 +10,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// CommandRule is what an operator allows of the commands that flows bring along. The zero value
-// allows nothing.
+// CommandRule is what an operator allows of the commands of flows. The zero value allows nothing.
 type CommandRule struct {
 	// Commands are allowed commands, as flows write them; * is any. Arguments are not looked at.
 	Commands []string
@@ -21,8 +20,7 @@ type CommandRule struct {
 	Dirs []string
 }
 
-// Refused lists what a flow's command has that the rule does not allow, with the setting for each
-// that would.
+// Refused lists what the rule does not allow of a flow's command, and the settings that would.
 func (r CommandRule) Refused(c Connection) (what, lines []string) {
 	add := func(text, setting, value string) {
 		what = append(what, text)

@@ -7,9 +7,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Confirm reports whether calls of a connection's tool need a person's yes by the operator's
-// rules, and for how many seconds one waits; 0 means without limit. A rule with never wins;
-// of several others the shortest limit counts.
+// Confirm reports whether calls of a tool need a person's approval, and for how many seconds to wait; 0 means
+// no limit. A rule with never wins, then the shortest limit.
 func (t *Tools) Confirm(c plan.Connection, name string) (limit int, need bool) {
 	for _, r := range t.settings.Confirm {
 		if !r.covers(c.ID, name) {
@@ -39,8 +38,7 @@ func matches(patterns []string, s string) bool {
 	return false
 }
 
-// flat is a pattern or a name without slashes, at which a * would stop: servers have tools such as
-// files/delete, and a rule for all of them must not miss one.
+// flat replaces slashes, at which a * would stop: a rule for all tools must match files/delete.
 func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 func (r ConfirmRule) check(p *problems, at string) {

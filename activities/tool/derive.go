@@ -40,12 +40,11 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// anyType is every type by name: of a pointer to a type whose schema names none, the library
-// makes one that takes null alone.
+// anyType is every type: for a pointer to a schema without a type the library allows only null.
 var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
 
-// encoded finds the types in t whose JSON is not what their kind says, which the library
-// does not look for. It refuses the tag option string, for the same reason.
+// encoded finds the types in t with a JSON encoding of their own, which the library ignores. It refuses the
+// tag option string for the same reason.
 func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil
@@ -75,8 +74,7 @@ func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[
 	return nil
 }
 
-// ownSchema is the schema of a type that reads its JSON or its text itself, and of some of the
-// standard library's; nil: its kind says it.
+// ownSchema is the schema of a type that encodes itself; nil: that of its kind.
 func ownSchema(t reflect.Type) *jsonschema.Schema {
 	p := reflect.PointerTo(t)
 	switch {

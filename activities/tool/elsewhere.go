@@ -16,11 +16,9 @@ const SettingActivities = "activities"
 // transportActivity is that of activities of other workers; no setting names it.
 const transportActivity = "activity"
 
-// Activity is a tool that is an activity of another worker. A run calls it itself: what is here
-// says how, and describes the tool to models.
+// Activity is a tool that is an activity of another worker, which a run schedules itself.
 type Activity struct {
-	// TaskQueue is where the other worker polls; Activity is the activity's type there, and the
-	// tool's name where it is empty.
+	// TaskQueue is the other worker's; Activity is the activity's type, by default the tool's name.
 	TaskQueue string
 	Activity  string
 	// Description and Schema, the JSON Schema of the arguments object, are for models.
@@ -28,8 +26,8 @@ type Activity struct {
 	Schema      string
 	// StartSeconds is how long a call waits for a worker that takes it; 0 means 60.
 	StartSeconds int
-	// TimeoutSeconds bounds one attempt; 0 leaves it to the flow's policy. HeartbeatSeconds is how
-	// long the activity may be silent; 0 means that it sends no heartbeats.
+	// TimeoutSeconds bounds one attempt; 0 uses the flow's policy. HeartbeatSeconds is its heartbeat timeout;
+	// 0: it sends none.
 	TimeoutSeconds   int
 	HeartbeatSeconds int
 	// Attempts is how often a call that fails is made; 0 means 3.
@@ -40,8 +38,7 @@ type Activity struct {
 	Key bool
 }
 
-// Elsewhere gives how a run calls a tool that [Tools.Resolve] found to be an activity of another
-// worker, and its description.
+// Elsewhere returns how a run schedules a tool that is an activity of another worker, and its description.
 func (t *Tools) Elsewhere(name string) (*contract.Elsewhere, contract.ToolSpec, error) {
 	a, ok := t.settings.Activities[name]
 	if !ok {

@@ -18,15 +18,15 @@ import (
 	"weft/workflows/plan"
 )
 
-// Function is a Go function as a tool; [Func] makes one. Flows bind it by its name, without
-// a connection or at a connection of transport local.
+// Function is a Go function as a tool, made by [Func]. Flows bind it by its name, or at a connection of
+// transport local.
 type Function struct {
 	spec    contract.ToolSpec
 	schema  *jsonschema.Schema // of the arguments
 	timeout time.Duration
 	never   bool
-	// invoke decodes the arguments, calls the function and renders its result. A problem
-	// is one of the arguments, for the model.
+	// invoke decodes the arguments, calls the function and encodes its result. problem is about the arguments,
+	// for the model.
 	invoke func(ctx context.Context, args json.RawMessage) (text, problem string, err error)
 	// problems are what is wrong with the function itself, for Open.
 	problems []string
@@ -38,12 +38,10 @@ func (f Function) Name() string { return f.spec.Name }
 // FunctionOption changes how a [Function] is offered or called.
 type FunctionOption func(*Function)
 
-// RetryNever says that a second call does harm: where the outcome of a call is unknown, the
-// model is told so and the function is not called again.
+// RetryNever: a call whose outcome is unknown is not repeated; the model is told so.
 func RetryNever() FunctionOption { return func(f *Function) { f.never = true } }
 
-// Timeout bounds one attempt of a call, which is retried then. Without it the flow's policy
-// alone does; it bounds every call anyway.
+// Timeout bounds one attempt of a call, which is then retried. The flow's policy bounds it in any case.
 func Timeout(d time.Duration) FunctionOption {
 	return func(f *Function) {
 		if d <= 0 {
@@ -53,27 +51,24 @@ func Timeout(d time.Duration) FunctionOption {
 	}
 }
 
-// Schema is the JSON Schema of the arguments where the type of the arguments does not say
-// enough: enumerations, bounds, recursion. Its root must be of type object.
+// Schema replaces the derived JSON Schema of the arguments. Its root must be of type object.
 func Schema(text string) FunctionOption {
 	return func(f *Function) { f.spec.Schema = json.RawMessage(text) }
 }
 
-// Func makes a tool of a function. The JSON Schema that the model sees comes from In, a
-// struct or a map with texts as keys: fields are required unless tagged omitempty or
-// omitzero, and the tag jsonschema is a field's description.
+// Func makes a tool of a function. The JSON Schema of the arguments is derived from In, a struct or a map with
+// string keys: fields are required unless tagged omitempty or omitzero, and the tag jsonschema describes a
+// field.
 //
-// Arguments that do not fit, unknown fields included, never reach the function; the model is
-// told what is wrong. A result that is a string is given to the model as it is, everything
-// else as JSON. An error is given to the model too, its message alone; but one that is or
-// wraps a [*contract.Failure] counts as of its class, so that unavailable, timeout and
-// rate_limited make Temporal call again. A panic is an error; its stack goes to the log.
+// Invalid arguments, unknown fields included, never reach the function; the model is told. A string result is
+// returned as it is, others as JSON. The message of an error goes to the model, unless it is or wraps a
+// [*contract.Failure], which has its class: unavailable, timeout and rate_limited are retried. A panic is an
+// error; its stack is logged.
 //
-// The function may be called several times at once. Its ctx has the deadline of the attempt,
-// ends when the run is cancelled or the worker stops, and knows the call's
-// [IdempotencyKey]. A call that is over by its ctx is not waited for.
+// The function may be called concurrently. Its ctx has the attempt's deadline, ends when the run is cancelled
+// or the worker stops, and has the call's [IdempotencyKey]. A call whose ctx has ended is not waited for.
 //
-// What is wrong with a function is reported by [Open].
+// [Open] reports what is wrong with a function.
 func Func[In, Out any](name, description string, fn func(ctx context.Context, in In) (Out, error), options ...FunctionOption) Function {
 	f := Function{spec: contract.ToolSpec{Name: name, Description: description}}
 	for _, o := range options {
@@ -198,8 +193,7 @@ func rendered(v any) (string, error) {
 
 type keyOfCall struct{}
 
-// IdempotencyKey is the same for all attempts of the call that a [Function]'s ctx belongs
-// to, and for no other call. It is empty outside a call.
+// IdempotencyKey is the same for all attempts of the call of a [Function]'s ctx; empty outside a call.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(keyOfCall{}).(string)
 	return key

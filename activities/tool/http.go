@@ -32,8 +32,7 @@ const (
 
 var errTooLarge = errors.New("a message of the server is too large")
 
-// redirected is a redirect: credentials and policy belong to one server, so none is
-// followed.
+// redirected is a redirect. None is followed: credentials and policy belong to one server.
 type redirected struct{ to string }
 
 func (r *redirected) Error() string { return "redirects to " + r.to }
@@ -92,8 +91,7 @@ func wireHTTP(at *target) (*wire, error) {
 	}, nil
 }
 
-// wireSSE prepares HTTP with server-sent events. The session is its stream: when that
-// ends, so do the calls that wait for it.
+// wireSSE prepares HTTP with server-sent events. The session ends with its stream.
 func wireSSE(at *target) (*wire, error) {
 	c, err := newHTTPClient(at)
 	if err != nil {
@@ -233,9 +231,8 @@ func pemOf(text string) ([]byte, error) {
 	return os.ReadFile(text)
 }
 
-// guard is the round tripper under the library: it adds the credentials to every
-// request, DELETE included, to one server only; bounds every message; and notes the
-// status, which the library hides.
+// guard is the round tripper under the library: it adds credentials to requests to one server, bounds every
+// message, and records the status, which the library hides.
 type guard struct {
 	base         *http.Transport
 	transport    string
@@ -293,16 +290,14 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// streams reports whether a body is read event by event, so that it may go on for ever. What is read
-// as a whole is bounded as a whole, whatever the server calls it.
+// streams reports whether a body is read event by event, so that it has no bound as a whole.
 func (g *guard) streams(req *http.Request, resp *http.Response) bool {
 	byEvent := g.transport == TransportHTTP || g.transport == TransportSSE && req.Method == http.MethodGet
 	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
 }
 
-// onceOnly spells the keys of a request that only its headers make repeatable so that Go's
-// transport does not know them: by their canonical names it takes them for a leave to send the
-// request again by itself when a used connection breaks. Servers do not tell the spellings apart.
+// onceOnly writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
+// name.
 func onceOnly(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {

@@ -32,8 +32,8 @@ func kindNames() string {
 	return strings.Join(slices.Sorted(maps.Keys(Kinds)), " or ")
 }
 
-// remote is a session with one server. Its methods may be called concurrently; their
-// errors are a *contract.Failure, errForgotten, or what classify knows.
+// remote is a session with one server. Its methods may be called concurrently. Errors are a *contract.Failure,
+// errForgotten, or those of classify.
 type remote interface {
 	list(ctx context.Context) ([]contract.ToolSpec, error)
 	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)

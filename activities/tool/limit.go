@@ -57,8 +57,7 @@ func isEventStream(contentType string) bool {
 	return media == "text/event-stream"
 }
 
-// retryAfter reads the header of that name: seconds or a date. Zero: absent, past or
-// unreadable.
+// retryAfter reads the header, seconds or a date; 0 if it is absent, past or invalid.
 func retryAfter(value string, now time.Time) time.Duration {
 	var d time.Duration
 	if s, err := strconv.Atoi(value); err == nil {

@@ -76,8 +76,7 @@ func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
 	return nil, s.at.failure(contract.ClassTooLarge, fmt.Sprintf("tools/list has more than %d pages", maxPages), "report it to the server's author")
 }
 
-// page asks for one page. The library's reading of it serves only to leave out the tools
-// that the protocol tells a client to leave out.
+// page requests one page. The library's result only says which tools the protocol has a client ignore.
 func (s *session) page(ctx context.Context, req mcp.ListToolsRequest) (*toolsPage, error) {
 	var kept *mcp.ListToolsResult
 	a, err := s.ask(ctx, func(ctx context.Context) (err error) {
@@ -120,8 +119,7 @@ func (s *session) listProblem(p *mcp.JSONRPCErrorDetails) error {
 	return s.at.failure(class, fmt.Sprintf("tools/list (%d): %s", p.Code, p.Message), remedy)
 }
 
-// spec checks a tool that a server lists. The schema keeps the server's own text and order, without
-// white space.
+// spec checks a listed tool. The schema keeps the server's text and order, without white space.
 func (s *session) spec(t listedTool) (contract.ToolSpec, error) {
 	schema := t.InputSchema
 	if len(schema) == 0 || string(schema) == "null" {

@@ -84,8 +84,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 	return l.reply(run, f, o)
 }
 
-// guarded calls the function in a goroutine of its own, so that neither a panic nor one that
-// does not look at its ctx takes the call along.
+// guarded calls the function in a goroutine of its own, which recovers panics.
 func (f *Function) guarded(ctx context.Context, in contract.ToolInput, m Meta, done chan<- outcome) {
 	o := outcome{err: errors.New("the tool ended without a result")} // runtime.Goexit
 	defer func() {
@@ -101,8 +100,8 @@ func (f *Function) guarded(ctx context.Context, in contract.ToolInput, m Meta, d
 	o = outcome{text: text, problem: problem, err: err}
 }
 
-// reply judges an outcome: what the function says belongs to the model, unless the call was
-// over or the function classifies its failure itself.
+// reply turns an outcome into a result for the model, or a failure if the call was over or the function
+// returned one.
 func (l *local) reply(run context.Context, f *Function, o outcome) (reply, error) {
 	if o.err == nil {
 		return reply{text: cmp.Or(o.problem, o.text), isError: o.problem != ""}, nil

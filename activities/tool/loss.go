@@ -7,8 +7,8 @@ import (
 	"weft/activities/contract"
 )
 
-// lostText tells a model that a server may have forgotten what its earlier calls left there: the page
-// of a browser, a transaction, a login.
+// lostText tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
+// login.
 const lostText = "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " +
 	"This call was not made. Do again what it needs, if anything, and then repeat it."
 
@@ -18,15 +18,13 @@ type keeper interface{ keeps() bool }
 // mostUsers bounds how many callers are remembered; of more the oldest are forgotten.
 const mostUsers = 10_000
 
-// losses remember which session has served which caller, so that nobody goes on with another one
-// without being told.
+// losses record which session has served which caller, so that a caller is told of a new one.
 type losses struct {
 	mu          sync.Mutex
 	recent, old map[string]int
 }
 
-// moved reports whether a caller's calls have been served by another session than this one, which
-// counts as told: this one serves it from now on.
+// moved reports, once, whether a caller was served by another session than this one.
 func (l *losses) moved(caller string, e *entry) bool {
 	if caller == "" {
 		return false
@@ -45,8 +43,8 @@ func (l *losses) moved(caller string, e *entry) bool {
 	return true
 }
 
-// served notes that a session has served a caller, if the server can keep something in it. A call
-// that came to no answer has left nothing to build on: whoever makes it again has lost nothing.
+// served records that a session has served a caller, if the server can keep state in it. A call without an
+// answer leaves no state.
 func (l *losses) served(caller string, e *entry, err error) {
 	var f *contract.Failure
 	answered := err == nil || errors.Is(err, errTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)

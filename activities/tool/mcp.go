@@ -21,14 +21,12 @@ import (
 const (
 	// metaKey is the field of _meta that carries the idempotency key.
 	metaKey = "weft/idempotency-key"
-	// keyHeader carries it over HTTP. Its spelling is on purpose not canonical: Go's
-	// transport repeats a request by itself if it finds Idempotency-Key, and repeating is
-	// Temporal's. Servers do not tell the spellings apart.
+	// keyHeader carries it over HTTP, in lower case: Go's transport repeats requests that have the canonical
+	// name.
 	keyHeader = "idempotency-key"
 	// lossGrace lets an answer that came just before the connection ended win.
 	lossGrace = 100 * time.Millisecond
-	// stalls is how many calls in a row may time out on a command that answers nothing
-	// before it is started anew.
+	// stalls is how many consecutive calls may time out before a command is restarted.
 	stalls = 3
 )
 
@@ -71,8 +69,7 @@ type session struct {
 	progress map[string]chan string // by progress token
 }
 
-// dialMCP begins a session: it starts the transport and shakes hands. ctx bounds the
-// beginning, not the session.
+// dialMCP starts the transport and initializes the session. ctx bounds only the start.
 func dialMCP(ctx context.Context, at *target) (remote, error) {
 	w, err := transports[at.conn.Transport](at)
 	if err != nil {
@@ -142,8 +139,8 @@ func (s *session) close() {
 	})
 }
 
-// call makes one call. A server that wants parameters mirrored in headers refuses a call
-// until its tools have been listed on this session; it has executed nothing then.
+// call makes one call. A server that wants parameters in headers refuses it, unexecuted, until its tools were
+// listed.
 func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
 	a, err := s.callOnce(ctx, in, m)
 	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.listed.Load() {
@@ -182,9 +179,8 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 	})
 }
 
-// ask runs one request and returns the server's answer in its own bytes: the library's
-// reading of them loses numbers, parts of schemas, and all of a result that has one part
-// it does not know.
+// ask makes one request and returns the server's own bytes: the library loses numbers, parts of schemas, and
+// results with an unknown part.
 func (s *session) ask(ctx context.Context, send func(context.Context) error) (*answer, error) {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -226,8 +222,7 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	return nil, err
 }
 
-// follow registers a receiver of progress texts. Notifications come on the connection's
-// read loop, which must not wait for anybody.
+// follow registers a receiver of progress texts. The connection's read loop does not wait for it.
 func (s *session) follow(receive func(string)) (token string, stop func()) {
 	token = fmt.Sprintf("weft-%d", s.tokens.Add(1))
 	texts := make(chan string, 16)
@@ -290,9 +285,7 @@ func inDigits(v any) string {
 	return fmt.Sprint(v)
 }
 
-// problem tells errors that belong to the model from those of the connection. A server
-// that answers a call with an error has looked at it: unknown tools, wrong arguments and
-// handlers that failed are the tool's own.
+// problem separates the tool's errors, for the model, from those of the connection.
 func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:

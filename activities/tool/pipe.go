@@ -17,9 +17,8 @@ var (
 	errEnded   = errors.New("the command has ended")
 )
 
-// outbox writes messages to a command. A write never waits for the command: the library
-// writes under a lock and without a context, so that a command that does not read would
-// block every call for ever.
+// outbox queues messages to a command, because the library writes under a lock without a context: a command
+// that does not read would block every call.
 type outbox struct {
 	file  *os.File
 	limit int
@@ -94,9 +93,8 @@ func (o *outbox) pump() {
 	}
 }
 
-// lines reads a command's messages, one a line, and bounds them. A message that is too
-// long is not kept; the call that it answers gets an error in its place, and the session
-// goes on.
+// lines reads a command's messages, one per line. A message that is too long is replaced by an error for its
+// call.
 type lines struct {
 	file  *os.File
 	r     *bufio.Reader
@@ -176,8 +174,8 @@ func (l *lines) skip(head []byte) ([]byte, error) {
 	}
 }
 
-// instead makes the answer that stands for one that is too long. One that does not say
-// early which request it answers ends the session, so that its call does not wait.
+// instead makes the error that replaces a message that is too long. Without an early id it ends the session,
+// so that no call waits.
 func (l *lines) instead(head []byte) ([]byte, error) {
 	id := requestID(head)
 	if id == nil {
@@ -187,8 +185,7 @@ func (l *lines) instead(head []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"too large"}}`+"\n", id, codeTooLarge), nil
 }
 
-// requestID finds the field id in the beginning of a message; nil: not there, or it is a
-// request or notification of the server's.
+// requestID finds the id at the beginning of a response; nil for others.
 func requestID(head []byte) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(head))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

@@ -54,8 +54,7 @@ func newRule(s *Settings, raw string) rule {
 
 func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
 
-// has reports whether a list of hosts, or host:port, has that of an address. An address without a port
-// has its scheme's.
+// has reports whether a list of hosts or host:port contains an address's. The default port is the scheme's.
 func has(list []string, u *url.URL) bool {
 	host, port := canonicalHost(u.Hostname()), u.Port()
 	if port == "" {
@@ -102,8 +101,7 @@ func (r rule) checkAddr(ip netip.Addr) *refused {
 	return nil
 }
 
-// control is a [net.Dialer]'s: it sees the address that is really dialled, after the
-// name server's answer, so an answer that changes later changes nothing.
+// control is a [net.Dialer]'s: it checks the address that is dialled, after name resolution.
 func (r rule) control(_, address string, _ syscall.RawConn) error {
 	if r.allowed() {
 		return nil
@@ -181,8 +179,8 @@ var (
 	oldCompat  = netip.MustParsePrefix("::/96")
 )
 
-// isatap ends an interface's identifier that holds an IPv4 address; of the first byte one bit says
-// whether that is of the public internet.
+// isatap precedes an IPv4 address in an interface identifier; one bit of the first byte says whether it is
+// public.
 var isatap = [3]byte{0x00, 0x5e, 0xfe}
 
 // embedded is the IPv4 address that an IPv6 address of a transition mechanism leads to.
@@ -201,9 +199,8 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// oldAddress reads an IPv4 address as C libraries do: of one to four numbers, each decimal, octal
-// (017) or hexadecimal (0xf), of which the last one has all the bytes that are left. Where a
-// resolver reads it so, too, it would be dialled.
+// oldAddress parses an IPv4 address as C libraries do: one to four numbers, decimal, octal (017) or
+// hexadecimal (0xf), of which the last has the remaining bytes. A resolver may accept it.
 func oldAddress(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
@@ -228,8 +225,8 @@ func oldAddress(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}), true
 }
 
-// Control is a [net.Dialer]'s: it keeps a request to an address from private, loopback and
-// link-local ones, unless they are allowed. Its error has a method Forbidden, which says why.
+// Control is a [net.Dialer]'s: it refuses private, loopback and link-local addresses unless they are allowed.
+// Its error has a method Forbidden with the reason.
 func Control(allowPrivate bool, allowHosts []string, address string) func(network, address string, c syscall.RawConn) error {
 	return newRule(&Settings{AllowPrivate: allowPrivate, AllowHosts: allowHosts}, address).control
 }

@@ -10,9 +10,8 @@ import (
 // errStopping: the worker ends.
 var errStopping = errors.New("the worker is stopping")
 
-// pool keeps one session per target for all calls of a worker. A session is dialled
-// once however many calls wait for it, and by nobody's context: a call that is
-// cancelled takes nothing from the others.
+// pool keeps one session per target for all calls of a worker. Concurrent calls share one dial, which no
+// call's context ends.
 type pool struct {
 	dial func(context.Context, *target) (remote, error)
 	idle time.Duration
@@ -27,8 +26,7 @@ type pool struct {
 	all     map[*entry]bool   // those that still have to be closed, dropped ones included
 }
 
-// entry is one session. ready is closed when server or err is set; the rest is guarded
-// by the pool's lock.
+// entry is one session. ready is closed when server or err is set; the rest is guarded by the pool's lock.
 type entry struct {
 	key string
 	// serial tells it from every other session of the pool.
@@ -134,8 +132,7 @@ func (p *pool) forget(e *entry) {
 	p.rest(e)
 }
 
-// rest closes an unused session if it is not offered any more, and else after a while.
-// The lock is held. While the pool closes, close does it all.
+// rest closes an unused session at once if it was dropped, else after a while. The lock is held.
 func (p *pool) rest(e *entry) {
 	if e.users > 0 || !p.all[e] || p.closed {
 		return

@@ -26,8 +26,8 @@ const (
 	lastWords = 4 << 10
 )
 
-// process is a command that serves MCP on its standard input and output. It belongs to
-// the session, never to a call: no call's context ends it.
+// process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
+// call.
 type process struct {
 	cmd    *exec.Cmd
 	in     *outbox
@@ -109,8 +109,7 @@ func (p *process) reap(pipes *pipes) {
 	close(p.exited)
 }
 
-// stop ends the command: by closing its input, then by SIGTERM, then by SIGKILL, the
-// last two to its whole group.
+// stop ends the command: by closing its input, then by SIGTERM, then by SIGKILL, to its whole group.
 func (p *process) stop() {
 	p.in.Close()
 	for _, force := range []bool{false, true} {
@@ -158,8 +157,7 @@ func (p *process) why(at *target, err error) error {
 	return at.failure(contract.ClassUnavailable, text, "")
 }
 
-// environment is all that a command gets: PATH and HOME of the worker, and what its
-// connection names.
+// environment is all that a command gets: PATH and HOME of the worker, and its connection's variables.
 func environment(at *target) map[string]string {
 	env := maps.Clone(at.settings.BaseEnv)
 	maps.Copy(env, at.conn.Env)
@@ -175,8 +173,7 @@ func assignments(env map[string]string) []string {
 	return out
 }
 
-// lookUp finds a command as a shell would with the command's own PATH. A relative path
-// with a slash starts at its working directory.
+// lookUp finds a command in PATH as a shell would. A relative path with a slash is relative to dir.
 func lookUp(command, path, dir string) (string, error) {
 	if strings.ContainsRune(command, filepath.Separator) {
 		if !filepath.IsAbs(command) && dir != "" {
@@ -224,8 +221,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// tail keeps the end of what a command writes to its standard error, and reads it
-// always, because a full pipe would block the command.
+// tail keeps the end of a command's standard error, which must be drained.
 type tail struct {
 	// most is how much is kept; 0 means lastWords.
 	most int

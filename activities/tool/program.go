@@ -24,8 +24,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Programs run only from folders that the operator trusts. A plan, which may come from anybody,
-// names one of a folder's scripts or agents, and what lies there says what is run.
+// Programs run only from folders that the operator trusts. An untrusted plan names a script or an agent of a
+// folder, and the folder's files say what runs.
 
 const (
 	// lateCode is the exit code of a program that took too long.
@@ -43,9 +43,9 @@ const (
 // entryName is what a folder of a registry may be called.
 var entryName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 
-// Run runs a program to its end and returns what it left. The program is given PATH, HOME and
-// WEFT_IDEMPOTENCY_KEY, nothing to read, and the trusted folder as its working directory. When
-// ctx ends, or its time is over, it is ended with everything that it started in its group.
+// Run runs a program to its end and returns its output. The program gets PATH, HOME and WEFT_IDEMPOTENCY_KEY,
+// no input, and the trusted folder as its working directory. When ctx ends or its time is up, its process
+// group is ended.
 //
 // Errors are a *[contract.Failure], or ctx's own.
 func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract.ProgramResult, error) {
@@ -146,8 +146,7 @@ func (t *Tools) program(p *plan.Program) (words []string, dir string, err error)
 		allowedBy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
 }
 
-// found makes the words of a program that a trusted folder has. The error is [fs.ErrNotExist]
-// where the folder has none of that name.
+// found returns the command line of a program in a trusted folder, or [fs.ErrNotExist].
 func (t *Tools) found(root *os.Root, p *plan.Program, dir string) ([]string, error) {
 	if p.Script == "" {
 		var agent struct{ Command string }

@@ -6,10 +6,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// wholeResult is a result as a client shows it to a model that hides nothing of it: the JSON of
-// what the protocol knows, in the order of its reference types, without the result's own type
-// and _meta and without members that are null. Only the outermost object loses the two: a part
-// keeps its type, and by the same rule its _meta.
+// wholeResult is a result as unabridged JSON: what the protocol defines, in the order of its reference types,
+// without the result's own type and _meta and without null members.
 type wholeResult struct {
 	Content    []wholeContent   `json:"content"`
 	IsError    *bool            `json:"isError,omitempty"`

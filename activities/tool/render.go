@@ -37,9 +37,8 @@ type content struct {
 	} `json:"resource"`
 }
 
-// reply renders a result as text: parts in order, a line each, what is not text by its
-// type and size; then the structured content, unless a part says the same. Where whole is set,
-// it is the result's JSON, see [wholeResult].
+// reply renders a result as text: its parts, a line each, others than text by type and size, then structured
+// content unless a part repeats it. With whole it is a [wholeResult].
 func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -89,8 +88,7 @@ func (s *session) contents(name string, r *toolResult) (parts []string, images [
 	return parts, images, said, nil
 }
 
-// image is a part that a model can be shown: an image itself, or a resource that is one. Its
-// type is the file's own, whatever the server says.
+// image is a part that is an image, or an embedded image. Its type is the file's own.
 func (c content) image() (contract.Image, bool) {
 	data := ""
 	switch {

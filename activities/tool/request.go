@@ -18,8 +18,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// TransportRequest is that of a server which is asked over HTTP as a flow writes it. No setting
-// can have it.
+// TransportRequest is HTTP requests as a flow writes them. No setting names it.
 const TransportRequest = "request"
 
 // requests calls one server. What is sent is in each call.
@@ -34,8 +33,8 @@ func (r *requests) list(context.Context) ([]contract.ToolSpec, error) {
 	return nil, fmt.Errorf("%s lists no tools: the flow describes them", r.at.name())
 }
 
-// call makes one request. What the server refuses as wrong belongs to whoever gave the
-// arguments; what it cannot do now is a failure, so that it is tried again.
+// call makes one request. A request that the server refuses as wrong is a result; one that can be retried is a
+// failure.
 func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
 	k := slices.IndexFunc(in.Connection.Requests, func(q plan.Request) bool { return q.Name == in.Name })
 	if k < 0 {
@@ -60,8 +59,7 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	return replyOf(resp, ex, string(body), in.Connection.Retry)
 }
 
-// replyOf turns a response into a result, an error for whoever gave the arguments, or a failure that
-// can be retried.
+// replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.
 func replyOf(resp *http.Response, ex *exchange, body string, retry *plan.Retry) (reply, error) {
 	failed := &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
 	failed.transient = resp.StatusCode == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.StatusCode)
@@ -156,8 +154,7 @@ func allowed(list []string, u *url.URL) bool {
 	})
 }
 
-// climbs reports whether a path goes up, as some server may read it: what begins like an address that
-// is allowed could end elsewhere.
+// climbs reports whether a path goes up, also if a server decodes it once more.
 func climbs(path string) bool {
 	either := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.ContainsFunc(strings.FieldsFunc(path, either), func(part string) bool {

@@ -16,8 +16,7 @@ import (
 
 // target is a server, or the worker's functions, ready to be dialled.
 type target struct {
-	// id is the connection's, or the URL of one that has none. Functions that are bound by
-	// their name alone have none.
+	// id is the connection's, or its URL; empty for functions that are bound by name.
 	id   string
 	conn Connection
 	// restricted: the URL is a flow's or a run's, and subject to the policy.
@@ -29,14 +28,12 @@ type target struct {
 	key      string
 }
 
-// Resolve says which connection a tool is called at: the URL that the flow or the run
-// supplies, under the policy; else the worker's own connection of that id; else, for a
-// tool bound to no connection, the one that the setting tools.<name> names; else the
-// worker's function of that name. The result has the id or the URL to call, never a
-// credential.
+// Resolve finds the connection that a tool is called at: the URL that the flow or the run supplies, under the
+// policy; else the worker's connection of that id; else, for an unbound tool, that of the setting
+// tools.<name>; else the worker's function of that name. The result has no credentials.
 //
-// A URL that a flow supplies never gets the credentials of the worker's connection of
-// the same id, unless it is that connection's own URL.
+// A supplied URL gets the credentials of the worker's connection of the same id only if it is that
+// connection's URL.
 //
 // It fails with a *[contract.Failure] of class connection.
 func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
@@ -90,8 +87,8 @@ func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection
 		t.boundBy(toolName))
 }
 
-// resolveAgent is [Tools.Resolve] for an agent that runs elsewhere. The operator's connection
-// of its id and URL has the credentials and certificates for it.
+// resolveAgent is [Tools.Resolve] for a remote agent. The worker's connection of its id and URL has its
+// credentials.
 func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 	if own, ok := t.settings.Connections[c.ID]; ok && own.URL == c.URL {
 		c.Headers, c.Secrets, c.TLS = nil, nil, nil
@@ -122,9 +119,8 @@ func supplied(c plan.Connection) Connection {
 	return out.withDefaults()
 }
 
-// checkSupplied checks what can be checked of a connection without a name server; the rest is
-// checked when it is dialled. A flow is untrusted: only commands that the operator allows are
-// started for it.
+// checkSupplied checks a supplied connection as far as possible without name resolution; the rest is checked
+// when it is dialled. Only allowed commands are started.
 func (t *Tools) checkSupplied(c plan.Connection) error {
 	if c.URL == "" || len(c.Headers) > 0 || c.Transport != "" {
 		var p problems
@@ -208,8 +204,8 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 	return at, err
 }
 
-// identity is the same for targets that can share a session: the same server with the
-// same credentials under the same policy. A command belongs to its connection alone.
+// identity is the same for targets that can share a session: the same server, credentials and policy. A
+// command belongs to its connection alone.
 func (t *target) identity() (string, error) {
 	conn := t.conn
 	conn.TimeoutSeconds, conn.Retry = 0, ""
@@ -278,8 +274,7 @@ func shown(raw string) string {
 // exampleURL stands in remedies for an address that nobody but the operator knows.
 const exampleURL = "https://HOST/mcp"
 
-// allowedBy is the remedy of a refusal that a setting lifts: the very lines, of which one is
-// enough.
+// allowedBy is the remedy of a refusal: the settings of which one lifts it.
 func allowedBy(lines ...string) string {
 	return "to allow it set in the worker's weft.yaml: " + strings.Join(lines, ", or ")
 }

@@ -15,12 +15,12 @@ import (
 // SettingSecrets is the section of weft.yaml that [Settings.Secrets] come from.
 const SettingSecrets = "secrets"
 
-// Secret is a value that flows name and only workers know.
+// Secret returns a secret that a flow names, for use at an address. Its error is a *[contract.Failure] of
+// class connection with the setting that allows it.
 type Secret struct {
 	// Value is the secret. For a certificate or a key it is PEM, or the path of a file of it.
 	Value string
-	// Hosts are those, or host:port, that it may be used at. A flow is untrusted: who names a
-	// secret could else have it sent anywhere.
+	// Hosts are hosts, or host:port, that it may be sent to: a flow is untrusted.
 	Hosts []string
 }
 
@@ -57,8 +57,7 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 	return own.Value, nil
 }
 
-// secretLine is the line that has a secret used at hosts. NAME stands for what only the operator
-// knows.
+// secretLine is the setting that allows a secret at hosts. NAME is a placeholder.
 func secretLine(ref string, hosts ...string) string {
 	quoted := make([]string, len(hosts))
 	for i, h := range hosts {
@@ -68,8 +67,7 @@ func secretLine(ref string, hosts ...string) string {
 		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
 }
 
-// reveal puts the secrets that a connection names where they belong. The values stay in
-// this process.
+// reveal adds the secrets that a connection names. The values stay in this process.
 func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
 	var problem error
 	get := func(ref string) string {

@@ -42,13 +42,11 @@ const (
 
 const retryNever = "never"
 
-// Settings say which tools a worker can reach. Plain data, but for Functions; package
-// worker/config fills it.
+// Settings configure a worker's tools. They are plain data, except Functions.
 type Settings struct {
 	// Connections are the operator's servers, by the id that flows use.
 	Connections map[string]Connection
-	// Tools maps the name of a tool that a flow binds to no connection to the id of the
-	// connection that has it.
+	// Tools maps the name of an unbound tool to the id of its connection.
 	Tools map[string]string
 	// Activities are tools that are activities of other workers, by the tool's name.
 	Activities map[string]Activity
@@ -56,40 +54,37 @@ type Settings struct {
 	Secrets map[string]Secret
 	// Lent, if set, gives secrets that go before these, and that can come while the worker runs.
 	Lent func(ref string) (Secret, bool)
-	// Confirm are the rules that say which tools need a person's yes, by a name of the
-	// operator's.
+	// Confirm are the rules that say which tools need a person's approval, by name.
 	Confirm map[string]ConfirmRule
 	// Functions are tools that the worker itself has. The worker's program brings them.
 	Functions []Function
-	// AllowPrivate lets URLs that a flow or a run supplies lead to private, loopback and
-	// link-local addresses.
+	// AllowPrivate allows supplied URLs at private, loopback and link-local addresses.
 	AllowPrivate bool
 	// AllowLoopback lets them lead to this machine's own loopback addresses alone.
 	AllowLoopback bool
 	// AllowHosts are hosts, or host:port, that such URLs may always lead to.
 	AllowHosts []string
-	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them;
-	// * is any. Arguments are not looked at.
+	// AllowCommands are the commands that a flow may start as MCP servers, as flows write them; * is any.
+	// Arguments are not checked.
 	AllowCommands []string
-	// AllowEnv are the names of variables that a flow may set for them; * is any. AllowDirs are
-	// folders, by absolute paths, in and below which it may start them.
+	// AllowEnv are the variables that a flow may set for them; * is any. AllowDirs are absolute paths of
+	// folders in and below which it may start them.
 	AllowEnv, AllowDirs []string
 	// Variables are the values that flows may send as ${env.NAME} in headers, by name.
 	Variables map[string]Variable
 	// Trusted are the folders, by absolute paths, whose programs may be run.
 	Trusted []string
-	// AllowCommand, if set, says of a command with its arguments, variables and folder whether the
-	// worker's user has allowed just that besides. It is asked again for every call.
+	// AllowCommand, if set, reports whether the worker's user has allowed exactly this command. It is called
+	// for every call.
 	AllowCommand func(c Connection) bool
 	// MaxResultBytes bounds the text of one result; 0 means 1.9 MiB.
 	MaxResultBytes int
-	// MaxMessageBytes bounds one message of a server, encoded; 0 means four times
-	// MaxResultBytes and 1 MiB.
+	// MaxMessageBytes bounds one encoded message of a server; 0 means 4*MaxResultBytes and 1 MiB.
 	MaxMessageBytes int
 	// IdleSeconds is how long an unused session stays open; 0 means 600.
 	IdleSeconds int
-	// BaseEnv is what every command gets of the worker's environment: PATH and HOME and
-	// nothing else. Without PATH it is /usr/local/bin:/usr/bin:/bin.
+	// BaseEnv is what every command gets of the worker's environment: PATH, by default
+	// /usr/local/bin:/usr/bin:/bin, and HOME.
 	BaseEnv map[string]string
 	// Mask, if set, keeps secrets of other servers out of what errors quote.
 	Mask *mask.Mask
@@ -109,8 +104,8 @@ type ConfirmRule struct {
 
 // Connection is one server of the operator's.
 type Connection struct {
-	// Transport is http (streamable HTTP; the default with URL), sse, stdio (the default
-	// with Command) or local, the worker's own functions.
+	// Transport is http (streamable HTTP; the default with URL), sse, stdio (the default with Command) or
+	// local.
 	Transport string
 	// URL is the server's, for http and sse. It is not subject to the policy.
 	URL string
@@ -121,8 +116,7 @@ type Connection struct {
 	Args    []string
 	// Env is the command's environment, besides PATH and HOME; its values are secrets.
 	Env map[string]string
-	// Dir is the command's working directory; empty means the system's directory for
-	// temporary files.
+	// Dir is the command's working directory; empty means the system's temporary directory.
 	Dir string
 	// TimeoutSeconds bounds one attempt of a call; 0 leaves it to the flow's policy.
 	TimeoutSeconds int
@@ -130,9 +124,8 @@ type Connection struct {
 	ConnectSeconds int
 	// Retry is empty or "never": a call whose outcome is unknown is not made again.
 	Retry string
-	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are the
-	// client's certificate for mutual TLS. PEM files, read when a session starts; what is PEM
-	// itself is no file's name.
+	// CAFile replaces the system's certificate authorities; CertFile and KeyFile are for mutual TLS. They are
+	// PEM or paths of PEM files, read when a session starts.
 	CAFile, CertFile, KeyFile string
 	// Proxy is the URL of an HTTP proxy; empty means none.
 	Proxy string
@@ -321,8 +314,7 @@ func (c Connection) checkCommand(p *problems, at string) {
 	}
 }
 
-// urlProblem says what is wrong with a server's URL; empty: nothing. It never quotes a
-// password.
+// urlProblem returns what is wrong with a server's URL, or "". It never quotes a password.
 func urlProblem(raw string) string {
 	if raw == "" {
 		return "is empty; write it as https://host/path"

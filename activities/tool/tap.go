@@ -13,9 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// tap stands between the library's client and its transport. It keeps answers in the
-// server's own bytes, and turns HTTP statuses that the library reads as answers, or as
-// text, into errors.
+// tap is between the library's client and its transport. It keeps the server's own bytes, and turns HTTP
+// statuses into errors.
 type tap struct {
 	transport.BidirectionalInterface
 }
@@ -55,8 +54,8 @@ func (t sseTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	return resp, err
 }
 
-// tellCancelled tells a server that nobody waits for a call any more, if that is so. The
-// library does it for commands only. It is best effort and keeps nobody waiting.
+// tellCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
+// block.
 func tellCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
 	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) {
 		return

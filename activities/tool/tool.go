@@ -1,18 +1,15 @@
-// Package tool calls tools: it lists what a connection offers and runs one call.
+// Package tool lists and calls tools.
 //
-// Tools are Go functions of the worker itself, made by [Func], or live at MCP servers, reached over streamable HTTP, SSE or a command's
-// standard input and output. Which servers there are, with which credentials, is the
-// worker's configuration; a flow names them, or brings a URL that the policy in
-// policy.go checks whenever a connection is dialled. One session per server and
-// credentials is shared by all calls of a worker and re-made when it dies.
+// Tools are Go functions of the worker, made by [Func], requests that a flow describes, or tools of MCP
+// servers over streamable HTTP, SSE or a command's standard input and output. Servers and credentials are the
+// worker's configuration; a flow names them, or supplies a URL that policy.go checks when it is dialled. All
+// calls of a worker share one session per server and credentials.
 //
-// The package never retries a call that a server may have executed: Temporal owns
-// retries. It never reads the environment, never follows a redirect, never gives a
-// command more of the environment than its connection names, and never lets a header
-// or a key into an error text.
+// The package never retries a call that a server may have executed, never reads the environment, never follows
+// a redirect, and never writes a credential into an error.
 //
-// Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds].
-// Whoever builds a worker with functions of their own starts at [Func].
+// Start at [Open], then [Tools.Call]; a new kind of connection is a row of [Kinds]. For functions of your own
+// start at [Func].
 package tool
 
 import (
@@ -35,23 +32,21 @@ type Tools struct {
 
 // Meta is what one call carries besides its input.
 type Meta struct {
-	// IdempotencyKey is the same for all attempts of a call. It is sent as _meta field
-	// weft/idempotency-key and, over HTTP, as header Idempotency-Key. Empty: not sent.
+	// IdempotencyKey is the same for all attempts of a call. It is sent as _meta field weft/idempotency-key
+	// and, over HTTP, as header Idempotency-Key. Empty: not sent.
 	IdempotencyKey string
-	// Caller, if set, is a model's conversation: it is told when the session that served it is
-	// lost, by an error in the place of a call's result, and the call is not made.
+	// Caller, if set, identifies a model's conversation. If its session was lost, an error replaces the result
+	// and the call is not made.
 	Caller string
-	// Progress, if set, receives the texts of the server's progress notifications while
-	// the call runs. Texts are dropped while it blocks; it is never called after Call
-	// has returned.
+	// Progress, if set, receives the server's progress notifications while the call runs. They are dropped
+	// while it blocks.
 	Progress func(text string)
 	// Panicked, if set, is told of a function of the worker's that panicked.
 	Panicked func(value any, stack []byte)
 }
 
-// Open checks the settings, all of them at once, and returns access to their tools. It
-// uses no network and starts no process; sessions begin with their first call. The
-// caller closes what Open returns.
+// Open checks all settings. It uses no network and starts no process: sessions start with their first call.
+// The caller closes the result.
 func Open(s Settings) (*Tools, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
@@ -60,14 +55,11 @@ func Open(s Settings) (*Tools, error) {
 	return &Tools{settings: s, sessions: newPool(time.Duration(s.IdleSeconds)*time.Second, dial)}, nil
 }
 
-// Close ends all sessions and the processes behind them, with everything that these
-// started. Calls that run fail as unavailable, as do later ones.
+// Close ends all sessions and their processes. Running and later calls fail as unavailable.
 func (t *Tools) Close() { t.sessions.close() }
 
-// List returns every tool of a connection, sorted by name, each with its schema in the
-// server's own words. A tool without a schema takes any object.
-//
-// Errors are a *[contract.Failure], or ctx's own error when ctx is done.
+// List returns the tools of a connection, sorted by name, each with the server's schema. Errors are a
+// *[contract.Failure], or ctx's own.
 func (t *Tools) List(ctx context.Context, c plan.Connection) ([]contract.ToolSpec, error) {
 	at, err := t.locate(c, "")
 	if err != nil {
@@ -89,15 +81,13 @@ type Result struct {
 	// Text is the whole result; it has a note for each of Images, which are what a model sees.
 	Text   string
 	Images []contract.Image
-	// Failed says that Text is an error that the tool itself reports, an unknown tool and wrong
-	// arguments included: it belongs to the model.
+	// Failed means that Text is an error of the tool for the model, such as an unknown tool or wrong
+	// arguments.
 	Failed bool
 }
 
-// Call runs one call of one tool.
-//
-// Errors are a *[contract.Failure], or ctx's own error when ctx is done. A call that
-// failed as unavailable or timeout may have been executed.
+// Call makes one call of a tool. Errors are a *[contract.Failure], or ctx's own. A call that failed as
+// unavailable or timeout may have been executed.
 func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result, error) {
 	args, problem := arguments(in.Arguments)
 	if problem != "" {
@@ -138,8 +128,7 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	return Result{text, r.images, r.isError}, nil
 }
 
-// within runs f on the session of a target. A session that the server had forgotten,
-// so that nothing was executed, is made anew once.
+// within runs f on the session of a target, once more if the server did not know the session.
 func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, *entry) error) error {
 	run := ctx
 	if at.conn.TimeoutSeconds > 0 {
@@ -177,8 +166,8 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	return err
 }
 
-// RetryNever reports whether the operator forbids a second attempt of this connection's
-// calls: connections.<id>.retry is never.
+// RetryNever reports whether the operator forbids to repeat calls of a connection: connections.<id>.retry is
+// never.
 func (t *Tools) RetryNever(c plan.Connection) bool {
 	if c.ID == "" {
 		return false
@@ -186,8 +175,7 @@ func (t *Tools) RetryNever(c plan.Connection) bool {
 	return t.settings.Connections[c.ID].Retry == retryNever
 }
 
-// RetryNeverOf lists those of some tools of a connection that forbid a second attempt
-// themselves: functions with that option. The connection is as [Tools.Resolve] gave it.
+// RetryNeverOf lists the tools of a resolved connection that forbid to repeat calls themselves.
 func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
 	var never []string
 	for _, name := range names {
@@ -201,8 +189,7 @@ func (t *Tools) RetryNeverOf(c plan.Connection, names []string) []string {
 	return never
 }
 
-// arguments returns a call's arguments as a JSON object, or what is wrong with them, in
-// words for the model that wrote them.
+// arguments returns a call's arguments as a JSON object, or what is wrong with them, for the model.
 func arguments(raw json.RawMessage) (object json.RawMessage, problem string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}"), ""

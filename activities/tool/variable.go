@@ -19,8 +19,7 @@ type Variable struct {
 // variable finds the references of [plan.Header.Secret].
 var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
 
-// fill puts the worker's variables into the headers that refer to them, where the operator
-// lets them go to the server's host.
+// fill replaces the worker's variables in headers, where they may be sent to the server's host.
 func (t *Tools) fill(c plan.Connection, to *Connection) error {
 	for _, h := range c.Headers {
 		if !h.Secret {
