@@ -61,13 +61,7 @@ func (m *Models) price(ref string, u *contract.Usage) {
 		return
 	}
 	p := m.prices[i]
-	or := func(v *float64) float64 {
-		if v == nil {
-			return p.Input
-		}
-		return *v
-	}
 	plain := max(0, u.Input-u.Cached-u.CacheWrite)
-	cost := float64(plain)*p.Input + float64(u.Cached)*or(p.Cached) + float64(u.CacheWrite)*or(p.CacheWrite) + float64(u.Output)*p.Output
+	cost := float64(plain)*p.Input + float64(u.Cached)**cmp.Or(p.Cached, &p.Input) + float64(u.CacheWrite)**cmp.Or(p.CacheWrite, &p.Input) + float64(u.Output)*p.Output
 	u.Cost = int64(math.Round(cost))
 }

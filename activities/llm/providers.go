@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // Provider is a row of the table: how one kind of server differs.
 type Provider struct {
 	// Name is the kind, and the name of a provider that names no kind.
@@ -28,9 +30,9 @@ type Provider struct {
 	UnaryTools bool
 	// StreamUsage says that a stream has usage only when asked for by stream_options.
 	StreamUsage bool
-	// MaxTokens and Seed are the names of these parameters in chat completions.
-	MaxTokens string
-	Seed      string
+	// MaxCompletion and RandomSeed: max_tokens is max_completion_tokens, seed is random_seed.
+	MaxCompletion bool
+	RandomSeed    bool
 	// Params are the parameters it takes besides temperature, top_p, the token limit and stop sequences.
 	Params []string
 	// NoSampling are prefixes of models that refuse temperature and top_p.
@@ -52,7 +54,7 @@ type Provider struct {
 	CallIDs idRule
 	// ToolName says that tool results carry the tool's name.
 	ToolName bool
-	// FirstSeconds and IdleSeconds are defaults, see [ProviderSettings].
+	// FirstSeconds and IdleSeconds are defaults, see [ProviderSettings]; 0 means 300 and 120.
 	FirstSeconds int
 	IdleSeconds  int
 	// Script marks the built-in scripted model, which calls nobody.
@@ -80,128 +82,61 @@ var (
 
 // Providers is the table of all kinds of providers.
 var Providers = []Provider{
-	{
-		Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true,
-		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
-		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
-		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true,
-		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params:    []string{paramSeed, paramFrequency, paramPresence},
-		Reasoning: "reasoning_content", RawArguments: true, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "anthropic", Protocol: ProtocolClaude, BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true,
-		Schema: true, FormatWithTools: true, ToolChoice: true, Params: []string{paramTopK, paramParallel, paramEffort},
-		ResultImages: true, CallIDs: idsWord, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "google", System: "gcp.gemini", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
-		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort},
-		FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "oci", Protocol: ProtocolOCI, Example: "https://inference.generativeai.REGION.oci.oraclecloud.com",
-		Schema: true, JSON: true, ToolChoice: true, Params: append([]string{paramTopK}, openAIParams...),
-		NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"},
-		Reasoning:  "reasoningContent", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
-		NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},
-		Reasoning:  "reasoning", EffortObject: true, CacheMark: "anthropic/", CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, MaxTokens: "max_tokens", Seed: "random_seed",
-		Params:  []string{paramSeed, paramFrequency, paramPresence, paramParallel},
-		CallIDs: idsNine, ResultImages: true, BridgeResults: true, ToolName: true, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY",
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
-		Reasoning: "reasoning", FirstSeconds: 600, IdleSeconds: 120,
-	},
-	{
-		Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY",
-		Schema: true, JSON: true, UnaryTools: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params:       []string{paramSeed, paramFrequency, paramPresence, paramEffort},
-		FirstSeconds: 600, IdleSeconds: 300,
-	},
-	{
-		Name: "compatible", ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed", Params: chatParams,
-		Example: "https://host/v1", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
-		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true,
-		MaxTokens: "max_completion_tokens", Seed: "seed", Params: openAIParams, NoSampling: openAIReasoners,
-		RawArguments: true, CallIDs: idsMax40, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true, Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1",
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_completion_tokens", Params: []string{paramParallel, paramEffort},
-		Reasoning: "reasoning", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY", NeedsKey: true,
-		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params:    []string{paramSeed, paramPresence, paramParallel, paramTopK},
-		Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true,
-		JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_completion_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true,
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true,
-		Schema: true, JSON: true, ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning_content", FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "cloudflare", KeyName: "CLOUDFLARE_API_TOKEN", NeedsKey: true, Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1",
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true,
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramFrequency, paramPresence}, FirstSeconds: 300, IdleSeconds: 120,
-	},
-	{
-		Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY",
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens", Seed: "seed",
-		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstSeconds: 600, IdleSeconds: 300,
-	},
-	{
-		Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true,
-		ToolChoice: true, StreamUsage: true, MaxTokens: "max_tokens",
-		FirstSeconds: 300, IdleSeconds: 120,
-	},
+	{Name: "openai", BaseURL: "https://api.openai.com/v1", KeyName: "OPENAI_API_KEY", NeedsKey: true, Schema: true, StrictSchema: true, JSON: true,
+		FormatWithTools: true, ToolChoice: true, StreamUsage: true, MaxCompletion: true, Params: openAIParams, NoSampling: openAIReasoners,
+		RawArguments: true, CallIDs: idsMax40},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", KeyName: "DEEPSEEK_API_KEY", NeedsKey: true, JSON: true, ToolChoice: true,
+		StreamUsage: true, Params: []string{paramSeed, paramFrequency, paramPresence}, Reasoning: "reasoning_content", RawArguments: true},
+	{Name: "anthropic", Protocol: ProtocolClaude, BaseURL: "https://api.anthropic.com/v1", KeyName: "ANTHROPIC_API_KEY", NeedsKey: true, Schema: true,
+		FormatWithTools: true, ToolChoice: true, Params: []string{paramTopK, paramParallel, paramEffort}, ResultImages: true, CallIDs: idsWord},
+	{Name: "google", System: "gcp.gemini", Protocol: ProtocolGemini, BaseURL: "https://generativelanguage.googleapis.com/v1beta",
+		KeyName: "GEMINI_API_KEY", OtherKeyName: "GOOGLE_API_KEY", NeedsKey: true, Schema: true, JSON: true, ToolChoice: true,
+		Params: []string{paramTopK, paramSeed, paramFrequency, paramPresence, paramEffort}},
+	{Name: "oci", Protocol: ProtocolOCI, Example: "https://inference.generativeai.REGION.oci.oraclecloud.com", Schema: true, JSON: true, ToolChoice: true,
+		Params: append([]string{paramTopK}, openAIParams...), NoSampling: []string{"openai.o1", "openai.o3", "openai.o4", "openai.gpt-5"},
+		Reasoning: "reasoningContent"},
+	{Name: "openrouter", BaseURL: "https://openrouter.ai/api/v1", KeyName: "OPENROUTER_API_KEY", NeedsKey: true, Schema: true, JSON: true,
+		ToolChoice: true, StreamUsage: true, Params: chatParams, NoSampling: []string{"openai/o1", "openai/o3", "openai/o4", "openai/gpt-5"},
+		Reasoning: "reasoning", EffortObject: true, CacheMark: "anthropic/", CallIDs: idsMax40},
+	{Name: "mistral", System: "mistral_ai", BaseURL: "https://api.mistral.ai/v1", KeyName: "MISTRAL_API_KEY", NeedsKey: true, Schema: true, JSON: true,
+		ToolChoice: true, RandomSeed: true, Params: []string{paramSeed, paramFrequency, paramPresence, paramParallel}, CallIDs: idsNine, ResultImages: true,
+		BridgeResults: true, ToolName: true},
+	{Name: "vllm", BaseURL: "http://127.0.0.1:8000/v1", KeyName: "VLLM_API_KEY", Schema: true, JSON: true, ToolChoice: true, StreamUsage: true,
+		Params: chatParams, Reasoning: "reasoning", FirstSeconds: 600},
+	{Name: "ollama", BaseURL: "http://127.0.0.1:11434/v1", KeyName: "OLLAMA_API_KEY", Schema: true, JSON: true, UnaryTools: true, StreamUsage: true,
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}, FirstSeconds: 600, IdleSeconds: 300},
+	{Name: "compatible", ToolChoice: true, StreamUsage: true, Params: chatParams, Example: "https://host/v1"},
+	{Name: "azure", System: "azure.ai.openai", KeyName: "AZURE_OPENAI_API_KEY", NeedsKey: true, Example: "https://RESOURCE.openai.azure.com/openai/v1",
+		Schema: true, StrictSchema: true, JSON: true, FormatWithTools: true, ToolChoice: true, StreamUsage: true, MaxCompletion: true, Params: openAIParams,
+		NoSampling: openAIReasoners, RawArguments: true, CallIDs: idsMax40},
+	{Name: "bedrock", System: "aws.bedrock", KeyName: "AWS_BEARER_TOKEN_BEDROCK", NeedsKey: true,
+		Example: "https://bedrock-runtime.REGION.amazonaws.com/openai/v1", ToolChoice: true, StreamUsage: true, MaxCompletion: true,
+		Params: []string{paramParallel, paramEffort}, Reasoning: "reasoning"},
+	{Name: "cohere", BaseURL: "https://api.cohere.ai/compatibility/v1", KeyName: "COHERE_API_KEY", NeedsKey: true, Schema: true, JSON: true,
+		ToolChoice: true, StreamUsage: true, Params: []string{paramSeed, paramFrequency, paramPresence, paramEffort}},
+	{Name: "dashscope", BaseURL: "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", KeyName: "DASHSCOPE_API_KEY", NeedsKey: true, JSON: true,
+		ToolChoice: true, StreamUsage: true, Params: []string{paramSeed, paramPresence, paramParallel, paramTopK}, Reasoning: "reasoning_content"},
+	{Name: "groq", BaseURL: "https://api.groq.com/openai/v1", KeyName: "GROQ_API_KEY", NeedsKey: true, JSON: true, ToolChoice: true, StreamUsage: true,
+		MaxCompletion: true, Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning"},
+	{Name: "huggingface", BaseURL: "https://router.huggingface.co/v1", KeyName: "HF_TOKEN", NeedsKey: true, ToolChoice: true, StreamUsage: true,
+		Params: []string{paramSeed, paramFrequency, paramPresence}},
+	{Name: "xai", System: "x_ai", BaseURL: "https://api.x.ai/v1", KeyName: "XAI_API_KEY", NeedsKey: true, Schema: true, JSON: true, ToolChoice: true,
+		StreamUsage: true, Params: []string{paramSeed, paramParallel, paramEffort}, Reasoning: "reasoning_content"},
+	{Name: "cloudflare", KeyName: "CLOUDFLARE_API_TOKEN", NeedsKey: true, Example: "https://api.cloudflare.com/client/v4/accounts/ACCOUNT/ai/v1",
+		ToolChoice: true, StreamUsage: true, Params: []string{paramSeed, paramFrequency, paramPresence}},
+	{Name: "ernie", BaseURL: "https://qianfan.baidubce.com/v2", KeyName: "QIANFAN_API_KEY", NeedsKey: true, ToolChoice: true, StreamUsage: true,
+		Params: []string{paramSeed, paramFrequency, paramPresence}},
+	{Name: "llamafile", BaseURL: "http://127.0.0.1:8080/v1", KeyName: "LLAMAFILE_API_KEY", ToolChoice: true, StreamUsage: true,
+		Params: []string{paramSeed, paramFrequency, paramPresence, paramTopK}, FirstSeconds: 600, IdleSeconds: 300},
+	{Name: "maritaca", BaseURL: "https://chat.maritaca.ai/api", KeyName: "MARITACA_API_KEY", NeedsKey: true, ToolChoice: true, StreamUsage: true},
 	{Name: ScriptModel, Script: true},
 }
 
 // rowOf finds a row by its name.
 func rowOf(kind string) (Provider, bool) {
-	for _, row := range Providers {
-		if row.Name == kind {
-			return row, true
-		}
+	i := slices.IndexFunc(Providers, func(row Provider) bool { return row.Name == kind })
+	if i < 0 {
+		return Provider{}, false
 	}
-	return Provider{}, false
+	return Providers[i], true
 }

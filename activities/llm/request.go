@@ -7,12 +7,23 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 )
+
+// compatible is OpenAI's chat completions protocol, with the differences of its provider's row.
+type compatible struct{ *remote }
+
+func (c compatible) authorize(req *http.Request, _ []byte) error {
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	return nil
+}
 
 // body is a request. Its fields are ordered, so that equal conversations begin with equal bytes, which
 // providers cache.
@@ -164,12 +175,12 @@ func (c compatible) setSampling(b *body, o *llms.CallOptions) {
 		b.Temperature, b.TopP = optional(o.Temperature), optional(o.TopP)
 	}
 	b.TopK, b.Frequency, b.Presence = o.TopK, o.FrequencyPenalty, o.PresencePenalty
-	if c.row.Seed == "random_seed" {
+	if c.row.RandomSeed {
 		b.RandomSeed = optional(o.Seed)
 	} else {
 		b.Seed = optional(o.Seed)
 	}
-	if c.row.MaxTokens == "max_completion_tokens" {
+	if c.row.MaxCompletion {
 		b.MaxCompletion = o.MaxTokens
 	} else {
 		b.MaxTokens = o.MaxTokens

@@ -185,11 +185,9 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 	}
 	c := &llms.ContentChoice{Content: text, StopReason: a.Stop, GenerationInfo: map[string]any{infoModel: model}}
 	for _, sc := range a.Call {
-		args := string(sc.Arguments)
+		args := cmp.Or(string(sc.Arguments), "{}")
 		if sc.Raw != nil {
 			args = *sc.Raw
-		} else if args == "" {
-			args = "{}"
 		}
 		c.ToolCalls = append(c.ToolCalls, llms.ToolCall{ID: sc.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: sc.Tool, Arguments: args}})
 	}
@@ -197,12 +195,10 @@ func (a *Action) perform(ctx context.Context, call *Call, model string, o *llms.
 		c.GenerationInfo[infoUsage] = contract.Usage{Input: a.Usage.Input, Output: a.Usage.Output, Cached: a.Usage.Cached,
 			CacheWrite: a.Usage.Written, Reasoning: a.Usage.Reasoning}
 	}
-	if c.StopReason == "" {
-		c.StopReason = "stop"
-		if len(c.ToolCalls) > 0 {
-			c.StopReason = "tool_calls"
-		}
+	if c.StopReason == "" && len(c.ToolCalls) > 0 {
+		c.StopReason = "tool_calls"
 	}
+	c.StopReason = cmp.Or(c.StopReason, "stop")
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{c}}, nil
 }
 

@@ -45,11 +45,8 @@ func (o *opener) open(name string, s ProviderSettings) *provider {
 	}
 	p := &provider{
 		row: row, name: name, key: s.Key, named: s.KeyName != "" && s.KeyName != row.KeyName, keyName: cmp.Or(s.KeyName, cmp.Or(row.KeyName, "the provider's key")),
-		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: s.MaxBodyBytes,
-		first: seconds(s.FirstSeconds, row.FirstSeconds), idle: seconds(s.IdleSeconds, row.IdleSeconds),
-	}
-	if p.maxBody == 0 {
-		p.maxBody = defaultMaxBody
+		client: o.shared, mask: o.mask, unary: s.Unary, noCache: s.NoCache, noImages: s.NoImages, maxBody: cmp.Or(s.MaxBodyBytes, defaultMaxBody),
+		first: seconds(s.FirstSeconds, row.FirstSeconds, 300), idle: seconds(s.IdleSeconds, row.IdleSeconds, 120),
 	}
 	o.checkNumbers(name, s)
 	if i := strings.IndexFunc(s.Key, notInHeader); i >= 0 {
@@ -89,12 +86,8 @@ func (o *opener) openOCI(name string, s ProviderSettings, p *provider) {
 	p.base = "https://inference.generativeai." + s.Region + ".oci.oraclecloud.com"
 }
 
-func seconds(n, def int) time.Duration {
-	if n == 0 {
-		n = def
-	}
-	return time.Duration(n) * time.Second
-}
+// seconds is the first of some durations that is set.
+func seconds(n ...int) time.Duration { return time.Duration(cmp.Or(n...)) * time.Second }
 
 func kindNames() string {
 	var names []string

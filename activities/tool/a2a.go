@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,10 +140,7 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
 			"message": m, "configuration": map[string]any{"blocking": false, "acceptedOutputModes": []string{"text/plain", "application/json"}},
 		}, &res)
 	}
-	pause := turn.Poll
-	if pause <= 0 {
-		pause = defaultPoll
-	}
+	pause := cmp.Or(max(0, turn.Poll), defaultPoll)
 	for err == nil && res.running() {
 		if turn.Began != nil {
 			turn.Began(res.TaskID)

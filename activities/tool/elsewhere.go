@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,26 +46,14 @@ func (t *Tools) Elsewhere(name string) (*contract.Elsewhere, contract.ToolSpec, 
 		return nil, contract.ToolSpec{}, refusal(fmt.Sprintf("tool %q is no activity of another worker here", name), t.boundBy(name))
 	}
 	how := &contract.Elsewhere{
-		Activity: a.Activity, TaskQueue: a.TaskQueue, StartSeconds: a.StartSeconds, TimeoutSeconds: a.TimeoutSeconds,
-		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(a.Attempts), Key: a.Key,
-	}
-	if how.Activity == "" {
-		how.Activity = name
-	}
-	if how.StartSeconds == 0 {
-		how.StartSeconds = 60
-	}
-	if how.Attempts == 0 {
-		how.Attempts = 3
+		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: cmp.Or(a.StartSeconds, 60), TimeoutSeconds: a.TimeoutSeconds,
+		HeartbeatSeconds: a.HeartbeatSeconds, Attempts: int32(cmp.Or(a.Attempts, 3)), Key: a.Key,
 	}
 	if a.Retry == retryNever {
 		how.Attempts = 1
 	}
-	schema := a.Schema
-	if schema == "" {
-		schema = `{"type":"object"}`
-	}
-	return how, contract.ToolSpec{Name: name, Description: a.Description, Schema: json.RawMessage(schema)}, nil
+	schema := json.RawMessage(cmp.Or(a.Schema, `{"type":"object"}`))
+	return how, contract.ToolSpec{Name: name, Description: a.Description, Schema: schema}, nil
 }
 
 func (a Activity) check(p *problems, at string) {

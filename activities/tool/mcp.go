@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,7 +171,7 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 		defer stop()
 		meta.ProgressToken = token
 	}
-	if meta.ProgressToken != nil || len(meta.AdditionalFields) > 0 {
+	if m.Progress != nil || m.IdempotencyKey != "" {
 		req.Params.Meta = meta
 	}
 	return s.ask(ctx, func(ctx context.Context) error {
@@ -296,10 +297,7 @@ func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 	case codeTooLarge:
 		return reply{}, s.at.tooLarge()
 	}
-	text := p.Message
-	if text == "" {
-		text = fmt.Sprintf("error %d", p.Code)
-	}
+	text := cmp.Or(p.Message, fmt.Sprintf("error %d", p.Code))
 	if p.Data != nil {
 		if data, err := json.Marshal(p.Data); err == nil && string(data) != `""` {
 			text += " " + string(data)

@@ -116,40 +116,31 @@ func (r rule) control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// ranges that are not the public internet, besides what netip itself knows.
-var ranges = []struct {
-	prefix netip.Prefix
-	reason string
-}{
-	{netip.MustParsePrefix("169.254.169.254/32"), "the cloud's metadata address"},
-	{netip.MustParsePrefix("168.63.129.16/32"), "the cloud's metadata address"},
-	{netip.MustParsePrefix("100.100.100.200/32"), "the cloud's metadata address"},
-	{netip.MustParsePrefix("fd00:ec2::254/128"), "the cloud's metadata address"},
-	{netip.MustParsePrefix("0.0.0.0/8"), "an unspecified address"},
-	{netip.MustParsePrefix("100.64.0.0/10"), "a private address"},
-	{netip.MustParsePrefix("192.0.0.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("198.18.0.0/15"), "a private address"},
-	{netip.MustParsePrefix("240.0.0.0/4"), "a reserved address"},
-	{netip.MustParsePrefix("fec0::/10"), "a private address"},
-	{netip.MustParsePrefix("192.0.2.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("192.88.99.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("198.51.100.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("203.0.113.0/24"), "a reserved address"},
-	{netip.MustParsePrefix("100::/64"), "a reserved address"},
-	// NAT64 of a network's own, in which the IPv4 address lies where that network wants it.
-	{netip.MustParsePrefix("64:ff9b:1::/48"), "a private address"},
-	{netip.MustParsePrefix("2001::/23"), "a reserved address"}, // Teredo and other protocols'
-	{netip.MustParsePrefix("2001:db8::/32"), "a reserved address"},
-	{netip.MustParsePrefix("3fff::/20"), "a reserved address"},
-	{netip.MustParsePrefix("5f00::/16"), "a reserved address"},
+// ranges are not the public internet, besides those that netip itself knows.
+var ranges = map[string][]netip.Prefix{
+	"the cloud's metadata address": prefixes("169.254.169.254/32 168.63.129.16/32 100.100.100.200/32 fd00:ec2::254/128"),
+	"an unspecified address":       prefixes("0.0.0.0/8"),
+	// 64:ff9b:1::/48 is a network's own NAT64.
+	"a private address": prefixes("100.64.0.0/10 198.18.0.0/15 fec0::/10 64:ff9b:1::/48"),
+	// 2001::/23 is Teredo and other protocols.
+	"a reserved address": prefixes("192.0.0.0/24 240.0.0.0/4 192.0.2.0/24 192.88.99.0/24 198.51.100.0/24 203.0.113.0/24 100::/64 " +
+		"2001::/23 2001:db8::/32 3fff::/20 5f00::/16"),
+}
+
+func prefixes(list string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range strings.Fields(list) {
+		out = append(out, netip.MustParsePrefix(p))
+	}
+	return out
 }
 
 // special says what an address is if it is not one of the public internet.
 func special(ip netip.Addr) string {
 	ip = ip.Unmap().WithZone("")
-	for _, r := range ranges {
-		if r.prefix.Contains(ip) {
-			return r.reason
+	for reason, list := range ranges { // disjoint, but for prefixes of one reason
+		if slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			return reason
 		}
 	}
 	switch {

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,14 +232,10 @@ type tail struct {
 
 // Write keeps the end of what has been written.
 func (t *tail) Write(p []byte) (int, error) {
-	most := t.most
-	if most == 0 {
-		most = lastWords
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
-	if extra := len(t.end) - most; extra > 0 {
+	if extra := len(t.end) - cmp.Or(t.most, lastWords); extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
 	return len(p), nil
@@ -265,9 +262,7 @@ func (t *tail) drain(r *os.File) {
 
 // String is the end of the output, in one line, at most as long as an error may be.
 func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.end), "")), " ")
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(t.text(), "")), " ")
 	if extra := len(text) - longestText/2; extra > 0 {
 		text = "..." + strings.ToValidUTF8(text[extra:], "")
 	}

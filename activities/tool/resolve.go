@@ -104,14 +104,9 @@ func (t *Tools) resolveAgent(c plan.Connection) (plan.Connection, error) {
 // supplied is a connection as a flow or a run writes it.
 func supplied(c plan.Connection) Connection {
 	out := Connection{Transport: c.Transport, URL: c.URL, Command: c.Command, Args: c.Args, Dir: c.Dir, TimeoutSeconds: c.TimeoutSeconds}
-	if len(c.Env) > 0 {
-		out.Env = map[string]string{}
-	}
+	out.Env, out.Headers = map[string]string{}, map[string]string{}
 	for _, v := range c.Env {
 		out.Env[v.Name] = v.Value
-	}
-	if len(c.Headers) > 0 {
-		out.Headers = map[string]string{}
 	}
 	for _, h := range c.Headers {
 		out.Headers[h.Name] = h.Value
@@ -141,7 +136,7 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		}
 		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
-	if err := t.reveal(&c, &Connection{}); err != nil {
+	if err := t.reveal(&c, &Connection{Headers: map[string]string{}}); err != nil {
 		return err
 	}
 	if t.listed(c.URL) {

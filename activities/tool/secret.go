@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -91,9 +92,6 @@ func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
 			if wrong := headerProblem(name, headers[name]); wrong != "" && problem == nil {
 				problem = refusal(fmt.Sprintf("connection %q: %s", c.ID, wrong), "correct the header in the flow, or the secret")
 			}
-			if out.Headers == nil {
-				out.Headers = map[string]string{}
-			}
 			out.Headers[name] = headers[name]
 			out.named = append(out.named, headers[name])
 		}
@@ -110,4 +108,50 @@ func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
 		}
 	}
 	return problem
+}
+
+// Variable is a value that flows may have sent in headers, without ever seeing it.
+type Variable struct {
+	// Value is the secret; empty: it is not set.
+	Value string
+	// Hosts are those to which it may go: host or host:port.
+	Hosts []string
+}
+
+// variable finds the references of [plan.Header.Secret].
+var variable = regexp.MustCompile(`\$\{env\.([^}]+)\}`)
+
+// fill replaces the worker's variables in headers, where they may be sent to the server's host.
+func (t *Tools) fill(c plan.Connection, to *Connection) error {
+	for _, h := range c.Headers {
+		if !h.Secret {
+			continue
+		}
+		u, err := url.Parse(c.URL)
+		if err != nil {
+			return refusal(fmt.Sprintf("connection %q: the url is not a URL", c.ID), "correct the url of the connection")
+		}
+		var failed error
+		value := variable.ReplaceAllStringFunc(h.Value, func(ref string) string {
+			name := ref[len("${env.") : len(ref)-1]
+			v, ok := t.settings.Variables[name]
+			switch {
+			case !ok || !has(v.Hosts, u):
+				failed = refusal(fmt.Sprintf("connection %q: the header %s wants the variable %s, which may not go to %s", c.ID, h.Name, name, u.Host),
+					allowedBy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, u.Host)))
+			case v.Value == "":
+				failed = refusal(fmt.Sprintf("connection %q: the header %s wants the variable %s, which is not set", c.ID, h.Name, name),
+					fmt.Sprintf("set %s or %s_FILE in the worker's environment", name, name))
+			}
+			return v.Value
+		})
+		if failed != nil {
+			return failed
+		}
+		if problem := headerProblem(h.Name, value); problem != "" {
+			return refusal(fmt.Sprintf("connection %q: %s", c.ID, problem), "correct the header, or the variable")
+		}
+		to.Headers[h.Name] = value
+	}
+	return nil
 }

@@ -140,27 +140,17 @@ const (
 )
 
 func (s Settings) withDefaults() Settings {
-	if s.MaxResultBytes == 0 {
-		s.MaxResultBytes = defaultMaxResult
+	s.MaxResultBytes = cmp.Or(s.MaxResultBytes, defaultMaxResult)
+	s.MaxMessageBytes = cmp.Or(s.MaxMessageBytes, 4*s.MaxResultBytes+1<<20)
+	s.IdleSeconds = cmp.Or(s.IdleSeconds, 600)
+	env := map[string]string{"PATH": cmp.Or(s.BaseEnv["PATH"], defaultPath)}
+	if home := s.BaseEnv["HOME"]; home != "" {
+		env["HOME"] = home
 	}
-	if s.MaxMessageBytes == 0 {
-		s.MaxMessageBytes = 4*s.MaxResultBytes + 1<<20
-	}
-	if s.IdleSeconds == 0 {
-		s.IdleSeconds = 600
-	}
-	env := map[string]string{"PATH": defaultPath}
-	for _, name := range []string{"PATH", "HOME"} {
-		if v := s.BaseEnv[name]; v != "" {
-			env[name] = v
-		}
-	}
-	s.BaseEnv = env
-	conns := make(map[string]Connection, len(s.Connections))
+	s.BaseEnv, s.Connections = env, maps.Clone(s.Connections)
 	for id, c := range s.Connections {
-		conns[id] = c.withDefaults()
+		s.Connections[id] = c.withDefaults()
 	}
-	s.Connections = conns
 	return s
 }
 
@@ -171,9 +161,7 @@ func (c Connection) withDefaults() Connection {
 			c.Transport = TransportStdio
 		}
 	}
-	if c.ConnectSeconds == 0 {
-		c.ConnectSeconds = 30
-	}
+	c.ConnectSeconds = cmp.Or(c.ConnectSeconds, 30)
 	return c
 }
 
@@ -238,14 +226,11 @@ func (s Settings) checkAllowed(p *problems) {
 			p.add("%s: %q is not a name of a variable; write it without its value, or * for any", SettingAllowEnv, name)
 		}
 	}
-	for _, dir := range s.AllowDirs {
-		if !filepath.IsAbs(dir) {
-			p.add("%s: %q is not an absolute path", SettingAllowDirs, dir)
-		}
-	}
-	for _, dir := range s.Trusted {
-		if !filepath.IsAbs(dir) {
-			p.add("%s: %q is not an absolute path", SettingTrusted, dir)
+	for setting, dirs := range map[string][]string{SettingAllowDirs: s.AllowDirs, SettingTrusted: s.Trusted} {
+		for _, dir := range dirs {
+			if !filepath.IsAbs(dir) {
+				p.add("%s: %q is not an absolute path", setting, dir)
+			}
 		}
 	}
 }

@@ -169,10 +169,7 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 // RetryNever reports whether the operator forbids to repeat calls of a connection: connections.<id>.retry is
 // never.
 func (t *Tools) RetryNever(c plan.Connection) bool {
-	if c.ID == "" {
-		return false
-	}
-	return t.settings.Connections[c.ID].Retry == retryNever
+	return c.ID != "" && t.settings.Connections[c.ID].Retry == retryNever
 }
 
 // RetryNeverOf lists the tools of a resolved connection that forbid to repeat calls themselves.
