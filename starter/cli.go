@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"weft/specadapter/source"
+	"weft/worker/commandline"
 )
 
 // commandLine builds the command line from the table of commands; do runs the command that a
@@ -22,6 +22,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 	root.Description = "Flags can stand before or after arguments, as -x or --x. Show the flags and examples of\n" +
 		"a command with: starter help COMMAND\n\n" + exitCodes
 	root.Flags = a.flags.declare()
+	root.CustomRootCommandHelpTemplate = rootHelp
 	root.DefaultCommand = "run"
 	root.HideHelpCommand = true
 	root.EnableShellCompletion = true
@@ -45,6 +46,9 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 		cmd.Action = func(ctx context.Context, cmd *cli.Command) error {
 			a.flags.note(root.Flags)
 			args := cmd.Args().Slice()
+			if c.name == "run" && len(args) > 0 {
+				return badInput{commandline.UnknownCommand(root, args[0])}
+			}
 			if err := c.check(&a.flags, args); err != nil {
 				return err
 			}
@@ -64,7 +68,7 @@ func (a *app) commandLine(do func(context.Context, *command, []string) error) *c
 // plain is a command with what all commands have.
 func (a *app) plain(name, usage string) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, Writer: a.stdout, ErrWriter: a.stderr,
-		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: showOwnHelp}
+		DisableSliceFlagSeparator: true, OnUsageError: usageError, CommandNotFound: commandline.ShowHelp}
 }
 
 // group gives a command that has commands of its own.
@@ -78,20 +82,12 @@ func (a *app) group(root *cli.Command, name, category string) *cli.Command {
 	cmd.Description = helpText(name)
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 		if first := cmd.Args().First(); first != "" {
-			return unknownCommand(name+" "+first, memberNames(cmd))
+			return badInput{commandline.UnknownCommand(cmd, first)}
 		}
 		return cli.ShowSubcommandHelp(cmd)
 	}
 	root.Commands = append(root.Commands, cmd)
 	return cmd
-}
-
-func memberNames(cmd *cli.Command) []string {
-	var out []string
-	for _, member := range cmd.Commands {
-		out = append(out, cmd.Name+" "+member.Name)
-	}
-	return out
 }
 
 // completion configures the library's command that prints a script for a shell.
@@ -100,15 +96,6 @@ func (a *app) completion(cmd *cli.Command) {
 	cmd.Action = func(_ context.Context, cmd *cli.Command) error {
 		return bad("completion wants a shell; usage: starter completion bash|zsh|fish|pwsh")
 	}
-}
-
-// showOwnHelp shows the help of a command that is given arguments beside -help.
-func showOwnHelp(ctx context.Context, cmd *cli.Command, _ string) {
-	if lineage := cmd.Lineage(); len(lineage) > 1 {
-		_ = cli.ShowCommandHelp(ctx, lineage[1], cmd.Name)
-		return
-	}
-	_ = cli.ShowRootCommandHelp(cmd)
 }
 
 // note keeps the names of the flags that were given.
@@ -120,41 +107,9 @@ func (f *flags) note(all []cli.Flag) {
 	}
 }
 
-// usageError makes the library's error, which is a text, one of this command.
+// usageError makes an error of the library one of this command.
 func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	text := err.Error()
-	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
-		var names []string
-		for _, f := range cmd.Flags {
-			names = append(names, f.Names()...)
-		}
-		if near := source.NewSuggester(names).Nearest(name); near != "" {
-			return bad("unknown flag -%s; did you mean -%s?", name, near)
-		}
-		return bad("unknown flag -%s; list the flags with: starter help %s", name, cmd.Name)
-	}
-	if before, number, ok := strings.Cut(text, ": strconv."); ok {
-		text = before + number[strings.LastIndex(number, ": "):]
-	}
-	return bad("%s", cut(strings.Replace(text, "can't duplicate this flag", "the flag is given twice", 1), 500))
-}
-
-// topCommands are the first words of all commands.
-func topCommands() []string {
-	var out []string
-	for _, c := range commands() {
-		if first, _, _ := strings.Cut(c.name, " "); !slices.Contains(out, first) {
-			out = append(out, first)
-		}
-	}
-	return append(out, "completion")
-}
-
-func unknownCommand(name string, known []string) error {
-	if near := source.NewSuggester(known).Nearest(name); near != "" {
-		return bad("unknown command %q; did you mean %s?", name, near)
-	}
-	return bad("unknown command %q; list the commands with: starter help; start a run with: starter -flow FILE", name)
+	return badInput{commandline.Error(cmd, err)}
 }
 
 // suggest prints what can follow on the command line, an entry a line, as the library's completion
@@ -176,7 +131,9 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 			switch {
 			case !ok || !slices.Contains(c.flags, f.Names()[0]):
 			case f.Names()[0] == name && doc.TakesValue():
-				fmt.Fprint(a.stdout, onePerLine(values(name, c)))
+				for _, v := range values(name, c) {
+					fmt.Fprintln(a.stdout, v)
+				}
 				return
 			default:
 				fmt.Fprintf(a.stdout, "%s%s:%s\n", dashes, f.Names()[0], strings.ReplaceAll(doc.GetUsage(), "`", ""))
@@ -188,16 +145,9 @@ func (a *app) suggest(c *command) cli.ShellCompleteFunc {
 // suggestWords prints the commands that can follow.
 func (a *app) suggestWords(c *command, cmd *cli.Command) {
 	if c.name == "help" {
-		fmt.Fprint(a.stdout, onePerLine(topCommands()))
+		cmd = cmd.Root()
 	}
 	for _, member := range cmd.VisibleCommands() {
 		fmt.Fprintf(a.stdout, "%s:%s\n", member.Name, member.Usage)
 	}
-}
-
-func onePerLine(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	return strings.Join(words, "\n") + "\n"
 }

@@ -93,14 +93,12 @@ func (c *command) outputs() []string {
 func (c *command) check(f *flags, args []string) error {
 	for _, name := range f.given {
 		if !slices.Contains(c.flags, name) {
-			return bad("%s takes no flag -%s; list its flags with: starter help %s", c.name, name, c.name)
+			return bad("%s takes no flag -%s; list its flags with: starter %s -help", c.name, name, c.name)
 		}
 	}
 	switch {
 	case len(args) < c.least:
 		return bad("%s: missing argument; usage: %s", c.name, c.usage())
-	case c.name == "run" && len(args) > 0:
-		return unknownCommand(args[0], topCommands())
 	case c.most >= 0 && len(args) > c.most:
 		return bad("%s: unexpected argument %q; usage: %s", c.name, args[c.most], c.usage())
 	case !slices.Contains(c.outputs(), f.output):

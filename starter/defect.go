@@ -88,8 +88,10 @@ func (a *app) harmlessCommand() string {
 
 // plainWord is a command's name, or a placeholder for anything else.
 func plainWord(s string) string {
-	if slices.Contains(topCommands(), s) {
-		return s
+	for _, c := range commands() {
+		if first, _, _ := strings.Cut(c.name, " "); first == s {
+			return s
+		}
 	}
 	return "…"
 }

@@ -8,24 +8,12 @@ import (
 	"strings"
 
 	docs "github.com/urfave/cli-docs/v3"
-	"github.com/urfave/cli/v3"
+
+	"weft/worker/commandline"
 )
 
-// The library's templates without what is the same for all commands.
-func init() {
-	cli.CommandHelpTemplate = commandHelp
-	cli.SubcommandHelpTemplate = commandHelp
-	cli.RootCommandHelpTemplate = rootHelp
-	long := cli.FlagStringer
-	cli.FlagStringer = func(f cli.Flag) string {
-		name, usage, _ := strings.Cut(long(f), "\t")
-		name, _, _ = strings.Cut(name, " [ ")
-		return strings.ReplaceAll(name, "--", "-") + "\t" + usage
-	}
-}
-
-const (
-	rootHelp = `{{template "helpNameTemplate" .}}
+// rootHelp is the help of all commands.
+const rootHelp = `{{template "helpNameTemplate" .}}
 
 Usage:
    {{wrap .UsageText 3}}
@@ -34,18 +22,6 @@ Usage:
 
 Commands:{{template "visibleCommandCategoryTemplate" .}}
 `
-	commandHelp = `{{template "helpNameTemplate" .}}
-
-Usage:
-   {{template "usageTemplate" .}}{{if .Description}}
-
-{{.Description}}{{end}}{{if .VisibleCommands}}
-
-Commands:{{template "visibleCommandTemplate" .}}{{end}}
-
-Flags:{{template "visibleFlagTemplate" .}}
-`
-)
 
 //go:embed help/*.txt
 var helpTexts embed.FS
@@ -61,11 +37,8 @@ const exitCodes = `Exit codes: 0 completed, 1 failed, 2 bad input, 3 no Temporal
 
 // help prints the help of everything, or of one command.
 func (a *app) help(_ context.Context, args []string) error {
-	cmd := a.commandLine(nil)
-	for i, name := range args {
-		if cmd = cmd.Command(name); cmd == nil && name != "completion" {
-			return unknownCommand(strings.Join(args[:i+1], " "), topCommands())
-		}
+	if root := a.commandLine(nil); len(args) > 0 && args[0] != "completion" && root.Command(args[0]) == nil {
+		return badInput{commandline.UnknownCommand(root, args[0])}
 	}
 	// The library takes a command in the context for the parent of this command line.
 	return a.commandLine(nil).Run(context.Background(), slices.Concat([]string{"starter"}, args, []string{"-help"}))

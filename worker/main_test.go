@@ -38,41 +38,46 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"help":                 {args: []string{"-h"}, code: 0, want: "usage: worker [flags]"},
-		"an unknown flag":      {args: []string{"-nope"}, code: 2, want: "flag provided but not defined: -nope"},
-		"an argument":          {args: []string{"x"}, code: 2, want: `worker: "x" is no flag`},
+		"help":                 {args: []string{"-h"}, code: 0, want: "worker [flags]"},
+		"an unknown flag":      {args: []string{"-nope"}, code: 2, want: "worker: unknown flag -nope; list the flags with: worker -help"},
+		"an argument":          {args: []string{"x"}, code: 2, want: `worker: unknown command "x"; list the commands with: worker -help`},
 		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: unknown setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
 		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
 		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"},
 		"a sweep of all":       {args: []string{"store", "sweep"}, code: 2, want: "-older-than is 0s, want at least 1h0m0s"},
 		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
-		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `"x" is no flag`},
-		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "usage: worker store sweep -older-than AGE"},
-		"help for codec":       {args: []string{"codec", "-h"}, code: 0, want: "usage: worker codec [-listen HOST:PORT]"},
-		"codec of more":        {args: []string{"codec", "x"}, code: 2, want: `"x" is no flag`},
+		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
+		"help for a sweep":     {args: []string{"store", "sweep", "-h"}, code: 0, want: "-older-than AGE"},
+		"help for codec":       {args: []string{"codec", "-h"}, code: 0, want: "-listen HOST:PORT"},
+		"codec of more":        {args: []string{"codec", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"codec for everybody":  {args: []string{"codec", "-listen", "0.0.0.0:0"}, code: 2, want: "set WEFT_CODEC_TOKENS to NAME:TOKEN, or listen at 127.0.0.1"},
 		"codec at no address":  {args: []string{"codec", "-listen", "here"}, code: 2, want: `codec.listen is "here", want HOST:PORT`},
 		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
-		"health of more":       {args: []string{"health", "x"}, code: 2, want: `"x" is no flag`},
-		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "usage: worker health [-live]"},
+		"health of more":       {args: []string{"health", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
+		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "-live "},
 		"a short retention":    {args: []string{"setup", "-retention", "1h"}, code: 2, want: "-retention is 1h0m0s, want at least 24h0m0s"},
-		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `"x" is no flag`},
+		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"setup of nothing":     {args: []string{"setup", "-wait", "0s"}, code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 		"deployment of none":   {args: []string{"deployment"}, code: 2, want: "workers are not versioned here; set TEMPORAL_DEPLOYMENT_NAME"},
-		"deployment of more":   {args: []string{"deployment", "x"}, code: 2, want: `"x" is no flag`},
-		"help for deployment":  {args: []string{"deployment", "-h"}, code: 0, want: "usage: worker deployment [-current]"},
-		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `"x" is no flag`},
-		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: "worker store wants sweep"},
+		"deployment of more":   {args: []string{"deployment", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
+		"help for deployment":  {args: []string{"deployment", "-h"}, code: 0, want: "-current "},
+		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
+		"another store verb":   {args: []string{"store", "empty"}, code: 2, want: `worker: unknown command "store empty"; list the commands with: worker store -help`},
 		"no Temporal to serve": {code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var stderr bytes.Buffer
-			if code := host.Command(context.Background(), tc.args, io.Discard, &stderr); code != tc.code {
+			// Help is for standard output, errors are for standard error.
+			var help, stderr bytes.Buffer
+			if code := host.Command(context.Background(), tc.args, &help, &stderr); code != tc.code {
 				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
-			if !strings.Contains(stderr.String(), tc.want) {
-				t.Errorf("stderr is %q, want %q in it", stderr.String(), tc.want)
+			got := &stderr
+			if tc.code == 0 {
+				got = &help
+			}
+			if !strings.Contains(got.String(), tc.want) {
+				t.Errorf("output is %q, want %q in it", got, tc.want)
 			}
 		})
 	}
@@ -84,7 +89,7 @@ func TestAWrongFlag(t *testing.T) {
 	for _, command := range []string{"worker", "worker config", "worker store sweep", "worker codec", "worker health", "worker setup", "worker deployment"} {
 		var stderr bytes.Buffer
 		code := host.Command(context.Background(), append(strings.Fields(command)[1:], "-nope"), io.Discard, &stderr)
-		if want := "worker: flag provided but not defined: -nope; see " + command + " -help\n"; code != 2 || stderr.String() != want {
+		if want := "worker: unknown flag -nope; list the flags with: " + command + " -help\n"; code != 2 || stderr.String() != want {
 			t.Errorf("%s -nope: exit code %d, stderr is %q, want %q", command, code, stderr.String(), want)
 		}
 	}

@@ -3,27 +3,30 @@ package host
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
+
+	"github.com/urfave/cli/v3"
 
 	"weft/worker/codec"
 	"weft/worker/config"
 )
 
-// serveCodec encodes and decodes payloads over HTTP until ctx is done. args are those behind
-// "codec".
-func serveCodec(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := newCommand("worker codec", "[-listen HOST:PORT] [-config FILE]",
-		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI (codec server),\n"+
-			"its command line (--codec-endpoint) and clients in other languages: POST /encode and /decode.\n"+
-			"What lies in the store is fetched. Whoever may use it reads everything.", stderr)
-	listen := fs.String("listen", "", "`host:port` to listen at (default: codec.listen, 127.0.0.1:8766)")
-	cfg, err := fs.load(args)
+func (p *program) codecCommand() *cli.Command {
+	var listen string
+	return p.command("codec", "serve a codec server",
+		"Encodes and decodes payloads with the keys of codec.keys_env, for Temporal's Web UI, its CLI\n(--codec-endpoint) and clients in other languages: POST /encode and /decode. Payloads in the store\nare fetched. Whoever may use it can read everything.",
+		func(ctx context.Context) error { return p.serveCodec(ctx, listen) },
+		&cli.StringFlag{Name: "listen", Usage: "`HOST:PORT` to listen on (default: codec.listen, 127.0.0.1:8766)", Destination: &listen})
+}
+
+// serveCodec encodes and decodes payloads over HTTP until ctx is done.
+func (p *program) serveCodec(ctx context.Context, listen string) error {
+	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
-	if *listen != "" {
-		cfg.Codec.Listen = *listen
+	if listen != "" {
+		cfg.Codec.Listen = listen
 	}
 	own, door, err := codecDoor(cfg)
 	if err != nil {
@@ -33,8 +36,8 @@ func serveCodec(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return config.Problems{fmt.Sprintf("listen at %s: %v; choose another address with -listen", cfg.Codec.Listen, err)}
 	}
-	fmt.Fprintf(stdout, "http://%s\n", l.Addr())
-	fmt.Fprintf(stderr, "worker: codec at %s for %s; Ctrl-C ends it\n", l.Addr(), whoDecodes(len(door.Tokens)))
+	fmt.Fprintf(p.stdout, "http://%s\n", l.Addr())
+	fmt.Fprintf(p.stderr, "worker: codec at %s for %s; Ctrl-C ends it\n", l.Addr(), whoDecodes(len(door.Tokens)))
 	return codec.Serve(ctx, l, own.Handler(door))
 }
 

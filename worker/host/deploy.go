@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/urfave/cli/v3"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
@@ -37,16 +38,20 @@ func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
 	return o
 }
 
-// deployment shows the versions of this worker's deployment, and makes this program's the
-// current one. args are those behind "deployment".
-func deployment(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := newCommand("worker deployment", "[-current] [-wait TIME] [-config FILE]",
-		"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\n"+
-			"drained: then no open run needs its workers. -current makes the version of this program, or of\n"+
-			"TEMPORAL_WORKER_BUILD_ID, the one that takes new runs.", stderr)
-	current := fs.Bool("current", false, "make this build the one that takes new runs")
-	wait := fs.Duration("wait", 30*time.Second, "for how long a worker of this build may still be starting")
-	cfg, err := fs.load(args)
+func (p *program) deploymentCommand() *cli.Command {
+	var current bool
+	var wait time.Duration
+	return p.command("deployment", "list the versions of the worker deployment, or set the current one",
+		"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\ndrained: then no open run needs its workers. -current makes the version of this program, or of\nTEMPORAL_WORKER_BUILD_ID, the current one.",
+		func(ctx context.Context) error { return p.deployment(ctx, current, wait) },
+		&cli.BoolFlag{Name: "current", Usage: "make this build the current version", Destination: &current, HideDefault: true},
+		waitFlag(&wait, "how long to wait for a worker of this build to start, as `TIME`"))
+}
+
+// deployment lists the versions of this worker's deployment, and with current makes this program's
+// the current one.
+func (p *program) deployment(ctx context.Context, current bool, wait time.Duration) error {
+	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
@@ -60,12 +65,12 @@ func deployment(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer t.Client.Close()
 	handle := t.Client.WorkerDeploymentClient().GetHandle(own.Version.DeploymentName)
-	if *current {
-		if err := makeCurrent(ctx, handle, own.Version, *wait); err != nil {
+	if current {
+		if err := makeCurrent(ctx, handle, own.Version, wait); err != nil {
 			return err
 		}
 	}
-	return listVersions(ctx, handle, own.Version, stdout)
+	return listVersions(ctx, handle, own.Version, p.stdout)
 }
 
 // makeCurrent makes a version the current one, once the server knows a worker of it.

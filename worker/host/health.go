@@ -5,20 +5,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"github.com/urfave/cli/v3"
 
 	"weft/worker/config"
 	"weft/worker/health"
 )
 
-// ask asks the worker of these settings how it is, for a container's health check. args are
-// those behind "health".
-func ask(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := newCommand("worker health", "[-live] [-config FILE]",
-		"Asks the worker that runs on this machine with these settings (worker.health_listen) whether it\n"+
-			"can work, and prints its report. The exit code is 0 for yes and 1 for no.", stderr)
-	live := fs.Bool("live", false, "ask whether it is alive, not whether it is ready")
-	cfg, err := fs.load(args)
+func (p *program) healthCommand() *cli.Command {
+	var live bool
+	return p.command("health", "ask a running worker whether it is ready",
+		"Asks the worker that runs on this machine with these settings (worker.health_listen) whether it\nis ready, and prints its report. The exit code is 0 for yes and 1 for no.",
+		func(ctx context.Context) error { return p.askHealth(ctx, live) },
+		&cli.BoolFlag{Name: "live", Usage: "ask whether it is alive instead", Destination: &live, HideDefault: true})
+}
+
+// askHealth asks the worker of these settings for its health, as a container's health check does.
+func (p *program) askHealth(ctx context.Context, live bool) error {
+	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
@@ -26,7 +30,7 @@ func ask(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return config.Problems{"there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"}
 	}
 	path := health.PathReady
-	if *live {
+	if live {
 		path = health.PathLive
 	}
 	report, err := health.Query(ctx, cfg.Worker.HealthListen, path)
@@ -37,7 +41,7 @@ func ask(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s\n", raw)
+	fmt.Fprintf(p.stdout, "%s\n", raw)
 	if report.OK {
 		return nil
 	}

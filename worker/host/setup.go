@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v3"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -28,23 +29,31 @@ const minRetention = 24 * time.Hour
 // pause is the time between two attempts of a setup.
 const pause = time.Second
 
-// setup makes the namespace and its search attributes where they are missing. args are those
-// behind "setup". It may be repeated, and two may run at once.
-func setup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	fs := newCommand("worker setup", "[-retention AGE] [-wait TIME] [-config FILE]",
-		"Makes the namespace (TEMPORAL_NAMESPACE) on a Temporal of one's own, and the search attributes\n"+
-			"of runs there. What is there already stays as it is.", stderr)
-	retention := fs.Duration("retention", 72*time.Hour, "how long a new namespace keeps runs that have ended")
-	wait := fs.Duration("wait", 30*time.Second, "for how long Temporal may still be starting")
-	cfg, err := fs.load(args)
+func (p *program) setupCommand() *cli.Command {
+	var retention, wait time.Duration
+	return p.command("setup", "create the namespace and the search attributes",
+		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are left alone.",
+		func(ctx context.Context) error { return p.setup(ctx, retention, wait) },
+		&cli.DurationFlag{Name: "retention", Usage: "how long a new namespace keeps closed runs, as `AGE`", Value: 72 * time.Hour, Destination: &retention},
+		waitFlag(&wait, "how long to wait for Temporal to start, as `TIME`"))
+}
+
+// waitFlag is how long a command waits for another program that is starting.
+func waitFlag(p *time.Duration, text string) cli.Flag {
+	return &cli.DurationFlag{Name: "wait", Usage: text, Value: 30 * time.Second, Destination: p}
+}
+
+// setup creates the namespace and its search attributes where they are missing. It is idempotent.
+func (p *program) setup(ctx context.Context, retention, wait time.Duration) error {
+	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
-	if *retention < minRetention {
-		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", *retention, minRetention)}
+	if retention < minRetention {
+		return config.Problems{fmt.Sprintf("-retention is %v, want at least %v", retention, minRetention)}
 	}
-	for end := time.Now().Add(*wait); ; {
-		err := setUp(ctx, cfg, *retention, stdout)
+	for end := time.Now().Add(wait); ; {
+		err := setUp(ctx, cfg, retention, p.stdout)
 		var final config.Problems
 		if err == nil || errors.As(err, &final) || time.Now().After(end) {
 			return err

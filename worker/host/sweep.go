@@ -2,10 +2,10 @@ package host
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"io"
 	"time"
+
+	"github.com/urfave/cli/v3"
 
 	"weft/worker/config"
 )
@@ -13,31 +13,21 @@ import (
 // minAge is the least age of what a sweep removes: what is younger may be under way.
 const minAge = time.Hour
 
-// sweep removes what has been in the store for too long. args are those behind "store".
-func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var o config.Options
-	if len(args) == 0 || args[0] != "sweep" {
-		return config.Problems{"worker store wants sweep; see worker store sweep -h"}
+func (p *program) sweepCommand() *cli.Command {
+	var age time.Duration
+	return p.command("sweep", "remove old payloads from the store",
+		"Removes payloads that nobody has stored for that long. Run it beside the workers, once a day.\nA run that still needs a removed payload fails.",
+		func(ctx context.Context) error { return p.sweep(ctx, age) },
+		&cli.DurationFlag{Name: "older-than", Usage: "remove payloads of at least this `AGE`, such as 2160h: longer than the longest run plus the namespace's retention",
+			Destination: &age, HideDefault: true})
+}
+
+// sweep removes what has been in the store for too long.
+func (p *program) sweep(ctx context.Context, age time.Duration) error {
+	if age < minAge {
+		return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace keeps runs", age, minAge)}
 	}
-	fs := flag.NewFlagSet("worker store sweep", flag.ContinueOnError)
-	fs.StringVar(&o.File, "config", "", "settings `file` (default: WEFT_CONFIG, else weft.yaml if there is one)")
-	age := fs.Duration("older-than", 0, "age from which a payload goes, such as 2160h; longer than the longest run takes and the\nnamespace then keeps it (temporal operator namespace describe)")
-	fs.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker store sweep -older-than AGE [-config FILE]\n\n"+
-			"Removes payloads from the store that nobody has stored for that long. Run it beside the\n"+
-			"workers, once a day. A run that still needs what is removed fails.\n\nFlags:")
-		fs.PrintDefaults()
-	}
-	if err := readFlags(fs, args[1:], stderr); err != nil {
-		return err
-	}
-	switch {
-	case fs.NArg() > 0:
-		return config.Problems{fmt.Sprintf("%q is no flag; worker store sweep takes no other argument", fs.Arg(0))}
-	case *age < minAge:
-		return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace keeps runs", *age, minAge)}
-	}
-	cfg, err := config.Load(o)
+	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
@@ -48,7 +38,7 @@ func sweep(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	swept, err := s.Sweep(ctx, *age)
-	fmt.Fprintf(stdout, "%s: removed %d payloads, %d bytes; %d payloads, %d bytes are left\n", s, swept.Removed, swept.Freed, swept.Kept, swept.Held)
+	swept, err := s.Sweep(ctx, age)
+	fmt.Fprintf(p.stdout, "%s: removed %d payloads, %d bytes; %d payloads, %d bytes are left\n", s, swept.Removed, swept.Freed, swept.Kept, swept.Held)
 	return err
 }

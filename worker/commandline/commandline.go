@@ -1,0 +1,85 @@
+// Package commandline gives the commands starter and worker one help layout and one wording of usage
+// errors. Importing it sets the templates of the command-line library.
+package commandline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"weft/specadapter/source"
+)
+
+// CommandHelp is the help of a command.
+const CommandHelp = `{{template "helpNameTemplate" .}}
+
+Usage:
+   {{template "usageTemplate" .}}{{if .Description}}
+
+{{.Description}}{{end}}{{if .VisibleCommands}}
+
+Commands:{{template "visibleCommandTemplate" .}}{{end}}
+
+Flags:{{template "visibleFlagTemplate" .}}
+`
+
+func init() {
+	cli.CommandHelpTemplate, cli.SubcommandHelpTemplate, cli.RootCommandHelpTemplate = CommandHelp, CommandHelp, CommandHelp
+	long := cli.FlagStringer
+	cli.FlagStringer = func(f cli.Flag) string {
+		name, usage, _ := strings.Cut(long(f), "\t")
+		name, _, _ = strings.Cut(name, " [ ")
+		return strings.ReplaceAll(name, "--", "-") + "\t" + usage
+	}
+}
+
+// maxError bounds the length of an error, which may quote a value.
+const maxError = 500
+
+// Error returns the text of a usage error of the library, with what is near to an unknown flag.
+func Error(cmd *cli.Command, err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var names []string
+		for _, f := range cmd.Flags {
+			names = append(names, f.Names()...)
+		}
+		if near := source.NewSuggester(names).Nearest(name); near != "" {
+			return fmt.Sprintf("unknown flag -%s; did you mean -%s?", name, near)
+		}
+		return fmt.Sprintf("unknown flag -%s; list the flags with: %s -help", name, cmd.FullName())
+	}
+	if before, number, ok := strings.Cut(text, ": strconv."); ok {
+		text = before + number[strings.LastIndex(number, ": "):]
+	}
+	text = strings.Replace(text, "can't duplicate this flag", "the flag is given twice", 1)
+	if len(text) > maxError {
+		text = strings.ToValidUTF8(text[:maxError], "") + "…"
+	}
+	return text
+}
+
+// UnknownCommand returns the text of the error for a command that is not in a command's list.
+func UnknownCommand(cmd *cli.Command, name string) string {
+	var known []string
+	for _, c := range cmd.VisibleCommands() {
+		known = append(known, c.Name)
+	}
+	path := strings.Join(append(cmd.Path()[1:], name), " ")
+	if near := source.NewSuggester(known).Nearest(name); near != "" {
+		return fmt.Sprintf("unknown command %q; did you mean %s?", path, near)
+	}
+	return fmt.Sprintf("unknown command %q; list the commands with: %s -help", path, cmd.FullName())
+}
+
+// ShowHelp shows the help of a command whose -help stands behind arguments. It is for the
+// library's CommandNotFound.
+func ShowHelp(ctx context.Context, cmd *cli.Command, _ string) {
+	if lineage := cmd.Lineage(); len(lineage) > 1 {
+		_ = cli.ShowCommandHelp(ctx, lineage[1], cmd.Name)
+		return
+	}
+	_ = cli.ShowRootCommandHelp(cmd)
+}
