@@ -31,7 +31,7 @@ func (a *app) audit(ctx context.Context, args []string) error {
 	}
 	a.stillOpen(ctx, temporal, args[0], about, l)
 	out := l.Trail()
-	out.Status = statusName(about.status)
+	out.Status = history.StatusName(about.status)
 	switch a.flags.output {
 	case outputJSON:
 		a.object(out)

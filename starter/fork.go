@@ -14,7 +14,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/compare"
 	"weft/starter/history"
+	"weft/starter/impact"
+	"weft/starter/runtree"
+	"weft/starter/why"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -40,7 +44,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return err
 	}
 	defer temporal.Client.Close()
-	old, err := readTree(ctx, history.From(temporal.Client), args[0], about.run)
+	old, err := runtree.Read(ctx, history.From(temporal.Client), args[0], about.run)
 	if err != nil {
 		return err
 	}
@@ -80,7 +84,7 @@ func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old str
 		return ended
 	}
 	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
-		fmt.Fprint(a.mask.Writer(a.stderr), sideBySide(table))
+		fmt.Fprint(a.mask.Writer(a.stderr), compare.Text(table))
 	} else {
 		a.say("see both with: starter compare %s %s", quoted(old), quoted(run.GetID()))
 	}
@@ -114,13 +118,13 @@ func (a *app) readSet() (map[string]json.RawMessage, error) {
 }
 
 // forkInput is what the new run is started with: what the old one was, with what is changed.
-func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, old *tree, set map[string]json.RawMessage) (*contract.RunInput, error) {
-	root := old.visits[0]
+func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, old *runtree.Tree, set map[string]json.RawMessage) (*contract.RunInput, error) {
+	root := old.Workflows[0]
 	switch {
-	case root.branch || root.input != nil && root.input.Depth > 0:
-		return nil, bad("%q is a part of another run; fork that one, at the node that began it", root.id)
-	case root.input == nil || root.flow == nil:
-		return nil, bad("the run %q cannot be forked: the history of its beginning is not kept any more, or it never had a plan", root.id)
+	case root.Branch || root.Input != nil && root.Input.Depth > 0:
+		return nil, bad("%q is a part of another run; fork that one, at the node that began it", root.ID)
+	case root.Input == nil || root.Flow == nil:
+		return nil, bad("the run %q cannot be forked: the history of its beginning is not kept any more, or it never had a plan", root.ID)
 	}
 	in, err := a.changed(root)
 	if err != nil {
@@ -134,7 +138,7 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	if err != nil {
 		return nil, err
 	}
-	again := behind(at, root.flow, in.Flow.Plan)
+	again := behind(at, root.Flow, in.Flow.Plan)
 	past = slices.DeleteFunc(past, func(p pastIn) bool { return again(&p.Execution) })
 	if err := a.holds(root, in.Flow.Plan, at, past); err != nil {
 		return nil, err
@@ -144,25 +148,25 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 		return nil, err
 	}
 	if in.Session || in.Flow.Plan.StartsSessions() {
-		return in, wholeTurn(root.id, at, len(past), len(set))
+		return in, wholeTurn(root.ID, at, len(past), len(set))
 	}
-	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.id, Run: root.run}, Node: at.Node, Step: at.Step, Set: set, Replaced: replaced, Content: content}
+	in.Fork = &contract.ForkedFrom{From: contract.Run{Workflow: root.ID, Run: root.RunID}, Node: at.Node, Step: at.Step, Set: set, Replaced: replaced, Content: content}
 	if in.Fork.Entry, err = a.entry(ctx, t, about, root, in.Flow.Plan); err != nil {
 		return nil, err
 	}
 	if err := fillFork(ctx, t, about, in.Fork, past); err != nil {
 		return nil, err
 	}
-	return in, fits(root.id, at, in)
+	return in, fits(root.ID, at, in)
 }
 
 // entry is what was decided at START, by the edges of the flow that goes on.
-func (a *app) entry(ctx context.Context, t *config.Temporal, about about, root *visit, flow *plan.Flow) (contract.Execution, error) {
+func (a *app) entry(ctx context.Context, t *config.Temporal, about about, root *runtree.Workflow, flow *plan.Flow) (contract.Execution, error) {
 	out, err := entryOf(ctx, t, about, root)
 	if err != nil {
 		return out, err
 	}
-	taken, gone := keptEdges(root.flow, flow, out.Taken)
+	taken, gone := impact.KeptEdges(root.Flow, flow, out.Taken)
 	if gone != "" {
 		return out, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
 	}
@@ -196,8 +200,8 @@ func wholeTurn(id string, at contract.Execution, past, set int) error {
 }
 
 // changed is the old run's input with the flow, model and script that are asked for.
-func (a *app) changed(root *visit) (*contract.RunInput, error) {
-	in := *root.input
+func (a *app) changed(root *runtree.Workflow) (*contract.RunInput, error) {
+	in := *root.Input
 	in.Fork, in.Components, in.ComponentIDs = nil, nil, nil
 	switch {
 	case a.flags.flow != "":
@@ -210,10 +214,10 @@ func (a *app) changed(root *visit) (*contract.RunInput, error) {
 			return nil, err
 		}
 		in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
-	case in.Flow.Plan == nil && root.compiled != nil:
-		in.Flow = contract.FlowRef{Plan: root.compiled.Plan, Source: &root.compiled.Source}
+	case in.Flow.Plan == nil && root.Compiled != nil:
+		in.Flow = contract.FlowRef{Plan: root.Compiled.Plan, Source: &root.Compiled.Source}
 	case in.Flow.Plan == nil:
-		return nil, bad("the run %q cannot be forked: its flow never compiled", root.id)
+		return nil, bad("the run %q cannot be forked: its flow never compiled", root.ID)
 	}
 	if a.flags.maxSteps > 0 {
 		in.MaxSteps = a.flags.maxSteps
@@ -222,8 +226,8 @@ func (a *app) changed(root *visit) (*contract.RunInput, error) {
 }
 
 // remodel puts the script and the model that are asked for into a run's input.
-func (a *app) remodel(in *contract.RunInput, root *visit) error {
-	in.Model = cmp.Or(in.Model, root.model) // a worker's default may be another by now
+func (a *app) remodel(in *contract.RunInput, root *runtree.Workflow) error {
+	in.Model = cmp.Or(in.Model, root.Model) // a worker's default may be another by now
 	script, err := a.readScript()
 	if err != nil {
 		return err
@@ -240,7 +244,7 @@ func (a *app) remodel(in *contract.RunInput, root *visit) error {
 }
 
 // forkPoint finds the execution that is to run anew.
-func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, old *tree) (contract.Execution, error) {
+func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, old *runtree.Tree) (contract.Execution, error) {
 	var none contract.Execution
 	all, err := a.facts(ctx, t, about, old)
 	if err != nil {
@@ -250,14 +254,14 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	if err != nil {
 		return none, err
 	}
-	if found[0].visit != old.visits[0] {
-		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].visit.place, " › "))
+	if found[0].Workflow != old.Workflows[0] {
+		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].Workflow.Place, " › "))
 	}
 	want := history.ExecutionOf(a.flags.from)
 	var labels []string
-	for _, n := range found[0].report().Nodes {
+	for _, n := range found[0].Report().Nodes {
 		for _, x := range n.Executions {
-			joins := slices.ContainsFunc(x.Waits, func(w whyWait) bool { return w.Kind == waitJoin })
+			joins := slices.ContainsFunc(x.Waits, func(w why.Wait) bool { return w.Kind == why.WaitJoin })
 			if !joins && (want.Step == 0 || x.Execution == a.flags.from) {
 				labels = append(labels, x.Execution)
 			}
@@ -267,12 +271,12 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	case 0:
 		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, quoted(args0(old)), quoted(a.flags.from))
 	case 1:
-		return history.ExecutionOf(escaped(labels[0])), nil
+		return history.ExecutionOf(why.Escaped(labels[0])), nil
 	}
 	return none, bad("%q ran %d times; say which with -from %s", a.flags.from, len(labels), strings.Join(labels, " or "))
 }
 
-func args0(t *tree) string { return t.visits[0].id }
+func args0(t *runtree.Tree) string { return t.Workflows[0].ID }
 
 // behind says of executions whether they must run again: the one that is forked, and all that
 // its node can lead to behind it, in the old flow or in the new one.
@@ -298,32 +302,27 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 
 // holds refuses a flow that has no place for what is recorded, and says what of an edited flow
 // has no effect because it lies before the fork.
-func (a *app) holds(root *visit, flow *plan.Flow, at contract.Execution, past []pastIn) error {
+func (a *app) holds(root *runtree.Workflow, flow *plan.Flow, at contract.Execution, past []pastIn) error {
 	if flow.Node(at.Node) == nil {
 		return bad("%s has no node %q, with which the fork begins; keep it, or fork at another", a.flags.flow, at.Node)
 	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {
-			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, history.Label(at), root.source.At(plan.NodePath(p.Node)))
+			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, history.Label(at), root.Source.At(plan.NodePath(p.Node)))
 		}
 	}
 	told := map[string]bool{}
 	for i := range past {
 		p := &past[i]
-		taken, gone := keptEdges(root.flow, flow, p.Taken)
+		taken, gone := impact.KeptEdges(root.Flow, flow, p.Taken)
 		if gone != "" {
 			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, history.Label(p.Execution), p.Node)
 		}
 		p.Taken = taken
-		if !told[p.Node] && !sameNode(root.flow, flow, p.Node) {
+		if !told[p.Node] && !impact.SameNode(root.Flow, flow, p.Node) {
 			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, history.Label(at))
 		}
 		told[p.Node] = true
 	}
 	return nil
-}
-
-// sameNode says whether a node and the edges out of it are the same in two flows.
-func sameNode(one, other *plan.Flow, id string) bool {
-	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(leaving(one, id), leaving(other, id), alike)
 }

@@ -97,7 +97,7 @@ func standing(ctx context.Context, t *config.Temporal, id string, about about) (
 	}
 	if closed {
 		// A run that was terminated could not notice it.
-		st.Status = statusName(about.status)
+		st.Status = history.StatusName(about.status)
 	}
 	return st, kept, nil
 }
@@ -118,14 +118,14 @@ func failedNode(ctx context.Context, t *config.Temporal, id string, about about)
 // statesOf says how far a run has come with each node.
 func statesOf(st *contract.Status, kept *transcript.Transcript, failed string) drawing.States {
 	states := drawing.States{}
-	open := st.Status == statusName(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
+	open := st.Status == history.StatusName(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
 	put := func(node string, state drawing.State, runs int) {
 		states[node] = drawing.Progress{State: state, Runs: states[node].Runs + runs}
 	}
 	for i := range st.Executions {
 		put(st.Executions[i].Node, drawing.Done, 1)
 	}
-	if kept != nil && st.Status != statusName(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED) {
+	if kept != nil && st.Status != history.StatusName(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED) {
 		for _, node := range kept.Unfinished() {
 			put(node, drawing.Stopped, 0)
 		}

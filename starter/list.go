@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -142,7 +143,7 @@ func listPage(ctx context.Context, t *config.Temporal, request *workflowservice.
 }
 
 func runOf(info *workflowpb.WorkflowExecutionInfo, now time.Time) listed {
-	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: statusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue(),
+	r := listed{ID: info.GetExecution().GetWorkflowId(), Status: history.StatusName(info.GetStatus()), Started: info.GetStartTime().AsTime(), queue: info.GetTaskQueue(),
 		session: text(info.GetMemo().GetFields()[memoSession])}
 	if r.Flow = text(info.GetSearchAttributes().GetIndexedFields()[contract.AttributeName]); r.Flow == "" {
 		r.Flow = text(info.GetMemo().GetFields()[contract.MemoFlow])

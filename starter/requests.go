@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -152,7 +153,7 @@ func whereOf(q *contract.Request) string {
 
 // ended says that a run has ended, and how.
 func (a *app) ended(ctx context.Context, t *config.Temporal, id string, about about) string {
-	text := fmt.Sprintf("the run %q has ended already: %s", id, statusName(about.status))
+	text := fmt.Sprintf("the run %q has ended already: %s", id, history.StatusName(about.status))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := t.Client.GetWorkflow(ctx, id, about.run).Get(ctx, nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -15,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -121,7 +121,7 @@ func (a *app) cancel(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has ended already: %s", args[0], statusName(about.status))
+		return bad("the run %q has ended already: %s", args[0], history.StatusName(about.status))
 	}
 	if err := temporal.Client.CancelWorkflow(ctx, args[0], about.run); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", args[0], err)
@@ -138,7 +138,7 @@ func (a *app) terminate(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has ended already: %s", args[0], statusName(about.status))
+		return bad("the run %q has ended already: %s", args[0], history.StatusName(about.status))
 	}
 	reason := a.flags.reason
 	if reason == "" {
@@ -163,15 +163,4 @@ func (a *app) find(ctx context.Context, id string) (*config.Temporal, about, err
 		return nil, about{}, err
 	}
 	return temporal, found, nil
-}
-
-// statusName is Temporal's status in the words that the starter uses everywhere.
-func statusName(s enumspb.WorkflowExecutionStatus) string {
-	switch s {
-	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
-		return contract.StatusCancelled
-	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		return listTimedOut
-	}
-	return strings.ToLower(s.String())
 }

@@ -221,7 +221,7 @@ func aboutOf(run *serve.Run) about {
 	status := enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	if run.Closed != nil {
 		for n := range enumspb.WorkflowExecutionStatus_name {
-			if s := enumspb.WorkflowExecutionStatus(n); statusName(s) == run.Status {
+			if s := enumspb.WorkflowExecutionStatus(n); history.StatusName(s) == run.Status {
 				status = s
 			}
 		}

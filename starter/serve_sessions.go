@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/starter/serve"
 )
 
@@ -109,7 +110,7 @@ func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool
 	if err != nil {
 		return nil, false, problemOf(fmt.Errorf("look for the run %q: %w", id, err))
 	}
-	status := statusName(d.GetWorkflowExecutionInfo().GetStatus())
+	status := history.StatusName(d.GetWorkflowExecutionInfo().GetStatus())
 	open := status == contract.StatusRunning
 	if !open {
 		var res contract.RunResult

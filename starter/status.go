@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
+	"weft/starter/history"
 	"weft/worker/config"
 )
 
@@ -98,7 +99,7 @@ func ask(ctx context.Context, t *config.Temporal, id string, about about, query 
 		if took := time.Since(began); ctx.Err() != nil || errors.As(err, &late) || took > patience*9/10 {
 			err = fmt.Errorf("no answer within %v", max(took.Round(time.Second), time.Second))
 		}
-		return &noAnswer{id, statusName(about.status), about.queue, t.Namespace, t.Address, err}
+		return &noAnswer{id, history.StatusName(about.status), about.queue, t.Namespace, t.Address, err}
 	}
 	if err := value.Get(out); err != nil {
 		return fmt.Errorf("read the %s of %q: %w", query, id, err)

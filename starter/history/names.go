@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	enumspb "go.temporal.io/api/enums/v1"
+
 	"weft/activities/contract"
 	"weft/starter/plaintext"
 )
@@ -65,4 +67,15 @@ func CutLast(s, sep string) (before, after string, ok bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(sep):], true
+}
+
+// StatusName returns the name of a status as the commands print it.
+func StatusName(s enumspb.WorkflowExecutionStatus) string {
+	switch s {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return contract.StatusCancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return "timed_out"
+	}
+	return strings.ToLower(s.String())
 }

@@ -1,4 +1,4 @@
-package main
+package why
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/runtree"
 	"weft/workflows/plan"
 )
 
@@ -26,24 +27,24 @@ func deskFlow() *plan.Flow {
 	return f
 }
 
-func deskFacts() *runFacts {
+func deskFacts() *Facts {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	yes := []contract.Answer{{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: true, Reason: "it\nsays so"}}
-	return &runFacts{
-		visit: &visit{id: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, flow: deskFlow(),
-			source: plan.Source{File: "d.json", Positions: []plan.Position{{Path: "nodes/a", Line: 7}}}},
-		now: now,
-		st: contract.Status{Status: contract.StatusRunning, Running: []string{"b#1"}, Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in", "also"}},
+	return &Facts{
+		Workflow: &runtree.Workflow{ID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, Flow: deskFlow(),
+			Source: plan.Source{File: "d.json", Positions: []plan.Position{{Path: "nodes/a", Line: 7}}}},
+		Now: now,
+		Status: contract.Status{Status: contract.StatusRunning, Running: []string{"b#1"}, Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in", "also"}},
 			Executions: []contract.Execution{{Node: "a", Step: 2, Branch: "right", Taken: []string{"aj"}}, {Node: "sort", Step: 1, Taken: []string{"sa"}, Answers: yes}},
 			Waits:      []contract.Wait{{Execution: "join#3", For: []string{"b#1"}}}},
-		calls: map[string][]pendingCall{"b#1": {
-			{id: "b#1/model/2", kind: contract.ActivityModel, attempt: 3, failed: "unavailable: 503", next: now.Add(4 * time.Second)},
-			{id: "b#1/model/3", kind: contract.ActivityModel, attempt: 1, started: true, waiting: "requests per minute of openai"},
-			{id: "b#1/tool/1.1", kind: contract.ActivityTool, attempt: 1},
-			{id: "b#1/model/4", kind: contract.ActivityModel, attempt: 2, failed: "unavailable: 503", next: now.Add(time.Hour), paused: "it is paused at Temporal by kim"},
+		Calls: map[string][]PendingCall{"b#1": {
+			{ID: "b#1/model/2", Kind: contract.ActivityModel, Attempt: 3, Failed: "unavailable: 503", Next: now.Add(4 * time.Second)},
+			{ID: "b#1/model/3", Kind: contract.ActivityModel, Attempt: 1, Started: true, Waiting: "requests per minute of openai"},
+			{ID: "b#1/tool/1.1", Kind: contract.ActivityTool, Attempt: 1},
+			{ID: "b#1/model/4", Kind: contract.ActivityModel, Attempt: 2, Failed: "unavailable: 503", Next: now.Add(time.Hour), Paused: "it is paused at Temporal by kim"},
 		}},
-		requests:  []request{{&contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"}, []string{"starter confirm r q -yes"}}},
-		subAgents: []*visit{{id: "r/b#1:x", place: "b#1:x › ", status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}},
+		Requests:  []Request{{&contract.Request{ID: "q", Kind: contract.RequestConfirm, Text: "may it?", Execution: "b#1"}, []string{"starter confirm r q -yes"}}},
+		SubAgents: []*runtree.Workflow{{ID: "r/b#1:x", Place: "b#1:x › ", Status: enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING}},
 	}
 }
 
@@ -52,8 +53,8 @@ func TestWhyOfARunUnderWay(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = zone })
 	f := deskFacts()
-	f.settle()
-	r := f.report()
+	f.Settle()
+	r := f.Report()
 	want := `run r of Desks: running
 
 sort ran (d.json)
@@ -89,7 +90,7 @@ join waits (d.json)
 lone did not run (d.json)
   no edge leads to it
 `
-	if diff := cmp.Diff(want, whyText(&r, false)); diff != "" {
+	if diff := cmp.Diff(want, Text(&r, false)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}
 }
@@ -97,16 +98,16 @@ lone did not run (d.json)
 // TestWhyNamesPredecessorsThatDidNotRun has a join that runs in two laps: in the first one without
 // two of its predecessors, in the second one without another.
 func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
-	f := &runFacts{visit: &visit{id: "r", status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, flow: &plan.Flow{Name: "Laps",
+	f := &Facts{Workflow: &runtree.Workflow{ID: "r", Status: enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED, Flow: &plan.Flow{Name: "Laps",
 		Nodes: []plan.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "join", Deferred: true}, {ID: "plain"}},
 		Edges: []plan.Edge{{ID: "in", From: plan.Start, To: "a"}, {ID: "sj", From: plan.Start, To: "join", Question: "At once?"},
 			{ID: "aj", From: "a", To: "join"}, {ID: "bj", From: "b", To: "join"}, {ID: "bj2", From: "b", To: "join", Question: "Again?"},
 			{ID: "cj", From: "c", To: "join"}, {ID: "ap", From: "a", To: "plain"}, {ID: "bp", From: "b", To: "plain"}}}},
-		st: contract.Status{Status: "completed", Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}},
+		Status: contract.Status{Status: "completed", Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}},
 			Executions: []contract.Execution{{Node: "a", Step: 1, Taken: []string{"aj", "ap"}}, {Node: "join", Step: 2}, {Node: "plain", Step: 2},
 				{Node: "b", Step: 3}, {Node: "c", Step: 3, Taken: []string{"cj"}}, {Node: "join", Step: 4}}}}
-	f.settle()
-	r := f.report()
+	f.Settle()
+	r := f.Report()
 	join := r.Nodes[3].Executions
 	if diff := cmp.Diff([][]string{{"b", "c"}, {"a"}}, [][]string{join[0].Absent, join[1].Absent}); diff != "" {
 		t.Errorf("predecessors that did not run (-want +got):\n%s", diff)
@@ -114,7 +115,7 @@ func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
 	if got := r.Nodes[4].Executions[0].Absent; got != nil {
 		t.Errorf("a node that is no join did not wait for %v", got)
 	}
-	if got := whyText(&r, false); !strings.Contains(got, "join#2 ran\n    came by edge aj from a#1: it has no condition\n    b, c did not run before it\n") ||
+	if got := Text(&r, false); !strings.Contains(got, "join#2 ran\n    came by edge aj from a#1: it has no condition\n    b, c did not run before it\n") ||
 		!strings.Contains(got, "join#4 ran\n    came by edge cj from c#3: it has no condition\n    a did not run between join#2 and it\n") {
 		t.Errorf("it says:\n%s", got)
 	}
@@ -123,17 +124,17 @@ func TestWhyNamesPredecessorsThatDidNotRun(t *testing.T) {
 // TestWhyOfAFailedRunFromHistory explains with what the calls alone say.
 func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 	f := deskFacts()
-	f.visit.status, f.fromHistory = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true
-	f.st = contract.Status{Status: "failed"}
-	f.visit.seen = []string{"sort#1", "a#2", "b#1"}
-	f.visit.judged = map[string][]contract.Answer{"sort#1": {{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: false}}}
-	f.settle()
-	r := f.report()
+	f.Workflow.Status, f.FromHistory = enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, true
+	f.Status = contract.Status{Status: "failed"}
+	f.Workflow.Called = []string{"sort#1", "a#2", "b#1"}
+	f.Workflow.Answers = map[string][]contract.Answer{"sort#1": {{Execution: "sort#1", Edge: "sa", Question: "Is it a?", Yes: false}}}
+	f.Settle()
+	r := f.Report()
 	got := map[string]string{}
 	for _, n := range r.Nodes {
 		got[n.Node] = n.State
 	}
-	want := map[string]string{"sort": whyDone, "a": whyDone, "b": whyStopped, "c": whyNotRun, "join": whyNotRun, "lone": whyNotRun}
+	want := map[string]string{"sort": Done, "a": Done, "b": Stopped, "c": NotRun, "join": NotRun, "lone": NotRun}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
@@ -146,12 +147,12 @@ func TestWhyOfAFailedRunFromHistory(t *testing.T) {
 
 // A run below may have failed before it had a plan: then its failure is all that there is to say.
 func TestWhyOfARunWithoutAPlan(t *testing.T) {
-	f := &runFacts{fromHistory: true, st: contract.Status{Status: "failed"}, visit: &visit{id: "r/boss#1:call_1", place: "boss › ",
-		status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, seen: []string{"hooked"}}}
-	f.settle()
-	r := f.report()
+	f := &Facts{FromHistory: true, Status: contract.Status{Status: "failed"}, Workflow: &runtree.Workflow{ID: "r/boss#1:call_1", Place: "boss › ",
+		Status: enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, Called: []string{"hooked"}}}
+	f.Settle()
+	r := f.Report()
 	const want = "sub-agent boss, run r/boss#1:call_1: failed\n"
-	if got := whyText(&r, false); got != want {
+	if got := Text(&r, false); got != want {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }

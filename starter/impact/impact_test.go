@@ -1,4 +1,4 @@
-package main
+package impact
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"weft/activities/contract"
+	"weft/starter/runtree"
+	"weft/starter/why"
 	"weft/workflows/plan"
 )
 
@@ -39,19 +41,19 @@ func impactOf(t *testing.T, at string, edit func(*plan.Flow)) []string {
 	for i := range flow.Edges {
 		source.Positions = append(source.Positions, plan.Position{Path: plan.EdgePath(i), Line: 50 + i})
 	}
-	f := &runFacts{visit: &visit{id: "r", flow: old, source: plan.Source{File: "old", Positions: []plan.Position{{Path: plan.NodePath("a"), Line: 2}}},
-		input: &contract.RunInput{Flow: contract.FlowRef{Plan: old}}}}
+	f := &why.Facts{Workflow: &runtree.Workflow{ID: "r", Flow: old, Source: plan.Source{File: "old", Positions: []plan.Position{{Path: plan.NodePath("a"), Line: 2}}},
+		Input: &contract.RunInput{Flow: contract.FlowRef{Plan: old}}}}
 	switch at {
 	case "a":
-		f.st = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"a#2"},
+		f.Status = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"a#2"},
 			Executions: []contract.Execution{{Node: "sort", Step: 1, Taken: []string{"sa"}}}}
 	case "sort":
-		f.st = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"sort#1"}}
+		f.Status = contract.Status{Entry: &contract.Execution{Node: plan.Start, Taken: []string{"in"}}, Running: []string{"sort#1"}}
 	}
-	out := weigh(f, flow, &source)
+	out := Weigh(f, flow, &source)
 	got := []string{out.Impact}
 	for i := range out.Because {
-		got = append(got, impactLine(&out.Because[i]))
+		got = append(got, Line(&out.Because[i]))
 	}
 	return got
 }
@@ -71,49 +73,49 @@ func TestImpact(t *testing.T) {
 		edit func(*plan.Flow)
 		want []string
 	}{
-		"nothing":                              {"a", func(*plan.Flow) {}, []string{impactNone}},
-		"words for readers":                    {"a", func(f *plan.Flow) { f.Description = "other" }, []string{impactNone}},
-		"a prompt that is under way":           {"a", prompt("a"), []string{impactPinned, "a#2 (new:2): it changed, and is under way"}},
-		"a prompt that comes":                  {"a", prompt("d"), []string{impactMove, "d (new:4): it changed"}},
-		"a prompt that ran":                    {"a", prompt("sort"), []string{impactNone}},
-		"a prompt that is not reached":         {"a", prompt("c"), []string{impactNone}},
-		"a node before all, passed":            {"a", before("sort", "in"), []string{impactNone}},
-		"a node before all, not begun":         {"", before("sort", "in"), []string{impactMove, "START (new:50): its edge to new (new:50) changed"}},
-		"a node in front of the one under way": {"a", before("a", "sa"), []string{impactNone}},
-		"a node behind the one under way":      {"a", before("d", "ad"), []string{impactPinned, "a#2 (new:2): its edge to new (new:53) changed, and is under way"}},
+		"nothing":                              {"a", func(*plan.Flow) {}, []string{None}},
+		"words for readers":                    {"a", func(f *plan.Flow) { f.Description = "other" }, []string{None}},
+		"a prompt that is under way":           {"a", prompt("a"), []string{Pinned, "a#2 (new:2): it changed, and is under way"}},
+		"a prompt that comes":                  {"a", prompt("d"), []string{Movable, "d (new:4): it changed"}},
+		"a prompt that ran":                    {"a", prompt("sort"), []string{None}},
+		"a prompt that is not reached":         {"a", prompt("c"), []string{None}},
+		"a node before all, passed":            {"a", before("sort", "in"), []string{None}},
+		"a node before all, not begun":         {"", before("sort", "in"), []string{Movable, "START (new:50): its edge to new (new:50) changed"}},
+		"a node in front of the one under way": {"a", before("a", "sa"), []string{None}},
+		"a node behind the one under way":      {"a", before("d", "ad"), []string{Pinned, "a#2 (new:2): its edge to new (new:53) changed, and is under way"}},
 		"a condition that is still to be asked": {"sort", func(f *plan.Flow) { edgeOf(f, "sa").Question = "b?" },
-			[]string{impactPinned, "sort#1 (new:1): its edge to a (new:51) changed, and is under way"}},
+			[]string{Pinned, "sort#1 (new:1): its edge to a (new:51) changed, and is under way"}},
 		"edges in another order": {"sort", func(f *plan.Flow) { f.Edges[1], f.Edges[2] = f.Edges[2], f.Edges[1] },
-			[]string{impactPinned, "sort#1 (new:1): the edges out of it come in another order, and is under way"}},
+			[]string{Pinned, "sort#1 (new:1): the edges out of it come in another order, and is under way"}},
 		"the node under way is gone": {"a", func(f *plan.Flow) {
 			f.Nodes = append(f.Nodes[:1], f.Nodes[2:]...)
 			f.Edges = []plan.Edge{f.Edges[0], f.Edges[2], f.Edges[4]}
 		},
-			[]string{impactPinned, "a#2 (old:2): it is gone, and is under way", `sort#1 (new:1): it left by the edge to a, which is gone`}},
+			[]string{Pinned, "a#2 (old:2): it is gone, and is under way", `sort#1 (new:1): it left by the edge to a, which is gone`}},
 		"what comes is another, and what ran led elsewhere": {"a", func(f *plan.Flow) { prompt("d")(f); before("sort", "in")(f) },
-			[]string{impactPinned, `START (new:50): it left by the edge to sort, which leads to new now`}},
+			[]string{Pinned, `START (new:50): it left by the edge to sort, which leads to new now`}},
 		"an agent that a node under way may start": {"sort", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" },
-			[]string{impactPinned, `sort#1 (new:1): the agent "scout" (new:70) changed, and is under way`}},
+			[]string{Pinned, `sort#1 (new:1): the agent "scout" (new:70) changed, and is under way`}},
 		"an agent that such an agent starts": {"sort", func(f *plan.Flow) { f.Agents[1].Nodes[0].Agent.Prompt = "other" },
-			[]string{impactPinned, `sort#1 (new:1): the agent "guide" changed, and is under way`}},
+			[]string{Pinned, `sort#1 (new:1): the agent "guide" changed, and is under way`}},
 		"an agent that is gone": {"sort", func(f *plan.Flow) { f.Agents = f.Agents[1:] },
-			[]string{impactPinned, `sort#1 (new:1): the agent "scout" is gone, and is under way`}},
-		"an agent of a node that ran":             {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{impactNone}},
-		"a connection of a node that comes":       {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{impactMove, `c (new:3): the connection "web" of its tools changed`}},
-		"a connection of a node that cannot come": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{impactNone}},
-		"the model of the flow":                   {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{impactPinned, "a#2 (new:2): the model of the flow changed, and is under way"}},
+			[]string{Pinned, `sort#1 (new:1): the agent "scout" is gone, and is under way`}},
+		"an agent of a node that ran":             {"a", func(f *plan.Flow) { f.Agents[0].Nodes[0].Agent.Prompt = "other" }, []string{None}},
+		"a connection of a node that comes":       {"sort", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{Movable, `c (new:3): the connection "web" of its tools changed`}},
+		"a connection of a node that cannot come": {"a", func(f *plan.Flow) { f.Connections[0].URL = "http://two" }, []string{None}},
+		"the model of the flow":                   {"a", func(f *plan.Flow) { f.Model = "openai/other" }, []string{Pinned, "a#2 (new:2): the model of the flow changed, and is under way"}},
 		"edges that have other numbers": {"a", func(f *plan.Flow) {
 			prompt("d")(f)
 			for i := range f.Edges {
 				f.Edges[i].ID = f.Edges[(i+1)%len(f.Edges)].ID + "x"
 			}
-		}, []string{impactMove, "d (new:4): it changed"}},
+		}, []string{Movable, "d (new:4): it changed"}},
 		"numbers that are another edge's": {"a", func(f *plan.Flow) {
 			prompt("d")(f)
 			f.Edges[0].ID, f.Edges[1].ID, f.Edges[2].ID, f.Edges[3].ID = "sa", "sc", "ad", "in"
-		}, []string{impactMove, "d (new:4): it changed"}},
+		}, []string{Movable, "d (new:4): it changed"}},
 		"hooks": {"a", func(f *plan.Flow) { f.Hooks = &plan.Hooks{After: &plan.Hook{Flow: "guide", Seconds: 1}} },
-			[]string{impactPinned, "the hooks of the flow changed"}},
+			[]string{Pinned, "the hooks of the flow changed"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package main
+package impact
 
 import (
 	"encoding/json"
@@ -12,18 +12,18 @@ import (
 // changes are the nodes that are not the same in two flows, in the order of the old one, before
 // them what of the flow as a whole is another, and START where the edges out of it are. own says
 // that the run names a model itself.
-func changes(old, flow *plan.Flow, source *plan.Source, own bool) []impactNode {
-	var out []impactNode
+func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
+	var out []Node
 	if part := wholes(old, flow); part != "" {
-		out = append(out, impactNode{Text: part + " of the flow changed"})
+		out = append(out, Node{Text: part + " of the flow changed"})
 	}
 	for _, id := range hooked(old) {
 		if text := agentChange(old, flow, source, []string{id}); text != "" {
-			out = append(out, impactNode{Text: "what a hook runs changed: " + text})
+			out = append(out, Node{Text: "what a hook runs changed: " + text})
 		}
 	}
 	if text := edgeChange(old, flow, source, plan.Start); text != "" {
-		out = append(out, impactNode{Node: plan.Start, Text: text})
+		out = append(out, Node{Node: plan.Start, Text: text})
 	}
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
@@ -38,7 +38,7 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []impactNode {
 			said = append(said, edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own))
 		}
 		if said = slices.DeleteFunc(said, func(s string) bool { return s == "" }); len(said) > 0 {
-			out = append(out, impactNode{Node: n.ID, Text: strings.Join(said, "; ")})
+			out = append(out, Node{Node: n.ID, Text: strings.Join(said, "; ")})
 		}
 	}
 	return out
@@ -77,7 +77,7 @@ func edgeOf(f *plan.Flow, id string) *plan.Edge {
 	return &f.Edges[i]
 }
 
-// alike says whether two edges do the same. Their ids do not count: where the author gives none
+// alike reports whether two edges do the same. Their ids do not count: where the author gives none
 // they are numbers, and another edge before them changes these.
 func alike(one, other plan.Edge) bool {
 	one.ID, other.ID = "", ""
@@ -100,9 +100,9 @@ func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	return nil
 }
 
-// keptEdges are the ids that edges of an old flow have in a new one; gone is the first that is not
+// KeptEdges are the ids that edges of an old flow have in a new one; gone is the first that is not
 // there any more.
-func keptEdges(old, flow *plan.Flow, ids []string) (now []string, gone string) {
+func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, gone string) {
 	for _, id := range ids {
 		was := edgeOf(old, id)
 		if was == nil {
@@ -261,4 +261,9 @@ func agentPlace(was, is *plan.Flow, source plan.Source) string {
 		}
 	}
 	return ""
+}
+
+// SameNode reports whether a node and the edges out of it are the same in two flows.
+func SameNode(one, other *plan.Flow, id string) bool {
+	return same(one.Node(id), other.Node(id)) && slices.EqualFunc(leaving(one, id), leaving(other, id), alike)
 }

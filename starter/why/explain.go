@@ -1,4 +1,4 @@
-package main
+package why
 
 import (
 	"fmt"
@@ -7,34 +7,35 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/workflows/plan"
 )
 
 // The states of a node or of an execution.
 const (
-	whyDone    = "done"
-	whyRunning = "running"
-	whyWaiting = "waiting"
-	whyFailed  = "failed"
-	whyStopped = "stopped"
-	whyNotRun  = "not_run"
+	Done    = "done"
+	Running = "running"
+	Waiting = "waiting"
+	Failed  = "failed"
+	Stopped = "stopped"
+	NotRun  = "not_run"
 )
 
-// whyStates are the states in which an execution can be: the first of those that a node's
+// states are the states in which an execution can be: the first of those that a node's
 // executions have is the node's.
-var whyStates = []string{whyFailed, whyRunning, whyWaiting, whyStopped, whyDone}
+var states = []string{Failed, Running, Waiting, Stopped, Done}
 
-// report explains a flow's run, node by node in the order of declaration.
-func (f *runFacts) report() whyReport {
-	r := whyReport{Run: f.visit.id, Place: strings.TrimSuffix(f.visit.place, " › "), Status: f.st.Status, Failure: f.failure,
-		FromHistory: f.fromHistory, Nodes: []whyNode{}}
-	if f.visit.flow == nil {
+// Report explains a flow's run, node by node in the order of declaration.
+func (f *Facts) Report() Report {
+	r := Report{Run: f.Workflow.ID, Place: strings.TrimSuffix(f.Workflow.Place, " › "), Status: f.Status.Status, Failure: f.Failure,
+		FromHistory: f.FromHistory, Nodes: []Node{}}
+	if f.Workflow.Flow == nil {
 		return r
 	}
-	r.Flow = f.visit.flow.Name
-	for i := range f.visit.flow.Nodes {
-		n := &f.visit.flow.Nodes[i]
-		if f.only == nil || slices.Contains(f.only, n.ID) {
+	r.Flow = f.Workflow.Flow.Name
+	for i := range f.Workflow.Flow.Nodes {
+		n := &f.Workflow.Flow.Nodes[i]
+		if f.Only == nil || slices.Contains(f.Only, n.ID) {
 			r.Nodes = append(r.Nodes, f.node(n))
 		}
 	}
@@ -42,14 +43,14 @@ func (f *runFacts) report() whyReport {
 }
 
 // node explains one node.
-func (f *runFacts) node(n *plan.Node) whyNode {
-	out := whyNode{Node: n.ID, Name: n.Name, At: f.visit.source.At(plan.NodePath(n.ID)), State: whyNotRun}
+func (f *Facts) node(n *plan.Node) Node {
+	out := Node{Node: n.ID, Name: n.Name, At: f.Workflow.Source.At(plan.NodePath(n.ID)), State: NotRun}
 	before := 0
-	for i := range f.st.Executions {
-		if x := &f.st.Executions[i]; x.Node == n.ID {
-			e := whyExecution{Execution: history.Label(*x), State: whyDone, Because: f.because(n, x, before),
+	for i := range f.Status.Executions {
+		if x := &f.Status.Executions[i]; x.Node == n.ID {
+			e := Execution{Execution: history.Label(*x), State: Done, Because: f.because(n, x, before),
 				Absent: f.absent(n, x, before), Left: f.left(x)}
-			switch in := f.visit.input; {
+			switch in := f.Workflow.Input; {
 			case x.Recorded && in != nil && in.Fork != nil && slices.Contains(in.Fork.Replaced, history.Label(*x)):
 				e.Text = "given with the fork, in place of what the other run had"
 			case x.Recorded:
@@ -63,8 +64,8 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 		}
 	}
 	out.Executions = append(out.Executions, f.underWay(n, before)...)
-	for _, state := range whyStates {
-		if slices.ContainsFunc(out.Executions, func(e whyExecution) bool { return e.State == state }) {
+	for _, state := range states {
+		if slices.ContainsFunc(out.Executions, func(e Execution) bool { return e.State == state }) {
 			out.State = state
 			break
 		}
@@ -77,51 +78,51 @@ func (f *runFacts) node(n *plan.Node) whyNode {
 
 // underWay are the executions of a node that failed, run or wait. Those of a run that has
 // ended were stopped.
-func (f *runFacts) underWay(n *plan.Node, before int) []whyExecution {
-	var out []whyExecution
-	open := f.visit.open()
-	add := func(exec, state string, waits []whyWait) {
+func (f *Facts) underWay(n *plan.Node, before int) []Execution {
+	var out []Execution
+	open := f.Workflow.Open()
+	add := func(exec, state string, waits []Wait) {
 		x := history.ExecutionOf(exec)
 		if x.Node != n.ID {
 			return
 		}
-		e := whyExecution{Execution: history.Label(x), State: state, Because: f.because(n, &x, before), Waits: waits}
-		if state != whyWaiting {
+		e := Execution{Execution: history.Label(x), State: state, Because: f.because(n, &x, before), Waits: waits}
+		if state != Waiting {
 			e.Absent = f.absent(n, &x, before)
 		}
-		if !open && state != whyFailed {
-			e.State, e.Text = whyStopped, "the run ended before it was done"
-			e.Waits = slices.DeleteFunc(e.Waits, func(w whyWait) bool { return w.Kind != waitJoin })
+		if !open && state != Failed {
+			e.State, e.Text = Stopped, "the run ended before it was done"
+			e.Waits = slices.DeleteFunc(e.Waits, func(w Wait) bool { return w.Kind != WaitJoin })
 		}
 		out = append(out, e)
 	}
-	if fail := f.failure; fail != nil && fail.Node == n.ID && !f.ran(fail.Node, fail.Step) {
-		add(fmt.Sprintf("%s#%d", escaped(n.ID), fail.Step), whyFailed, nil)
-		out[0].Text = clean(fail.Class+": "+fail.Text, 1000)
+	if fail := f.Failure; fail != nil && fail.Node == n.ID && !f.ran(fail.Node, fail.Step) {
+		add(fmt.Sprintf("%s#%d", Escaped(n.ID), fail.Step), Failed, nil)
+		out[0].Text = plaintext.Line(fail.Class+": "+fail.Text, 1000)
 	}
-	for _, exec := range f.st.Running {
+	for _, exec := range f.Status.Running {
 		if len(out) == 0 || out[0].Execution != exec {
-			state, waits := whyRunning, f.waits(exec)
-			if slices.ContainsFunc(waits, func(w whyWait) bool { return w.Kind == waitRequest }) {
-				state = whyWaiting
+			state, waits := Running, f.waits(exec)
+			if slices.ContainsFunc(waits, func(w Wait) bool { return w.Kind == WaitRequest }) {
+				state = Waiting
 			}
-			add(escaped(exec), state, waits)
+			add(Escaped(exec), state, waits)
 		}
 	}
-	for _, w := range f.st.Waits {
-		add(w.Execution, whyWaiting, []whyWait{joinOf(&w, open)})
+	for _, w := range f.Status.Waits {
+		add(w.Execution, Waiting, []Wait{joinOf(&w, open)})
 	}
 	return out
 }
 
-// ran says whether a node's execution at a step has ended.
-func (f *runFacts) ran(node string, step int) bool {
-	return slices.ContainsFunc(f.st.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
+// ran reports whether a node's execution at a step has ended.
+func (f *Facts) ran(node string, step int) bool {
+	return slices.ContainsFunc(f.Status.Executions, func(x contract.Execution) bool { return x.Node == node && x.Step == step })
 }
 
 // joinOf says for whom a join waits, or waited.
-func joinOf(w *contract.Wait, open bool) whyWait {
-	out := whyWait{Kind: waitJoin, Text: "nothing: it runs next"}
+func joinOf(w *contract.Wait, open bool) Wait {
+	out := Wait{Kind: WaitJoin, Text: "nothing: it runs next"}
 	for _, o := range w.For {
 		out.For = append(out.For, history.Label(history.ExecutionOf(o)))
 	}
@@ -135,25 +136,25 @@ func joinOf(w *contract.Wait, open bool) whyWait {
 	return out
 }
 
-// escaped makes an id safe for [executionOf], which unescapes it.
-func escaped(id string) string { return strings.ReplaceAll(id, "%", "%25") }
+// Escaped makes an id safe for [history.ExecutionOf], which unescapes it.
+func Escaped(id string) string { return strings.ReplaceAll(id, "%", "%25") }
 
 // because are the edges that led to an execution. before is the step of the node's execution
 // before it.
-func (f *runFacts) because(n *plan.Node, x *contract.Execution, before int) []whyEdge {
-	var out []whyEdge
-	for i, e := range f.visit.flow.Edges {
+func (f *Facts) because(n *plan.Node, x *contract.Execution, before int) []Edge {
+	var out []Edge
+	for i, e := range f.Workflow.Flow.Edges {
 		if e.To != n.ID {
 			continue
 		}
 		if e.From == plan.Start {
-			if s := f.st.Entry; s != nil && slices.Contains(s.Taken, e.ID) && (x.Step == 1 || n.Deferred && before == 0) {
+			if s := f.Status.Entry; s != nil && slices.Contains(s.Taken, e.ID) && (x.Step == 1 || n.Deferred && before == 0) {
 				out = append(out, f.decidedEdge(i, s))
 			}
 			continue
 		}
-		for k := range f.st.Executions {
-			p := &f.st.Executions[k]
+		for k := range f.Status.Executions {
+			p := &f.Status.Executions[k]
 			if p.Node == e.From && arrives(n, p.Step, x.Step, before) && slices.Contains(p.Taken, e.ID) {
 				out = append(out, f.decidedEdge(i, p))
 			}
@@ -162,7 +163,7 @@ func (f *runFacts) because(n *plan.Node, x *contract.Execution, before int) []wh
 	return out
 }
 
-// arrives says whether what ends at step from can have led to n at a step: to a join, all that
+// arrives reports whether what ends at step from can have led to n at a step: to a join, all that
 // came behind its execution before.
 func arrives(n *plan.Node, from, step, before int) bool {
 	return from+1 == step || n.Deferred && from < step && from+1 > before
@@ -170,16 +171,16 @@ func arrives(n *plan.Node, from, step, before int) bool {
 
 // absent are the predecessors of a join that did not run before its execution x, or not between
 // the execution before that, at step before, and x. The list is empty for other nodes, and where the run no longer has all executions before x.
-func (f *runFacts) absent(n *plan.Node, x *contract.Execution, before int) []string {
-	if before == 0 && f.st.Dropped > 0 {
+func (f *Facts) absent(n *plan.Node, x *contract.Execution, before int) []string {
+	if before == 0 && f.Status.Dropped > 0 {
 		return nil
 	}
 	var out []string
-	for _, e := range f.visit.flow.Edges {
+	for _, e := range f.Workflow.Flow.Edges {
 		if !n.Deferred || e.To != n.ID || e.From == plan.Start || slices.Contains(out, e.From) {
 			continue
 		}
-		if !slices.ContainsFunc(f.st.Executions, func(p contract.Execution) bool {
+		if !slices.ContainsFunc(f.Status.Executions, func(p contract.Execution) bool {
 			return p.Node == e.From && arrives(n, p.Step, x.Step, before)
 		}) {
 			out = append(out, e.From)
@@ -189,9 +190,9 @@ func (f *runFacts) absent(n *plan.Node, x *contract.Execution, before int) []str
 }
 
 // left are the edges out of an execution.
-func (f *runFacts) left(x *contract.Execution) []whyEdge {
-	var out []whyEdge
-	for i, e := range f.visit.flow.Edges {
+func (f *Facts) left(x *contract.Execution) []Edge {
+	var out []Edge
+	for i, e := range f.Workflow.Flow.Edges {
 		if e.From == x.Node {
 			out = append(out, f.decidedEdge(i, x))
 		}
@@ -200,14 +201,14 @@ func (f *runFacts) left(x *contract.Execution) []whyEdge {
 }
 
 // decidedEdge says what became of an edge out of an execution that has ended.
-func (f *runFacts) decidedEdge(i int, x *contract.Execution) whyEdge {
-	e := &f.visit.flow.Edges[i]
-	out := whyEdge{Edge: e.ID, From: history.Label(*x), To: e.To, At: f.visit.source.At(plan.EdgePath(i)), Result: edgeRefused}
+func (f *Facts) decidedEdge(i int, x *contract.Execution) Edge {
+	e := &f.Workflow.Flow.Edges[i]
+	out := Edge{Edge: e.ID, From: history.Label(*x), To: e.To, At: f.Workflow.Source.At(plan.EdgePath(i)), Result: Refused}
 	if x.Node == plan.Start {
 		out.From = plan.Start
 	}
 	if slices.Contains(x.Taken, e.ID) {
-		out.Result = edgeTaken
+		out.Result = Taken
 	}
 	a := answerTo(x, e.ID)
 	if a != nil {
@@ -219,13 +220,13 @@ func (f *runFacts) decidedEdge(i int, x *contract.Execution) whyEdge {
 		if a.Yes {
 			word = "yes"
 		}
-		out.Text = fmt.Sprintf("%s to %q", word, clean(a.Question, 300))
+		out.Text = fmt.Sprintf("%s to %q", word, plaintext.Line(a.Question, 300))
 		if a.Reason != "" {
-			out.Text += ": " + clean(a.Reason, 300)
+			out.Text += ": " + plaintext.Line(a.Reason, 300)
 		}
-	case out.Result == edgeTaken && e.Branch != "":
+	case out.Result == Taken && e.Branch != "":
 		out.Text = fmt.Sprintf("%s left by its branch %q", x.Node, e.Branch)
-	case out.Result == edgeTaken:
+	case out.Result == Taken:
 		out.Text = "it has no condition"
 	case e.Branch != "" && x.Branch != e.Branch:
 		out.Text = fmt.Sprintf("%s left by its branch %q, this edge is for %q", x.Node, x.Branch, e.Branch)
@@ -239,11 +240,11 @@ func (f *runFacts) decidedEdge(i int, x *contract.Execution) whyEdge {
 
 // refused are the edges by which a node could have been reached, each with what kept it: back
 // to nodes that ran.
-func (f *runFacts) refused(node string, seen map[string]bool) []whyEdge {
+func (f *Facts) refused(node string, seen map[string]bool) []Edge {
 	seen[node] = true
-	var out, behind []whyEdge
-	for i := range f.visit.flow.Edges {
-		e := &f.visit.flow.Edges[i]
+	var out, behind []Edge
+	for i := range f.Workflow.Flow.Edges {
+		e := &f.Workflow.Flow.Edges[i]
 		if e.To != node {
 			continue
 		}
@@ -251,7 +252,7 @@ func (f *runFacts) refused(node string, seen map[string]bool) []whyEdge {
 		if out = append(out, edges...); ran {
 			continue
 		}
-		edge := whyEdge{Edge: e.ID, From: e.From, To: node, At: f.visit.source.At(plan.EdgePath(i)), Result: edgeOpen}
+		edge := Edge{Edge: e.ID, From: e.From, To: node, At: f.Workflow.Source.At(plan.EdgePath(i)), Result: Undecided}
 		if edge.Text = f.notYet(e.From); edge.Text == "" {
 			edge.Text = e.From + " did not run"
 			if !seen[e.From] {
@@ -265,21 +266,21 @@ func (f *runFacts) refused(node string, seen map[string]bool) []whyEdge {
 
 // sources says what became of an edge behind each execution of its source. ran says that
 // there is one.
-func (f *runFacts) sources(i int) (out []whyEdge, ran bool) {
-	from := f.visit.flow.Edges[i].From
+func (f *Facts) sources(i int) (out []Edge, ran bool) {
+	from := f.Workflow.Flow.Edges[i].From
 	if from == plan.Start {
-		if f.st.Entry == nil {
+		if f.Status.Entry == nil {
 			return nil, false
 		}
-		out = append(out, f.decidedEdge(i, f.st.Entry))
+		out = append(out, f.decidedEdge(i, f.Status.Entry))
 	}
-	for k := range f.st.Executions {
-		if f.st.Executions[k].Node == from {
-			out = append(out, f.decidedEdge(i, &f.st.Executions[k]))
+	for k := range f.Status.Executions {
+		if f.Status.Executions[k].Node == from {
+			out = append(out, f.decidedEdge(i, &f.Status.Executions[k]))
 		}
 	}
 	for k := range out {
-		if out[k].Result == edgeTaken {
+		if out[k].Result == Taken {
 			out[k].Text += "; but the run ended before this node began"
 		}
 	}
@@ -288,11 +289,11 @@ func (f *runFacts) sources(i int) (out []whyEdge, ran bool) {
 
 // notYet says in words that a node has begun and not decided its edges, "" where it has not
 // begun.
-func (f *runFacts) notYet(node string) string {
+func (f *Facts) notYet(node string) string {
 	if node == plan.Start {
 		return "the edges out of START are not decided yet"
 	}
-	n := f.visit.flow.Node(node)
+	n := f.Workflow.Flow.Node(node)
 	if n == nil {
 		return ""
 	}
@@ -301,13 +302,23 @@ func (f *runFacts) notYet(node string) string {
 		return ""
 	}
 	switch e := all[0]; e.State {
-	case whyFailed:
+	case Failed:
 		return e.Execution + " failed"
-	case whyStopped:
+	case Stopped:
 		return e.Execution + " was stopped with the run"
-	case whyWaiting:
+	case Waiting:
 		return e.Execution + " waits; it may still lead here"
 	default:
 		return e.Execution + " runs; it may still lead here"
 	}
+}
+
+// Explain makes the report of a tree: the first flow's, with those below it in it.
+func Explain(all []*Facts, missing []string) Report {
+	report := all[0].Report()
+	for _, f := range all[1:] {
+		report.SubAgents = append(report.SubAgents, f.Report())
+	}
+	report.Gone = missing
+	return report
 }

@@ -1,0 +1,131 @@
+// Package compare shows two runs side by side.
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runtree"
+)
+
+// Table is two runs side by side.
+type Table struct {
+	Runs  [2]string `json:"runs"`
+	Nodes []Row     `json:"nodes"`
+	Total [2]Total  `json:"total"`
+}
+
+// Row is an execution in both runs; nil where a run does not have it.
+type Row struct {
+	Execution string   `json:"execution"`
+	Sides     [2]*Side `json:"sides"`
+}
+
+// Side is what an execution said and took in one run. Recorded says that it was taken from
+// another run and took nothing, Given that it was given in place of what that run had.
+type Side struct {
+	Text     string  `json:"text,omitempty"`
+	Input    int     `json:"input_tokens"`
+	Output   int     `json:"output_tokens"`
+	Seconds  float64 `json:"seconds"`
+	Recorded bool    `json:"recorded,omitempty"`
+	Given    bool    `json:"given,omitempty"`
+}
+
+// Total is what a run took and gave.
+type Total struct {
+	Status  string          `json:"status"`
+	Calls   int             `json:"calls"`
+	Input   int             `json:"input_tokens"`
+	Output  int             `json:"output_tokens"`
+	Seconds float64         `json:"seconds"`
+	Text    *string         `json:"result_text,omitempty"`
+	Data    json.RawMessage `json:"result_data,omitempty"`
+}
+
+// Of compares two runs, each by its tree.
+func Of(ids [2]string, trees [2]*runtree.Tree) *Table {
+	out := &Table{Runs: ids}
+	rows := map[string]int{}
+	// sources are the runs from which the two were forked.
+	var sources [2]string
+	for side, read := range trees {
+		out.Total[side] = spentBy(read)
+		put := func(exec string, s *Side) {
+			i, ok := rows[exec]
+			if !ok {
+				i = len(out.Nodes)
+				rows[exec] = i
+				out.Nodes = append(out.Nodes, Row{Execution: exec})
+			}
+			out.Nodes[i].Sides[side] = s
+		}
+		for _, v := range read.Workflows {
+			if v.Input != nil && v.Input.Fork != nil {
+				sources[side] = cmp.Or(sources[side], v.Input.Fork.From.Workflow)
+				for _, p := range v.Input.Fork.Past {
+					s := &Side{Recorded: true, Given: slices.Contains(v.Input.Fork.Replaced, history.Label(p.Execution))}
+					if s.Given {
+						s.Text = givenText(v.Input.Fork, p.SHA)
+					}
+					put(v.Place+history.Label(p.Execution), s)
+				}
+			}
+			for _, c := range v.Costs {
+				s := &Side{Text: c.Text, Input: c.Usage.Input, Output: c.Usage.Output}
+				if !c.To.IsZero() {
+					s.Seconds = c.To.Sub(c.From).Seconds()
+				}
+				put(v.Place+c.Execution, s)
+			}
+		}
+	}
+	out.complete(sources)
+	return out
+}
+
+// givenText is the text of a result that a fork was given.
+func givenText(k *contract.ForkedFrom, sha string) string {
+	for _, raw := range k.Content {
+		if contract.SHA(raw) == sha {
+			if m, err := contract.DecodeMessage(raw); err == nil {
+				return m.Text
+			}
+		}
+	}
+	return ""
+}
+
+// complete adds what a run did without asking a model or a tool: its history has nothing of that,
+// but what a fork took from it, it has done.
+func (t *Table) complete(sources [2]string) {
+	for i := range t.Nodes {
+		for side := range t.Runs {
+			s := t.Nodes[i].Sides[side]
+			if other := &t.Nodes[i].Sides[1-side]; s != nil && s.Recorded && *other == nil && sources[side] == t.Runs[1-side] {
+				*other = &Side{}
+			}
+		}
+	}
+}
+
+// spentBy sums up a run and all below it.
+func spentBy(t *runtree.Tree) Total {
+	root := t.Workflows[0]
+	out := Total{Status: history.StatusName(root.Status)}
+	for _, v := range t.Workflows {
+		out.Calls, out.Input, out.Output = out.Calls+v.Usage.Calls, out.Input+v.Usage.Input, out.Output+v.Usage.Output
+	}
+	if root.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		out.Seconds = root.EndedAt.Sub(root.StartedAt).Seconds()
+	}
+	if r := root.Result; r != nil {
+		out.Text, out.Data = r.ResultText, r.ResultData
+	}
+	return out
+}

@@ -1,0 +1,29 @@
+package compare
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a fork took from a run, the run has done, although its history has nothing of a node that
+// asks nobody.
+func TestWhatWasTakenWasDone(t *testing.T) {
+	rows := func() []Row {
+		return []Row{
+			{Execution: "start#1", Sides: [2]*Side{nil, {Recorded: true}}},
+			{Execution: "a#2", Sides: [2]*Side{{Text: "hello"}, {Recorded: true}}},
+			{Execution: "b#3", Sides: [2]*Side{nil, {Text: "anew"}}},
+		}
+	}
+	v := &Table{Runs: [2]string{"old", "new"}, Nodes: rows()}
+	v.complete([2]string{"", "old"})
+	text := Text(v)
+	if strings.Count(text, "did not run") != 1 || !strings.Contains(text, "b#3\n  old  did not run\n") || !strings.Contains(text, "start#1\n  old       0 +     0 tokens") {
+		t.Errorf("the table is\n%s", text)
+	}
+	v = &Table{Runs: [2]string{"another", "new"}, Nodes: rows()}
+	v.complete([2]string{"", "old"})
+	if text := Text(v); strings.Count(text, "did not run") != 2 {
+		t.Errorf("beside a run that it does not come from:\n%s", text)
+	}
+}

@@ -1,0 +1,190 @@
+// Package impact says what an edited flow means to runs of the flow.
+package impact
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/runtree"
+	"weft/starter/why"
+	"weft/workflows/plan"
+)
+
+// What an edited flow means to a run under way.
+const (
+	// None: nothing that the run can still reach is another.
+	None = "untouched"
+	// Movable: what is another has not begun, so that the run could go on with the new flow
+	// from its next boundary.
+	Movable = "movable"
+	// Pinned: what is another is under way, or what the run did is not in the new flow.
+	Pinned = "pinned"
+	// Unknown: nobody knows what the run runs.
+	Unknown = "unknown"
+)
+
+// Run is a run and what an edited flow means to it.
+type Run struct {
+	Run    string `json:"run"`
+	Impact string `json:"impact"`
+	// Because are the nodes that decide it.
+	Because []Node `json:"because,omitempty"`
+}
+
+// Node is a node that is another in the new flow; At is its place there or, where it is
+// gone, in the old one.
+type Node struct {
+	Node      string `json:"node,omitempty"`
+	At        string `json:"at,omitempty"`
+	Execution string `json:"execution,omitempty"`
+	Text      string `json:"text"`
+}
+
+// started is the flow that a run was started with, before the run's own connections and limits
+// came into it.
+func started(v *runtree.Workflow) *plan.Flow {
+	switch {
+	case v.Input != nil && v.Input.Flow.Plan != nil:
+		return v.Input.Flow.Plan
+	case v.Compiled != nil:
+		return v.Compiled.Plan
+	}
+	return v.Flow
+}
+
+// Weigh decides what a new flow means to a run.
+func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
+	out := Run{Run: f.Workflow.ID, Impact: None}
+	old := started(f.Workflow)
+	changed := changes(old, flow, source, f.Workflow.Input != nil && f.Workflow.Input.Model != "")
+	place := func(node string) string { return impactPlace(f, flow, source, node) }
+	alive := live(f)
+	begun := len(f.Status.Executions)+len(alive) > 0
+	within := func(string) bool { return true }
+	if begun {
+		within = reached(alive, old, flow)
+	}
+	var pinned, moved []Node
+	for _, c := range changed {
+		switch exec, runs := alive[c.Node]; {
+		case c.Node == "" && begun:
+			pinned = append(pinned, c)
+		case runs && !waitsToBegin(f, c.Node):
+			c.At, c.Execution = place(c.Node), exec
+			c.Text += ", and is under way"
+			pinned = append(pinned, c)
+		case within(c.Node):
+			c.At = place(c.Node)
+			moved = append(moved, c)
+		}
+	}
+	if len(moved) > 0 || len(pinned) > 0 {
+		pinned = append(pinned, lost(f, old, flow, place)...)
+	}
+	switch {
+	case len(pinned) > 0:
+		out.Impact, out.Because = Pinned, pinned
+	case len(moved) > 0:
+		out.Impact, out.Because = Movable, moved
+	}
+	return out
+}
+
+// impactPlace is where a node is in the new flow or, where it is gone, in the old one. START is where
+// the first edge out of it is.
+func impactPlace(f *why.Facts, flow *plan.Flow, source *plan.Source, node string) string {
+	switch entry := slices.IndexFunc(flow.Edges, func(e plan.Edge) bool { return e.From == plan.Start }); {
+	case node == plan.Start && entry >= 0:
+		return source.At(plan.EdgePath(entry))
+	case node == plan.Start || flow.Node(node) == nil:
+		return f.Workflow.Source.At(plan.NodePath(node))
+	}
+	return source.At(plan.NodePath(node))
+}
+
+// live are the executions that have not ended, by node.
+func live(f *why.Facts) map[string]string {
+	live := map[string]string{}
+	for _, n := range f.Report().Nodes {
+		for _, x := range n.Executions {
+			if x.State != why.Done {
+				live[n.Node] = x.Execution
+			}
+		}
+	}
+	return live
+}
+
+// waitsToBegin reports whether all that lives of a node only waits for a join.
+func waitsToBegin(f *why.Facts, node string) bool {
+	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
+}
+
+// reached says of nodes whether what lives can come to them, or has not begun them.
+func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
+	reach := map[string]bool{}
+	for node := range live {
+		reach[node] = true
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, f := range flows {
+			for _, e := range f.Edges {
+				if reach[e.From] && !reach[e.To] {
+					reach[e.To], grown = true, true
+				}
+			}
+		}
+	}
+	return func(node string) bool { return reach[node] }
+}
+
+// lost is what a run did and the new flow has no place for.
+func lost(f *why.Facts, old, flow *plan.Flow, place func(string) string) []Node {
+	var out []Node
+	ways := func(x *contract.Execution, label string) {
+		for _, id := range x.Taken {
+			was := edgeOf(old, id)
+			if was == nil {
+				continue
+			}
+			text := ""
+			switch is := keptEdge(flow, *was); {
+			case is == nil:
+				text = fmt.Sprintf("it left by the edge to %s, which is gone", was.To)
+			case was.To != is.To:
+				text = fmt.Sprintf("it left by the edge to %s, which leads to %s now", was.To, is.To)
+			default:
+				continue
+			}
+			out = append(out, Node{Node: x.Node, At: place(x.Node), Execution: label, Text: text})
+		}
+	}
+	if f.Status.Entry != nil {
+		ways(f.Status.Entry, "")
+	}
+	for i := range f.Status.Executions {
+		x := &f.Status.Executions[i]
+		if flow.Node(x.Node) == nil {
+			out = append(out, Node{Node: x.Node, At: place(x.Node), Execution: history.Label(*x), Text: "it ran, and is gone"})
+			continue
+		}
+		ways(x, history.Label(*x))
+	}
+	return out
+}
+
+// Line shows a node in one line.
+func Line(n *Node) string {
+	line := n.Node
+	if n.Execution != "" {
+		line = n.Execution
+	}
+	if n.At != "" {
+		line += " (" + n.At + ")"
+	}
+	return strings.TrimPrefix(line+": "+n.Text, ": ")
+}

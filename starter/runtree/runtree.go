@@ -1,0 +1,238 @@
+// Package runtree reads from the histories of a run what its nodes and edges did: which executions
+// ended, what conditions were answered, what calls cost. It needs no worker.
+package runtree
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/workflows/plan"
+)
+
+// Tree is what the histories of a run, of the runs that it continued and of all below it hold
+// of nodes and edges.
+type Tree struct {
+	// Workflows are in the order in which the flow began them, the root first.
+	Workflows []*Workflow
+	// Missing are the ids of workflows whose histories are not kept any more.
+	Missing []string
+}
+
+// Workflow is one workflow of the tree: a flow, or a branch of one.
+type Workflow struct {
+	// ID is the workflow's, RunID that of its last run; RunIDs are those of all, in order.
+	ID, RunID string
+	RunIDs    []string
+	// Place is that of the sub-agent to which the workflow belongs, "" for the root's.
+	Place string
+	// Branch reports whether it is a branch; First is the execution that its chain began with.
+	Branch             bool
+	First              contract.Execution
+	Status             enumspb.WorkflowExecutionStatus
+	StartedAt, EndedAt time.Time
+	// Flow is the plan that runs, Source where it comes from.
+	Flow   *plan.Flow
+	Source plan.Source
+	// Entry is what was decided at START.
+	Entry *contract.Execution
+	// Executions are those that have ended and whose outcome is known.
+	Executions []contract.Execution
+	// Called are the executions that made calls, in order, by node#step; Answers are those to the
+	// questions of edges, by execution.
+	Called  []string
+	Answers map[string][]contract.Answer
+	Usage   contract.Usage
+	Result  *contract.RunResult
+	// Input is what a flow's run was started with, Compiled its plan as an activity made it of
+	// a document, Model the model of nodes that name none.
+	Input    *contract.RunInput
+	Compiled *contract.PrepareResult
+	Model    string
+	Costs    []*Cost
+	// Failure is that of a run that failed, as Temporal recorded it.
+	Failure *failurepb.Failure
+}
+
+// Open reports whether the workflow runs.
+func (v *Workflow) Open() bool { return v.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING }
+
+// Cost is what the calls of one execution used, and the last text that they gave.
+type Cost struct {
+	Execution string
+	Usage     contract.Usage
+	From, To  time.Time
+	Text      string
+}
+
+// costOf finds or begins an execution's.
+func (v *Workflow) costOf(exec string) *Cost {
+	label := history.Label(history.ExecutionOf(exec))
+	for _, c := range v.Costs {
+		if c.Execution == label {
+			return c
+		}
+	}
+	c := &Cost{Execution: label}
+	v.Costs = append(v.Costs, c)
+	return c
+}
+
+// Read reads the histories of a run and of all below it.
+func Read(ctx context.Context, from history.Source, id, run string) (*Tree, error) {
+	t := &Tree{}
+	workflows := map[*history.Workflow]*Workflow{}
+	for e, err := range history.Read(ctx, from, id, run) {
+		if err != nil {
+			return nil, fmt.Errorf("read the history of the run %q: %w", id, err)
+		}
+		v := workflows[e.Run.Workflow]
+		if v == nil {
+			v = &Workflow{ID: e.Run.ID, Place: e.Run.Place}
+			workflows[e.Run.Workflow] = v
+			t.Workflows = append(t.Workflows, v)
+		}
+		if _, missing := e.Data.(*history.Missing); missing {
+			t.Missing = append(t.Missing, v.ID)
+			continue
+		}
+		v.event(&e)
+	}
+	if len(t.Workflows) == 0 {
+		t.Workflows = append(t.Workflows, &Workflow{ID: id, RunID: run})
+	}
+	return t, nil
+}
+
+// event takes what an event adds.
+func (v *Workflow) event(e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.Started:
+		if v.StartedAt.IsZero() {
+			v.StartedAt = e.Time
+		}
+		v.RunIDs = append(v.RunIDs, e.Run.RunID)
+		v.RunID, v.Status = e.Run.RunID, enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+		v.started(d)
+	case *history.Ended:
+		v.Status, v.EndedAt = d.Status, e.Time
+		if d.Result != nil {
+			v.Result = d.Result
+		}
+		if d.Failure != nil {
+			v.Failure = d.Failure
+		}
+	case *history.CallScheduled:
+		if exec, ok := d.Execution(); ok {
+			if len(v.Called) == 0 || v.Called[len(v.Called)-1] != exec {
+				v.Called = append(v.Called, exec)
+			}
+			if x := v.costOf(exec); x.From.IsZero() {
+				x.From = e.Time
+			}
+		}
+	case *history.CallCompleted:
+		v.completed(d, e.Time)
+	case *history.ChildEnded:
+		if d.Branch != nil {
+			v.Executions = append(v.Executions, d.Branch.Executions...)
+		}
+	}
+}
+
+// started takes what the workflow was given.
+func (v *Workflow) started(s *history.Started) {
+	v.Branch = s.Type == contract.WorkflowBranch
+	if in := s.Branch; in != nil {
+		v.First = contract.Execution{Node: in.Node, Step: in.Step, Nth: in.Nth}
+	}
+	if flow, source := s.Plan(); flow != nil || s.Branch != nil {
+		v.Flow, v.Source = flow, source
+	}
+	in := s.Input
+	if in == nil {
+		return
+	}
+	if k := in.Fork; k != nil {
+		v.Entry = &k.Entry
+		for i := range k.Past {
+			v.Executions = append(v.Executions, k.Past[i].Execution)
+		}
+	}
+	switch k := in.Carry; {
+	case k == nil:
+		v.Input = in
+	case k.Plan != nil:
+		v.Executions = k.Trace
+		if len(k.Entered) > 0 {
+			v.Entry = &contract.Execution{Node: plan.Start, Answers: k.Answers, Taken: k.Entered}
+		}
+	}
+}
+
+// completed takes what a call says of the flow or of its edges.
+func (v *Workflow) completed(c *history.CallCompleted, at time.Time) {
+	exec, inNode := c.Execution()
+	inNode = inNode || strings.Contains(exec, "#")
+	if inNode {
+		v.costOf(exec).To = at
+	}
+	switch out := c.Result.(type) {
+	case *contract.PrepareResult:
+		v.prepared(out)
+	case *contract.ModelResult:
+		c.Usage().AddTo(&v.Usage)
+		x := v.costOf(exec)
+		x.Usage.Add(out.Usage)
+		if m, err := contract.DecodeMessage(out.Message); err == nil && len(m.Parts) == 0 {
+			x.Text = m.Text
+		}
+	case *contract.JudgeResult:
+		c.Usage().AddTo(&v.Usage)
+		if inNode {
+			v.costOf(exec).Usage.Add(out.Usage)
+		}
+		if v.Answers == nil {
+			v.Answers = map[string][]contract.Answer{}
+		}
+		in, ok := c.Input.(*contract.JudgeInput)
+		if !ok {
+			in = &contract.JudgeInput{}
+		}
+		v.Answers[exec] = append(v.Answers[exec], contract.Answer{Execution: exec, Edge: v.edgeAsked(in), Question: in.Question, Yes: out.Yes, Reason: out.Reason})
+	}
+}
+
+// prepared takes what an activity made of the run's document.
+func (v *Workflow) prepared(out *contract.PrepareResult) {
+	v.Model = out.Model
+	if out.Plan == nil {
+		return
+	}
+	if v.Compiled == nil && out.Hash != "" {
+		v.Compiled = out
+	}
+	v.Flow = out.Plan
+	if out.Source.File != "" || len(out.Source.Positions) > 0 {
+		v.Source = out.Source
+	}
+}
+
+// edgeAsked is the id of the edge whose question was put, "" where the plan has none.
+func (v *Workflow) edgeAsked(in *contract.JudgeInput) string {
+	if v.Flow == nil {
+		return ""
+	}
+	for _, e := range v.Flow.Edges {
+		if e.From == in.Node && e.Question == in.Question {
+			return e.ID
+		}
+	}
+	return ""
+}

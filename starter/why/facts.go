@@ -1,0 +1,265 @@
+// Package why explains why the nodes of a run ran, did not run, or wait.
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/runtree"
+	"weft/workflows/plan"
+)
+
+// Facts are what is known of one flow's run.
+type Facts struct {
+	Workflow *runtree.Workflow
+	Branches []*runtree.Workflow
+	Status   contract.Status
+	// Calls are those in progress, by execution.
+	Calls     map[string][]PendingCall
+	Requests  []Request
+	SubAgents []*runtree.Workflow
+	// Only are the nodes that are asked about; nil is all.
+	Only []string
+	// FromHistory reports whether no worker answered.
+	FromHistory bool
+	// Stuck says why the run cannot go on, "" if it can.
+	Stuck   string
+	Now     time.Time
+	Failure *contract.Failure
+
+	// inner are the executions in progress in branches, by the first of their chain.
+	inner map[string][]string
+}
+
+// PendingCall is a call that has no result yet.
+type PendingCall struct {
+	ID, Kind string
+	// Failed is what the last attempt failed with, Waiting what it waits for before it begins,
+	// Paused how it was paused at Temporal.
+	Failed, Waiting, Paused string
+	Attempt                 int32
+	Started                 bool
+	Next                    time.Time
+}
+
+// Request is an open request, and the command lines that answer it.
+type Request struct {
+	*contract.Request
+	Commands []string
+}
+
+// AddBranch takes what a branch in progress says of itself.
+func (f *Facts) AddBranch(v *runtree.Workflow, st *contract.Status) {
+	if f.inner == nil {
+		f.inner = map[string][]string{}
+	}
+	f.Status.Executions = append(f.Status.Executions, st.Executions...)
+	f.inner[history.Label(v.First)] = st.Running
+}
+
+// Settle makes one list of what has run and one of what runs.
+func (f *Facts) Settle() {
+	f.Failure = history.FailureOf(f.Workflow.Failure)
+	if f.FromHistory && f.Workflow.Flow != nil { // a run below may have failed before it had a plan
+		f.recall()
+	}
+	var running []string
+	for _, exec := range f.Status.Running {
+		x := history.Label(history.ExecutionOf(exec))
+		if inner, ok := f.inner[x]; ok {
+			for _, i := range inner {
+				running = append(running, history.Label(history.ExecutionOf(i)))
+			}
+			continue
+		}
+		running = append(running, x)
+	}
+	f.Status.Running = running
+	slices.SortStableFunc(f.Status.Executions, func(a, b contract.Execution) int { return cmp.Compare(a.Step, b.Step) })
+	seen := map[string]bool{}
+	f.Status.Executions = slices.DeleteFunc(f.Status.Executions, func(x contract.Execution) bool {
+		was := seen[history.Label(x)]
+		seen[history.Label(x)] = true
+		return was
+	})
+}
+
+// recall makes a status of what the histories hold.
+func (f *Facts) recall() {
+	f.Status.Executions = slices.Clone(f.Workflow.Executions)
+	known := map[string]bool{}
+	for _, x := range f.Status.Executions {
+		known[history.Label(x)] = true
+	}
+	if answers := f.Workflow.Answers[plan.Start]; f.Status.Entry == nil {
+		f.Status.Entry = &contract.Execution{Node: plan.Start, Answers: answers}
+		f.Status.Entry.Taken = f.derive(f.Status.Entry)
+	}
+	for _, v := range append([]*runtree.Workflow{f.Workflow}, f.Branches...) {
+		for i, exec := range v.Called {
+			x := history.ExecutionOf(exec)
+			if known[history.Label(x)] {
+				continue
+			}
+			known[history.Label(x)] = true
+			x.Answers = v.Answers[exec]
+			completed := v.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+			failed := f.Failure != nil && f.Failure.Node == x.Node && f.Failure.Step == x.Step
+			switch {
+			case failed:
+			case i == len(v.Called)-1 && !completed, !f.decided(&x):
+				f.Status.Running = append(f.Status.Running, history.Label(x))
+			default:
+				x.Taken = f.derive(&x)
+				f.Status.Executions = append(f.Status.Executions, x)
+			}
+		}
+	}
+}
+
+// decided reports whether all questions behind an execution have their answers.
+func (f *Facts) decided(x *contract.Execution) bool {
+	for _, e := range f.edges(x.Node) {
+		if e.Question == "" {
+			continue
+		}
+		a := answerTo(x, e.ID)
+		if a == nil {
+			return f.first(x.Node) && slices.ContainsFunc(x.Answers, func(a contract.Answer) bool { return a.Yes })
+		}
+	}
+	return true
+}
+
+// derive gives the edges that an execution took, as far as the recorded answers say.
+func (f *Facts) derive(x *contract.Execution) []string {
+	var out []string
+	for _, e := range f.edges(x.Node) {
+		a := answerTo(x, e.ID)
+		if e.Compare != nil || e.Branch != "" || e.Question != "" && (a == nil || !a.Yes) {
+			continue
+		}
+		out = append(out, e.ID)
+		if f.first(x.Node) {
+			break
+		}
+	}
+	return out
+}
+
+// edges are those out of a node, or out of START.
+func (f *Facts) edges(from string) []plan.Edge {
+	var out []plan.Edge
+	for _, e := range f.Workflow.Flow.Edges {
+		if e.From == from {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// first reports whether only the first edge that holds is taken out of a node.
+func (f *Facts) first(node string) bool {
+	choice := f.Workflow.Flow.Choice
+	if n := f.Workflow.Flow.Node(node); n != nil {
+		choice = cmp.Or(n.Choice, choice)
+	}
+	return choice == plan.ChooseFirst
+}
+
+func answerTo(x *contract.Execution, edge string) *contract.Answer {
+	for i := range x.Answers {
+		if x.Answers[i].Edge == edge {
+			return &x.Answers[i]
+		}
+	}
+	return nil
+}
+
+// waits are what an execution under way waits for.
+func (f *Facts) waits(exec string) []Wait {
+	var out []Wait
+	for _, c := range f.Calls[exec] {
+		out = append(out, f.waitOf(&c))
+	}
+	for _, q := range f.Requests {
+		last := q.Execution[strings.LastIndex(q.Execution, "/")+1:]
+		if history.Label(history.ExecutionOf(last)) == exec {
+			out = append(out, Wait{Kind: WaitRequest, Request: q.Request, Commands: q.Commands,
+				Text: fmt.Sprintf("%s: %s", q.Kind, plaintext.Line(q.Text, 500))})
+		}
+	}
+	for _, v := range f.SubAgents {
+		place := strings.TrimSuffix(strings.TrimPrefix(v.Place, f.Workflow.Place), " › ")
+		before, _, _ := history.CutLast(place, ":")
+		if v.Open() && history.Label(history.ExecutionOf(before)) == exec {
+			out = append(out, Wait{Kind: WaitSubAgent, For: []string{v.ID}, Text: "its sub-agent " + place + " runs"})
+		}
+	}
+	return out
+}
+
+// waitOf says how a call stands.
+func (f *Facts) waitOf(c *PendingCall) Wait {
+	w := Wait{Kind: WaitCall, Call: callLabel(c), Attempt: c.Attempt, Error: c.Failed}
+	later := ""
+	if !c.Started && c.Next.After(f.Now) {
+		at := c.Next
+		w.Next = &at
+		later = fmt.Sprintf(" at %s (in %.0f s)", at.Local().Format(time.DateTime), at.Sub(f.Now).Seconds()+0.5)
+	}
+	switch {
+	case c.Paused != "":
+		w.Kind, w.Next, w.Text = WaitPaused, nil, fmt.Sprintf("%s: %s", w.Call, c.Paused)
+	case c.Waiting != "":
+		w.Kind, w.Text = WaitLimit, fmt.Sprintf("%s, which has not begun: %s", w.Call, plaintext.Line(c.Waiting, 300))
+	case c.Attempt > 1:
+		if w.Kind = WaitRetry; strings.HasPrefix(c.Failed, contract.ClassRateLimited+":") {
+			w.Kind = WaitLimit
+		}
+		what := "is under way"
+		if !c.Started {
+			what = "comes" + later
+		}
+		w.Text = fmt.Sprintf("%s: attempt %d %s; the one before it failed: %s", w.Call, c.Attempt, what, cmp.Or(c.Failed, "an unknown failure"))
+	case c.Started:
+		w.Text = w.Call + ", which is under way"
+	default:
+		w.Kind, w.Text = WaitWorker, w.Call+", which no worker has taken yet"
+	}
+	return w
+}
+
+// callLabel is a call in words: its kind and turn.
+func callLabel(c *PendingCall) string {
+	_, turn := history.SplitCallID(c.ID)
+	label := map[string]string{contract.ActivityModel: "model call", contract.ActivityTool: "tool call", contract.ActivityJudge: "question of an edge",
+		contract.ActivityListTool: "list of tools", contract.ActivityPrepare: "preparation"}[c.Kind]
+	return strings.TrimSpace(plaintext.Line(cmp.Or(label, c.Kind), 100) + " " + plaintext.Line(turn, 100))
+}
+
+// Link gives each flow the runs of its own sub-agents.
+func Link(all []*Facts) {
+	for _, f := range all {
+		f.SubAgents = below(f, all)
+	}
+}
+
+// below are the runs of a flow's own sub-agents.
+func below(f *Facts, all []*Facts) []*runtree.Workflow {
+	var out []*runtree.Workflow
+	for _, o := range all {
+		if place, ok := strings.CutPrefix(o.Workflow.Place, f.Workflow.Place); ok && o != f && strings.Count(place, " › ") == 1 {
+			out = append(out, o.Workflow)
+		}
+	}
+	return out
+}
