@@ -19,6 +19,7 @@ import (
 // TestEndToEndSignalsAgain sends every signal that a run, or a run below it, has had again and again: those of
 // people and those that runs say to each other, later, and the newest first. It changes nothing.
 func TestEndToEndSignalsAgain(t *testing.T) {
+	t.Parallel()
 	lanes := newLanes(t, harness.ServerAddress(t), "again", 4)
 	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.answer == nil })
 	inLanes(lanes, len(flows), func(l *lane, i int) {

@@ -109,6 +109,7 @@ const agentspecServer = `{"component_type":"Flow","agentspec_version":"26.1.2","
 "e":{"component_type":"EndNode","name":"e","outputs":[{"title":"animal","type":"string"}]}}}`
 
 func TestAgentSpecServer(t *testing.T) {
+	t.Parallel()
 	server, other := suiteHTTP(t), suiteHTTP(t)
 	for base, want := range map[string]string{server: "", other: "is not in the list", server + "/x": "is not in the list"} {
 		p := harness.TestRun{Document: strings.ReplaceAll(agentspecServer, "SERVER", server), Script: "rules: [{say: x}]", ToolSettings: tool.Settings{AllowPrivate: true},

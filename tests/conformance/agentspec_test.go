@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
@@ -66,23 +67,27 @@ var suiteSecrets = strings.NewReplacer("auth_file_location: Auth File Location",
 // TestAgentSpecSuite runs the conformance suite's cases through the interpreter: with a model
 // that answers as the suite's stub does, and its tools as functions of the worker.
 func TestAgentSpecSuite(t *testing.T) {
+	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "corpus/agentspec/CTS_CASES.jsonl"))), "\n")
 	if len(lines) < 89 {
 		t.Fatalf("%d cases", len(lines))
 	}
-	passed := 0
-	for _, line := range lines {
-		var c suiteCase
-		harness.DecodeJSON(t, []byte(line), &c)
-		t.Run(c.ID, func(t *testing.T) {
-			text := string(harness.SpecFile(t, "corpus/agentspec/"+c.Config))
-			c.play(t, suiteSecrets.Replace(text))
-			if !t.Failed() {
-				passed++
-			}
-		})
-	}
-	t.Logf("Agent Spec's suite: %d of %d cases pass", passed, len(lines))
+	var passed atomic.Int32
+	t.Run("cases", func(t *testing.T) {
+		for _, line := range lines {
+			var c suiteCase
+			harness.DecodeJSON(t, []byte(line), &c)
+			t.Run(c.ID, func(t *testing.T) {
+				t.Parallel()
+				text := string(harness.SpecFile(t, "corpus/agentspec/"+c.Config))
+				c.execute(t, suiteSecrets.Replace(text))
+				if !t.Failed() {
+					passed.Add(1)
+				}
+			})
+		}
+	})
+	t.Logf("Agent Spec's suite: %d of %d cases pass", passed.Load(), len(lines))
 }
 
 // suiteRun is one case under way.
@@ -93,7 +98,7 @@ type suiteRun struct {
 	last  contract.Status
 }
 
-func (c *suiteCase) play(t *testing.T, text string) {
+func (c *suiteCase) execute(t *testing.T, text string) {
 	calls := &suiteCalls{}
 	stub := suiteModel(t, c.LLM)
 	text = strings.NewReplacer("http://localhost:5007/mcp", suiteServer(t), "http://localhost:5008", suiteHTTP(t)).Replace(text)

@@ -62,6 +62,7 @@ func graphCases(t *testing.T) []graphCase {
 var different = map[string]string{}
 
 func TestContinuumGraphCases(t *testing.T) {
+	t.Parallel()
 	for _, c := range graphCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			if why := different[c.Name]; why != "" {
@@ -157,6 +158,7 @@ func ruleCases(t *testing.T) []ruleCase {
 }
 
 func TestStepRuleCases(t *testing.T) {
+	t.Parallel()
 	for i, c := range ruleCases(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -182,6 +184,7 @@ func TestStepRuleCases(t *testing.T) {
 // TestSlowBranchHoldsBackNothing is three chains of 500/100/100, 100/500/100 and
 // 100/100/500 ms before a join: with a barrier after each step it would take 1500 ms.
 func TestSlowBranchHoldsBackNothing(t *testing.T) {
+	t.Parallel()
 	ms := map[string]int{"A1": 500, "A2": 100, "A3": 100, "B1": 100, "B2": 500, "B3": 100, "C1": 100, "C2": 100, "C3": 500}
 	env := harness.NewGraphEnv(t, harness.Fakes{})
 	for node, d := range ms {

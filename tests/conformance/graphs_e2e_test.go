@@ -16,6 +16,7 @@ import (
 // TestEndToEndContinueAsNewGraphs lets random graphs continue as new at every boundary: the
 // executions are those of the rule.
 func TestEndToEndContinueAsNewGraphs(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for i, c := range ruleCases(t) {
 		if i%30 != 3 {
@@ -49,6 +50,7 @@ func TestEndToEndContinueAsNewGraphs(t *testing.T) {
 
 // TestEndToEndGraphs runs a graph of each kind on a real server, judged by script.
 func TestEndToEndGraphs(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	kinds := []string{"plain join, unequal branches runs twice", "deferred join, unequal branches runs once",
 		"unrelated long branch does not delay the join", "deferred join inside a loop fires once per lap",

@@ -18,6 +18,7 @@ import (
 // TestExecutionsAreAPropertyOfTheGraph runs random graphs through the interpreter, each under
 // several random timings: which nodes run at which steps is always the same.
 func TestExecutionsAreAPropertyOfTheGraph(t *testing.T) {
+	t.Parallel()
 	const graphs, timings = 80, 4
 	compared := 0
 	for seed := range int64(graphs) {

@@ -17,6 +17,7 @@ import (
 // Which models had to answer for others is a part of what a run used: of its own calls, of its
 // judges' and of its branches'.
 func TestARunTellsWhichModelsAnsweredForOthers(t *testing.T) {
+	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(harness.NoLog{})
 	env := suite.NewTestWorkflowEnvironment()

@@ -15,6 +15,7 @@ import (
 // TestLaterVersionsAreTyped gives runs what a later build has made, in shapes that this build
 // cannot know. A workflow task that fails would be tried again for ever.
 func TestLaterVersionsAreTyped(t *testing.T) {
+	t.Parallel()
 	const later = `{"version": 2, "name": "x", "nodes": {"a": "another shape"}, "wonder": [1]}`
 	tests := map[string]struct{ workflow, in, prepared, class, text string }{
 		"a plan with fields of later":        {in: `{"v": 1, "flow": {"plan": {"version": 2, "wonder": 1}}, "model": "script"}`},
@@ -59,6 +60,7 @@ func TestLaterVersionsAreTyped(t *testing.T) {
 
 // TestWhatOnlyRunsSet starts runs with fields that the interpreter gives the runs below it.
 func TestWhatOnlyRunsSet(t *testing.T) {
+	t.Parallel()
 	for field, value := range map[string]string{"depth": `3`, "owner": `"somebody"`, "script_ref": `{}`} {
 		env := harness.NewGraphEnv(t, harness.Fakes{})
 		env.ExecuteWorkflow(contract.WorkflowFlow, json.RawMessage(`{"v": 1, "model": "script", "flow": {"name": "x"}, "`+field+`": `+value+`}`))

@@ -15,6 +15,7 @@ import (
 )
 
 func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
+	t.Parallel()
 	var calls atomic.Int32
 	p := harness.TestRun{
 		Document: harness.OneNode(harness.SearchTool + `,"max_iterations":3`),
@@ -40,6 +41,7 @@ func TestBudgetOfToolCallsEndsTheNode(t *testing.T) {
 }
 
 func TestToolErrors(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		script  string
 		class   string
@@ -85,6 +87,7 @@ func TestToolErrors(t *testing.T) {
 }
 
 func TestToolFailures(t *testing.T) {
+	t.Parallel()
 	script := `rules: [{turn: 1, call: [{tool: search}]}, {say: done}]`
 	big := map[string]func(string) (string, bool){"search": func(string) (string, bool) { return strings.Repeat("x", 20_000), false }}
 	p := harness.TestRun{Document: harness.OneNode(harness.SearchTool), Script: script, Tools: big}.Execute(t)
@@ -102,6 +105,7 @@ func TestToolFailures(t *testing.T) {
 }
 
 func TestMissingToolsAreReportedTogether(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{
 		Document: harness.OneNode(`,"tools":[{"name":"x","data_connection_id":"web"},
 {"name":"y","data_connection_id":"web"}]`),
@@ -121,6 +125,7 @@ func TestMissingToolsAreReportedTogether(t *testing.T) {
 }
 
 func TestStateTools(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 5000)
 	p := harness.TestRun{
 		Document: harness.OneNode(""),
@@ -164,6 +169,7 @@ func TestStateTools(t *testing.T) {
 }
 
 func TestStateBoundIsAToolError(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.OneNode(""), Script: `rules:
 - {turn: 1, call: [{tool: set_state, arguments: {key: k, value: ` + strings.Repeat("v", 1<<20) + `}}]}
 - {say: done}`}.Execute(t)
@@ -176,6 +182,7 @@ func TestStateBoundIsAToolError(t *testing.T) {
 }
 
 func TestBlueprintFormat(t *testing.T) {
+	t.Parallel()
 	doc := strings.Replace(harness.OneNode(""), `{"type":1}`,
 		`{"type":2,"payload":{"format":"json","output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}}}`, 1)
 	tests := map[string]struct {
@@ -215,6 +222,7 @@ func TestBlueprintFormat(t *testing.T) {
 }
 
 func TestSubAgents(t *testing.T) {
+	t.Parallel()
 	inline := `{"name":"Inline","nodes":[{"id":"i","name":"I","prompt":"p"}],"edges":[{"id":"e1","source":"START","target":"i"},{"id":"e2","source":"i","target":"END"}]}`
 	tests := map[string]struct {
 		doc, script string
@@ -285,6 +293,7 @@ func TestSubAgents(t *testing.T) {
 }
 
 func TestLaterNodesSeeEarlierOutputs(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{
 		Input: "the question",
 		Document: `{"name":"two","nodes":[
@@ -303,6 +312,7 @@ func TestLaterNodesSeeEarlierOutputs(t *testing.T) {
 }
 
 func TestStateAtAJoin(t *testing.T) {
+	t.Parallel()
 	for _, slow := range []string{"a", "b"} {
 		t.Run("slow "+slow, func(t *testing.T) {
 			p := harness.TestRun{Document: harness.ForkAndJoin, Script: `rules:
@@ -325,6 +335,7 @@ func TestStateAtAJoin(t *testing.T) {
 }
 
 func TestOutcomesWithoutResult(t *testing.T) {
+	t.Parallel()
 	loop := `{"name":"loop","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"x","name":"X","prompt":"p","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"again","source":"a","target":"a","condition_prompt":"again?"},
 {"id":"out","source":"a","target":"x","condition_prompt":"done?"},{"id":"e4","source":"x","target":"END"}]}`
@@ -363,6 +374,7 @@ func TestOutcomesWithoutResult(t *testing.T) {
 }
 
 func TestInputIsChecked(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		set   func(in *contract.RunInput)
 		class string

@@ -67,6 +67,7 @@ func (c specCase) answer(r contract.Request) (string, any) {
 // Loops, data by names, casts, maps in maps, what is caught and clients in branches do what the
 // specification says.
 func TestAgentSpecCases(t *testing.T) {
+	t.Parallel()
 	for name, c := range specCases {
 		t.Run(name, func(t *testing.T) {
 			p := harness.TestRun{SetInput: func(in *contract.RunInput) { *in = c.input(t, name) }, Prepare: func(env *testsuite.TestWorkflowEnvironment) {
@@ -92,6 +93,7 @@ func TestAgentSpecCases(t *testing.T) {
 
 // TestEndToEndRecordCases runs the cases on a real server and replays what they leave.
 func TestEndToEndRecordCases(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for name, c := range specCases {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 // A flow of many kinds of nodes gives what its parts make: values are cast, answers that are no
 // value are asked for again, what fails is caught.
 func TestAgentSpecMixed(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecMixed, Script: harness.AgentspecMixedScript}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)

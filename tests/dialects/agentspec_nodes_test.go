@@ -164,6 +164,7 @@ func nodeTools() []tool.Function {
 
 // Nodes take, do and leave what the specification says.
 func TestAgentSpecNodes(t *testing.T) {
+	t.Parallel()
 	for name, c := range nodeCases {
 		t.Run(name, func(t *testing.T) { c.play(t) })
 	}

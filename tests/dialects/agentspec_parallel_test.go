@@ -15,6 +15,7 @@ import (
 // People and clients are asked in several branches at once; each answer goes to the branch that
 // asked, in whatever order they come, and the results are in the order of the list.
 func TestAgentSpecAsksInParallel(t *testing.T) {
+	t.Parallel()
 	const doc = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"each"},{"$component_ref":"e"}],
 "control_flow_connections":[{"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"s"},"to_node":{"$component_ref":"each"}},
@@ -72,6 +73,7 @@ func TestAgentSpecAsksInParallel(t *testing.T) {
 // TestEndToEndMapGoesOn maps over more elements than one history holds, whose runs end while the
 // run asks them to yield: it goes on, and no task of its is refused because of what it did not hear.
 func TestEndToEndMapGoesOn(t *testing.T) {
+	t.Parallel()
 	const n = 60
 	doc := specDoc(t, `
 flow: {nodes: {s: {component_type: StartNode, inputs: [{title: xs, type: array, items: {type: integer}}]}, each: {component_type: ParallelMapNode, subflow: "@one", reducers: {x: sum}}, e: {component_type: EndNode, outputs: [{title: total, type: integer}]}},

@@ -18,6 +18,7 @@ import (
 // A worker that runs elsewhere is asked like any other; what it asks in turn is its answer, and the
 // next question goes on with its task.
 func TestAgentSpecA2AWorker(t *testing.T) {
+	t.Parallel()
 	there := &agency{}
 	agent := httptest.NewServer(there)
 	defer agent.Close()

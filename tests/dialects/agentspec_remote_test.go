@@ -85,6 +85,7 @@ const elsewhere = `{"component_type":"Flow","agentspec_version":"26.1.2","name":
 // An agent that runs elsewhere is told what a person said, and asks one what it cannot go on
 // without. A call that fails while the agent works is not made again: the next attempt waits.
 func TestAgentSpecA2A(t *testing.T) {
+	t.Parallel()
 	there := &agency{}
 	srv := httptest.NewServer(there)
 	defer srv.Close()
@@ -105,6 +106,7 @@ func TestAgentSpecA2A(t *testing.T) {
 
 // Calls are made again as often as the document says, and no more.
 func TestAgentSpecRetries(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy string
 		want   int
@@ -131,6 +133,7 @@ func TestAgentSpecRetries(t *testing.T) {
 // Tools of a box go by its filter: a name, or a description that the author wrote, with a
 // confirmation where he or the box wants one. One that takes other inputs is not there.
 func TestAgentSpecToolFilter(t *testing.T) {
+	t.Parallel()
 	doc := func(filter, more string) string {
 		return `{"component_type":"Agent","agentspec_version":"26.1.2","name":"a","human_in_the_loop":false,"system_prompt":"x","llm_config":{"component_type":"OpenAiConfig","name":"m","model_id":"m"},
 "outputs":[{"title":"said","type":"string"}],
@@ -190,6 +193,7 @@ func TestAgentSpecToolFilter(t *testing.T) {
 
 // The same on a real server, for a history that later code has to replay.
 func TestEndToEndRecordRemote(t *testing.T) {
+	t.Parallel()
 	there := &agency{}
 	srv := httptest.NewServer(there)
 	defer srv.Close()

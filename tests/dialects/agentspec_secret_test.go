@@ -21,6 +21,7 @@ import (
 // a run passes on: what its activities are given, what they return, even where the server
 // repeats it.
 func TestAgentSpecSecretStaysInTheWorker(t *testing.T) {
+	t.Parallel()
 	const canary = "Bearer canary-7f3a91"
 	seen := ""
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

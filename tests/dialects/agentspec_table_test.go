@@ -166,6 +166,7 @@ const deadEnd = `flow: {nodes: {s: {component_type: StartNode, inputs: [{title: 
 
 // What goes into a flow, between its nodes and out of it is what the specification says.
 func TestAgentSpecValues(t *testing.T) {
+	t.Parallel()
 	for name, c := range shortCases {
 		t.Run(name, func(t *testing.T) { c.play(t) })
 	}

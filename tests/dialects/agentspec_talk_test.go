@@ -10,6 +10,7 @@ import (
 )
 
 func TestAgentSpecTalk(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecTalk, Script: harness.AgentspecTalkScript}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
@@ -35,6 +36,7 @@ func TestAgentSpecTalk(t *testing.T) {
 
 // People are asked in a run that continues as new whenever it can: each question once.
 func TestEndToEndAgentSpecAsks(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for _, events := range []int{0, 1} {
 		run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ReadFile(t, "../examples/agentspec/guess.yaml"), Name: "guess.yaml"}, MaxEvents: events})

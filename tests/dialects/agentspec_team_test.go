@@ -13,6 +13,7 @@ import (
 // Workers are asked beside each other, one question at a time each, in conversations that go on.
 // What is wrong with a question, or with a worker, is the manager's to know.
 func TestAgentSpecWorkers(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecWorkers, Script: harness.AgentspecWorkersScript}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
@@ -63,6 +64,7 @@ func threadOf(t *testing.T, p harness.Outcome, thread string) string {
 // Agents of a swarm ask those that they may, each pair in a conversation of its own whatever else
 // the asking agent does, and only who has the node's conversation hands it over.
 func TestAgentSpecSwarm(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecSwarm, Script: harness.AgentspecSwarmScript}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
@@ -93,6 +95,7 @@ assistant team/c/asked: still c
 // A worker's client tool waits for a yes and then for a client, in a run that continues as new
 // whenever it can; the other worker's answer is not lost meanwhile.
 func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
+	t.Parallel()
 	const doc = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
 "group_manager":{"component_type":"Agent","name":"boss","llm_config":{"$component_ref":"m"},"system_prompt":"Ask."},
 "workers":[
@@ -141,6 +144,7 @@ func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
 
 // What flows of a team answer is what whoever asked is told, in the order of the questions.
 func TestAgentSpecAskedFlows(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{SetInput: func(in *contract.RunInput) { *in = specCases["asked"].input(t, "asked") }}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"text":"done"}` {
 		t.Fatalf("%v, %+v", p.Err, p.Result)

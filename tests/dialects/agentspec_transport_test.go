@@ -75,6 +75,7 @@ func certificate(t *testing.T) (cert, key string, pair tls.Certificate) {
 
 // An MCPTool of a node, and an MCPToolBox of an agent, are called over each transport.
 func TestAgentSpecTransports(t *testing.T) {
+	t.Parallel()
 	cert, key, pair := certificate(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(cert))

@@ -25,6 +25,7 @@ func payload(encoding, data string) converter.RawValue {
 // TestUpdatesOfNoJSON sends Updates whose argument the SDK cannot decode: each is refused with a class
 // and a remedy, as one of another shape is, and leaves the request open.
 func TestUpdatesOfNoJSON(t *testing.T) {
+	t.Parallel()
 	wrong := map[string]converter.RawValue{
 		"text":     payload("json/plain", "approve"),
 		"half":     payload("json/plain", `{"id": "`),
@@ -71,6 +72,7 @@ func TestUpdatesOfNoJSON(t *testing.T) {
 // TestAnswersThatSayTwoThings sends a yes that is a no as well, by Update and by signal: neither is taken,
 // and the question stays open until somebody says one thing.
 func TestAnswersThatSayTwoThings(t *testing.T) {
+	t.Parallel()
 	both := func(env *testsuite.TestWorkflowEnvironment) converter.RawValue {
 		return payload("json/plain", `{"id": "`+openOf(t, env).ID+`", "result": {"paid": false}, "result": {"paid": true}}`)
 	}
@@ -101,6 +103,7 @@ func TestAnswersThatSayTwoThings(t *testing.T) {
 
 // TestInputsOfNoJSON starts runs with what the SDK cannot decode: they fail with a class and a remedy.
 func TestInputsOfNoJSON(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{contract.WorkflowFlow, contract.WorkflowBranch} {
 		for what, raw := range map[string]converter.RawValue{
 			"text": payload("json/plain", "flow"), "half": payload("json/plain", `{"v": 1`), "null": payload("binary/null", ""), "protobuf": payload("binary/protobuf", "\x0a\x01a"),

@@ -19,6 +19,7 @@ import (
 // TestEndToEndRecordCompany runs, on a real server, an agent that starts one with a hook and a
 // program, with a webhook that is told of its end.
 func TestEndToEndRecordCompany(t *testing.T) {
+	t.Parallel()
 	res, dir := company(t)
 	tools, err := tool.Open(tool.Settings{Trusted: []string{dir}})
 	if err != nil {

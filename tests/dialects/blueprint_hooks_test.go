@@ -34,6 +34,7 @@ func hooked(t *testing.T, onError string) *specadapter.Result {
 }
 
 func TestBlueprintHookBeforeARun(t *testing.T) {
+	t.Parallel()
 	const block, goOn = "block", "continue"
 	tests := map[string]struct {
 		onError, guard string
@@ -73,6 +74,7 @@ func TestBlueprintHookBeforeARun(t *testing.T) {
 
 // A hook that fails, or takes too long, is judged by its on_error.
 func TestBlueprintHookFails(t *testing.T) {
+	t.Parallel()
 	asks := &plan.Ask{Text: "May it?"}
 	tests := map[string]struct {
 		slow, block bool
@@ -108,6 +110,7 @@ func TestBlueprintHookFails(t *testing.T) {
 
 // A hook's parameters are still checked before it: nothing is started for a wrong run.
 func TestBlueprintHookAfterTheCheck(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "block")
 	r := harness.TestRun{Script: "rules: [{say: x}]", SetInput: func(in *contract.RunInput) {
 		in.Flow, in.Params = contract.FlowRef{Plan: res.Flow}, json.RawMessage(`{"topic":"abcd","prompt":"Go."}`)
@@ -119,6 +122,7 @@ func TestBlueprintHookAfterTheCheck(t *testing.T) {
 
 // The hook after a run is started with what the run left, and only where it completed.
 func TestBlueprintHookAfterARun(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ answer, want string }{
 		"a text":  {"say: Written.", `{"prompt":"Written."}`},
 		"data":    {`json: {"a": 1}`, `{"a":1}`},

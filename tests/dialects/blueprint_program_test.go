@@ -25,6 +25,7 @@ func greet(t *testing.T, dir, params string, reach tool.Settings) harness.Outcom
 // A procedural agent is a program: its parameters are flags, what it prints is the result, no
 // model is asked.
 func TestBlueprintProgram(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ script, params, want, failure string }{
 		"JSON":             {`echo "{\"said\": \"$*\"}"`, `{"who":"a b","loud":true}`, `{"said":"--who a b --loud"}`, ""},
 		"text":             {`echo "<hello> $2"`, `{"who":"x","loud":false}`, `{"return_code":0,"stdout":"<hello> x","stderr":""}`, ""},
@@ -64,6 +65,7 @@ func same(raw []byte) string {
 
 // What the operator does not trust is not run, and the failure has the line that allows it.
 func TestBlueprintProgramRefused(t *testing.T) {
+	t.Parallel()
 	dir, mark := harness.ProgramFolder(t, `touch "$2"`), filepath.Join(t.TempDir(), "mark")
 	p := greet(t, dir, `{"who":"`+mark+`"}`, tool.Settings{Trusted: []string{t.TempDir()}})
 	if p.Err == nil || p.Err.Class != contract.ClassDenied || !strings.Contains(p.Err.Remedy, "agents: {trusted: [/PATH/TO/FOLDER]}") {

@@ -28,6 +28,7 @@ func shelfAgent(address string) *specadapter.Folder {
 // All tools of an agent's servers are the model's; config is sent as headers, with its
 // placeholders replaced, and a secret never leaves the worker but to its host.
 func TestBlueprintServers(t *testing.T) {
+	t.Parallel()
 	address, seen := harness.NewToolServer(t)
 	u, err := url.Parse(address)
 	if err != nil {
@@ -64,6 +65,7 @@ func TestBlueprintServers(t *testing.T) {
 
 // What a server needs and does not get fails the run before its first model call.
 func TestBlueprintServersRefused(t *testing.T) {
+	t.Parallel()
 	address, seen := harness.NewToolServer(t)
 	folder := shelfAgent(address)
 	token := map[string]tool.Variable{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}

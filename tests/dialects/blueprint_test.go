@@ -35,6 +35,7 @@ const answering = `{"name":"judge","description":"Answers","system_prompt":"Deci
 
 // A wrong answer goes back once, in the framework's words, in the same conversation.
 func TestBlueprintOutputIsMendedOnce(t *testing.T) {
+	t.Parallel()
 	p := blueprintRun(t, harness.TestRun{Script: `rules:
 - {turn: 1, say: '{"answer": "maybe"}'}
 - {turn: 2, say: "Sorry:\n` + "```json\\n{\\\"answer\\\": \\\"yes\\\"}\\n```" + `"}`}, inline(answering), `{"prompt":"Well?"}`)
@@ -58,6 +59,7 @@ func TestBlueprintOutputIsMendedOnce(t *testing.T) {
 }
 
 func TestBlueprintOutputFailsAfterOneRetry(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		script, want string
 		calls        int
@@ -79,6 +81,7 @@ func TestBlueprintOutputFailsAfterOneRetry(t *testing.T) {
 
 // Without a schema the text is the result; without a system prompt there is none.
 func TestBlueprintText(t *testing.T) {
+	t.Parallel()
 	p := blueprintRun(t, harness.TestRun{Script: `rules: [{match: ^Hello$, say: "{\"not\": \"data\"}"}]`}, inline(`{"name":"a","description":"b"}`), `{"prompt":"Hello"}`)
 	if p.Err != nil {
 		t.Fatal(p.Err)
@@ -90,6 +93,7 @@ func TestBlueprintText(t *testing.T) {
 
 // Agents of the framework's own folder run as they are.
 func TestBlueprintCorpusRuns(t *testing.T) {
+	t.Parallel()
 	const corpus = "../../../shared/corpus/blueprints"
 	if _, err := os.Stat(corpus); err != nil {
 		t.Skipf("the corpus is not here: %v", err)

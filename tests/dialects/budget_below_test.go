@@ -140,6 +140,7 @@ const workersScript = `rules:
 // What is below a run spends of the run's budget, whatever it is: no more calls are made than it
 // allows, all are counted, and where nothing is left, that is said of a node.
 func TestBudgetBelow(t *testing.T) {
+	t.Parallel()
 	for name, s := range spenders(t) {
 		for calls := range s.calls {
 			t.Run(fmt.Sprintf("%s/%d", name, calls), func(t *testing.T) {
@@ -192,6 +193,7 @@ func (s spender) spend(t *testing.T, calls int) {
 // A call that is stopped because another branch has failed is counted apart, wherever it was
 // made: its provider may charge it.
 func TestStoppedCallsAreCounted(t *testing.T) {
+	t.Parallel()
 	part := func(name string) string {
 		return fmt.Sprintf("f%s: {nodes: {s%s: {component_type: StartNode}, %s: {component_type: LlmNode, llm_config: '@m', prompt_template: p}, e%s: {component_type: EndNode}}, go: [s%s > %s > e%s]}\n", name, name, name, name, name, name, name)
 	}
@@ -244,6 +246,7 @@ func (c collision) RegisterActivityWithOptions(fn any, o activity.RegisterOption
 
 // The hook after a run has what the run has left, and no more.
 func TestBudgetOfTheHookAfterARun(t *testing.T) {
+	t.Parallel()
 	for budget, want := range map[int]int32{1: 1, 2: 2} {
 		res := hooked(t, "block")
 		res.Flow.Hooks.Before = nil
@@ -268,6 +271,7 @@ func TestBudgetOfTheHookAfterARun(t *testing.T) {
 
 // The hook after a turn takes nothing from the turns behind it.
 func TestBudgetBehindTheHookAfterATurn(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "block")
 	res.Flow.Hooks.Before = nil
 	r := turns(t, res.Flow, "rules: [{say: fine}]")
@@ -290,6 +294,7 @@ func TestBudgetBehindTheHookAfterATurn(t *testing.T) {
 
 // What the hook before a run has under way when the run is cancelled is counted, too.
 func TestStoppedCallsOfTheHookBeforeARunAreCounted(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "block")
 	c := cancelling{end: make(chan struct{})}
 	t.Cleanup(func() { close(c.end) })

@@ -83,6 +83,7 @@ func fan(n int) *plan.Flow {
 func atMost(n int) int { return -n }
 
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	cheap := contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}
 	priced := &contract.Means{Priced: true}
 	tests := map[string]struct {
@@ -137,6 +138,7 @@ func TestBudget(t *testing.T) {
 
 // TestBudgetRefused starts runs with budgets that are none.
 func TestBudgetRefused(t *testing.T) {
+	t.Parallel()
 	for name, b := range map[string]contract.Budget{"nothing": {}, "less than nothing": {Calls: -1}} {
 		_, _, made, err := spendthrift(t, workflows.Settings{}, line(1), &b, contract.Usage{})
 		if f := contract.FailureOf(err); f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "budget") || made != 0 {
@@ -147,6 +149,7 @@ func TestBudgetRefused(t *testing.T) {
 
 // TestEndToEndBudget spends across runs that continue as new, judges and branches included.
 func TestEndToEndBudget(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.JudgedLoop, Name: "flow.json"}, MaxSteps: 100, MaxEvents: 1, Budget: &contract.Budget{Calls: 10},
 		Script: harness.Script(t, "rules:\n- {question: \"again?\", yes: true}\n- {question: \"done?\", yes: false}\n- {say: round}\n")})
@@ -163,6 +166,7 @@ func TestEndToEndBudget(t *testing.T) {
 
 // A call that a model answered, and that failed all the same, has spent of the budget.
 func TestCallsThatFailAreSpent(t *testing.T) {
+	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(harness.NoLog{})
 	env := suite.NewTestWorkflowEnvironment()
@@ -187,6 +191,7 @@ func TestCallsThatFailAreSpent(t *testing.T) {
 // Judges whose answers are none are asked again while there are calls for it, and never beyond the
 // budget.
 func TestJudgesStayWithinTheBudget(t *testing.T) {
+	t.Parallel()
 	doc := `{"name":"judged","nodes":[{"id":"a","name":"A","prompt":"p"},{"id":"b","name":"B","prompt":"p","is_exit_node":true},{"id":"c","name":"C","prompt":"p","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b","condition_prompt":"one?"},{"id":"e3","source":"a","target":"c","condition_prompt":"two?"},
 {"id":"e4","source":"b","target":"END"},{"id":"e5","source":"c","target":"END"}]}`

@@ -18,6 +18,7 @@ import (
 // one branch and a loop in another spend what there is: all calls are counted, and no more are made
 // than the budget allows.
 func TestEndToEndBudgetOfThoseWhoGiveWay(t *testing.T) {
+	t.Parallel()
 	for _, calls := range []int{12, 24, 200} {
 		t.Run(fmt.Sprint(calls), func(t *testing.T) {
 			t.Parallel()

@@ -40,6 +40,7 @@ func (f failing) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 // made again within an hour; what an operator mends waits for him then, or at once, or fails the run
 // where nobody is to be asked; all else fails the run, or is the tool's result.
 func TestWhatBecomesOfAFailure(t *testing.T) {
+	t.Parallel()
 	type fate struct{ again, waits bool }
 	fates := map[string]fate{
 		contract.ClassRateLimited: {true, true}, contract.ClassUnavailable: {true, true}, contract.ClassTimeout: {true, true},

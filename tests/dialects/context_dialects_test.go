@@ -27,6 +27,7 @@ var longTalks = map[string]struct{ name, doc, end string }{
 // The operator's policy holds in every dialect: results stay with their calls, what is left out is
 // told the model and shown, and a refusal for length is met once.
 func TestContextPoliciesOfDialects(t *testing.T) {
+	t.Parallel()
 	policies := map[string]struct {
 		context plan.Context
 		refuse  int

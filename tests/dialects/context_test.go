@@ -53,6 +53,7 @@ func talker(c *plan.Context) *plan.Flow {
 // A policy settles what a model is sent once a conversation is too long, and where a model refuses
 // it for its length, once.
 func TestContextPolicies(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		context   *plan.Context
 		refuse    int
@@ -121,6 +122,7 @@ func TestContextPolicies(t *testing.T) {
 }
 
 func TestAgentSpecDigest(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Document: harness.AgentspecDigest, Script: harness.AgentspecDigestScript}.Execute(t)
 	if p.Err != nil || string(p.Result.ResultData) != `{"n":4}` || p.Status.Executions[0].LeftOut == 0 || p.Result.Usage.Calls < 7 {
 		t.Errorf("%v, %+v, %+v", p.Err, p.Result, p.Status.Executions)
@@ -148,6 +150,7 @@ const agentspecDigestsScript = `rules:
 - {turn: 4, match: "^Tiny: r$", call: [{tool: submit_result, arguments: {n: 4}}]}`
 
 func TestAgentSpecDigests(t *testing.T) {
+	t.Parallel()
 	seen := &sentTo{}
 	p := harness.TestRun{Document: agentspecDigests, Script: agentspecDigestsScript, Wrap: func(r worker.ActivityRegistry) worker.ActivityRegistry {
 		seen.ActivityRegistry = r

@@ -68,6 +68,7 @@ func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Reque
 // TestMessageWhileTheRunEnds reports a message as unread that came while the run waited for
 // the check of a late answer.
 func TestMessageWhileTheRunEnds(t *testing.T) {
+	t.Parallel()
 	var late, message error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
@@ -90,6 +91,7 @@ func TestMessageWhileTheRunEnds(t *testing.T) {
 // TestCancelWhileTheRunGivesWay cancels a run that waits for a check before it continues as
 // new.
 func TestCancelWhileTheRunGivesWay(t *testing.T) {
+	t.Parallel()
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) },
@@ -107,6 +109,7 @@ func TestCancelWhileTheRunGivesWay(t *testing.T) {
 
 // TestFarLimit takes a limit that is longer than a time can say for a long one.
 func TestFarLimit(t *testing.T) {
+	t.Parallel()
 	f := harness.AskFlow()
 	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
 	f.Nodes[0].Ask.LimitSeconds, f.Nodes[0].Exit = 1<<40, true
@@ -124,6 +127,7 @@ func TestFarLimit(t *testing.T) {
 
 // TestStatusOfManyRequests shows a run that waits for more than one answer of a query holds.
 func TestStatusOfManyRequests(t *testing.T) {
+	t.Parallel()
 	branches := []string{"b1", "b2", "b3"}
 	f := harness.FanIn("many", branches...)
 	for i := range f.Nodes {

@@ -59,6 +59,7 @@ func stockPlan(t *testing.T, text string) contract.FlowRef {
 
 // TestEndToEndRecordActivitiesOfAnotherWorker has a flow's tools in a process that knows nothing of Weft.
 func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
+	t.Parallel()
 	address := harness.ServerAddress(t)
 	queue := fmt.Sprintf("elsewhere-%d", time.Now().UnixNano())
 	bin := filepath.Join(t.TempDir(), "elsewhere")
@@ -110,6 +111,7 @@ func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
 // What an activity of another worker returns, or fails with, is the model's to read; a failure of
 // the contract's classes is what it is of any tool.
 func TestWhatActivitiesOfAnotherWorkerSay(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	keys := map[string]int{}
 	tests := map[string]struct {
@@ -176,6 +178,7 @@ func TestWhatActivitiesOfAnotherWorkerSay(t *testing.T) {
 
 // The catalogue of a run has what weft.yml says of the tools.
 func TestActivitiesOfAnotherWorkerAreDescribed(t *testing.T) {
+	t.Parallel()
 	tools, err := tool.Open(elsewhereTools(t, "q"))
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,7 @@ func picnic(t *testing.T) harness.TestRun {
 }
 
 func TestFunctionsAsTools(t *testing.T) {
+	t.Parallel()
 	p := picnic(t).Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
@@ -68,6 +69,7 @@ func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOp
 
 // A call that reaches a worker of an older build is made again, and by then by another.
 func TestFunctionsInAHalfRolledOutFleet(t *testing.T) {
+	t.Parallel()
 	none, err := tool.Open(tool.Settings{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +92,7 @@ func TestFunctionsInAHalfRolledOutFleet(t *testing.T) {
 // Where the outcome of a call is unknown, a function that must not be called twice is not;
 // others of the same connection are.
 func TestFunctionsThatAreNotRepeated(t *testing.T) {
+	t.Parallel()
 	counts := map[string]*atomic.Int32{"charge": {}, "look": {}}
 	shaky := func(name string) func(context.Context, struct{}) (string, error) {
 		return func(context.Context, struct{}) (string, error) {
@@ -114,6 +117,7 @@ func TestFunctionsThatAreNotRepeated(t *testing.T) {
 }
 
 func TestFunctionsThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	r := picnic(t)
 	r.Document = strings.Replace(r.Document, `"name": "weather"`, `"name": "wether"`, 1)
 	p := r.Execute(t)
@@ -151,6 +155,7 @@ func buildEmbed(t *testing.T) string {
 }
 
 func TestEmbedIsAWorker(t *testing.T) {
+	t.Parallel()
 	bin := buildEmbed(t)
 	cmd := exec.Command(bin)
 	cmd.Dir, cmd.Env = t.TempDir(), append(programs.Clean(), "TEMPORAL_ADDRESS=127.0.0.1:1")
@@ -163,6 +168,7 @@ func TestEmbedIsAWorker(t *testing.T) {
 
 // TestReadmeProgramBuilds builds the program that worker/README.md shows.
 func TestReadmeProgramBuilds(t *testing.T) {
+	t.Parallel()
 	_, rest, ok := strings.Cut(harness.ReadFile(t, "../../worker/README.md"), "```go\n")
 	program, _, ok2 := strings.Cut(rest, "```")
 	root, err := filepath.Abs("../..")
@@ -186,6 +192,7 @@ func TestReadmeProgramBuilds(t *testing.T) {
 // TestEndToEndFunctionsLive: a slow function is alive, whatever it does, and is told when its
 // run is cancelled.
 func TestEndToEndFunctionsLive(t *testing.T) {
+	t.Parallel()
 	entered, told := make(chan string, 9), make(chan error, 9)
 	functions := []tool.Function{
 		tool.Func("slow", "", func(context.Context, struct{}) (string, error) {
@@ -241,6 +248,7 @@ func TestEndToEndFunctionsLive(t *testing.T) {
 // TestEndToEndEmbed runs the flow in examples/embed on the worker there, started as anybody
 // would.
 func TestEndToEndEmbed(t *testing.T) {
+	t.Parallel()
 	address := harness.ServerAddress(t)
 	queue := fmt.Sprintf("embed-%d", time.Now().UnixNano())
 	cmd := exec.Command(buildEmbed(t), "-task-queue", queue)

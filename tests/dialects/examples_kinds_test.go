@@ -14,6 +14,7 @@ import (
 
 // Each kind of node of Agent Spec stands in an example, and each example has a recorded history.
 func TestExamplesHaveEveryKindOfNode(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../examples/agentspec/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("there are no examples: %v", err)

@@ -51,6 +51,7 @@ var exampleFunctions = []tool.Function{
 // TestExamples runs every example with its script. NAME.want holds what must come out;
 // UPDATE=1 rewrites it.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../examples/*/*.*")
 	if err != nil {
 		t.Fatal(err)

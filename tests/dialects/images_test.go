@@ -105,6 +105,7 @@ func dataURL(kind string, file []byte) string {
 // What a run is given as an image, and what a tool returns as one, is seen by the model; a
 // provider whose models know text alone is told of it.
 func TestModelsSeeImages(t *testing.T) {
+	t.Parallel()
 	given, found := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
 	for _, blind := range []bool{false, true} {
 		t.Run(fmt.Sprintf("blind %v", blind), func(t *testing.T) {
@@ -157,6 +158,7 @@ func TestModelsSeeImages(t *testing.T) {
 // What a session's prompt shows is seen in its turn and, as a part of the conversation, in those
 // behind it. It is a part of what makes a prompt another.
 func TestSessionsSeeImages(t *testing.T) {
+	t.Parallel()
 	first, shown := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
 	server := newSeer(t)
 	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true}}})

@@ -15,6 +15,7 @@ const undeclaring = `{"name":"one","nodes":[{"id":"a","name":"A","prompt":"p","i
 
 // A flow that declares no inputs refuses params: dropping them would be a silent default.
 func TestParamsThatNobodyDeclared(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		params string
 		err    string
@@ -38,6 +39,7 @@ func TestParamsThatNobodyDeclared(t *testing.T) {
 
 // A worker that runs the flows of its folder alone takes no plan, of either workflow type.
 func TestPlansAreRefused(t *testing.T) {
+	t.Parallel()
 	p := harness.TestRun{Settings: workflows.Settings{RefusePlans: true}, SetInput: func(in *contract.RunInput) {
 		in.Flow = contract.FlowRef{Plan: harness.GraphPlan("own", []harness.GraphNode{{ID: "a", Exit: true}}, nil)}
 	}}.Execute(t)

@@ -40,6 +40,7 @@ const boxesScript = `rules:
 
 // TestEndToEndBoxesContinued lets runs with a server's tools continue as new at every boundary.
 func TestEndToEndBoxesContinued(t *testing.T) {
+	t.Parallel()
 	doc := boxesFlow(greetings(t))
 	for _, profile := range []string{"default", "koog"} {
 		h := harness.NewWorker(t, 0)

@@ -26,6 +26,7 @@ func agentsOf(agents, transitions string) string {
 }
 
 func TestUnmatchedConditions(t *testing.T) {
+	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`,
 		`{"from":"a","to":"__finish__","condition":{"variable":"input.data","operation":"equals","value":1}},
 {"from":"a","to":"__finish__","condition":{"variable":"input.data","operation":"more","value":"x"}}`)
@@ -40,6 +41,7 @@ func TestUnmatchedConditions(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	loop := agentsOf(`{"name":"a","type":"transform"},{"name":"b","type":"transform"}`,
 		`{"from":"a","to":"b"},{"from":"b","to":"a","condition":{"variable":"input.data","operation":"not_equals","value":"x"}},{"from":"b","to":"__finish__"}`)
 	p := harness.TestRun{Document: loop, Input: "y", Script: "rules: [{say: x}]"}.Execute(t)
@@ -64,6 +66,7 @@ func TestLimits(t *testing.T) {
 
 // A value of the wrong shape fails where it is looked at, with the place.
 func TestWrongValues(t *testing.T) {
+	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"input.feedback"}]}}`, "")
 	p := harness.TestRun{Document: doc, Input: "no critique", Script: "rules: [{say: x}]"}.Execute(t)
 	if harness.FailureClass(p.Err) != contract.ClassValue || p.Err.At != "flow.json:2" || !strings.Contains(p.Err.Text, `the value "no critique" has no feedback`) {
@@ -130,6 +133,7 @@ func askedModels(t *testing.T) (*llm.Models, *[]asked) {
 // Every agent's own model, prompt and config reach the provider, with the run's input and what
 // came before.
 func TestEachAgentsOwnConfig(t *testing.T) {
+	t.Parallel()
 	doc := strings.Replace(agentsOf(
 		`{"name":"a","type":"task","prompt":{"system":"S1","user":"U1"},"config":{"temperature":0,"topP":0.5,"maxTokens":9,"toolChoice":"auto"},"params":{"task":"T1"}},
 {"name":"b","type":"task","model":"mine/other","prompt":{"system":"S2"},"config":{"toolChoice":{"toolName":"finalize_task_result"}},"params":{"task":"T2"}},
@@ -167,6 +171,7 @@ func TestEachAgentsOwnConfig(t *testing.T) {
 // Tools: a worker's function by its name, a server's headers, a command only where the operator
 // allows it, and names that nothing offers.
 func TestToolsOfTheDialect(t *testing.T) {
+	t.Parallel()
 	local := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
 		`"tools":[{"name":"double","type":"local","parameters":{"fqn":"com.example.Double"}}],"agents"`, 1)
 	double := tool.Func("double", "doubles a number", func(_ context.Context, in struct {
@@ -210,6 +215,7 @@ func TestToolsOfTheDialect(t *testing.T) {
 
 // Calls of one answer run at the same time, but one after the other as Koog's code does it.
 func TestCallsOfOneAnswer(t *testing.T) {
+	t.Parallel()
 	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","params":{"task":"t"}}`, ""), `"agents"`,
 		`"defaultModel":"openai/gpt-4o","tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"http://localhost:1/"}}],"agents"`, 1)
 	for profile, want := range map[string]int32{"default": 2, "koog": 1} {
@@ -232,6 +238,7 @@ func TestCallsOfOneAnswer(t *testing.T) {
 
 // The headers that a flow brings reach its server.
 func TestHeadersOfTheDialect(t *testing.T) {
+	t.Parallel()
 	seen := make(chan string, 100)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen <- r.Header.Get("X-Tenant")
@@ -252,6 +259,7 @@ func TestHeadersOfTheDialect(t *testing.T) {
 // A tool choice of none takes the flow's tools away; what an agent must return it still can. A
 // result may name its type.
 func TestChoiceOfNone(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ agent, script, want string }{
 		"a task":               {`{"name":"a","type":"task","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{say: words}`, `"words"`},
 		"a check":              {`{"name":"a","type":"verify","config":{"toolChoice":"none"},"params":{"task":"t"}}`, `{call: [{tool: finalize_task_result, arguments: {isCorrect: true}}]}`, `{"success":true,"feedback":"","input":"x"}`},
@@ -275,6 +283,7 @@ func TestChoiceOfNone(t *testing.T) {
 
 // A value that a schema describes may come by each of the names that the ending tool knows.
 func TestSchemaUnderEachName(t *testing.T) {
+	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"task","params":{"task":"t"},"output":{"schema":"{\"type\":\"integer\",\"minimum\":3}"}}`, "")
 	for _, key := range []string{"value", "__wrapped_value__"} {
 		p := harness.TestRun{Document: doc, Input: "x", Script: fmt.Sprintf(`rules:
@@ -288,6 +297,7 @@ func TestSchemaUnderEachName(t *testing.T) {
 
 // Transformations may name the whole value.
 func TestTransformationOfTheWhole(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "input", "output", "input.data"} {
 		doc := agentsOf(`{"name":"a","type":"transform","params":{"transformations":[{"value":"`+text+`"}]}}`, "")
 		if p := (harness.TestRun{Document: doc, Input: "x"}).Execute(t); p.Err != nil || *p.Result.ResultText != "x" {
@@ -298,6 +308,7 @@ func TestTransformationOfTheWhole(t *testing.T) {
 
 // A run's value may have its type beside it, and long integers keep their digits.
 func TestTypedInput(t *testing.T) {
+	t.Parallel()
 	doc := agentsOf(`{"name":"a","type":"transform"}`, "")
 	for in, want := range map[string]string{
 		`{"type":"int","data":7}`: `7`, `{"type":"double","data":7}`: `7.0`, `{"type":"array_int","data":[1,2]}`: `[1,2]`,

@@ -39,6 +39,7 @@ func koogLater(agents, transitions string) string {
 // Steps of parallel agents count each for itself, and the rest of the run goes on with those of
 // the result that is picked.
 func TestStepsOfParallelAgents(t *testing.T) {
+	t.Parallel()
 	agents := `{"name":"p","type":"parallel","config":{"maxIterations":LIMIT},"params":{"agents":["a","b","c"]%s}},
 {"name":"a","type":"task","params":{"task":"a"}},{"name":"b","type":"verify","params":{"task":"b"}},{"name":"c","type":"transform"},
 {"name":"end","type":"task","params":{"task":"end"}}`
@@ -68,6 +69,7 @@ func TestStepsOfParallelAgents(t *testing.T) {
 // A run whose node has no edge to take fails for that, also where its limit leaves no step
 // more; it fails by the limit where a step is missing before.
 func TestNoEdgeAtTheLimit(t *testing.T) {
+	t.Parallel()
 	doc := agentsOf(`{"name":"g","type":"transform","model":"openai/gpt4o","config":{"maxIterations":LIMIT}}`,
 		`{"from":"g","to":"__finish__","condition":{"variable":"input.data","operation":"equals","value":"y"}}`)
 	for limit, want := range map[string]string{"4": contract.ClassStepLimit, "5": contract.ClassNoRoute, "6": contract.ClassNoRoute} {
@@ -86,6 +88,7 @@ func TestNoEdgeAtTheLimit(t *testing.T) {
 
 // Steps of a react agent: its graph around that of thoughts and calls.
 func TestStepsOfReactAgents(t *testing.T) {
+	t.Parallel()
 	doc := koogLater(`{"name":"r","type":"react","config":{"maxIterations":LIMIT},"params":{"task":"r"}}`, "")
 	exactly(t, 2+11, harness.TestRun{Document: doc, Script: "rules: [{turn: 1, say: a thought}, {say: the answer}]"})
 	withTool := strings.Replace(doc, `"agents"`, `"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"http://localhost:1/"}}],"agents"`, 1)
@@ -101,6 +104,7 @@ func TestStepsOfReactAgents(t *testing.T) {
 // A model that Koog's tables do not have fails a run in the profile koog at its start, and is
 // none the less one in the profile default.
 func TestModelsThatKoogRefuses(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ first, later string }{
 		"openai/gpt-4o":             {"", "(normalized: 'openai.chat.gpt_4o')"},
 		"openai/gpt-5":              {"", "(normalized: 'openai.chat.gpt_5')"},
@@ -150,6 +154,7 @@ func TestModelsThatKoogRefuses(t *testing.T) {
 // The default model is looked up, too, even where each agent has its own; a run that is given
 // nothing begins with the task of the first agent, by the transitions, or not at all.
 func TestBeginningsInKoog(t *testing.T) {
+	t.Parallel()
 	doc := strings.Replace(agentsOf(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
 		`"agents"`, `"defaultModel":"openai/gpt-4o","agents"`, 1)
 	r := harness.TestRun{Document: doc, Profile: "koog", Script: `rules: [{match: "^the task$", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: done}}]}]`}
@@ -173,6 +178,7 @@ func TestBeginningsInKoog(t *testing.T) {
 // A variable without input. or output. and tool names that are no list are what the first code
 // takes, and so does the profile default.
 func TestLooseSyntax(t *testing.T) {
+	t.Parallel()
 	for variable, want := range map[string]string{"success": "no", "feedback": "yes", "input": "yes", "output.success": "no"} {
 		agent, value := `{"name":"a","type":"verify","params":{"task":"t","toolNames":null}}`, `"f"`
 		if variable == "input" {
@@ -191,6 +197,7 @@ func TestLooseSyntax(t *testing.T) {
 // In the one conversation of the profile koog, an agent is shown the calls of tools that it does
 // not have as texts: a react agent those of the tool by which others end.
 func TestCallsOfOthersInKoog(t *testing.T) {
+	t.Parallel()
 	doc := koogLater(`{"name":"a","type":"task","params":{"task":"a"}},{"name":"r","type":"react","params":{"task":"r"}},{"name":"z","type":"task","params":{"task":"z"}}`, "")
 	p := harness.TestRun{Document: doc, Profile: "koog", Input: "x", Script: `rules:
 - {node: a, call: [{tool: nope, arguments: {q: 1}}], match: "^a$"}
@@ -207,6 +214,7 @@ func TestCallsOfOthersInKoog(t *testing.T) {
 // result is that of the agent which the inner one picks, and its steps are those of all graphs
 // around it.
 func TestParallelAgentsInsideEachOther(t *testing.T) {
+	t.Parallel()
 	const pick = `,"merge":{"variable":"results.%d.output","operation":"equals","value":0}`
 	agents := `{"name":"before","type":"task","config":{"maxIterations":LIMIT},"params":{"task":"before"}},
 {"name":"p","type":"parallel","params":{"agents":["q","a"]%s}},
@@ -259,6 +267,7 @@ func TestParallelAgentsInsideEachOther(t *testing.T) {
 // What a tool of a server answers is its JSON for the models of the profile koog, also where the
 // connection is the worker's, and its text for those of the profile default.
 func TestToolResultsInKoog(t *testing.T) {
+	t.Parallel()
 	doc := strings.Replace(agentsOf(`{"name":"a","type":"task","model":"openai/o3","params":{"task":"t"}}`, ""), `"agents"`,
 		`"tools":[{"name":"web","type":"mcp","parameters":{"transport":"sse","url":"`+greetings(t)+`/sse"}}],"agents"`, 1)
 	greeting := map[string]func(string) (string, bool){"greeting": func(string) (string, bool) { return "Hello, <A>!", false }}
@@ -282,6 +291,7 @@ func TestToolResultsInKoog(t *testing.T) {
 // An agent beside others needs the steps of its own way alone, also where it goes on in a new run when the
 // others have ended: alone in that run, or in a branch of it.
 func TestEndToEndStepsOfSlowParallelAgents(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	agents := `{"name":"p","type":"parallel","config":{"maxIterations":LIMIT},"params":{"agents":[%s]}},
 {"name":"a","type":"task","params":{"task":"a"}},{"name":"b","type":"react","params":{"task":"b"}},{"name":"c","type":"react","params":{"task":"c"}}`

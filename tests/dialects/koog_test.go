@@ -24,6 +24,7 @@ import (
 // TestKoogManifest reads every file of the corpus in both profiles: the profile koog must take
 // what the real code takes that it stands for, default what either state of that code takes.
 func TestKoogManifest(t *testing.T) {
+	t.Parallel()
 	rows := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "corpus/koog/MANIFEST.tsv"))), "\n")[1:]
 	if len(rows) < 30 {
 		t.Fatalf("the manifest has %d rows", len(rows))
@@ -153,6 +154,7 @@ func (c *koogRun) document(t *testing.T, limit int, server string) string {
 // TestKoogRuns runs the corpus's runs through the interpreter in the profile koog, with the
 // scripted model and a real MCP server over server-sent events.
 func TestKoogRuns(t *testing.T) {
+	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "cases/koog_runs.jsonl"))), "\n")
 	if len(lines) < 20 {
 		t.Fatalf("%d runs", len(lines))
@@ -192,6 +194,7 @@ var otherwise = map[string]string{
 // TestKoogRunsAsMeant runs the same in the profile default: the document's patterns work, the
 // retry loop gets round.
 func TestKoogRunsAsMeant(t *testing.T) {
+	t.Parallel()
 	for _, line := range strings.Split(strings.TrimSpace(string(harness.SpecFile(t, "cases/koog_runs.jsonl"))), "\n") {
 		var c koogRun
 		harness.DecodeJSON(t, []byte(line), &c)
@@ -281,6 +284,7 @@ func greetings(t *testing.T) string {
 // TestKoogDocumentedFlows loads the flows of the protocol's text, as far as they are written
 // out: their agents have "..." for what does not matter there.
 func TestKoogDocumentedFlows(t *testing.T) {
+	t.Parallel()
 	text := string(harness.SpecFile(t, "specs/koog-agents-protocol.md"))
 	loaded := 0
 	for _, block := range strings.Split(text, "```json\n")[1:] {

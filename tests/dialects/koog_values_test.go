@@ -89,6 +89,7 @@ var byValue = map[string]bool{
 }
 
 func TestKoogConditions(t *testing.T) {
+	t.Parallel()
 	koogLines(t, "koog_conditions.jsonl", 73, func(t *testing.T, _ string, line []byte) {
 		var c struct {
 			Name, Variable, Operation string
@@ -119,6 +120,7 @@ func TestKoogConditions(t *testing.T) {
 // The literals of conditions, through the adapter: in the reading beside the protocol's text, in
 // the later one, and in the profile default, which takes JSON's types.
 func TestKoogConditionLiterals(t *testing.T) {
+	t.Parallel()
 	koogLines(t, "koog_condition_literals.jsonl", 22, func(t *testing.T, _ string, line []byte) {
 		var c struct {
 			JSON        string
@@ -181,6 +183,7 @@ func describe(v value.Value) string {
 // The values of the wire, as a run's input and as what a model gives: each is read through the
 // interpreter by a flow that returns its input.
 func TestKoogWireValues(t *testing.T) {
+	t.Parallel()
 	koogLines(t, "koog_wire_values.jsonl", 25, func(t *testing.T, _ string, line []byte) {
 		var c struct {
 			JSON        json.RawMessage
@@ -225,6 +228,7 @@ func TestKoogWireValues(t *testing.T) {
 // What a typed value is on the wire of a run: a string as text, all else as data, and numbers
 // keep their type.
 func TestTypedResults(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		`"x"`: `text x`, `42`: `data 42`, `42.0`: `data 42.0`, `true`: `data true`, `[1,2]`: `data [1,2]`, `[1.0,2.5]`: `data [1.0,2.5]`, `["a"]`: `data ["a"]`,
 		`{"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`: `data {"success":false,"feedback":"f","input":{"success":true,"feedback":"g","input":7}}`,

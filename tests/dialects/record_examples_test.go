@@ -20,6 +20,7 @@ var recordedExamples = []string{"agentspec"}
 // TestEndToEndRecordExamples runs examples on a real server and replays what they leave, as
 // TestEndToEndRecord does.
 func TestEndToEndRecordExamples(t *testing.T) {
+	t.Parallel()
 	c, shop := harness.Dial(t, harness.ServerAddress(t)), articles(t)
 	tools, err := tool.Open(tool.Settings{Functions: exampleFunctions, AllowLoopback: true})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 // TestRequestIsToldAgain tells a run of a request of one below it, before and after that one took its
 // answer, and then of the same from a run that was reset.
 func TestRequestIsToldAgain(t *testing.T) {
+	t.Parallel()
 	const below = "default-test-workflow-id/b#1"
 	var answers [2]error
 	var open []string

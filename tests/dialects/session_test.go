@@ -77,6 +77,7 @@ func stop(t *testing.T) func(harness.Outcome) {
 }
 
 func TestSessionTurns(t *testing.T) {
+	t.Parallel()
 	var second, third, again, other, wrong, extra *reply
 	var idle contract.Status
 	p := sessionRun(t, harness.AgentFlow("talker"), `rules:
@@ -131,6 +132,7 @@ func TestSessionTurns(t *testing.T) {
 
 // Prompts that are queued when a session is stopped are turns that ended without having begun.
 func TestSessionStoppedWithPromptsQueued(t *testing.T) {
+	t.Parallel()
 	var queued []*reply
 	var last []contract.Turn
 	p := sessionRun(t, harness.AgentFlow("talker"), `rules: [{say: "said"}]`, nil, func(p harness.Outcome) {
@@ -160,6 +162,7 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 
 // A turn that fails leaves the session open; so does one in the middle of tool calls.
 func TestSessionGoesOnBehindAFailure(t *testing.T) {
+	t.Parallel()
 	f := harness.AgentFlow("talker")
 	f.Nodes[0].Agent.Output = &plan.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Repairs: 1}
 	var second *reply
@@ -178,6 +181,7 @@ func TestSessionGoesOnBehindAFailure(t *testing.T) {
 }
 
 func TestSessionStarts(t *testing.T) {
+	t.Parallel()
 	start := func(mode string) string {
 		return fmt.Sprintf(`{tool: start_agent_session, arguments: {agent_name: helper, mode: %s, parameters: {prompt: help}}}`, mode)
 	}

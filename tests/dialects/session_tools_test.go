@@ -38,6 +38,7 @@ func toolAnswers(t *testing.T, p harness.Outcome) []string {
 
 // All that the tools do with a session once it is there.
 func TestSessionTools(t *testing.T) {
+	t.Parallel()
 	first, none := childID(1), "nowhere"
 	on := func(tool, id, more string) string {
 		return fmt.Sprintf(`{tool: %s, arguments: {session_id: "%s"%s}}`, tool, id, more)
@@ -83,6 +84,7 @@ func TestSessionTools(t *testing.T) {
 
 // Sessions nest as deep as the flow's limit, and one has 100 open ones at most.
 func TestSessionLimits(t *testing.T) {
+	t.Parallel()
 	t.Run("depth", func(t *testing.T) {
 		f := harness.AgentFlow("boss", plan.Startable{Agent: "boss", Type: "autonomous"})
 		f.Limits.MaxDepth = 2
@@ -136,6 +138,7 @@ func starting(r *harness.TestRun) map[string]*contract.RunInput {
 
 // A session's hooks see each turn that somebody asked for, and can change its prompt.
 func TestSessionHooks(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "block")
 	var second, third, fourth *reply
 	r := harness.TestRun{Script: `rules:
@@ -242,6 +245,7 @@ func companyScript(id string) string {
 // Children have the scope of the session above and part of its budget, programs are started as
 // others are, and a child's hooks are those of its own agent.
 func TestSessionChildren(t *testing.T) {
+	t.Parallel()
 	res, dir := company(t)
 	r := harness.TestRun{ToolSettings: tool.Settings{Trusted: []string{dir}}, Script: companyScript("default-test-workflow-id")}
 	given := starting(&r)
@@ -275,6 +279,7 @@ func TestSessionChildren(t *testing.T) {
 
 // What children may not spend fails them, and is told the session above.
 func TestSessionBudget(t *testing.T) {
+	t.Parallel()
 	p := sessionRun(t, harness.Orchestrator(), `rules:
 - {node: helper, say: "helped"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}
@@ -295,6 +300,7 @@ func TestSessionBudget(t *testing.T) {
 // What is wrong with a signal to a session below stands in that one's status, and in the run that goes on
 // with it.
 func TestSessionBelowShowsRejects(t *testing.T) {
+	t.Parallel()
 	var early contract.Status
 	p := sessionRun(t, harness.Orchestrator(), `rules:
 - {node: helper, say: "helped"}
@@ -337,6 +343,7 @@ func TestSessionBelowShowsRejects(t *testing.T) {
 
 // A prompt that a session below would not take is refused at once: nobody would hear of it.
 func TestSessionPromptTooLong(t *testing.T) {
+	t.Parallel()
 	p := sessionRun(t, harness.Orchestrator(), `rules:
 - {node: helper, say: "helped"}
 - {node: boss, turn: 1, call: [{tool: start_agent_session, arguments: {agent_name: helper, parameters: {prompt: x}}}]}

@@ -27,6 +27,7 @@ func weather(t *testing.T, models *llm.Models, model string) harness.TestRun {
 // TestExampleOfEachProvider runs one flow with every kind of provider, each behind a fake server
 // that speaks the vendor's format.
 func TestExampleOfEachProvider(t *testing.T) {
+	t.Parallel()
 	for _, row := range llm.Providers {
 		if row.Script {
 			continue
@@ -64,6 +65,7 @@ var realModels = map[string]string{
 // TestRealProviders runs the same with the real services whose keys are set, where REAL=1 allows
 // that it costs money: make providers.
 func TestRealProviders(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("REAL") == "" {
 		t.Skip("asks real services, which cost money: make providers")
 	}

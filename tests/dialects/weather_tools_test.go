@@ -56,6 +56,7 @@ var toolKinds = map[string]toolKind{
 
 // TestExampleOfEachToolKind runs a flow with the tool of examples/weather in every form.
 func TestExampleOfEachToolKind(t *testing.T) {
+	t.Parallel()
 	program, base := startWeather(t)
 	for name, kind := range toolKinds {
 		t.Run(name, func(t *testing.T) {

@@ -65,6 +65,7 @@ func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, [
 
 // A run tells of its requests and of its end, each event under an id of its own.
 func TestWebhooksAreTold(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "continue")
 	res.Flow.Hooks = nil
 	run := harness.TestRun{Script: "rules: [{say: Written.}]", SetInput: func(in *contract.RunInput) {
@@ -95,6 +96,7 @@ func TestWebhooksAreTold(t *testing.T) {
 }
 
 func TestWebhooksOfRequests(t *testing.T) {
+	t.Parallel()
 	res := hooked(t, "continue")
 	res.Flow.Hooks = nil
 	n := &res.Flow.Nodes[0]
@@ -141,6 +143,7 @@ func TestWebhooksOfRequests(t *testing.T) {
 // A receiver that fails at first gets the event again, under the same id; another one that is gone
 // for good holds nothing back.
 func TestWebhooksAreRepeated(t *testing.T) {
+	t.Parallel()
 	var asked, ids atomic.Int32
 	var body atomic.Value
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -81,6 +81,7 @@ func startAs(t *testing.T, h *harness.Worker, o client.StartWorkflowOptions, in 
 
 // TestEndToEndAttributes runs flows in a namespace that has the search attributes.
 func TestEndToEndAttributes(t *testing.T) {
+	t.Parallel()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	h := &harness.Worker{Client: harness.Dial(t, address), Queue: "attributes"}
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
@@ -217,6 +218,7 @@ func addStatus(t *testing.T, c client.Client, namespace string) {
 // TestEndToEndWithoutAttributes runs flows in a namespace that has no search attributes, while
 // one is added, removed under a run, and added again.
 func TestEndToEndWithoutAttributes(t *testing.T) {
+	t.Parallel()
 	const namespace = "bare"
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	ctx := context.Background()

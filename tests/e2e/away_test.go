@@ -31,6 +31,7 @@ type departed struct {
 // TestEndToEndEndedWhileTheWorkerIsAway ends runs in the middle of calls whose worker is dead: nobody is there to say
 // that a call stopped. It ends as it does where somebody is.
 func TestEndToEndEndedWhileTheWorkerIsAway(t *testing.T) {
+	t.Parallel()
 	talker := harness.AgentFlow("talker")
 	talker.Policy.HeartbeatSeconds = 30
 	stop := func(c client.Client, id string) error {

@@ -52,6 +52,7 @@ func rewrite(t *testing.T, dir, word, shelf string) {
 // starts then is what was there at its start, and a script that is another one is refused. A later
 // session has what is there now.
 func TestEndToEndBlueprintPins(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	address, _ := harness.NewToolServer(t)
 	rewrite(t, dir, "OLD", address)
@@ -124,6 +125,7 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 // TestEndToEndBlueprintUntrusted has a program whose folder no operator trusts: it is not run, and
 // the refusal has the setting that allows it.
 func TestEndToEndBlueprintUntrusted(t *testing.T) {
+	t.Parallel()
 	mark := filepath.Join(t.TempDir(), "mark")
 	dir := harness.ProgramFolder(t, `touch "$2"`)
 	tools, err := tool.Open(tool.Settings{})

@@ -20,6 +20,7 @@ import (
 // 6 KiB of new conversation each, 40 tools of 2 KiB and a system prompt of 20 KiB stay under
 // 6 MiB of history. By value, Temporal ends such a run at 50 MiB.
 func TestEndToEndHistoryBound(t *testing.T) {
+	t.Parallel()
 	const calls, limit = 500, 6 << 20
 	h := harness.NewWorker(t, 0)
 	h.Worker.Stop()

@@ -51,6 +51,7 @@ func insist(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
 // TestEndToEndAnswersTogether gives a run, while no worker is there, more answers for its
 // branches than one workflow task may hold: one by one each is small enough.
 func TestEndToEndAnswersTogether(t *testing.T) {
+	t.Parallel()
 	const n = 6
 	text := strings.Repeat("w", 900_000)
 	give := map[string]func(t *testing.T, h *harness.Worker, id string, open []contract.Request){
@@ -92,6 +93,7 @@ func TestEndToEndAnswersTogether(t *testing.T) {
 // TestEndToEndTurnAskedTogether has several wait for the same long turn: together their answers
 // are more than one workflow task may hold.
 func TestEndToEndTurnAskedTogether(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.GraphPlan("talker", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}})
 	const n = 1_200_000

@@ -181,6 +181,7 @@ const calledBack, waitedFor, polled = contract.ModeCallback, contract.ModeSync, 
 
 // TestEndToEndCallbackRows has a test for each row.
 func TestEndToEndCallbackRows(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]func(t *testing.T){
 		"K1 the session is idle": func(t *testing.T) {
 			f := begets(t, does("boss", 1, launches("gate", calledBack)), does("boss", 2, "waiting"), does("boss", 3, "heard"))

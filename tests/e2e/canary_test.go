@@ -86,6 +86,7 @@ func canaryConfig(models, tools string) string {
 // the runs, in what runs answer, in the worker's log, metrics and traces, in what the starter prints
 // and in what its door answers.
 func TestEndToEndCanaries(t *testing.T) {
+	t.Parallel()
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	var sent locked
 	noting := func(h http.Handler) http.Handler {

@@ -89,6 +89,7 @@ func (e *embedders) answers(t *testing.T, dir string, program ...string) {
 // TestEndToEndClients starts runs from programs of one's own, in several languages: with a
 // document, with a plan, by name.
 func TestEndToEndClients(t *testing.T) {
+	t.Parallel()
 	e := newEmbedders(t)
 	t.Run("node", func(t *testing.T) {
 		for _, name := range []string{"node", "npm"} {

@@ -109,6 +109,7 @@ func dump(t *testing.T, address, id string) []byte {
 // TestEndToEndCodec runs flows whose payloads are encrypted: by a client with the key, by
 // programs of npm's client through the endpoint, across a rotation, and without the key.
 func TestEndToEndCodec(t *testing.T) {
+	t.Parallel()
 	whole := t
 	address := harness.StartServer(t, "-db", ":memory:", "-port=0").Address
 	old, fresh := codecKey("old"), codecKey("fresh")

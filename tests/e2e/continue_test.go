@@ -14,6 +14,7 @@ import (
 // TestEndToEndLongLoop goes round more often than one history should hold: as a length of
 // history wants it, and 3,000 times as the server suggests it.
 func TestEndToEndLongLoop(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ steps, events, runs, calls int }{
 		"at 1,500 events":            {steps: 400, events: 1500, runs: 3, calls: 2},
 		"at the server's suggestion": {steps: 3000, runs: 5, calls: 1},
@@ -55,6 +56,7 @@ func TestEndToEndLongLoop(t *testing.T) {
 // TestEndToEndTooMuchToCarry asks two sub-agents of one node, in a branch, to come back with more
 // than one payload holds together: the branch goes on instead, and the run waits for it.
 func TestEndToEndTooMuchToCarry(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	letter := strings.Repeat("x", 1<<20)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(), MaxSteps: 10,

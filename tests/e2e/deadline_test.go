@@ -13,6 +13,7 @@ import (
 // TestEndToEndAnsweredWhileAway answers a question by signal in time, while no worker is there to take
 // the answer; when one is back the time is over.
 func TestEndToEndAnsweredWhileAway(t *testing.T) {
+	t.Parallel()
 	answers := map[string]func(q *contract.Request) map[string]any{
 		"by id":    func(q *contract.Request) map[string]any { return map[string]any{"id": q.ID, "text": "red"} },
 		"the next": func(*contract.Request) map[string]any { return map[string]any{"text": "red"} },

@@ -22,6 +22,7 @@ import (
 // TestEndToEndForeignSignals sends what runs say to each other from outside: it neither
 // wedges a run nor answers for anybody.
 func TestEndToEndForeignSignals(t *testing.T) {
+	t.Parallel()
 	for where, doc := range map[string]string{"root": harness.OneNode(harness.MailTools), "sub-agent": harness.WaitingFork} {
 		t.Run(where, func(t *testing.T) {
 			h := harness.NewConfirmingWorker(t)
@@ -89,6 +90,7 @@ const forsaken = `{"data_connections":[
 
 // TestEndToEndForgotten closes the requests of a sub-agent that failed: nobody waits for them.
 func TestEndToEndForgotten(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: forsaken, Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules:
@@ -117,6 +119,7 @@ func TestEndToEndForgotten(t *testing.T) {
 // TestEndToEndAnswersTaken asks two persons side by side: their answers are not carried on
 // once the branches have them.
 func TestEndToEndAnswersTaken(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	f := harness.FanIn("two questions", "left", "right")
 	f.Edges[0].To = "last"
@@ -152,6 +155,7 @@ func TestEndToEndAnswersTaken(t *testing.T) {
 // TestEndToEndEditedAcrossRuns changes arguments with signs that JSON encoders of several
 // languages write differently: the call stays the same when the run continues as new.
 func TestEndToEndEditedAcrossRuns(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: send_mail, arguments: {to: ann}}]}, {contains: "<bob & co>", say: told}, {say: done}]`)})
@@ -182,6 +186,7 @@ func TestEndToEndEditedAcrossRuns(t *testing.T) {
 // TestEndToEndAnswerAfterRetention answers a request that was asked in a run that is gone, as one is
 // after its retention.
 func TestEndToEndAnswerAfterRetention(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, MaxEvents: 1, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules: [{turn: 1, call: [{tool: look_up, arguments: {q: 1}}, {tool: send_mail, arguments: {to: ann}}]}, {say: done}]`)})
@@ -222,6 +227,7 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 // TestEndToEndFlood sends more messages to a branch than a run can carry: they are refused,
 // and the run goes on.
 func TestEndToEndFlood(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(harness.WaitingFork, `"call_sub_agent","data_connection_id":"helper"`, `"send_mail","data_connection_id":"web"`, 1), Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules:
@@ -257,6 +263,7 @@ func TestEndToEndFlood(t *testing.T) {
 // TestEndToEndLongWorkflowID tells the requests of two sub-agents apart, however long the
 // run's own id is.
 func TestEndToEndLongWorkflowID(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue, ID: fmt.Sprintf("%s-%d", strings.Repeat("long", 60), time.Now().UnixNano())},
 		contract.WorkflowFlow, contract.RunInput{V: 1, Model: "script", Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, DataConnections: harness.MailConnection(),
@@ -285,6 +292,7 @@ func TestEndToEndLongWorkflowID(t *testing.T) {
 // TestEndToEndTerminatedBelow terminates a sub-agent, in a branch, that waits for a person: its
 // request is closed, and the flow goes on.
 func TestEndToEndTerminatedBelow(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxSteps: 10,
 		Script: harness.Script(t, `rules:

@@ -47,6 +47,7 @@ func fill(t *testing.T, disk string) (room func()) {
 // TestEndToEndDatabaseFull fills the disk of a laptop's database while a call is under way: starts
 // are refused, and when there is room again the run goes on, with the call under its key.
 func TestEndToEndDatabaseFull(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t, "48m")
 	s := harness.StartServer(t, "-db", filepath.Join(disk, "t.db"), "-port=0")
 	c := harness.Dial(t, s.Address)

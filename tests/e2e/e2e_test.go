@@ -19,6 +19,7 @@ import (
 // TestEndToEndColdWorkers lets every activity ask its run for everything: two workers that
 // remember nothing, over branches, a join, a sub-agent and a long input.
 func TestEndToEndColdWorkers(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 1)
 	second := harness.RunWorker(t, h.Client, h.Queue, 1, nil)
 	t.Cleanup(second.Stop)
@@ -48,6 +49,7 @@ func TestEndToEndColdWorkers(t *testing.T) {
 
 // TestEndToEndCancel cancels a run with two branches under way.
 func TestEndToEndCancel(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"}, Script: harness.Script(t, `rules: [{delay: 10m, say: late}]`)})
 	ctx := context.Background()
@@ -79,6 +81,7 @@ func TestEndToEndCancel(t *testing.T) {
 
 // TestEndToEndFailureEndsSiblings fails one branch while another waits for its model.
 func TestEndToEndFailureEndsSiblings(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"}, OnError: contract.OnErrorFail,
 		Script: harness.Script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {delay: 10m, say: late}]`)})
@@ -98,6 +101,7 @@ func TestEndToEndFailureEndsSiblings(t *testing.T) {
 
 // TestEndToEndRetries follows Retry-After and gives up at once where that is no use.
 func TestEndToEndRetries(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(""), Name: "flow.json"},
 		Script: harness.Script(t, `rules:
@@ -114,6 +118,7 @@ func TestEndToEndRetries(t *testing.T) {
 
 // TestEndToEndGracefulStop stops a worker with a call under way; another goes on.
 func TestEndToEndGracefulStop(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	compiled, err := harness.CompileWith()(contract.FlowRef{Text: harness.ForkAndJoin, Name: "flow.json"})
 	if err != nil {
@@ -148,6 +153,7 @@ func TestEndToEndGracefulStop(t *testing.T) {
 // TestEndToEndKills runs the worker in a process of its own and kills it, then the server,
 // in the middle. The result is right, and no recorded call is made again.
 func TestEndToEndKills(t *testing.T) {
+	t.Parallel()
 	model := newModelServer(t)
 	dir := t.TempDir()
 	for _, victim := range []string{"worker", "server"} {
@@ -184,6 +190,7 @@ func TestEndToEndKills(t *testing.T) {
 // TestEndToEndNamesAndJSONAlone starts a run as a client in any language would: names and
 // JSON, no Go types.
 func TestEndToEndNamesAndJSONAlone(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	var in map[string]any
 	harness.DecodeJSON(t, []byte(`{"v": 1, "flow": {"text": "", "name": "x.json"}, "input": "hello", "script": {"rules": [{"say": "hi"}]}}`), &in)
@@ -221,6 +228,7 @@ func TestEndToEndNamesAndJSONAlone(t *testing.T) {
 
 // TestEndToEndWrongInputs starts runs as a client would that got the contract wrong.
 func TestEndToEndWrongInputs(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for name, in := range map[string]any{
 		"a text":                  "hello",

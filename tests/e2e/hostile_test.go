@@ -19,6 +19,7 @@ import (
 
 // TestEndToEndHostile runs what could wedge a run: each ends, with a result or a class.
 func TestEndToEndHostile(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	many := make([]string, 520)
 	for i := range many {
@@ -63,6 +64,7 @@ func TestEndToEndHostile(t *testing.T) {
 
 // TestEndToEndBranchInput starts the inner workflow type with inputs that no run makes.
 func TestEndToEndBranchInput(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.FanIn("x", "a")
 	for name, in := range map[string]contract.BranchInput{
@@ -84,6 +86,7 @@ func TestEndToEndBranchInput(t *testing.T) {
 
 // TestEndToEndCancelBeforeContinueAsNew cancels a run that is about to continue as new.
 func TestEndToEndCancelBeforeContinueAsNew(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.JudgedLoop, Name: "f.json"}, MaxEvents: 1, MaxSteps: 1000,
 		Script: harness.Script(t, `rules: [{question: "again?", yes: true}, {kind: judge, yes: false}, {delay: 300ms, say: ok}]`)})
@@ -98,6 +101,7 @@ func TestEndToEndCancelBeforeContinueAsNew(t *testing.T) {
 
 // TestEndToEndFailedBranchKeepsWhatWasDone looks at a run of which one branch failed.
 func TestEndToEndFailedBranchKeepsWhatWasDone(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.GraphPlan("partial", []harness.GraphNode{{ID: "a"}, {ID: "a2"}, {ID: "b", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: "a2"},
 		{Source: plan.Start, Target: "b"}, {Source: "a2", Target: plan.End}, {Source: "b", Target: plan.End}})
@@ -122,6 +126,7 @@ func TestEndToEndFailedBranchKeepsWhatWasDone(t *testing.T) {
 // TestEndToEndSameIDAgain starts a run with the id of one that was terminated while its
 // branches still ran.
 func TestEndToEndSameIDAgain(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue, ID: "same-id-" + h.Queue}, contract.WorkflowFlow,
@@ -147,6 +152,7 @@ func TestEndToEndSameIDAgain(t *testing.T) {
 // TestEndToEndSameIDAgainBelow starts a run with the id of one that was terminated while its sub-agent
 // still ran.
 func TestEndToEndSameIDAgainBelow(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(delay string) client.WorkflowRun {
 		run, err := h.Client.ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{TaskQueue: h.Queue, ID: "same-below-" + h.Queue}, contract.WorkflowFlow,

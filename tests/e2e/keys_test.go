@@ -11,6 +11,7 @@ import (
 // TestEndToEndSessionKeys holds a session whose entry is judged in each turn: every call of the run
 // has an id of its own, because the key by which services tell calls apart is made of it.
 func TestEndToEndSessionKeys(t *testing.T) {
+	t.Parallel()
 	const doc = `{"name":"judged session","generation_prompt":"","response_format":{"type":1},"execution_plan":"","nodes":[{"id":"a","name":"A","prompt":"a","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a","condition_prompt":"is it polite?"},{"id":"e2","source":"a","target":"END"}]}`
 	for _, maxEvents := range []int{0, 1} {

@@ -119,6 +119,7 @@ func deepFork(c *plan.Context) *plan.Flow {
 // continues as new again and again meanwhile. It waits with one request; once the key is renewed it goes
 // on at that very call, and nothing is made twice.
 func TestEndToEndParkedDeep(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		context *plan.Context
 		e       *expiring

@@ -14,6 +14,7 @@ import (
 // TestEndToEndRawStartWithSecret starts runs by Temporal's client alone, with a secret in what they
 // bring. Nobody looked at it before it was in the history, so each is refused, and says that.
 func TestEndToEndRawStartWithSecret(t *testing.T) {
+	t.Parallel()
 	const canary = "canary-51b07c"
 	const rotate = "already in the run's history: rotate it"
 	agent := func(model, tools string) string {

@@ -14,6 +14,7 @@ import (
 // long texts that nothing else names any more: earlier prompts, and values that were overwritten. A
 // worker that knows nothing of them asks the run.
 func TestEndToEndRefersBack(t *testing.T) {
+	t.Parallel()
 	long := func(letter string) string { return strings.Repeat(letter, 3000) }
 	t.Run("a session", func(t *testing.T) {
 		t.Parallel()

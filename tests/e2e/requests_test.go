@@ -20,6 +20,7 @@ import (
 )
 
 func TestEndToEndConfirmAndClientTool(t *testing.T) {
+	t.Parallel()
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
 			h := harness.NewConfirmingWorker(t)
@@ -121,6 +122,7 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 
 // TestEndToEndParked mends what a server refused: the run goes on at that very call.
 func TestEndToEndParked(t *testing.T) {
+	t.Parallel()
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
 			var expired atomic.Bool
@@ -177,6 +179,7 @@ func TestEndToEndParked(t *testing.T) {
 // TestEndToEndBusyBesideWaiting goes on with a loop while a sub-agent in another branch waits
 // for a person, although the run must continue as new again and again.
 func TestEndToEndBusyBesideWaiting(t *testing.T) {
+	t.Parallel()
 	const laps = 20
 	for _, events := range []int{1, 60} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
@@ -218,6 +221,7 @@ func TestEndToEndBusyBesideWaiting(t *testing.T) {
 }
 
 func TestEndToEndNoAnswerInTime(t *testing.T) {
+	t.Parallel()
 	tools, err := tool.Open(tool.Settings{Confirm: map[string]tool.ConfirmRule{"mail": {Tools: []string{"send_*"}, LimitSeconds: 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +241,7 @@ func TestEndToEndNoAnswerInTime(t *testing.T) {
 
 // TestEndToEndRemember answers once for all calls of a tool, in branches and sub-agents alike.
 func TestEndToEndRemember(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(harness.MailTools), Name: "flow.json"}, DataConnections: harness.MailConnection(), MaxEvents: 1,
 		Script: harness.Script(t, `rules:
@@ -255,6 +260,7 @@ func TestEndToEndRemember(t *testing.T) {
 
 // TestEndToEndCancelWaiting cancels a run whose sub-agent waits.
 func TestEndToEndCancelWaiting(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(harness.WaitingFork, `"enough?"`, `"never?"`, 1), Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules:
@@ -277,6 +283,7 @@ func TestEndToEndCancelWaiting(t *testing.T) {
 
 // TestEndToEndSteer sends messages to a run that has not asked.
 func TestEndToEndSteer(t *testing.T) {
+	t.Parallel()
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
 			h := harness.NewConfirmingWorker(t)
@@ -328,6 +335,7 @@ func TestEndToEndSteer(t *testing.T) {
 
 // TestEndToEndUpdateWithStart asks and starts in one request.
 func TestEndToEndUpdateWithStart(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	ctx := context.Background()
 	start := h.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{ID: fmt.Sprintf("chat-%d", time.Now().UnixNano()), TaskQueue: h.Queue,

@@ -31,6 +31,7 @@ func resetRun(t *testing.T, h *harness.Worker, id string) {
 // second time: the run asks the first question again, whose answer was taken, and goes on with its
 // new answer.
 func TestEndToEndResetBelow(t *testing.T) {
+	t.Parallel()
 	for where, doc := range map[string]string{
 		"sub-agent": harness.WaitingFork,
 		"branch":    strings.Replace(harness.WaitingFork, `"call_sub_agent","data_connection_id":"helper"`, `"send_mail","data_connection_id":"web"`, 1),
@@ -95,6 +96,7 @@ func TestEndToEndResetBelow(t *testing.T) {
 // TestEndToEndResetSession resets a session below another that has told what it spent: it stays spent, whatever
 // becomes of the session, which takes prompts as before.
 func TestEndToEndResetSession(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	id := fmt.Sprintf("reset-%d", time.Now().UnixNano())
 	child := id + "/boss#1:call_1"

@@ -14,6 +14,7 @@ import (
 // was kept for each of them: a run ends well where its history has room for all of it, else it fails
 // before the server terminates it.
 func TestEndToEndBroughtTogether(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		branches, bytes int
 		class           string

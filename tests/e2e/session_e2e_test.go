@@ -28,6 +28,7 @@ const bossScript = `rules:
 // TestEndToEndSession holds a session with turns, a child that is waited for and one that
 // calls back, once in one history and once continuing as new wherever that is possible.
 func TestEndToEndSession(t *testing.T) {
+	t.Parallel()
 	for _, maxEvents := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", maxEvents), func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +71,7 @@ func TestEndToEndSession(t *testing.T) {
 // TestEndToEndSessionCallbacks has children that fail, are stopped and are terminated while
 // the session is busy: all are told in one message, in the order in which they ended.
 func TestEndToEndSessionCallbacks(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.Orchestrator()
 	start := func(prompt string) string {
@@ -111,6 +113,7 @@ func TestEndToEndSessionCallbacks(t *testing.T) {
 // TestEndToEndSessionWorkerKilled kills the worker when a child has ended and the session
 // that started it has not been told in a turn yet.
 func TestEndToEndSessionWorkerKilled(t *testing.T) {
+	t.Parallel()
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("killed-%d", time.Now().UnixNano())}
 	worker := harness.StartWorkerProcess(t, harness.ServerAddress(t), "WEFT_TASK_QUEUE="+h.Queue, "WEFT_MODEL=script")
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.Orchestrator()}, Params: json.RawMessage(`{"prompt":"one"}`), Session: true, Script: harness.Script(t, `rules:
@@ -141,6 +144,7 @@ func TestEndToEndSessionWorkerKilled(t *testing.T) {
 
 // TestEndToEndRecordSession records a session with two turns and a callback.
 func TestEndToEndRecordSession(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.StartSession(t, harness.Orchestrator(), bossScript, 0)
 	h.Turns(t, run.GetID(), 2)
@@ -152,6 +156,7 @@ func TestEndToEndRecordSession(t *testing.T) {
 // TestEndToEndSessionTooHeavy has a session whose child has said too much to go on with it in a
 // new run: the child fails, and the session hears of it instead of waiting for ever.
 func TestEndToEndSessionTooHeavy(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.StartSession(t, harness.Orchestrator(), `rules:
 - {node: helper, say: "`+strings.Repeat("x", 1500<<10)+`"}

@@ -12,6 +12,7 @@ import (
 // TestEndToEndSessionResultsTogether has sessions below give long results, which meet in the history of
 // the one that started them: it gets no more of each than a turn can be given.
 func TestEndToEndSessionResultsTogether(t *testing.T) {
+	t.Parallel()
 	const n, long = 5, 1_800_000
 	h := harness.NewWorker(t, 0)
 	start := `{tool: start_agent_session, arguments: {agent_name: helper, mode: async_callback, parameters: {prompt: help}}}`

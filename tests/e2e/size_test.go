@@ -19,6 +19,7 @@ import (
 // TestEndToEndManyCommands gives eight branches 800 KB of state each: more than one workflow
 // task may hold.
 func TestEndToEndManyCommands(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	nodes := []harness.GraphNode{{ID: "s"}, {ID: "j", Defer: true, Exit: true}}
 	edges := []harness.GraphEdge{{Source: plan.Start, Target: "s"}, {Source: "j", Target: plan.End}}
@@ -47,6 +48,7 @@ func TestEndToEndManyCommands(t *testing.T) {
 // TestEndToEndLargeOutputs lets a branch's nodes say more together than one result may hold,
 // and one node more than an answer may be.
 func TestEndToEndLargeOutputs(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	nodes := []harness.GraphNode{{ID: "other"}, {ID: "j", Defer: true, Exit: true}}
 	edges := []harness.GraphEdge{{Source: plan.Start, Target: "other"}, {Source: "other", Target: "j"}, {Source: "j", Target: plan.End}}
@@ -84,6 +86,7 @@ func TestEndToEndLargeOutputs(t *testing.T) {
 // TestEndToEndLargeUpdate answers with more than Temporal takes from a worker: the SDK's
 // refusal would send it back, and the workflow task fail.
 func TestEndToEndLargeUpdate(t *testing.T) {
+	t.Parallel()
 	foreign := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t))}
 	h := &harness.Worker{Client: dialAsWorker(t), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 	h.Worker = harness.RunWorker(t, h.Client, h.Queue, 0, nil)
@@ -121,6 +124,7 @@ func TestEndToEndLargeUpdate(t *testing.T) {
 // TestEndToEndAnyAlphabet starts a run as clients in other languages can: its id, and those of
 // its branches, are no ASCII.
 func TestEndToEndAnyAlphabet(t *testing.T) {
+	t.Parallel()
 	c := dialAsWorker(t)
 	queue := fmt.Sprintf("test-%d", time.Now().UnixNano())
 	w := harness.RunWorker(t, c, queue, 1, nil) // a model call asks its run

@@ -52,6 +52,7 @@ func (h *held) calls() []string {
 // within the stop timeout is made once; a longer one fails as the worker's end and is made again,
 // under its key, by another worker. Either way the process ends well.
 func TestEndToEndToldToStop(t *testing.T) {
+	t.Parallel()
 	s := harness.StartServer(t, "-db", ":memory:", "-port=0")
 	c := harness.Dial(t, s.Address)
 	for name, patience := range map[string]string{"in time": "10m", "too long": "1s"} {
@@ -99,6 +100,7 @@ func TestEndToEndToldToStop(t *testing.T) {
 // TestEndToEndTerminatedBranch terminates a branch by hand while its node waits for an operator: its
 // request closes, and the run fails as one whose branch was ended, not as one that hangs.
 func TestEndToEndTerminatedBranch(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Plan: harness.FanIn("two", "a", "b")},
 		Script: harness.Script(t, `rules: [{node: a, fail: {class: denied, text: no key}}, {say: ok}]`)})

@@ -47,6 +47,7 @@ func longPrompt() contract.RunInput {
 // TestEndToEndStoreFull has a store that takes nothing for a while, as one that is full: a
 // call is made again, and its run goes on when there is room.
 func TestEndToEndStoreFull(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	v.model = largeModel(t, 300_000, 0)
 	v.work(t, true, true)
@@ -75,6 +76,7 @@ func TestEndToEndStoreFull(t *testing.T) {
 // TestEndToEndStoreCallInput has a worker that cannot read what a call is given: the call is
 // made again until one can. What is lost fails the run at once.
 func TestEndToEndStoreCallInput(t *testing.T) {
+	t.Parallel()
 	t.Run("on a worker without the store", func(t *testing.T) {
 		v := newVault(t)
 		c := v.dial(t)
@@ -121,6 +123,7 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 // rebuilds the run says what is missing, and not that the code has changed; the run goes on
 // when the file is back.
 func TestEndToEndStoreReadBefore(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
 	c := v.dial(t)

@@ -167,6 +167,7 @@ func largeModel(t *testing.T, n int, wait time.Duration) string {
 // TestEndToEndStoreWideJoin lets 200 branches say 200 KB each. The join reads all of it,
 // and no history holds it.
 func TestEndToEndStoreWideJoin(t *testing.T) {
+	t.Parallel()
 	const branches, bytes = 200, 200_000
 	v := newVault(t)
 	v.model = largeModel(t, bytes, 0)
@@ -208,6 +209,7 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 // TestEndToEndStoreLargeAnswers lets a node say more than Temporal takes, and carries it
 // into new runs.
 func TestEndToEndStoreLargeAnswers(t *testing.T) {
+	t.Parallel()
 	const bytes = 5_000_000
 	v := newVault(t)
 	v.model = largeModel(t, bytes, 0)
@@ -280,6 +282,7 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 // TestEndToEndStoreColdWorker lets a model call ask the run for a message that no answer of a
 // query can hold.
 func TestEndToEndStoreColdWorker(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	v.model, v.cache = largeModel(t, 2_500_000, 0), 1
 	v.work(t, true, true)
@@ -362,6 +365,7 @@ func (v *vault) until(t *testing.T, c client.Client, run client.WorkflowRun, kin
 // TestEndToEndStoreLost takes payloads away, or damages them, between who stored and who
 // reads them: the run fails with a class, and no task is tried for ever.
 func TestEndToEndStoreLost(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		harm func(file string) error
 		want string
@@ -414,6 +418,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 // TestEndToEndStoreAway has workers that cannot read the store: they say what is missing, and
 // the run goes on when it is there.
 func TestEndToEndStoreAway(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		// away makes a worker, and the store unreadable for it, and says how to undo that.
 		away func(t *testing.T, v *vault) (blind worker.Worker, back func())

@@ -34,6 +34,7 @@ func keysOf(n, bytes int) map[string]json.RawMessage {
 // with long inputs and refuse a long Update: together that is more than the server takes of a worker
 // at once, and it would terminate the run.
 func TestEndToEndQueryBesideCommands(t *testing.T) {
+	t.Parallel()
 	v := newVault(t)
 	v.settings = store.Settings{}
 	h := &harness.Worker{Client: v.dial(t)}
@@ -91,6 +92,7 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 // TestEndToEndCataloguesTogether lists the tools of connections that are more together than a history
 // holds: a store takes them, and without one the run fails before the server terminates it.
 func TestEndToEndCataloguesTogether(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	connections := map[string]tool.Connection{}
 	var bound []string

@@ -21,6 +21,7 @@ import (
 // stay refused wherever the run is rebuilt, also where the key has come since. Where the key of one
 // is gone that was read, the run waits for it.
 func TestEndToEndUnreadSignals(t *testing.T) {
+	t.Parallel()
 	address, queue := harness.ServerAddress(t), fmt.Sprintf("unread-%d", time.Now().UnixNano())
 	old, fresh := codecKey("old"), codecKey("fresh")
 	stop := func() {}

@@ -22,6 +22,7 @@ import (
 // TestEndToEndRateLimitIsWaiting starts runs where a worker may make one call a minute. Those
 // whose turn comes later say so, fail nothing, and can be ended while they wait.
 func TestEndToEndRateLimitIsWaiting(t *testing.T) {
+	t.Parallel()
 	srv := harness.StartServer(t, "-db", ":memory:", "-port=0")
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"id":"1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"done"},"finish_reason":"stop"}]}`)

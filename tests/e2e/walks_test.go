@@ -102,6 +102,7 @@ const theMail = "to ann@example.com: We refund your lamp today.\n"
 
 // TestEndToEndWalkLaptop goes from a fresh checkout to a result, on a laptop with Ollama.
 func TestEndToEndWalkLaptop(t *testing.T) {
+	t.Parallel()
 	w, model := newWalker(t), newClerk(t)
 	w.names = append(w.names, "127.0.0.1:11434", strings.TrimPrefix(model.url, "http://"))
 	w.hooks["make build"] = func() {} // is done
@@ -157,6 +158,7 @@ func existing(t *testing.T, namespace string) string {
 // TestEndToEndWalkCluster works with a Temporal that others run, and with a key that expires
 // in the middle of a run.
 func TestEndToEndWalkCluster(t *testing.T) {
+	t.Parallel()
 	w, model := newWalker(t), newClerk(t)
 	model.expired = true
 	w.names = append(w.names, "temporal.example.com:7233", existing(t, "support"))
@@ -173,6 +175,7 @@ func TestEndToEndWalkCluster(t *testing.T) {
 
 // TestEndToEndWalkClient starts a run by its flow's name from Node.js.
 func TestEndToEndWalkClient(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("there is no %s here; the walk was not run", name)

@@ -75,6 +75,7 @@ func (b *inbox) count(of func(*inbox) map[string]int) int {
 // TestEndToEndWebhooksOfSessions has a receiver that is away while a session has turns, a child asks
 // a person and the worker is killed: it is told of everything once, under the ids it has seen.
 func TestEndToEndWebhooksOfSessions(t *testing.T) {
+	t.Parallel()
 	box := &inbox{refused: map[string]int{}, taken: map[string]int{}, lines: map[string]string{}}
 	web := httptest.NewServer(box)
 	t.Cleanup(web.Close)

@@ -13,6 +13,7 @@ import (
 // TestEndToEndContinueAsNew forces every run to continue as new at every boundary between
 // nodes and turns. What comes out is the same, call for call.
 func TestEndToEndContinueAsNew(t *testing.T) {
+	t.Parallel()
 	for _, cache := range []int{0, 1} {
 		h := harness.NewWorker(t, cache)
 		for name, r := range recordings {

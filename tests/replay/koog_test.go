@@ -17,6 +17,7 @@ func executeRecording(t *testing.T, name string) harness.Outcome {
 }
 
 func TestKoogRecordings(t *testing.T) {
+	t.Parallel()
 	p := executeRecording(t, "koog-parallel")
 	if p.Err != nil || string(p.Result.ResultData) != "2.0" || len(p.Status.Conflicts) != 0 {
 		t.Errorf("parallel: %v, %v, conflicts %v", p.Err, p.Result, p.Status.Conflicts)
@@ -52,6 +53,7 @@ func TestKoogRecordings(t *testing.T) {
 
 // A run whose conditions all say no fails with the node, the value, what was tried and where.
 func TestNoRouteFails(t *testing.T) {
+	t.Parallel()
 	p := executeRecording(t, "koog-no-route")
 	if harness.FailureClass(p.Err) != contract.ClassNoRoute || p.Err.Node != "check" || len(p.Err.Answers) != 2 || !strings.Contains(p.Err.Text, `"feedback":"","input":"x"`) {
 		t.Errorf("failure is %+v", p.Err)

@@ -38,6 +38,7 @@ func saveChain(t *testing.T, c client.Client, name string, run client.WorkflowRu
 // TestEndToEndRecordSessionAgain records a session that continues as new with its children, of
 // which two call back, is given prompts in the middle of turns, and is stopped in one.
 func TestEndToEndRecordSessionAgain(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	start := func(mode, prompt string) string {
 		return fmt.Sprintf(`{tool: start_agent_session, arguments: {agent_name: helper, mode: %s, parameters: {prompt: %s}}}`, mode, prompt)
@@ -83,6 +84,7 @@ func TestEndToEndRecordSessionAgain(t *testing.T) {
 // their third turn: one in a later run of its, behind a prompt that shows an image, and one in its
 // first.
 func TestEndToEndRecordEndedSessions(t *testing.T) {
+	t.Parallel()
 	dot := contract.Image{MediaType: "image/gif", Data: "R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}
 	for how, tc := range map[string]struct {
 		events int
@@ -128,6 +130,7 @@ func TestEndToEndRecordEndedSessions(t *testing.T) {
 
 // TestEndToEndRecordFailover records a run whose first model is away.
 func TestEndToEndRecordFailover(t *testing.T) {
+	t.Parallel()
 	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	t.Cleanup(first.Close)
 	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

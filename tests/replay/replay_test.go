@@ -13,12 +13,14 @@ import (
 
 // TestReplay runs today's workflow code against every recorded history.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(harness.Histories + "/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no histories under %s: %v", harness.Histories, err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			t.Parallel()
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -111,9 +113,11 @@ const koogShared = `{"id":"shared","version":"1","defaultModel":"ollama/qwq","ag
 // TestEndToEndRecord runs the recordings on a real server and replays what they leave. With
 // WEFT_RECORD=1 it writes the histories that are not there yet.
 func TestEndToEndRecord(t *testing.T) {
+	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for name, r := range recordings {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: r.doc, Name: "flow.json", Profile: r.profile}, Input: r.input, Script: harness.Script(t, r.script)})
 			_, _ = harness.Result(t, run) // some are meant to fail
 			harness.Record(t, h.Client, name, run.GetID(), run.GetRunID())
@@ -124,6 +128,7 @@ func TestEndToEndRecord(t *testing.T) {
 // TestEndToEndRecordRequests records a run that waits: a sub-agent in a branch for a person and
 // for its client, beside a branch that is told something.
 func TestEndToEndRecordRequests(t *testing.T) {
+	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, DataConnections: harness.MailConnection(),
 		Script: harness.Script(t, `rules:
