@@ -22,6 +22,15 @@ END_TO_END := ./tests/e2e ./tests/chaos ./tests/conformance ./tests/dialects ./t
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
+# The packages with goroutines of their own. Workflow code has none, and adapters neither.
+CONCURRENT := ./activities/... ./starter/... ./worker/...
+# Tests that wait for a server or a clock take no processor: more of them run at a time than there are.
+PARALLEL := 8
+
+# The tests that compare files with what they make, and rewrite them where UPDATE is set.
+GOLDEN_TESTS := ^Test(Golden|Scripts|Description|Schemas|Examples|SVG|States|ReferenceIsUpToDate|ReadmeTableIsTheTable|Conformance)$$
+GOLDEN := ./activities/contract ./activities/llm ./specadapter/... ./starter/... ./worker/... ./tests/dialects
+
 # The race detector needs a C compiler.
 CC_FOUND := $(shell command -v "$$(go env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE := $(if $(and $(filter 1,$(shell go env CGO_ENABLED)),$(CC_FOUND)),-race,)
@@ -37,7 +46,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-cluster
+.PHONY: help build devserver test race lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -49,9 +58,13 @@ devserver:
 	@test -x $(DEVSERVER) || echo "Building the embedded Temporal server. The first time this takes some minutes." >&2
 	@cd worker/devserver && go build -o ../../$(DEVSERVER) .
 
-test: ## Run the tests that need no server (unit, golden, command line, replay)
+test: ## Run the tests that need no server (unit, golden, command line, replay), with the race detector where there are goroutines
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
-	$(CLEAN_ENV) go test -timeout 30m $(RACE) ./...
+	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
+	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
+
+race: ## Run the tests that need no server with the race detector everywhere
+	$(CLEAN_ENV) go test -timeout 60m -race ./...
 
 lint: ## Check style, import directions and determinism
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
@@ -67,14 +80,14 @@ check: lint test ## Everything a change must pass without a server
 	cd docker/check && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -run EndToEnd $(END_TO_END)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories
 	$(CLEAN_ENV) go test -count=1 -run TestReplay ./tests/replay
 
 golden: ## Rewrite golden files; review the diff before committing
-	$(CLEAN_ENV) UPDATE=1 go test -count=1 ./...
+	$(CLEAN_ENV) UPDATE=1 go test -count=1 -parallel $(PARALLEL) -run '$(GOLDEN_TESTS)' $(GOLDEN)
 
 record: build ## Record the histories that replay checks and that are not there yet
 	$(CLEAN_ENV) $(PROGRAMS) WEFT_RECORD=1 go test -count=1 -run EndToEndRecord ./tests/replay ./tests/dialects ./tests/e2e

@@ -25,7 +25,6 @@ func payload(encoding, data string) converter.RawValue {
 // TestUpdatesOfNoJSON sends Updates whose argument the SDK cannot decode: each is refused with a class
 // and a remedy, as one of another shape is, and leaves the request open.
 func TestUpdatesOfNoJSON(t *testing.T) {
-	t.Parallel()
 	wrong := map[string]converter.RawValue{
 		"text":     payload("json/plain", "approve"),
 		"half":     payload("json/plain", `{"id": "`),
@@ -72,7 +71,6 @@ func TestUpdatesOfNoJSON(t *testing.T) {
 // TestAnswersThatSayTwoThings sends a yes that is a no as well, by Update and by signal: neither is taken,
 // and the question stays open until somebody says one thing.
 func TestAnswersThatSayTwoThings(t *testing.T) {
-	t.Parallel()
 	both := func(env *testsuite.TestWorkflowEnvironment) converter.RawValue {
 		return payload("json/plain", `{"id": "`+openOf(t, env).ID+`", "result": {"paid": false}, "result": {"paid": true}}`)
 	}

@@ -13,7 +13,6 @@ import (
 
 // TestAnsweredTooLate refuses an answer that comes behind its time, and says so.
 func TestAnsweredTooLate(t *testing.T) {
-	t.Parallel()
 	var id string
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools),
@@ -40,7 +39,6 @@ func TestAnsweredTooLate(t *testing.T) {
 
 // TestAnswerUnderCheck takes an answer by signal that came in time, though looking at it takes longer.
 func TestAnswerUnderCheck(t *testing.T) {
-	t.Parallel()
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {contains: found, say: taken}, {say: nothing}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
 		Wrap: later(map[time.Duration]func(*testsuite.TestWorkflowEnvironment){

@@ -17,7 +17,7 @@ import (
 )
 
 // later runs steps at moments of a run. The check of an answer takes two seconds, in
-// which virtual time does not hurry.
+// which virtual time does not hurry: tests that use it are not parallel.
 func later(at map[time.Duration]func(env *testsuite.TestWorkflowEnvironment)) func(worker.ActivityRegistry) worker.ActivityRegistry {
 	return func(r worker.ActivityRegistry) worker.ActivityRegistry {
 		env := r.(*testsuite.TestWorkflowEnvironment)
@@ -68,7 +68,6 @@ func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Reque
 // TestMessageWhileTheRunEnds reports a message as unread that came while the run waited for
 // the check of a late answer.
 func TestMessageWhileTheRunEnds(t *testing.T) {
-	t.Parallel()
 	var late, message error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
@@ -91,7 +90,6 @@ func TestMessageWhileTheRunEnds(t *testing.T) {
 // TestCancelWhileTheRunGivesWay cancels a run that waits for a check before it continues as
 // new.
 func TestCancelWhileTheRunGivesWay(t *testing.T) {
-	t.Parallel()
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) },
@@ -109,7 +107,6 @@ func TestCancelWhileTheRunGivesWay(t *testing.T) {
 
 // TestFarLimit takes a limit that is longer than a time can say for a long one.
 func TestFarLimit(t *testing.T) {
-	t.Parallel()
 	f := harness.AskFlow()
 	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
 	f.Nodes[0].Ask.LimitSeconds, f.Nodes[0].Exit = 1<<40, true
@@ -127,7 +124,6 @@ func TestFarLimit(t *testing.T) {
 
 // TestStatusOfManyRequests shows a run that waits for more than one answer of a query holds.
 func TestStatusOfManyRequests(t *testing.T) {
-	t.Parallel()
 	branches := []string{"b1", "b2", "b3"}
 	f := harness.FanIn("many", branches...)
 	for i := range f.Nodes {
