@@ -182,7 +182,7 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 		flow.Nodes[i].Agent.Builtins = nil
 	}
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: flow}, Model: "large/m"})
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // machines are busy
 	defer cancel()
 	var out contract.RunResult
 	if err := run.Get(ctx, &out); err != nil {

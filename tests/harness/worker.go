@@ -2,11 +2,14 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"weft/activities"
@@ -66,12 +69,22 @@ func (h *Worker) Update(t *testing.T, id, name string, answer any) (contract.Rec
 	return out, u.Get(ctx, &out)
 }
 
-// Status asks a run.
+// Status queries a run's status. A query that a busy machine does not answer in time is sent again.
 func (h *Worker) Status(t *testing.T, id string) contract.Status {
 	t.Helper()
 	var s contract.Status
-	v, err := h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus)
-	if err != nil || v.Get(&s) != nil {
+	var err error
+	for range 6 {
+		var v converter.EncodedValue
+		if v, err = h.Client.QueryWorkflow(context.Background(), id, "", contract.QueryStatus); err == nil {
+			err = v.Get(&s)
+		}
+		var late *serviceerror.DeadlineExceeded
+		if !errors.As(err, &late) && !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	return s
