@@ -40,11 +40,7 @@ func openStore(db string) (*config.SQL, error) {
 	case err != nil:
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	pool, err := keepStatements(store)
-	if err == nil {
-		err = dropIndexes(pool)
-	}
-	if err != nil {
+	if err := dropIndexes(db); err != nil {
 		return nil, fmt.Errorf("open database %q: %w; %s", db, err, noDatabase)
 	}
 	return store, makeNamespace(store)
@@ -60,9 +56,14 @@ const unused = `SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name
  'by_parent_workflow_id', 'by_parent_run_id', 'by_root_workflow_id', 'by_root_run_id', 'by_temporal_namespace_division',
  'by_temporal_scheduled_start_time', 'by_temporal_scheduled_by_id', 'by_temporal_schedule_paused')`
 
-// dropIndexes takes out the indexes that cost every run something and serve no list. A list
-// that would use one is still right, and reads more.
-func dropIndexes(db *stdsql.DB) error {
+// dropIndexes drops the indexes that cost every run something and serve no list. A list
+// that would use one is still right, and reads more. The server's plugin registers the driver.
+func dropIndexes(file string) error {
+	db, err := stdsql.Open("sqlite", "file:"+file)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
 	rows, err := db.Query(unused)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func dropIndexes(db *stdsql.DB) error {
 			return err
 		}
 	}
-	return nil
+	return db.Close()
 }
 
 func sqliteStore(name string, attributes map[string]string) *config.SQL {
