@@ -2,39 +2,42 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	querypb "go.temporal.io/api/query/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
-// maxTask is how many bytes what a worker says to one workflow task may have. The server terminates
-// a run whose task is answered with more than 4 MiB.
+// maxTask is how many bytes the completion of one workflow task may have. The server terminates
+// a run whose task is completed with more than 4 MiB.
 const maxTask = 4<<20 - 64<<10
 
-// askAgain ends the error of a query whose answer did not go with its task.
-const askAgain = "of a workflow task: ask again"
+// answerOmitted is the type of the failure of a query whose answer did not fit into the completion of
+// its workflow task. The server passes the failure on to the caller.
+const answerOmitted = "answer_omitted"
 
-// boundAnswers leaves out the answers of queries that are too long to go with what a run does and
-// with the Updates that it refuses, which the SDK sends back. Whoever asks through a client of the
-// store's asks again by itself.
+// boundAnswers omits the answers of queries that are too long to go with the commands of a workflow
+// task and with the Updates that it rejects, which the SDK sends back. A client with the store's
+// options repeats such a query by itself.
 func boundAnswers(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	switch req := req.(type) {
 	case *workflowservice.RespondWorkflowTaskCompletedRequest:
-		leaveOut(req)
+		omitAnswers(req)
 	case *workflowservice.QueryWorkflowRequest:
-		return insist(ctx, func() error { return invoke(ctx, method, req, reply, cc, opts...) })
+		return repeatQuery(ctx, func() error { return invoke(ctx, method, req, reply, cc, opts...) })
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// leaveOut puts errors in the place of answers, the longest first, until the rest fits.
-func leaveOut(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
+// omitAnswers replaces answers by failures, the longest first, until the rest fits.
+func omitAnswers(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 	for proto.Size(task) > maxTask {
 		longest, bytes := "", 0
 		for id, q := range task.GetQueryResults() {
@@ -43,18 +46,21 @@ func leaveOut(task *workflowservice.RespondWorkflowTaskCompletedRequest) {
 			}
 		}
 		if longest == "" {
-			return // the interpreter keeps all else within bounds
+			return // the interpreter keeps everything else within bounds
 		}
-		task.QueryResults[longest] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_FAILED,
-			ErrorMessage: fmt.Sprintf("the answer has %d bytes, too many to go with all else %s", bytes, askAgain)}
+		text := fmt.Sprintf("the answer has %d bytes and does not fit into the workflow task with its commands; repeat the query", bytes)
+		task.QueryResults[longest] = &querypb.WorkflowQueryResult{ResultType: enumspb.QUERY_RESULT_TYPE_FAILED, ErrorMessage: text,
+			Failure: &failurepb.Failure{Message: text, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+				ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: answerOmitted},
+			}}}
 	}
 }
 
-// insist asks until an answer comes.
-func insist(ctx context.Context, ask func() error) error {
+// repeatQuery queries until the answer is not omitted, or ctx is done.
+func repeatQuery(ctx context.Context, query func() error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := ask()
-		if err == nil || !strings.Contains(err.Error(), askAgain) {
+		err := query()
+		if !isOmitted(err) {
 			return err
 		}
 		select {
@@ -63,4 +69,12 @@ func insist(ctx context.Context, ask func() error) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// isOmitted reports whether a query failed because its answer was omitted. Whether the error is a gRPC
+// status or already one of the API's depends on the order of interceptors.
+func isOmitted(err error) bool {
+	var failed *serviceerror.QueryFailed
+	return err != nil && errors.As(serviceerror.FromStatus(serviceerror.ToStatus(err)), &failed) &&
+		failed.Failure.GetApplicationFailureInfo().GetType() == answerOmitted
 }
