@@ -43,7 +43,7 @@ func TestExitCodes(t *testing.T) {
 		"an argument":          {args: []string{"x"}, code: 2, want: `worker: unknown command "x"; list the commands with: worker -help`},
 		"wrong settings":       {args: []string{"-config", "bad.yaml"}, code: 2, want: "worker: bad.yaml:1:1: unknown setting \"task_que\"; did you mean task_queue?\nbad.yaml:2:22: "},
 		"settings not there":   {args: []string{"-config", "none.yaml"}, code: 2, want: "open none.yaml: no such file or directory"},
-		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"},
+		"no store to sweep":    {args: []string{"store", "sweep", "-older-than", "24h"}, code: 2, want: "no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"},
 		"a sweep of all":       {args: []string{"store", "sweep"}, code: 2, want: "-older-than is 0s, want at least 1h0m0s"},
 		"an age that is none":  {args: []string{"store", "sweep", "-older-than", "7d"}, code: 2, want: `invalid value "7d" for flag -older-than`},
 		"a sweep of more":      {args: []string{"store", "sweep", "-older-than", "24h", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
@@ -179,10 +179,10 @@ func TestConfigSaysWhatAStartRefuses(t *testing.T) {
 				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
 			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: no connection \"nowhere\"",
 				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "there are no prices to count it by", "has a key of 10 bytes, want 32",
-				`store.dir "taken/payloads" cannot be made: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
+				`store.dir "taken/payloads" cannot be created: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
 		},
-		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; give one of them`}},
-		"a bucket of no service": {file: "store: {bucket: there, endpoint: minio}\n", want: []string{"store.endpoint is no URL of a host"}},
+		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; set only one of them`}},
+		"a bucket of no service": {file: "store: {bucket: there, endpoint: minio}\n", want: []string{"store.endpoint is not the URL of a host"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

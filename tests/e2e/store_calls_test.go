@@ -60,7 +60,7 @@ func TestEndToEndStoreFull(t *testing.T) {
 	run := v.start(t, c, contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Model: "large/m"})
 	failed := retried(t, c, run).GetLastFailure()
 	if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || failed.GetApplicationFailureInfo().GetNonRetryable() ||
-		!strings.Contains(failed.GetMessage(), "store payload ") || !strings.Contains(failed.GetMessage(), v.settings.Dir) || !strings.Contains(failed.GetMessage(), "make room there") {
+		!strings.Contains(failed.GetMessage(), "store payload ") || !strings.Contains(failed.GetMessage(), v.settings.Dir) || !strings.Contains(failed.GetMessage(), "free space there") {
 		t.Errorf("the call failed with %v", failed)
 	}
 	for i := range 256 {
@@ -86,7 +86,7 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 		blind := v.work(t, false, true)
 		run := v.start(t, c, longPrompt())
 		failed := retried(t, c, run).GetLastFailure()
-		if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || !strings.Contains(failed.GetMessage(), "there is no store here; set store.dir") {
+		if failed.GetApplicationFailureInfo().GetType() != contract.ClassUnavailable || !strings.Contains(failed.GetMessage(), "this process has no store; set store.dir") {
 			t.Errorf("the call failed with %v", failed)
 		}
 		t.Logf("the call failed with: %s", failed.GetMessage())

@@ -372,7 +372,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 	}{
 		"gone":    {os.Remove, "is not in directory "},
 		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is damaged in directory "},
-		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "it holds 100 bytes of another SHA-256"},
+		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have another SHA-256"},
 	}
 	for name, tc := range tests {
 		check := func(t *testing.T, v *vault, run client.WorkflowRun) {
@@ -440,7 +440,7 @@ func TestEndToEndStoreAway(t *testing.T) {
 			settings := v.settings
 			v.settings = store.Settings{}
 			return v.hire(t, true, false), func() { v.settings = settings }
-		}, "there is no store here; set store.dir (WEFT_STORE_DIR)"},
+		}, "this process has no store; set store.dir (WEFT_STORE_DIR)"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -102,7 +102,7 @@ func Open(s Settings) (*Codec, error) {
 	return c, nil
 }
 
-// Encrypts says whether what leaves is encrypted.
+// Encrypts reports whether what leaves is encrypted.
 func (c *Codec) Encrypts() bool { return c.encrypt != "" }
 
 // Apply makes a client, and the workers that use it, encode and decode. It goes before the
@@ -121,7 +121,7 @@ type Converter struct {
 	encrypts bool
 }
 
-// Encrypts says whether the texts of failures must be encrypted, too.
+// Encrypts reports whether the texts of failures must be encrypted, too.
 func (c *Converter) Encrypts() bool { return c.encrypts }
 
 // Encode compresses payloads, then encrypts them.

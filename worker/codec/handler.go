@@ -166,7 +166,7 @@ func (d Door) stranger(r *http.Request) (status int, text string) {
 	return http.StatusUnauthorized, "send Authorization: Bearer TOKEN with a token of codec.tokens_env"
 }
 
-// local says whether a Host header names this machine itself.
+// local reports whether a Host header names this machine itself.
 func local(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -37,7 +37,7 @@ type Command struct {
 	Dir     string            `json:"dir,omitempty"`
 }
 
-// Equal says whether two commands are the same, with all that belongs to them.
+// Equal reports whether two commands are the same, with all that belongs to them.
 func (c Command) Equal(other Command) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args) && maps.Equal(c.Env, other.Env) && c.Dir == other.Dir
 }
@@ -62,7 +62,7 @@ func (c Commands) file(cmd Command) (name string, content []byte) {
 	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), content
 }
 
-// Allowed says whether the user has allowed the command with just these arguments.
+// Allowed reports whether the user has allowed the command with just these arguments.
 func (c Commands) Allowed(cmd Command) bool {
 	name, _ := c.file(cmd)
 	raw, err := os.ReadFile(name)

@@ -137,7 +137,7 @@ func TestStore(t *testing.T) {
 	}
 	cfg := load(t, "", fakeEnv{"WEFT_STORE_DIR": file})
 	_, err := cfg.Client(t.Context(), nil)
-	if problems, ok := err.(Problems); !ok || len(problems) != 1 || !strings.Contains(problems[0], `store.dir "`+file+`" cannot be made`) {
+	if problems, ok := err.(Problems); !ok || len(problems) != 1 || !strings.Contains(problems[0], `store.dir "`+file+`" cannot be created`) {
 		t.Errorf("a folder that is a file: %T %v", err, err)
 	}
 }

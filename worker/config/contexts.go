@@ -27,7 +27,7 @@ func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
 	return nil
 }
 
-// covers says whether a name matches one of several patterns, or there are none.
+// covers reports whether a name matches one of several patterns, or there are none.
 func covers(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return like(p, name) })
 }

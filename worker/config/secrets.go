@@ -32,7 +32,7 @@ func (c *Config) secret(name string) (string, error) {
 	return value, nil
 }
 
-// has says whether a secret is given as a variable or as a file.
+// has reports whether a secret is given as a variable or as a file.
 func (c *Config) has(name string) bool {
 	value, _ := c.env.LookupEnv(name)
 	file, _ := c.env.LookupEnv(name + "_FILE")

@@ -19,7 +19,7 @@ func TestBucketSettings(t *testing.T) {
 		"half of the keys":          {bucket(fakeEnv{"AWS_ACCESS_KEY_ID": "canary"}), "one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set and the other is not"},
 		"keys by other names":       {bucket(fakeEnv{"WEFT_STORE_KEY_ENV": "A", "WEFT_STORE_SECRET_ENV": "B", "A": "canary"}), "one of A and B is set"},
 		"a key's file that is gone": {bucket(fakeEnv{"AWS_ACCESS_KEY_ID_FILE": "/no/such"}), "store.key_env: read AWS_ACCESS_KEY_ID_FILE"},
-		"a folder besides":          {bucket(fakeEnv{"WEFT_STORE_DIR": "/tmp", "AWS_ACCESS_KEY_ID": "canary", "AWS_SECRET_ACCESS_KEY": "canary"}), "give one of them"},
+		"a folder besides":          {bucket(fakeEnv{"WEFT_STORE_DIR": "/tmp", "AWS_ACCESS_KEY_ID": "canary", "AWS_SECRET_ACCESS_KEY": "canary"}), "set only one of them"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -112,7 +112,7 @@ func (c *Config) TemporalAddress() (string, error) {
 	return options.HostPort, err
 }
 
-// Loopback says whether an address, host:port, is on this machine whatever a name server
+// Loopback reports whether an address, host:port, is on this machine whatever a name server
 // says.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)

@@ -74,7 +74,7 @@ func (h *Health) Ready(ctx context.Context) Report {
 	return report(append(checks, h.polls.checks(time.Now())...)...)
 }
 
-// running says whether the worker takes tasks at all.
+// running reports whether the worker takes tasks at all.
 func (h *Health) running() Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,7 +22,7 @@ type Audience struct {
 // NewAudience is an interceptor of one worker that knows nobody who watches.
 func NewAudience() *Audience { return &Audience{until: map[string]time.Time{}} }
 
-// Watched says whether somebody may be watching a run. Of one that another worker holds, nothing
+// Watched reports whether somebody may be watching a run. Of one that another worker holds, nothing
 // is known here.
 func (a *Audience) Watched(run string) bool {
 	a.mu.Lock()

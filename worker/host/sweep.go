@@ -32,7 +32,7 @@ func (p *program) sweep(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	if cfg.Store.Most() == 0 {
-		return config.Problems{"there is no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}
+		return config.Problems{"no store to sweep; set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET)"}
 	}
 	s, err := cfg.OpenStore()
 	if err != nil {

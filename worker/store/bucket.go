@@ -15,56 +15,55 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// Bucket says which S3-compatible bucket keeps payloads.
+// Bucket names the S3-compatible bucket that stores payloads.
 type Bucket struct {
-	// Name is the bucket's.
+	// Name is the bucket's name.
 	Name string
-	// Endpoint is the URL of the service, http or https; empty: Amazon's of the region.
+	// Endpoint is the URL of the service, http or https; empty: Amazon S3.
 	Endpoint string
-	// Region is the bucket's; empty: us-east-1.
+	// Region is the bucket's region; empty: us-east-1.
 	Region string
-	// Prefix begins the names of all objects; the namespace follows, so that several
+	// Prefix begins the names of all objects. The namespace follows, so that several
 	// namespaces can share a bucket.
 	Prefix, Namespace string
-	// AccessKey, SecretKey and SessionToken sign requests. Without them the role that the
-	// machine has by itself does.
+	// AccessKey, SecretKey and SessionToken sign requests. Without them the machine's own role does.
 	AccessKey, SecretKey, SessionToken string
-	// VirtualHost puts the bucket's name into the host instead of the path.
+	// VirtualHost makes the bucket's name part of the host instead of the path.
 	VirtualHost bool
 }
 
-// bucket keeps each payload in an object, PREFIX/NAMESPACE/ab/abcd….
+// bucket stores each payload in an object, PREFIX/NAMESPACE/ab/abcd….
 type bucket struct {
 	Bucket
 	client *minio.Client
 	base   string
 }
 
-// tries is how often a request is made; then Temporal tries again, later and perhaps with
-// another worker.
+// tries is the number of attempts of a request; then Temporal retries, later and perhaps with another
+// worker.
 const tries = 3
 
-// openPatience is how long the service may take to say that the bucket is there.
-const openPatience = 10 * time.Second
+// openTimeout bounds the request that checks whether the bucket exists.
+const openTimeout = 10 * time.Second
 
 // openBucket checks the settings and that the bucket can be reached.
-func openBucket(s Settings) (place, error) {
+func openBucket(s Settings) (backend, error) {
 	b, err := newBucket(s)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	switch there, err := b.client.BucketExists(ctx, b.Name); {
+	switch exists, err := b.client.BucketExists(ctx, b.Name); {
 	case err != nil:
-		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; look at store.endpoint, store.region and the keys", b.Name, b.service(), plainly(err))
-	case !there:
-		return nil, fmt.Errorf("store.bucket %q is not there at %s; make it, or name another", b.Name, b.service())
+		return nil, fmt.Errorf("store.bucket %q at %s cannot be used: %w; check store.endpoint, store.region and the keys", b.Name, b.service(), shorten(err))
+	case !exists:
+		return nil, fmt.Errorf("store.bucket %q does not exist at %s; create it, or name another", b.Name, b.service())
 	}
 	return b, nil
 }
 
-// checkBucket says why there can be no such bucket.
+// checkBucket checks the settings, without a request.
 func checkBucket(s Settings) error {
 	_, err := newBucket(s)
 	return err
@@ -78,7 +77,7 @@ func (b *bucket) service() string {
 	return b.Endpoint
 }
 
-// newBucket makes a bucket's client, and asks nobody.
+// newBucket makes a bucket's client, without a request.
 func newBucket(s Settings) (*bucket, error) {
 	b := &bucket{Bucket: s.Bucket}
 	u, err := serviceURL(b.service())
@@ -109,17 +108,17 @@ func newBucket(s Settings) (*bucket, error) {
 	return b, nil
 }
 
-// serviceURL checks the address of a service; its error does not repeat it, as it may hold a key.
+// serviceURL checks the URL of a service. Its error does not repeat it, as it may contain a key.
 func serviceURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("store.endpoint is no URL of a host; want for example https://minio.example.com:9000, without user and path")
+		return nil, errors.New("store.endpoint is not the URL of a host; want for example https://minio.example.com:9000, without user and path")
 	}
 	return u, nil
 }
 
-// plainly shortens an error of the library's, which may repeat a URL with what signed it.
-func plainly(err error) error {
+// shorten shortens an error of the library, which may repeat a URL with its signature.
+func shorten(err error) error {
 	var sent *url.Error
 	if errors.As(err, &sent) {
 		return sent.Err
@@ -133,26 +132,26 @@ func plainly(err error) error {
 
 func (b *bucket) id() string { return "s3:" + b.Name + "/" + b.base }
 
-// String is the bucket with the prefix, for messages.
+// String describes the bucket with the prefix, for messages.
 func (b *bucket) String() string { return "bucket " + b.Name + "/" + b.base }
 
 func (b *bucket) object(key string) string { return b.base + key[:2] + "/" + key }
 
-// put writes an object, whole or not at all. One that is there already becomes new.
+// put writes an object atomically. One that exists already becomes new.
 func (b *bucket) put(ctx context.Context, key string, data []byte) error {
 	_, err := b.client.PutObject(ctx, b.Name, b.object(key), strings.NewReader(string(data)), int64(len(data)),
 		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true})
 	if err != nil {
-		return plainly(err)
+		return shorten(err)
 	}
 	return nil
 }
 
-// get reads an object. Only a bucket that says so proves that it is gone.
+// get reads an object. Only the service's own answer proves that it does not exist.
 func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 	o, err := b.client.GetObject(ctx, b.Name, b.object(key), minio.GetObjectOptions{})
 	if err != nil {
-		return nil, plainly(err)
+		return nil, shorten(err)
 	}
 	defer o.Close()
 	data, err := io.ReadAll(o)
@@ -164,11 +163,11 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, error) {
 	case r.StatusCode == http.StatusNotFound && r.Code == "":
 		return nil, fs.ErrNotExist
 	}
-	return nil, plainly(err)
+	return nil, shorten(err)
 }
 
-// sweep removes what is older. Each is looked at once more before it goes: somebody may have
-// stored it again meanwhile.
+// sweep removes objects that are older. It checks each once more before it removes it: it may have been
+// stored again meanwhile.
 func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 	var out Swept
 	var failed error
@@ -176,7 +175,7 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 	defer cancel()
 	for o := range b.client.ListObjects(ctx, b.Name, minio.ListObjectsOptions{Prefix: b.base, Recursive: true}) {
 		if o.Err != nil {
-			return out, fmt.Errorf("sweep %s: %w", b, plainly(o.Err))
+			return out, fmt.Errorf("sweep %s: %w", b, shorten(o.Err))
 		}
 		name := o.Key[strings.LastIndex(o.Key, "/")+1:]
 		if !hexKey.MatchString(name) || o.Key != b.object(name) {
@@ -194,7 +193,7 @@ func (b *bucket) sweep(ctx context.Context, before time.Time) (Swept, error) {
 		}
 		if err := b.client.RemoveObject(ctx, b.Name, o.Key, minio.RemoveObjectOptions{}); err != nil {
 			if failed == nil {
-				failed = fmt.Errorf("sweep %s: %w", b, plainly(err))
+				failed = fmt.Errorf("sweep %s: %w", b, shorten(err))
 			}
 			continue
 		}

@@ -145,7 +145,7 @@ func TestBucketKeepsPayloads(t *testing.T) {
 	service, settings := newS3(t)
 	s := opened(t, settings)
 	claims := keep(t, s, "one", "two", "one")
-	if len(service.objects) != 2 || claims[0].ClaimData[claimPlace] != "s3:payloads/weft/default/" {
+	if len(service.objects) != 2 || claims[0].ClaimData[claimStore] != "s3:payloads/weft/default/" {
 		t.Errorf("%d objects, claim %v", len(service.objects), claims[0])
 	}
 	for name := range service.objects {
@@ -170,16 +170,16 @@ func TestBucketLosesPayloads(t *testing.T) {
 	s := opened(t, settings)
 	claims := keep(t, s, "damaged", "gone", "there")
 	at := func(c converter.StorageDriverClaim) string {
-		return s.driver.place.(*bucket).object(c.ClaimData[claimKey])
+		return s.driver.backend.(*bucket).object(c.ClaimData[claimKey])
 	}
 	service.objects[at(claims[0])] = object{[]byte("something else"), time.Now()}
 	delete(service.objects, at(claims[1]))
-	for i, want := range []string{"is damaged in bucket payloads/weft/default/", "is not in bucket payloads/weft/default/ any more"} {
+	for i, want := range []string{"is damaged in bucket payloads/weft/default/", "is no longer in bucket payloads/weft/default/"} {
 		back, err := fetch(s, claims[i])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := contract.FailureOf(gone(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
+		if f := contract.FailureOf(lostError(back[0])); f == nil || f.Class != contract.ClassPayloadLost || !strings.Contains(f.Text, want) {
 			t.Errorf("the failure is %+v, want %s", f, want)
 		}
 	}
@@ -200,7 +200,7 @@ func TestBucketSweep(t *testing.T) {
 	service, settings := newS3(t)
 	s := opened(t, settings)
 	claims := keep(t, s, "old", "new", "stored again")
-	at := func(i int) string { return s.driver.place.(*bucket).object(claims[i].ClaimData[claimKey]) }
+	at := func(i int) string { return s.driver.backend.(*bucket).object(claims[i].ClaimData[claimKey]) }
 	for _, i := range []int{0, 2} {
 		o := service.objects[at(i)]
 		service.objects[at(i)] = object{o.data, time.Now().Add(-48 * time.Hour)}
@@ -221,12 +221,12 @@ func TestBucketThatCannotBeUsed(t *testing.T) {
 		change func(*Settings)
 		want   string
 	}{
-		"another bucket":   {func(s *Settings) { s.Bucket.Name = "other-payloads" }, `store.bucket "other-payloads" is not there`},
+		"another bucket":   {func(s *Settings) { s.Bucket.Name = "other-payloads" }, `store.bucket "other-payloads" does not exist`},
 		"another key":      {func(s *Settings) { s.Bucket.AccessKey = "AKIAother" }, "cannot be used"},
-		"no URL":           {func(s *Settings) { s.Bucket.Endpoint = "minio:9000" }, "store.endpoint is no URL"},
-		"a URL with a key": {func(s *Settings) { s.Bucket.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is no URL"},
+		"no URL":           {func(s *Settings) { s.Bucket.Endpoint = "minio:9000" }, "store.endpoint is not the URL"},
+		"a URL with a key": {func(s *Settings) { s.Bucket.Endpoint = "http://u:canary@127.0.0.1:1" }, "store.endpoint is not the URL"},
 		"no name":          {func(s *Settings) { s.Bucket.Name = "A" }, "cannot be used"},
-		"a folder besides": {func(s *Settings) { s.Dir = t.TempDir() }, "give one of them"},
+		"a folder besides": {func(s *Settings) { s.Dir = t.TempDir() }, "set only one of them"},
 	} {
 		s := settings
 		tc.change(&s)

@@ -13,61 +13,61 @@ import (
 	"time"
 )
 
-// directory keeps each payload in a file, DIR/ab/abcd…, written under another name first.
-// Nothing but the file system is shared, so that workers on several machines can use one.
+// directory stores each payload in a file, DIR/ab/abcd…, written under another name first.
+// Only the file system is shared, so that workers on several machines can use one.
 type directory struct {
 	dir, name string
 }
 
-// nameFile holds the store's name: another folder is another store, although it may be
-// mounted at the same path.
+// nameFile contains the store's id: another directory is another store, even if it is mounted at the
+// same path.
 const nameFile = "store.id"
 
-// Names that are no payload's. What a sweep sets aside has a name that no other sweep ever uses.
+// Names of files that are not payloads. A file that a sweep renames gets a name that no other sweep uses.
 const (
 	tempPrefix  = ".new-"
 	sweptSuffix = ".swept"
 )
 
-// checkDirectory says why there can be no such folder.
+// checkDirectory reports why the directory cannot be used, as far as the file system shows it.
 func checkDirectory(s Settings) error {
 	dir, err := filepath.Abs(s.Dir)
 	if err != nil {
 		return fmt.Errorf("store.dir %q: %w", s.Dir, err)
 	}
 	if raw, err := os.ReadFile(filepath.Join(dir, nameFile)); err == nil && strings.TrimSpace(string(raw)) == "" {
-		return fmt.Errorf("store.dir %q cannot be used: %s is empty; name a folder that the worker can read and write", s.Dir, nameFile)
+		return fmt.Errorf("store.dir %q cannot be used: %s is empty; name a directory that the worker can read and write", s.Dir, nameFile)
 	}
 	for at := dir; ; at = filepath.Dir(at) {
 		switch info, err := os.Stat(at); {
 		case errors.Is(err, fs.ErrPermission):
-			return fmt.Errorf("store.dir %q cannot be used: %w; name a folder that the worker can read and write", s.Dir, err)
+			return fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", s.Dir, err)
 		case err == nil && !info.IsDir():
-			return fmt.Errorf("store.dir %q cannot be made: %s is no folder; name a folder that the worker can write", s.Dir, at)
+			return fmt.Errorf("store.dir %q cannot be created: %s is not a directory; name a directory that the worker can write", s.Dir, at)
 		case err == nil || at == filepath.Dir(at):
 			return nil
 		}
 	}
 }
 
-// openDirectory makes the folder, if it is not there, and names it.
-func openDirectory(s Settings) (place, error) {
+// openDirectory creates the directory, if it does not exist, and identifies it.
+func openDirectory(s Settings) (backend, error) {
 	dir, err := filepath.Abs(s.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("store.dir %q: %w", s.Dir, err)
 	}
 	d := &directory{dir: dir}
-	// Payloads are conversations: nobody else on the machine reads them.
+	// Payloads are conversations: no other user of the machine may read them.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("store.dir %q cannot be made: %w; name a folder that the worker can write", s.Dir, err)
+		return nil, fmt.Errorf("store.dir %q cannot be created: %w; name a directory that the worker can write", s.Dir, err)
 	}
 	if err := d.identify(); err != nil {
-		return nil, fmt.Errorf("store.dir %q cannot be used: %w; name a folder that the worker can read and write", s.Dir, err)
+		return nil, fmt.Errorf("store.dir %q cannot be used: %w; name a directory that the worker can read and write", s.Dir, err)
 	}
 	return d, nil
 }
 
-// identify reads the store's name, or gives it one. Of several who do so at once one wins.
+// identify reads the store's id, or creates it. Of several processes that do so at once one succeeds.
 func (d *directory) identify() error {
 	file := filepath.Join(d.dir, nameFile)
 	raw, err := os.ReadFile(file)
@@ -77,7 +77,7 @@ func (d *directory) identify() error {
 			return err
 		}
 		defer os.Remove(temp)
-		// A link does not replace what is there.
+		// A link does not replace an existing file.
 		if err := os.Link(temp, file); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -99,20 +99,20 @@ func (d *directory) identify() error {
 
 func (d *directory) id() string { return d.name }
 
-// String is the folder, for messages.
+// String describes the directory, for messages.
 func (d *directory) String() string { return "directory " + d.dir }
 
 func (d *directory) file(key string) string { return filepath.Join(d.dir, key[:2], key) }
 
-// put writes a file and makes it last before it returns. A file that is there already, and
-// whole, is only marked as new, so that a sweep leaves it.
+// put writes a file and syncs it before it returns. A file that exists already, and is intact, is only
+// marked as new, so that a sweep keeps it.
 func (d *directory) put(_ context.Context, key string, data []byte) error {
 	file := d.file(key)
 	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
 		if d.renew(file) {
 			return nil
 		}
-		// A sweep was quicker.
+		// A sweep has removed it.
 	}
 	folder := filepath.Dir(file)
 	if err := os.Mkdir(folder, 0o700); err == nil {
@@ -134,8 +134,8 @@ func (d *directory) put(_ context.Context, key string, data []byte) error {
 	return syncDir(folder)
 }
 
-// renew marks a file as new, and says whether it stands there as such: a sweep may set it aside
-// and remove it while it is marked.
+// renew marks a file as new, and reports whether it still exists: a sweep may rename and remove it
+// meanwhile.
 func (d *directory) renew(file string) bool {
 	now := time.Now()
 	if os.Chtimes(file, now, now) != nil {
@@ -146,7 +146,7 @@ func (d *directory) renew(file string) bool {
 	return err == nil && !info.ModTime().Before(now.Add(-2*time.Second))
 }
 
-// temp writes a file of another name and makes its bytes last.
+// temp writes a file under a temporary name and syncs it.
 func (d *directory) temp(folder string, data []byte) (name string, err error) {
 	f, err := os.CreateTemp(folder, tempPrefix+"*")
 	if err != nil {
@@ -203,7 +203,7 @@ func (d *directory) find(key string) ([]byte, error) {
 	}
 }
 
-// get reads a file. A folder that is not there, or is another store by now, is no proof
+// get reads a file. A directory that does not exist, or is another store by now, does not prove
 // that the file is gone: it may not be mounted.
 func (d *directory) get(_ context.Context, key string) ([]byte, error) {
 	data, err := d.find(key)

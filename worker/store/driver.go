@@ -19,20 +19,20 @@ import (
 	"weft/activities/contract"
 )
 
-// driverName stands in every claim, and so in histories: it never changes.
+// driverName is part of every claim, and so of histories: it never changes.
 const driverName = "weft"
 
-// What a claim says.
+// Keys of a claim.
 const (
 	claimKey   = "sha256"
 	claimSize  = "size"
-	claimPlace = "store"
+	claimStore = "store"
 )
 
-// driver is Temporal's view of a place. Without a place it says what is missing.
+// driver adapts a backend to Temporal's interface. Without a backend its errors name the missing setting.
 type driver struct {
-	place place
-	most  int
+	backend backend
+	most    int
 }
 
 var _ converter.StorageDriver = (*driver)(nil)
@@ -40,56 +40,56 @@ var _ converter.StorageDriver = (*driver)(nil)
 // Name is the name in claims.
 func (d *driver) Name() string { return driverName }
 
-// Type is the kind of driver, the same whatever the place is.
+// Type is the kind of driver, the same for all backends.
 func (d *driver) Type() string { return "weft" }
 
-// Store keeps payloads. Its errors are a [contract.Failure]: too_large for a payload beyond
-// the bound, else unavailable, which is tried again.
+// Store stores payloads. Its errors are a [contract.Failure]: too_large for a payload beyond
+// the limit, else unavailable, which is retried.
 func (d *driver) Store(ctx converter.StorageDriverStoreContext, list []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	claims := make([]converter.StorageDriverClaim, len(list))
 	limiter := ctx.GetLimiter()
 	err := each(len(list), func(i int) error {
 		return limiter.Permit(ctx.Context, list[i], func() (err error) {
-			claims[i], err = d.keep(ctx.Context, list[i])
+			claims[i], err = d.put(ctx.Context, list[i])
 			return err
 		})
 	})
 	return claims, err
 }
 
-func (d *driver) keep(ctx context.Context, p *commonpb.Payload) (converter.StorageDriverClaim, error) {
+func (d *driver) put(ctx context.Context, p *commonpb.Payload) (converter.StorageDriverClaim, error) {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {
 		return converter.StorageDriverClaim{}, fmt.Errorf("encode a payload: %w", err)
 	}
-	if d.place == nil {
+	if d.backend == nil {
 		return converter.StorageDriverClaim{}, &contract.Failure{Class: contract.ClassUnavailable,
-			Text: fmt.Sprintf("a payload of %d bytes does not fit into Temporal, and there is no store for it here", len(data)), Remedy: noStore}
+			Text: fmt.Sprintf("a payload of %d bytes is too large for Temporal, and this process has no store", len(data)), Remedy: noStore}
 	}
 	if len(data) > d.most {
 		return converter.StorageDriverClaim{}, &contract.Failure{Class: contract.ClassTooLarge,
-			Text:   fmt.Sprintf("a payload is %d bytes, at most %d go into the store", len(data), d.most),
+			Text:   fmt.Sprintf("a payload has %d bytes; the store accepts at most %d", len(data), d.most),
 			Remedy: "send less, or raise store.max_payload"}
 	}
 	sum := sha256.Sum256(data)
 	key := hex.EncodeToString(sum[:])
-	if err := d.place.put(ctx, key, data); err != nil {
+	if err := d.backend.put(ctx, key, data); err != nil {
 		return converter.StorageDriverClaim{}, &contract.Failure{Class: contract.ClassUnavailable,
-			Text:   fmt.Sprintf("store payload %s of %d bytes in %s: %v", key, len(data), d.place, err),
-			Remedy: "make room there (worker store sweep removes what is old) and make it writable; until then it is tried again"}
+			Text:   fmt.Sprintf("store payload %s of %d bytes in %s: %v", key, len(data), d.backend, err),
+			Remedy: "make it writable and free space there (worker store sweep removes old payloads); until then it is retried"}
 	}
 	return converter.StorageDriverClaim{ClaimData: map[string]string{
-		claimKey: key, claimSize: strconv.Itoa(len(data)), claimPlace: d.place.id(),
+		claimKey: key, claimSize: strconv.Itoa(len(data)), claimStore: d.backend.id(),
 	}}, nil
 }
 
-// noStore is the remedy where there is no store.
+// noStore is the remedy for a missing store.
 const noStore = "set store.dir (WEFT_STORE_DIR) or store.bucket (WEFT_STORE_BUCKET) to the folder or bucket that the other workers and starters use"
 
-// Retrieve fetches payloads. What may come back (a folder that cannot be read, another
-// store's claim) is an error, a [contract.Failure] of class unavailable: Temporal tries
-// again, with another worker perhaps. What is gone for ever comes as a payload that cannot
-// be decoded, so that its reader fails and not, again and again, the workflow task.
+// Retrieve fetches payloads. A temporary problem (a directory that cannot be read, a claim of another
+// store) is an error, a [contract.Failure] of class unavailable: Temporal retries, perhaps with another
+// worker. A payload that is lost for good is replaced by one that cannot be decoded, so that its reader
+// fails instead of every attempt of the workflow task.
 func (d *driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(claims))
 	limiter := ctx.GetLimiter()
@@ -102,89 +102,88 @@ func (d *driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []c
 	return out, err
 }
 
-// hexKey keeps a claim that somebody made by hand from naming anything but a payload.
+// hexKey keeps a forged claim from naming anything but a payload.
 var hexKey = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (d *driver) fetch(ctx context.Context, claim map[string]string) (*commonpb.Payload, error) {
 	key := claim[claimKey]
-	away := func(format string, args ...any) error {
+	unavailable := func(format string, args ...any) error {
 		return &contract.Failure{Class: contract.ClassUnavailable, Remedy: noStore,
-			Text: fmt.Sprintf("payload %s of %s bytes %s", shown(key), shown(claim[claimSize]), fmt.Sprintf(format, args...))}
+			Text: fmt.Sprintf("payload %s of %s bytes %s", quote(key), quote(claim[claimSize]), fmt.Sprintf(format, args...))}
 	}
 	switch {
-	case d.place == nil:
-		return nil, away("is in the store %s, and there is no store here", shown(claim[claimPlace]))
-	case claim[claimPlace] != d.place.id():
-		return nil, away("is in the store %s, and %s is the store %s", shown(claim[claimPlace]), d.place, d.place.id())
+	case d.backend == nil:
+		return nil, unavailable("is in the store %s, and this process has no store", quote(claim[claimStore]))
+	case claim[claimStore] != d.backend.id():
+		return nil, unavailable("is in the store %s, but %s is the store %s", quote(claim[claimStore]), d.backend, d.backend.id())
 	case !hexKey.MatchString(key):
-		return lost("a claim names the payload %s, which is no SHA-256", shown(key))
+		return lost("a claim names the payload %s, which is not a SHA-256", quote(key))
 	}
 	data, err := d.read(ctx, key)
-	var bad damage
+	var bad damagedError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return lost("payload %s of %s bytes is not in %s any more", key, shown(claim[claimSize]), d.place)
+		return lost("payload %s of %s bytes is no longer in %s", key, quote(claim[claimSize]), d.backend)
 	case errors.As(err, &bad):
-		return lost("payload %s of %s bytes is damaged in %s: it holds %d bytes of another SHA-256", key, shown(claim[claimSize]), d.place, int(bad))
+		return lost("payload %s of %s bytes is damaged in %s: its %d bytes have another SHA-256", key, quote(claim[claimSize]), d.backend, int(bad))
 	case err != nil:
 		return nil, &contract.Failure{Class: contract.ClassUnavailable,
-			Text:   fmt.Sprintf("read payload %s from %s: %v", key, d.place, err),
-			Remedy: "make it readable for the worker; until then it is tried again"}
+			Text:   fmt.Sprintf("read payload %s from %s: %v", key, d.backend, err),
+			Remedy: "make it readable for the worker; until then it is retried"}
 	}
 	p := &commonpb.Payload{}
 	if err := proto.Unmarshal(data, p); err != nil {
-		return lost("payload %s in %s is no payload: %v", key, d.place, err)
+		return lost("payload %s in %s cannot be decoded: %v", key, d.backend, err)
 	}
 	return p, nil
 }
 
-// damage is the error of bytes that do not have the hash by which they are named; it is how
-// many they are.
-type damage int
+// damagedError is the error of bytes that do not have the hash of their key; it is their number.
+type damagedError int
 
 // Error is never shown.
-func (d damage) Error() string { return fmt.Sprintf("%d damaged bytes", int(d)) }
+func (d damagedError) Error() string { return fmt.Sprintf("%d damaged bytes", int(d)) }
 
-// patience is how long bytes may stay away: a network folder shows them a little late.
-const patience = time.Second
+// rereadDelay is the pause before a second read: a network file system may show a file a little late.
+const rereadDelay = time.Second
 
-// read gets bytes and checks their hash. What is missing or damaged gets a second chance.
+// read gets bytes and checks their hash. It reads missing or damaged ones a second time.
 func (d *driver) read(ctx context.Context, key string) ([]byte, error) {
 	for try := 1; ; try++ {
-		data, err := d.place.get(ctx, key)
+		data, err := d.backend.get(ctx, key)
 		if err == nil {
 			if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) == key {
 				return data, nil
 			}
-			err = damage(len(data))
+			err = damagedError(len(data))
 		}
-		var bad damage
+		var bad damagedError
 		if try > 1 || !errors.Is(err, fs.ErrNotExist) && !errors.As(err, &bad) {
 			return nil, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(patience):
+		case <-time.After(rereadDelay):
 		}
 	}
 }
 
-// lost is a payload that stands for one that is gone. [payloads] makes its failure of it.
+// lost makes a payload that stands for a lost one. [payloads] returns its failure.
 func lost(format string, args ...any) (*commonpb.Payload, error) {
 	return contract.Unreadable(&contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...),
-		Remedy: "put the file back from a backup before its run goes on, or start the run again; keep payloads longer than the namespace keeps runs"})
+		Remedy: "restore the file from a backup before its run goes on, or start the run again; keep payloads longer than the namespace retains runs"})
 }
 
-// shown is a claim's text for a message: a claim may have been made by anybody.
-func shown(s string) string {
+// quote is a claim's text for a message: a claim may be forged.
+func quote(s string) string {
 	if len(s) > 80 {
 		s = s[:80]
 	}
 	return strconv.QuoteToASCII(s)
 }
 
-// each runs f for 0 to n-1 at once and gives the first error in that order.
+// each runs f for 0 to n-1 concurrently and returns the first error in that order.
 func each(n int, f func(int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// plainHeaders leaves out headers that gRPC refuses to send. The SDK names the run in one, as a
-// hint for routers; clients in other languages choose ids in any alphabet, and no worker could
-// ever answer the workflow task of such a run.
+// plainHeaders drops headers that gRPC does not send. The SDK puts the run's id into one, as a hint
+// for routers. Clients in other languages choose ids in any alphabet, and no worker could ever
+// complete a workflow task of such a run.
 func plainHeaders(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	headers, _ := metadata.FromOutgoingContext(ctx) // a copy
 	odd := false
@@ -29,7 +29,7 @@ func plainHeaders(ctx context.Context, method string, req, reply any, cc *grpc.C
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// printable says whether gRPC sends a text as a header.
+// printable reports whether gRPC accepts a text as the value of a header.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

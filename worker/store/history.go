@@ -14,21 +14,21 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Reader is a client whose histories hold the payloads themselves: Temporal's own gives
-// claims there. What cannot be fetched stays a claim; the first time, note is told why. No
-// worker can be made of it.
-func (s *Store) Reader(c client.Client, note func(error)) client.Client {
-	return &reader{Client: c, driver: s.driver, note: note}
+// Reader wraps a client so that histories contain the payloads instead of claims. A payload that cannot
+// be fetched stays a claim; onError is called with the first such error. The client cannot be used for a
+// worker.
+func (s *Store) Reader(c client.Client, onError func(error)) client.Client {
+	return &reader{Client: c, driver: s.driver, onError: onError}
 }
 
 type reader struct {
 	client.Client
-	driver *driver
-	note   func(error)
-	once   sync.Once
+	driver  *driver
+	onError func(error)
+	once    sync.Once
 }
 
-// GetWorkflowHistory reads a history and fetches what its events claim.
+// GetWorkflowHistory reads a history and fetches the offloaded payloads of its events.
 func (r *reader) GetWorkflowHistory(ctx context.Context, id, run string, wait bool, filter enumspb.HistoryEventFilterType) client.HistoryEventIterator {
 	return &events{HistoryEventIterator: r.Client.GetWorkflowHistory(ctx, id, run, wait, filter), ctx: ctx, reader: r}
 }
@@ -39,7 +39,7 @@ type events struct {
 	reader *reader
 }
 
-// Next gives the next event.
+// Next returns the next event.
 func (e *events) Next() (*historypb.HistoryEvent, error) {
 	event, err := e.HistoryEventIterator.Next()
 	if err != nil {
@@ -50,30 +50,30 @@ func (e *events) Next() (*historypb.HistoryEvent, error) {
 		Visitor: func(_ *proxy.VisitPayloadsContext, list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 			out := make([]*commonpb.Payload, len(list))
 			for i, p := range list {
-				out[i] = e.opened(p)
+				out[i] = e.resolve(p)
 			}
 			return out, nil
 		},
 	})
 }
 
-// opened is the payload that a claim names, or the payload itself.
-func (e *events) opened(p *commonpb.Payload) *commonpb.Payload {
-	own, err := e.reader.driver.opened(e.ctx, p)
+// resolve returns the payload that a claim names, or the payload itself.
+func (e *events) resolve(p *commonpb.Payload) *commonpb.Payload {
+	own, err := e.reader.driver.resolve(e.ctx, p)
 	if err != nil {
-		e.reader.once.Do(func() { e.reader.note(err) })
+		e.reader.once.Do(func() { e.reader.onError(err) })
 		return p
 	}
 	return own
 }
 
-// Fetch gives the payload that a claim names, or the payload itself. Its error is a
+// Fetch returns the payload that a claim names, or the payload itself. Its error is a
 // [contract.Failure].
 func (s *Store) Fetch(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
-	return s.driver.opened(ctx, p)
+	return s.driver.resolve(ctx, p)
 }
 
-func (d *driver) opened(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+func (d *driver) resolve(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
 	var ref sdkpb.ExternalStorageReference
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingProtoJSON ||
 		string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {
@@ -84,7 +84,7 @@ func (d *driver) opened(ctx context.Context, p *commonpb.Payload) (*commonpb.Pay
 	}
 	own, err := d.fetch(ctx, ref.GetClaimData())
 	if err == nil {
-		err = gone(own)
+		err = lostError(own)
 	}
 	return own, err
 }

@@ -14,16 +14,16 @@ import (
 	"weft/activities/contract"
 )
 
-// metadataInternal marks what only workers read: from the threshold on, or however short it is.
+// metadataInternal marks payloads that only workers read: offloaded from the threshold on, or always.
 const (
 	metadataInternal = "weft-internal"
 	fromThreshold    = "1"
-	inAnyCase        = "2"
+	always           = "2"
 )
 
-// internal is the table of what only workers read, which is kept outside from the threshold
-// on. All else (a run's input and result, failures, answers of queries and updates) a client
-// in any language must be able to read: it stays inline for as long as the server takes it.
+// internal lists the types that only workers read, which are offloaded from the threshold on.
+// Everything else (a run's input and result, failures, results of queries and Updates) must be
+// readable for clients in any language: it stays inline as long as the server accepts it.
 var internal = typesOf(
 	contract.PrepareInput{}, contract.PrepareResult{}, contract.CatalogueInput{}, contract.CatalogueResult{},
 	contract.ModelInput{}, contract.ModelResult{}, contract.ToolInput{}, contract.ToolResult{},
@@ -41,13 +41,13 @@ func typesOf(values ...any) map[reflect.Type]bool {
 	return out
 }
 
-// absent says that a pointer is nil.
+// absent reports whether a value is a nil pointer.
 func absent(value any) bool {
 	v := reflect.ValueOf(value)
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// isInternal says whether only workers read a value.
+// isInternal reports whether only workers read a value.
 func isInternal(value any) bool {
 	t := reflect.TypeOf(value)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -63,20 +63,20 @@ func isInternal(value any) bool {
 	return internal[t]
 }
 
-// selector sends to the store what only workers read, what is too large for Temporal, and what a
-// history has no room for.
+// selector selects the payloads to offload: those that only workers read, those that are too large for
+// Temporal, and those that the history has no room for.
 type selector struct {
 	driver    *driver
 	threshold int
 }
 
-// SelectDriver is asked for payloads that are longer than a claim.
+// SelectDriver is called for payloads that are longer than a claim.
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
 	from := Inline
 	switch string(p.GetMetadata()[metadataInternal]) {
 	case fromThreshold:
 		from = s.threshold
-	case inAnyCase:
+	case always:
 		from = 0
 	}
 	if p.Size() < from {
@@ -85,8 +85,8 @@ func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *common
 	return s.driver, nil
 }
 
-// payloads is the data converter: another one, which also marks what only workers read and
-// knows what is lost.
+// payloads is a data converter that wraps another one, marks payloads that only workers read and
+// reports lost ones.
 type payloads struct {
 	converter.DataConverter
 	mark bool
@@ -99,7 +99,7 @@ var _ converter.ContextAware = (*payloads)(nil)
 func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 	p, err := c.DataConverter.ToPayload(value)
 	if err == nil && p != nil {
-		c.note(p, value)
+		c.markInternal(p, value)
 	}
 	return p, err
 }
@@ -108,51 +108,50 @@ func (c *payloads) ToPayload(value any) (*commonpb.Payload, error) {
 func (c *payloads) ToPayloads(values ...any) (*commonpb.Payloads, error) {
 	out, err := c.DataConverter.ToPayloads(values...)
 	for i, p := range out.GetPayloads() {
-		c.note(p, values[i])
+		c.markInternal(p, values[i])
 	}
 	return out, err
 }
 
-// note marks a payload by what its value is.
-func (c *payloads) note(p *commonpb.Payload, value any) {
+// markInternal marks a payload by the type of its value.
+func (c *payloads) markInternal(p *commonpb.Payload, value any) {
 	if !c.mark || p.Metadata == nil {
 		return
 	}
-	if kept, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && kept.IsOutside() {
-		p.Metadata[metadataInternal] = []byte(inAnyCase)
+	if o, ok := value.(interface{ IsOutside() bool }); ok && !absent(value) && o.IsOutside() {
+		p.Metadata[metadataInternal] = []byte(always)
 	} else if isInternal(value) {
 		p.Metadata[metadataInternal] = []byte(fromThreshold)
 	}
 }
 
-// FromPayload converts a payload; its error is a [contract.Failure] where that is lost.
+// FromPayload converts a payload. Its error is a [contract.Failure] if the payload is lost.
 func (c *payloads) FromPayload(p *commonpb.Payload, value any) error {
-	err := gone(p)
+	err := lostError(p)
 	if err == nil {
 		err = c.DataConverter.FromPayload(p, value)
 	}
-	return c.settled(err, value)
+	return c.handleLost(err, value)
 }
 
-// FromPayloads converts payloads; its error is a [contract.Failure] where one is lost.
+// FromPayloads converts payloads. Its error is a [contract.Failure] if one is lost.
 func (c *payloads) FromPayloads(list *commonpb.Payloads, values ...any) error {
 	for i, p := range list.GetPayloads() {
 		if i == len(values) {
 			break
 		}
-		if f := gone(p); f != nil {
-			return c.settled(f, values...)
+		if err := lostError(p); err != nil {
+			return c.handleLost(err, values...)
 		}
 	}
-	return c.settled(c.DataConverter.FromPayloads(list, values...), values...)
+	return c.handleLost(c.DataConverter.FromPayloads(list, values...), values...)
 }
 
-// settled is the error of reading a payload. A run that takes a payload as it came is given the
-// failure in its place: what comes by signal may be anybody's, and Temporal's SDK would drop it
-// without a word. Any other that is rebuilt had read it before (a key or a file was taken away
-// since) and must not take another way now: the panic fails the workflow task, with this text,
-// until it is back.
-func (c *payloads) settled(err error, values ...any) error {
+// handleLost is the error of reading a payload. Workflow code that takes a payload undecoded gets the
+// failure as its value: signals may come from anybody, and Temporal's SDK would drop one without an
+// error. A run that is replayed had read the payload before (a key or a file was removed since) and must
+// not take another path now: the panic fails the workflow task, with this text, until the payload is back.
+func (c *payloads) handleLost(err error, values ...any) error {
 	var f *contract.Failure
 	if c.ctx == nil || !errors.As(err, &f) {
 		return err
@@ -168,8 +167,8 @@ func (c *payloads) settled(err error, values ...any) error {
 	return err
 }
 
-// gone is the failure that a payload stands for, or nil.
-func gone(p *commonpb.Payload) error {
+// lostError is the failure that a payload stands for, or nil.
+func lostError(p *commonpb.Payload) error {
 	if f := contract.Unread(p); f != nil {
 		return f
 	}
@@ -184,11 +183,11 @@ func (c *payloads) WithWorkflowContext(ctx workflow.Context) converter.DataConve
 // WithContext is the converter itself.
 func (c *payloads) WithContext(context.Context) converter.DataConverter { return c }
 
-// failures is the failure converter: Temporal's own, which also gives a [contract.Failure]
-// that the SDK has wrapped the class under which it must travel.
+// failures is Temporal's failure converter, which also gives a [contract.Failure] that the SDK has
+// wrapped its class.
 type failures struct{ converter.FailureConverter }
 
-// newFailures makes one; encode puts the texts of failures through the data converter, too.
+// newFailures makes a failure converter; with encode, texts of failures go through the data converter, too.
 func newFailures(c converter.DataConverter, encode bool) failures {
 	return failures{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c, EncodeCommonAttributes: encode})}
 }
@@ -206,7 +205,7 @@ func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 		}
 	}
 	if f != nil && f.Class == contract.ClassPayloadKey {
-		// Who lacks the key must be able to read that; it holds nothing else.
+		// Whoever lacks the key must be able to read this failure; it contains nothing else.
 		return temporal.GetDefaultFailureConverter().ErrorToFailure(err)
 	}
 	return c.FailureConverter.ErrorToFailure(err)

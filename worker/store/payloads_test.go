@@ -204,7 +204,7 @@ func TestHistoriesHoldThePayloadsThemselves(t *testing.T) {
 	}
 	own := claim(keep(t, s, "stored")[0], driverName)
 	foreign := claim(converter.StorageDriverClaim{ClaimData: map[string]string{"x": "y"}}, "s3")
-	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimPlace: "other"}}, driverName)
+	other := claim(converter.StorageDriverClaim{ClaimData: map[string]string{claimStore: "other"}}, driverName)
 	in := list{{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
 		Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{own, payload("inline"), foreign, other}}}}}}
 	var notes []string

@@ -202,7 +202,7 @@ func TestClaimsThatCannotBeServed(t *testing.T) {
 	s := open(t, dir)
 	good := keep(t, s, "x")[0].ClaimData
 	with := func(key, value string) map[string]string {
-		out := map[string]string{claimKey: good[claimKey], claimSize: good[claimSize], claimPlace: good[claimPlace]}
+		out := map[string]string{claimKey: good[claimKey], claimSize: good[claimSize], claimStore: good[claimStore]}
 		out[key] = value
 		return out
 	}
@@ -216,11 +216,11 @@ func TestClaimsThatCannotBeServed(t *testing.T) {
 		// class is that of an error; empty where the payload counts as lost.
 		class, want string
 	}{
-		"of another store":           {s, with(claimPlace, "other"), contract.ClassUnavailable, `is in the store "other", and directory ` + dir},
-		"without any":                {none, good, contract.ClassUnavailable, "there is no store here; set store.dir (WEFT_STORE_DIR)"},
+		"of another store":           {s, with(claimStore, "other"), contract.ClassUnavailable, `is in the store "other", but directory ` + dir},
+		"without any":                {none, good, contract.ClassUnavailable, "this process has no store; set store.dir (WEFT_STORE_DIR)"},
 		"of nothing":                 {s, nil, contract.ClassUnavailable, "is in the store"},
-		"that lead out of the store": {s, with(claimKey, "../../../etc/passwd"), "", "no SHA-256"},
-		"with a short key":           {s, with(claimKey, "a"), "", "no SHA-256"},
+		"that lead out of the store": {s, with(claimKey, "../../../etc/passwd"), "", "not a SHA-256"},
+		"with a short key":           {s, with(claimKey, "a"), "", "not a SHA-256"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -264,9 +264,9 @@ func TestFolderThatCannotBeUsed(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(unnamed, nameFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]string{file: "cannot be made", filepath.Join(file, "below"): "cannot be made", unnamed: "store.id is empty"} {
+	for dir, want := range map[string]string{file: "cannot be created", filepath.Join(file, "below"): "cannot be created", unnamed: "store.id is empty"} {
 		_, err := Open(Settings{Dir: dir})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "name a folder") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "name a directory") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

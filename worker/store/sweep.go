@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Swept is what a sweep did.
+// Swept is the result of a sweep.
 type Swept struct {
 	// Removed and Kept count payloads, Freed and Held their bytes.
 	Removed, Kept int
 	Freed, Held   int64
 }
 
-// staleTemp is the age from which a file that somebody began to write is given up.
+// staleTemp is the age from which an unfinished temporary file is removed.
 const staleTemp = time.Hour
 
-// Sweep removes payloads that nobody has stored for age. A payload is read for as long as
-// Temporal keeps a run that names it: age must be longer than the longest run takes plus the
-// namespace's retention. It may run beside workers, and twice at once. It goes on behind a
-// file that it cannot remove; the error is the first such.
+// Sweep removes payloads that have not been stored for age. A payload is read as long as Temporal
+// keeps a run that refers to it: age must be longer than the longest run takes plus the namespace's
+// retention. It may run beside workers, and concurrently with itself. It continues after a file that
+// it cannot remove; the error is the first such.
 func (s *Store) Sweep(ctx context.Context, age time.Duration) (Swept, error) {
-	if s.driver.place == nil {
-		return Swept{}, errors.New("there is no store to sweep; " + noStore)
+	if s.driver.backend == nil {
+		return Swept{}, errors.New("no store to sweep; " + noStore)
 	}
-	return s.driver.place.sweep(ctx, time.Now().Add(-age))
+	return s.driver.backend.sweep(ctx, time.Now().Add(-age))
 }
 
 func (d *directory) sweep(ctx context.Context, before time.Time) (Swept, error) {
@@ -59,7 +59,7 @@ type sweep struct {
 	failed error
 }
 
-// folder sweeps one folder. Its error is that of a folder that cannot be read, or ctx's.
+// folder sweeps one directory. Its error is that of a directory that cannot be read, or ctx's.
 func (w *sweep) folder(ctx context.Context, dir string) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 		}
 		return nil
 	case swept:
-		// Another sweep is at it, or ended here.
+		// Another sweep is working on it, or was interrupted here.
 		return w.settle(file, filepath.Join(filepath.Dir(file), key))
 	case !hexKey.MatchString(e.Name()):
 		return nil
@@ -97,9 +97,9 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 		w.Held += info.Size()
 		return nil
 	}
-	// Somebody may store the payload at this moment. Once it has another name nobody can mark
-	// it as new any more: then its age counts. By that name no other file is ever known: another
-	// sweep may set aside what was stored since.
+	// A worker may store the payload at this moment. Once it is renamed nobody can mark it as new
+	// any more: then its age counts. The new name is unique: another sweep may rename what was stored
+	// since.
 	aside := file + sweptSuffix + "-" + rand.Text()
 	if err := os.Rename(file, aside); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (w *sweep) entry(file string, e fs.DirEntry) error {
 	return w.settle(aside, file)
 }
 
-// settle removes a file that was set aside, or puts it back if it has become new meanwhile.
+// settle removes a renamed file, or restores it if it has become new meanwhile.
 func (w *sweep) settle(aside, file string) error {
 	info, err := os.Stat(aside)
 	if err != nil {

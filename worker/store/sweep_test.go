@@ -24,7 +24,7 @@ func TestSweepRemovesWhatIsOld(t *testing.T) {
 	s := open(t, dir)
 	claims := keep(t, s, "old", "new", "old, stored again")
 	for _, i := range []int{0, 2} {
-		aged(t, s.driver.place.(*directory).file(claims[i].ClaimData[claimKey]), 48*time.Hour)
+		aged(t, s.driver.backend.(*directory).file(claims[i].ClaimData[claimKey]), 48*time.Hour)
 	}
 	keep(t, s, "old, stored again")
 	foreign := filepath.Join(dir, "ab", "notes.txt")
@@ -64,7 +64,7 @@ func TestSweepThatWasCut(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "any [folder] *"))
 	claims := keep(t, s, "old", "new")
 	for i, c := range claims {
-		file := s.driver.place.(*directory).file(c.ClaimData[claimKey])
+		file := s.driver.backend.(*directory).file(c.ClaimData[claimKey])
 		if i == 0 {
 			aged(t, file, 48*time.Hour)
 		}
@@ -93,7 +93,7 @@ func TestSweepThatWasCut(t *testing.T) {
 // stored is gone.
 func TestSweepBesideWorkers(t *testing.T) {
 	s := open(t, t.TempDir())
-	d := s.driver.place.(*directory)
+	d := s.driver.backend.(*directory)
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {

@@ -13,13 +13,13 @@ import (
 	"weft/activities/contract"
 )
 
-// maxUpdates is how many bytes of Updates a run is given at a time: one answer of the largest
-// that it takes.
+// maxUpdates is how many bytes of Updates one workflow task may have: one of the largest answer that a
+// run accepts.
 const maxUpdates = 1<<20 + 64<<10
 
-// boundUpdates puts a failure in the place of arguments of Updates that are too much for one
-// workflow task. The SDK sends what a run takes or refuses back with its verdict, the server
-// writes what was taken into history, and it terminates a run whose task holds more than 4 MiB.
+// boundUpdates replaces the arguments of Updates that are too much for one workflow task by a
+// failure. The SDK sends Updates back with its acceptance or rejection, the server writes accepted
+// ones into history, and it terminates a run whose task has more than 4 MiB.
 func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
 		return err
@@ -33,7 +33,7 @@ func boundUpdates(ctx context.Context, method string, req, reply any, cc *grpc.C
 	return nil
 }
 
-// bound replaces what is too much of the Updates that come with one workflow task.
+// bound replaces what is too much of the Updates of one workflow task.
 func bound(messages []*protocolpb.Message) error {
 	total := 0
 	for _, m := range messages {
@@ -42,11 +42,11 @@ func bound(messages []*protocolpb.Message) error {
 		switch {
 		case n > maxUpdates:
 			why = &contract.Failure{Class: contract.ClassTooLarge,
-				Text:   fmt.Sprintf("the answer is %d bytes, a run takes %d at most", n, maxUpdates),
-				Remedy: "keep the data elsewhere and pass a reference to it"}
+				Text:   fmt.Sprintf("the answer has %d bytes; a run accepts at most %d", n, maxUpdates),
+				Remedy: "store the data elsewhere and pass a reference to it"}
 		case total+n > maxUpdates:
 			why = &contract.Failure{Class: contract.ClassUnavailable,
-				Text:   fmt.Sprintf("%d bytes of Updates came together, a run takes %d at a time", total+n, maxUpdates),
+				Text:   fmt.Sprintf("%d bytes of Updates came together; a run accepts %d at a time", total+n, maxUpdates),
 				Remedy: "send it again"}
 		default:
 			total += n
@@ -59,7 +59,7 @@ func bound(messages []*protocolpb.Message) error {
 	return nil
 }
 
-// replace puts a failure in the place of an Update's arguments.
+// replace replaces an Update's arguments by a failure.
 func replace(m *protocolpb.Message, why *contract.Failure) error {
 	var request updatepb.Request
 	if !m.GetBody().MessageIs(&request) {
