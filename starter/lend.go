@@ -40,7 +40,7 @@ func (a *app) lend(ctx context.Context) error {
 		return bad("the document holds the secrets %s, and the worker for this task queue is none that -dev has started, which alone may be given them; "+
 			"write references in the document and set the worker's settings, as the warnings say, or stop that worker", strings.Join(names, ", "))
 	}
-	if err := config.Lend(ctx, a.dev.ready+config.LentFile, a.lent); err != nil {
+	if err := config.SendSecrets(ctx, a.dev.ready+config.SecretsFile, a.lent); err != nil {
 		return fmt.Errorf("give the worker the secrets of the document: %w", err)
 	}
 	a.say("dev: the worker has the secrets of the document, in its memory, until it ends: %s", strings.Join(names, ", "))

@@ -52,13 +52,13 @@ func TestExitCodes(t *testing.T) {
 		"codec of more":        {args: []string{"codec", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"codec for everybody":  {args: []string{"codec", "-listen", "0.0.0.0:0"}, code: 2, want: "set WEFT_CODEC_TOKENS to NAME:TOKEN, or listen at 127.0.0.1"},
 		"codec at no address":  {args: []string{"codec", "-listen", "here"}, code: 2, want: `codec.listen is "here", want HOST:PORT`},
-		"health of nothing":    {args: []string{"health"}, code: 2, want: "there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
+		"health of nothing":    {args: []string{"health"}, code: 2, want: "the worker has no health endpoint; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"},
 		"health of more":       {args: []string{"health", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"help for health":      {args: []string{"health", "-h"}, code: 0, want: "-live "},
 		"a short retention":    {args: []string{"setup", "-retention", "1h"}, code: 2, want: "-retention is 1h0m0s, want at least 24h0m0s"},
 		"setup of more":        {args: []string{"setup", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"setup of nothing":     {args: []string{"setup", "-wait", "0s"}, code: 3, want: "worker: no Temporal at 127.0.0.1:1 (TEMPORAL_ADDRESS)"},
-		"deployment of none":   {args: []string{"deployment"}, code: 2, want: "workers are not versioned here; set TEMPORAL_DEPLOYMENT_NAME"},
+		"deployment of none":   {args: []string{"deployment"}, code: 2, want: "worker versioning is off; set TEMPORAL_DEPLOYMENT_NAME"},
 		"deployment of more":   {args: []string{"deployment", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
 		"help for deployment":  {args: []string{"deployment", "-h"}, code: 0, want: "-current "},
 		"a version of more":    {args: []string{"version", "x"}, code: 2, want: `unexpected argument "x"; see worker`},
@@ -115,7 +115,7 @@ func TestStoreSweep(t *testing.T) {
 	if code := host.Command(context.Background(), []string{"store", "sweep", "-older-than", "47h"}, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
-	if want := "/payloads: removed 1 payloads, 4 bytes; 1 payloads, 4 bytes are left\n"; !strings.HasSuffix(stdout.String(), want) {
+	if want := "/payloads: removed 1 payloads, 4 bytes; kept 1 payloads, 4 bytes\n"; !strings.HasSuffix(stdout.String(), want) {
 		t.Errorf("it said %q, want %q at its end", stdout.String(), want)
 	}
 }
@@ -178,7 +178,7 @@ func TestConfigSaysWhatAStartRefuses(t *testing.T) {
 			file: "connections: {web: {url: 'https://x.example', headers: {A: '${NOPE}'}}}\ntools: {search: nowhere}\nmodel: acme/m\nflows: {dir: none}\n" +
 				"budget: {cost_micros: 5}\nstore: {dir: taken/payloads}\nwebhooks: {ops: {url: 'ftp://x'}}\n",
 			want: []string{"weft.yaml:1:56: connections.web.headers.A: the environment variable NOPE is not set", "weft.yaml:2:17: tools.search: no connection \"nowhere\"",
-				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "there are no prices to count it by", "has a key of 10 bytes, want 32",
+				`no provider "acme"`, "weft.yaml:4:14: flows.dir: stat none", "there are no prices to calculate it", "has a key of 10 bytes, want 32",
 				`store.dir "taken/payloads" cannot be created: `, `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc", want http/protobuf`, "webhooks.ops.url"},
 		},
 		"a bucket and a folder":  {file: "store: {dir: here, bucket: there}\n", want: []string{`store.dir is "here" and store.bucket "there"; set only one of them`}},
@@ -277,7 +277,7 @@ func TestEndToEndSetup(t *testing.T) {
 	t.Setenv("TEMPORAL_NAMESPACE", "fresh")
 	ready := "worker: namespace fresh at " + srv.address + " is ready\n"
 	for _, want := range []string{
-		"worker: made namespace fresh, which keeps runs for 48h0m0s\nworker: namespace fresh: added search attributes FlowName, FlowDialect, FlowHash, FlowStatus\n" + ready,
+		"worker: created namespace fresh with a retention of 48h0m0s\nworker: namespace fresh: added search attributes FlowName, FlowDialect, FlowHash, FlowStatus\n" + ready,
 		ready,
 	} {
 		var stdout, stderr bytes.Buffer

@@ -146,7 +146,7 @@ prices: {"priced/*": {input: 10, output: 20}}
 		t.Errorf("without Temporal the process is not alive: %+v, %v", live, err)
 	}
 	var why bytes.Buffer
-	if code := host.Command(ctx, []string{"health"}, io.Discard, &why); code != 1 || !strings.Contains(why.String(), "worker: not well: temporal: no answer: ") {
+	if code := host.Command(ctx, []string{"health"}, io.Discard, &why); code != 1 || !strings.Contains(why.String(), "worker: not ready: temporal: no response: ") {
 		t.Errorf("worker health without Temporal: exit code %d, %s", code, why.String())
 	}
 	cancel()

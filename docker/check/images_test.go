@@ -168,7 +168,7 @@ func TestImagesRun(t *testing.T) {
 		want    string
 	}{
 		"a worker without Temporal": {"worker", []string{}, 3, "no Temporal at 127.0.0.1:1"},
-		"health of no worker":       {"worker", []string{"health"}, 1, "no worker answers at :8086"},
+		"health of no worker":       {"worker", []string{"health"}, 1, "no worker responds at :8086"},
 		"a flow that is not there":  {"starter", []string{"validate", "/none.json"}, 2, "/none.json"},
 	}
 	for name, tc := range tests {

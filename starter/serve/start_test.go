@@ -164,7 +164,7 @@ func TestStartOfAFlow(t *testing.T) {
 	named.call("POST", "/runs", body).is(403, "flows.accept: named")
 	named.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(201, "triage-1")
 	bare := newBench(t, func(o *Options) { o.Flows.Dir = "" })
-	bare.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "there is no folder of flows here")
+	bare.call("POST", "/runs", `{"flow": {"name": "triage"}}`).is(404, "flows.dir is not set")
 	bare.call("POST", "/runs", documented).is(404, "there is no folder of agents here")
 	bare.call("GET", "/agents", "").is(200, `{"agents":[]}`)
 }

@@ -246,7 +246,7 @@ func TestEndToEndWithoutAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	want := "worker: search attributes missing: FlowName, FlowDialect, FlowHash, FlowStatus; runs go on without; add them with: " +
+	want := "worker: search attributes missing: FlowName, FlowDialect, FlowHash, FlowStatus; runs work without them; add them with: " +
 		"temporal operator search-attribute create --namespace bare --name FlowName --type Keyword --name FlowDialect --type Keyword --name FlowHash --type Keyword --name FlowStatus --type Keyword\n"
 	harness.WaitFor(t, "the worker to say what is missing", func() bool { return strings.Contains(harness.ReadFile(t, log.Name()), want) })
 

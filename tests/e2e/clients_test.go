@@ -164,7 +164,7 @@ func TestEndToEndClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = harness.Result(t, run)
-		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "is no plain file name") {
+		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, "is not a plain file name") {
 			t.Errorf("the failure is %+v", f)
 		}
 	})

@@ -144,7 +144,7 @@ func TestEndToEndStoreReadBefore(t *testing.T) {
 	}
 	again := v.work(t, true, false)
 	failed := v.until(t, harness.Dial(t, v.address), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED).GetWorkflowTaskFailedEventAttributes().GetFailure()
-	if !strings.Contains(failed.GetMessage(), "is not in directory "+v.settings.Dir) || strings.Contains(failed.GetMessage(), "TMPRL1100") {
+	if !strings.Contains(failed.GetMessage(), "is no longer in directory "+v.settings.Dir) || strings.Contains(failed.GetMessage(), "TMPRL1100") {
 		t.Errorf("the task failed with %v", failed)
 	}
 	again.Stop()

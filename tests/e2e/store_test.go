@@ -370,7 +370,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 		harm func(file string) error
 		want string
 	}{
-		"gone":    {os.Remove, "is not in directory "},
+		"gone":    {os.Remove, "is no longer in directory "},
 		"damaged": {func(file string) error { return os.WriteFile(file, []byte("something else"), 0o600) }, "is damaged in directory "},
 		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have another SHA-256"},
 	}

@@ -1,12 +1,11 @@
 // Package codec compresses and encrypts payloads on their way to Temporal, in the format of
 // Temporal's public samples, so that a client in any language can read and write them: with
-// a codec of its own, or through the endpoint that [Handler] is.
+// its own codec, or through the endpoint [Codec.Handler].
 //
-// Encrypted is what the server need not read: inputs and results of runs and calls, signals,
-// answers to queries and updates, memos, summaries and details, heartbeats, and the text of
-// failures. Readable stay ids, types, classes of failures, search attributes, times and
-// sizes. Payloads that were not encoded are read as they are, so that a codec can be switched
-// on while runs are open.
+// It encrypts what the server does not need to read: inputs and results of runs and activities, signals,
+// results of queries and Updates, memos, summaries and details, heartbeats, and the texts of failures.
+// Ids, types, classes of failures, search attributes, times and sizes stay readable. Payloads that were
+// not encoded are read as they are, so that a codec can be enabled while runs are open.
 //
 // Start at [Open] and [Codec.Apply].
 package codec
@@ -29,7 +28,7 @@ import (
 	"weft/activities/contract"
 )
 
-// The names of the public format. They stand in histories and never change.
+// Names of the public format. They are part of histories and never change.
 const (
 	encodingEncrypted = "binary/encrypted"
 	encodingZlib      = "binary/zlib"
@@ -41,28 +40,28 @@ const KeyBytes = 32
 
 // Key encrypts, and decrypts what it has encrypted.
 type Key struct {
-	// ID stands readable beside each payload.
+	// ID is stored in plain text with each payload.
 	ID string
 	// Secret is [KeyBytes] long.
 	Secret []byte
 }
 
-// Settings say what becomes of payloads. The zero value leaves them as they are.
+// Settings say how payloads are encoded. The zero value leaves them as they are.
 type Settings struct {
-	// Compress makes payloads smaller with zlib where that helps.
+	// Compress compresses payloads with zlib where that makes them smaller.
 	Compress bool
 	// Encrypt is the id of the key that encrypts; empty: none does.
 	Encrypt string
-	// Keys decrypt, each what carries its id.
+	// Keys decrypt, each the payloads with its id.
 	Keys []Key
-	// MaxBytes bounds what a compressed payload may become; 0 is [DefaultMaxBytes].
+	// MaxBytes limits the decompressed size of a payload; 0 is [DefaultMaxBytes].
 	MaxBytes int
 }
 
-// DefaultMaxBytes bounds what a compressed payload becomes.
+// DefaultMaxBytes limits the decompressed size of a payload.
 const DefaultMaxBytes = 256 << 20
 
-// Codec encodes and decodes payloads. It is safe for use by several goroutines.
+// Codec encodes and decodes payloads. It is safe for concurrent use.
 type Codec struct {
 	compress converter.PayloadCodec
 	encrypt  string
@@ -72,7 +71,7 @@ type Codec struct {
 
 var _ converter.PayloadCodec = (*Codec)(nil)
 
-// Open makes a codec. The error names the key that is wrong and never holds its secret.
+// Open makes a codec. The error names an invalid key and never contains its secret.
 func Open(s Settings) (*Codec, error) {
 	c := &Codec{encrypt: s.Encrypt, keys: map[string]cipher.AEAD{}, most: DefaultMaxBytes}
 	if s.MaxBytes > 0 {
@@ -102,11 +101,11 @@ func Open(s Settings) (*Codec, error) {
 	return c, nil
 }
 
-// Encrypts reports whether what leaves is encrypted.
+// Encrypts reports whether payloads are encrypted.
 func (c *Codec) Encrypts() bool { return c.encrypt != "" }
 
-// Apply makes a client, and the workers that use it, encode and decode. It goes before the
-// store's: what lies in a store is encoded.
+// Apply makes a client, and the workers that use it, encode and decode payloads. Call it before the
+// store's Apply: stored payloads are encoded.
 func (c *Codec) Apply(o *client.Options) {
 	inner := o.DataConverter
 	if inner == nil {
@@ -144,7 +143,7 @@ func (c *Codec) Encode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return out, nil
 }
 
-// seal encrypts a payload: the nonce, then what AES-GCM makes of it.
+// seal encrypts a payload: the nonce, followed by the AES-GCM ciphertext.
 func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
 	raw, err := proto.Marshal(p)
 	if err != nil {
@@ -152,7 +151,7 @@ func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
 	}
 	key := c.keys[c.encrypt]
 	nonce := make([]byte, key.NonceSize(), key.NonceSize()+len(raw)+key.Overhead())
-	// It never fails: the process would end.
+	// It never fails; the process would exit.
 	_, _ = rand.Read(nonce)
 	return &commonpb.Payload{
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingEncrypted), metadataKeyID: []byte(c.encrypt)},
@@ -160,9 +159,9 @@ func (c *Codec) seal(p *commonpb.Payload) (*commonpb.Payload, error) {
 	}, nil
 }
 
-// Decode decrypts payloads and expands them; those that are neither encrypted nor compressed
-// stay as they are. Its error is a [contract.Failure] of class payload_key where a key is
-// missing or wrong, payload_lost where a payload is damaged, too_large beyond the bound.
+// Decode decrypts and decompresses payloads; those that are neither encrypted nor compressed
+// stay as they are. Its error is a [contract.Failure] of class payload_key if a key is
+// missing or wrong, payload_lost if a payload is damaged, too_large if it exceeds the limit.
 func (c *Codec) Decode(list []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(list))
 	for i, p := range list {
@@ -186,26 +185,26 @@ func (c *Codec) open(p *commonpb.Payload) (*commonpb.Payload, error) {
 	key := c.keys[id]
 	if key == nil {
 		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
-			Text:   fmt.Sprintf("a payload is encrypted with the key %s, which is not here", short(id)),
-			Remedy: "add that key to WEFT_CODEC_KEYS (ID:KEY) of every worker and starter, and start them again"}
+			Text:   fmt.Sprintf("a payload is encrypted with the key %s, which this process does not have", short(id)),
+			Remedy: "add that key to WEFT_CODEC_KEYS (ID:KEY) of every worker and starter, and restart them"}
 	}
 	if len(p.GetData()) < key.NonceSize() {
-		return nil, damaged("an encrypted payload has %d bytes only", len(p.GetData()))
+		return nil, damaged("an encrypted payload has only %d bytes", len(p.GetData()))
 	}
 	raw, err := key.Open(nil, p.Data[:key.NonceSize()], p.Data[key.NonceSize():], nil)
 	if err != nil {
 		return nil, &contract.Failure{Class: contract.ClassPayloadKey,
-			Text:   fmt.Sprintf("a payload says that it is encrypted with the key %s, and the key of that id here does not open it", short(id)),
-			Remedy: "give the id the key that it had when the payload was written, in WEFT_CODEC_KEYS of every worker and starter; a new key wants a new id"}
+			Text:   fmt.Sprintf("a payload is encrypted with the key %s, but this process's key with that id does not decrypt it", short(id)),
+			Remedy: "in WEFT_CODEC_KEYS of every worker and starter, give the id the key that it had when the payload was written; use a new id for a new key"}
 	}
 	out := &commonpb.Payload{}
 	if err := proto.Unmarshal(raw, out); err != nil {
-		return nil, damaged("what the key %s opens is no payload: %v", short(id), err)
+		return nil, damaged("the content decrypted with the key %s is not a payload: %v", short(id), err)
 	}
 	return out, nil
 }
 
-// expand undoes a compression.
+// expand decompresses a payload.
 func (c *Codec) expand(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != encodingZlib {
 		return p, nil
@@ -220,11 +219,11 @@ func (c *Codec) expand(p *commonpb.Payload) (*commonpb.Payload, error) {
 	}
 	if int64(len(raw)) > c.most {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Remedy: "send less",
-			Text: fmt.Sprintf("a compressed payload of %d bytes becomes more than %d", len(p.GetData()), c.most)}
+			Text: fmt.Sprintf("a compressed payload of %d bytes decompresses to more than %d", len(p.GetData()), c.most)}
 	}
 	out := &commonpb.Payload{}
 	if err := proto.Unmarshal(raw, out); err != nil {
-		return nil, damaged("what was compressed is no payload: %v", err)
+		return nil, damaged("the decompressed content is not a payload: %v", err)
 	}
 	return out, nil
 }
@@ -233,7 +232,7 @@ func damaged(format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassPayloadLost, Text: fmt.Sprintf(format, args...), Remedy: "start the run again"}
 }
 
-// short is an id for a message: anybody may have written it.
+// short is an id for a message: it may be forged.
 func short(id string) string {
 	if len(id) > 80 {
 		id = strings.ToValidUTF8(id[:80], "") + "…"

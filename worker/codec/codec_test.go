@@ -138,11 +138,11 @@ func TestUnreadable(t *testing.T) {
 		p           *commonpb.Payload
 		class, text string
 	}{
-		"no key":                {Settings{}, sealed[0], contract.ClassPayloadKey, `encrypted with the key "a", which is not here`},
-		"another key":           {Settings{Keys: []Key{{"a", bytes.Repeat([]byte("z"), KeyBytes)}}}, sealed[0], contract.ClassPayloadKey, `the key of that id here does not open it`},
-		"cut":                   {own, with(encodingEncrypted, "short"), contract.ClassPayloadLost, "has 5 bytes only"},
+		"no key":                {Settings{}, sealed[0], contract.ClassPayloadKey, `encrypted with the key "a", which this process does not have`},
+		"another key":           {Settings{Keys: []Key{{"a", bytes.Repeat([]byte("z"), KeyBytes)}}}, sealed[0], contract.ClassPayloadKey, `with that id does not decrypt it`},
+		"cut":                   {own, with(encodingEncrypted, "short"), contract.ClassPayloadLost, "has only 5 bytes"},
 		"no zlib":               {own, with(encodingZlib, "what is this"), contract.ClassPayloadLost, "compressed payload of 12 bytes"},
-		"more than the bound":   {Settings{MaxBytes: 1000}, bomb[0], contract.ClassTooLarge, "becomes more than 1000"},
+		"more than the bound":   {Settings{MaxBytes: 1000}, bomb[0], contract.ClassTooLarge, "decompresses to more than 1000"},
 		"an id of a megabyte":   {own, &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte(encodingEncrypted), "encryption-key-id": bytes.Repeat([]byte("k"), 1<<20)}}, contract.ClassPayloadKey, "…"},
 		"an id that is no text": {own, &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte(encodingEncrypted), "encryption-key-id": {0xff, '\n'}}}, contract.ClassPayloadKey, `"\xff\n"`},
 	}

@@ -19,7 +19,7 @@ import (
 func TestRemoteCodec(t *testing.T) {
 	c := opened(t, Settings{Compress: true, Encrypt: "a", Keys: []Key{key("a")}})
 	claim, stored := payload(t, "claim"), payload(t, "what lay in the store")
-	srv := httptest.NewServer(c.Handler(Door{Tokens: []string{"kimkimkimkimkimkim"}, Fetch: func(_ context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	srv := httptest.NewServer(c.Handler(Access{Tokens: []string{"kimkimkimkimkimkim"}, Fetch: func(_ context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
 		if proto.Equal(p, claim) {
 			return stored, nil
 		}
@@ -51,11 +51,11 @@ func TestEndpointRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ui, open := Door{Origins: []string{"http://127.0.0.1:8233"}}, Door{}
-	tokens := Door{Tokens: []string{"kimkimkimkimkimkim"}}
+	ui, open := Access{Origins: []string{"http://127.0.0.1:8233"}}, Access{}
+	tokens := Access{Tokens: []string{"kimkimkimkimkimkim"}}
 	type head map[string]string
 	tests := map[string]struct {
-		door         Door
+		door         Access
 		method, path string
 		host         string
 		head         head
@@ -66,18 +66,18 @@ func TestEndpointRefuses(t *testing.T) {
 		"a good one":                    {open, "POST", "/decode", "", nil, "{}", 200, "{}"},
 		"the Web UI's page":             {ui, "POST", "/decode", "", head{"Origin": "http://127.0.0.1:8233", "X-Namespace": "default"}, "{}", 200, "{}"},
 		"its question before":           {ui, "OPTIONS", "/decode", "", head{"Origin": "http://127.0.0.1:8233", "Access-Control-Request-Method": "POST"}, "", 204, ""},
-		"another page":                  {ui, "POST", "/decode", "", head{"Origin": "https://evil.example"}, "{}", 403, "add the origin to codec.origins"},
+		"another page":                  {ui, "POST", "/decode", "", head{"Origin": "https://evil.example"}, "{}", 403, "origin not allowed; add it to codec.origins"},
 		"another page's question":       {ui, "OPTIONS", "/decode", "", head{"Origin": "https://evil.example"}, "", 403, "codec.origins"},
-		"a name that was made to lead":  {open, "POST", "/decode", "evil.example:8766", nil, "{}", 403, "not this machine's own name"},
+		"a name that was made to lead":  {open, "POST", "/decode", "evil.example:8766", nil, "{}", 403, "not a loopback name"},
 		"a form of a page":              {open, "POST", "/decode", "", head{"Content-Type": "text/plain"}, "{}", 415, "application/json"},
 		"no token":                      {tokens, "POST", "/decode", "", nil, "{}", 401, "codec.tokens_env"},
 		"a wrong token":                 {tokens, "POST", "/decode", "", head{"Authorization": "Bearer annannannannannann"}, "{}", 401, "codec.tokens_env"},
 		"a token of another kind":       {tokens, "POST", "/decode", "", head{"Authorization": "Basic kimkimkimkimkimkim"}, "{}", 401, "codec.tokens_env"},
 		"another address":               {open, "POST", "/", "", nil, "{}", 404, "/encode and /decode"},
-		"another method":                {open, "GET", "/decode", "", nil, "", 405, "send POST"},
+		"another method":                {open, "GET", "/decode", "", nil, "", 405, "method not allowed; send POST"},
 		"no payloads":                   {open, "POST", "/encode", "", nil, "[1]", 400, "the body is not"},
 		"a key that is not here":        {open, "POST", "/decode", "", nil, string(raw), 400, `payload_key: a payload is encrypted with the key "b"`},
-		"a body of more than the bound": {open, "POST", "/decode", "", nil, `{"payloads":[{"data":"` + strings.Repeat("A", maxBody) + `"}]}`, 413, "over 64 MiB"},
+		"a body of more than the bound": {open, "POST", "/decode", "", nil, `{"payloads":[{"data":"` + strings.Repeat("A", maxBody) + `"}]}`, 413, "exceeds 64 MiB"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestServeEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, l, opened(t, Settings{}).Handler(Door{})) }()
+	go func() { ended <- Serve(ctx, l, opened(t, Settings{}).Handler(Access{})) }()
 	got, err := http.Post("http://"+l.Addr().String()+"/decode", "application/json", strings.NewReader("{}"))
 	if err != nil || got.StatusCode != http.StatusOK {
 		t.Fatalf("%v: %v", got, err)

@@ -15,18 +15,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Reader is a client whose histories, lists and descriptions of runs hold decoded payloads,
-// and failures with their texts: Temporal's own gives there what the server has. What cannot
-// be decoded stays encoded; the first time, note is told why. No worker can be made of it.
-func (c *Codec) Reader(inner client.Client, note func(error)) client.Client {
-	return &reader{Client: inner, codec: c, note: note}
+// Reader wraps a client so that histories, lists and descriptions of runs contain decoded payloads,
+// and failures with their texts. What cannot be decoded stays encoded; onError is called with the first
+// such error. The client cannot be used for a worker.
+func (c *Codec) Reader(inner client.Client, onError func(error)) client.Client {
+	return &reader{Client: inner, codec: c, onError: onError}
 }
 
 type reader struct {
 	client.Client
-	codec *Codec
-	note  func(error)
-	once  sync.Once
+	codec   *Codec
+	onError func(error)
+	once    sync.Once
 }
 
 // GetWorkflowHistory reads a history and decodes its events.
@@ -58,7 +58,7 @@ type events struct {
 	reader *reader
 }
 
-// Next gives the next event.
+// Next returns the next event.
 func (e *events) Next() (*historypb.HistoryEvent, error) {
 	event, err := e.HistoryEventIterator.Next()
 	if err != nil {
@@ -67,7 +67,7 @@ func (e *events) Next() (*historypb.HistoryEvent, error) {
 	return event, e.reader.decode(e.ctx, &historypb.History{Events: []*historypb.HistoryEvent{event}})
 }
 
-// decode decodes all that a message holds, in place.
+// decode decodes all payloads of a message in place.
 func (r *reader) decode(ctx context.Context, m proto.Message) error {
 	err := proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
 		SkipSearchAttributes: true,
@@ -76,7 +76,7 @@ func (r *reader) decode(ctx context.Context, m proto.Message) error {
 			for i, p := range list {
 				one, err := r.codec.Decode([]*commonpb.Payload{p})
 				if err != nil {
-					r.once.Do(func() { r.note(err) })
+					r.once.Do(func() { r.onError(err) })
 					one = []*commonpb.Payload{p}
 				}
 				out[i] = one[0]

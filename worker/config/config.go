@@ -59,8 +59,8 @@ type Options struct {
 	Author bool
 	// Identity is the client's name at Temporal; empty leaves it to the SDK.
 	Identity string
-	// Lent, if set, are the secrets that other programs of this user hand to this process.
-	Lent *Lent
+	// RuntimeSecrets, if set, are secrets that other programs of this user send to this process.
+	RuntimeSecrets *RuntimeSecrets
 }
 
 // Config holds all settings, checked and with defaults filled in.
@@ -103,7 +103,7 @@ type Config struct {
 	env      Env
 	identity string
 	author   bool
-	lent     *Lent
+	runtime  *RuntimeSecrets
 	mask     *mask.Mask
 	masked   *sync.Once
 	// origin says where a value of each key came from; no entry means the default.
@@ -125,7 +125,7 @@ func Load(o Options) (*Config, error) {
 		o.Env = OS
 	}
 	l := &loader{
-		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, lent: o.Lent, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
+		cfg:    &Config{env: o.Env, identity: o.Identity, author: o.Author, runtime: o.RuntimeSecrets, mask: mask.New(), masked: &sync.Once{}, origin: map[string]string{}},
 		values: viper.New(), tree: map[string]any{},
 	}
 	l.readFile(o.File)

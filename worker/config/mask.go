@@ -32,7 +32,7 @@ func (c *Config) Mask() *mask.Mask {
 			}
 		}
 		c.mask.Add(c.temporalSecrets()...)
-		c.lent.follow(c.mask)
+		c.runtime.follow(c.mask)
 	})
 	return c.mask
 }

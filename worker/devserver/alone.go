@@ -12,9 +12,9 @@ import (
 	"weft/worker/host"
 )
 
-// serveWorker runs a worker alone, for a Temporal that runs already, until ctx is done or
-// nobody uses it any more. Beside its ready file it locks another, for as long as it lives,
-// so that who looks knows that it does.
+// serveWorker runs only a worker, for a Temporal that is running already, until ctx is done or nobody
+// uses it any more. As long as it runs it locks a file beside its ready file, so that others can detect
+// it.
 func serveWorker(ctx context.Context, o *options) error {
 	hostname, _ := os.Hostname()
 	o.config.Identity = fmt.Sprintf("%s %d@%s", config.DevIdentity, os.Getpid(), hostname)
@@ -27,7 +27,7 @@ func serveWorker(ctx context.Context, o *options) error {
 		return err
 	}
 	if !config.Loopback(address) {
-		// Others can start runs there, too.
+		// Other users can start runs there.
 		o.config.Author = false
 		if cfg, err = config.Load(o.config); err != nil {
 			return err
@@ -57,7 +57,7 @@ func serveWorker(ctx context.Context, o *options) error {
 		return err
 	}
 	fmt.Fprint(o.stderr, h.Describe(temporal.Address, temporal.Namespace, cfg))
-	if err := o.borrow(ctx); err != nil {
+	if err := o.receiveSecrets(ctx); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(ready{Address: temporal.Address, Namespace: temporal.Namespace})

@@ -14,7 +14,7 @@ import (
 	"weft/activities/contract"
 )
 
-// addTimeout bounds how long a database of an earlier build takes for its search attributes.
+// addTimeout bounds adding search attributes to a database of an earlier build.
 const addTimeout = 20 * time.Second
 
 // keywords are the search attributes of runs, with their type.
@@ -26,18 +26,18 @@ func keywords() map[string]enumspb.IndexedValueType {
 	return out
 }
 
-// addAttributes adds the search attributes of runs to a namespace that an earlier build made.
+// addAttributes adds the search attributes of runs to a namespace of an earlier build.
 func addAttributes(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, addTimeout)
 	defer cancel()
 	c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	if err != nil {
-		return fmt.Errorf("look for search attributes: %w", err)
+		return fmt.Errorf("list search attributes: %w", err)
 	}
 	defer c.Close()
 	have, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
-		return fmt.Errorf("look for search attributes: %w", err)
+		return fmt.Errorf("list search attributes: %w", err)
 	}
 	missing := keywords()
 	for name := range have.GetCustomAttributes() {

@@ -18,16 +18,16 @@ import (
 	"weft/worker/config"
 )
 
-// demo is a demonstration: one run of a flow, with the starter, as a person would do it.
+// demo runs a flow once with the starter.
 type demo struct{ flow, input, script string }
 
-// exitCode ends the process with a code after what went wrong has been said.
+// exitCode makes the process exit with a code; the error has been printed already.
 type exitCode int
 
-// Error says which program ended, and how.
+// Error names the program and its exit code.
 func (e exitCode) Error() string { return fmt.Sprintf("starter ended with exit code %d", int(e)) }
 
-// run starts the flow, follows it, and keeps the Web UI up while somebody looks.
+// run starts the flow, follows it, and keeps the Web UI running while somebody uses it.
 func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string) error {
 	name := strings.TrimSuffix(filepath.Base(d.flow), filepath.Ext(d.flow))
 	id := name + "-" + strings.ToLower(rand.Text()[:8])
@@ -38,8 +38,8 @@ func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string
 		return err
 	}
 	cmd := exec.CommandContext(ctx, starter, args...)
-	// A starter that is interrupted detaches from its run and ends. From a terminal the
-	// signal reaches it by itself too.
+	// An interrupted starter detaches from its run and exits. On a terminal it gets the signal itself,
+	// too.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -56,8 +56,8 @@ func (d *demo) run(ctx context.Context, s *server, cfg *config.Config, db string
 	return err
 }
 
-// model gives the flags that choose the model: the configured one, one that the
-// environment offers, or else the script.
+// model returns the flags that choose the model: the configured one, one that the environment offers,
+// or else the script.
 func (d *demo) model(ctx context.Context, cfg *config.Config) []string {
 	script := []string{"-model", llm.ScriptModel, "-script", d.script}
 	if cfg.Model == llm.ScriptModel {
@@ -73,12 +73,12 @@ func (d *demo) model(ctx context.Context, cfg *config.Config) []string {
 	return []string{"-model", model}
 }
 
-// show points to the run in the Web UI: on a terminal for as long as wanted, and always by
-// the command that opens the same data again.
+// show prints the run's address in the Web UI and, on a terminal, waits for Enter. It also prints the
+// command that opens the same data again.
 func (d *demo) show(ctx context.Context, s *server, id, db string) {
 	page := fmt.Sprintf("/namespaces/%s/workflows/%s", namespace, id)
 	if ctx.Err() == nil && s.ui != "" && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-		fmt.Fprintf(os.Stderr, "\nThe run in the Web UI: %s%s\nIt stays up until you press Enter. ", s.ui, page)
+		fmt.Fprintf(os.Stderr, "\nThe run in the Web UI: %s%s\nPress Enter to stop. ", s.ui, page)
 		entered := make(chan struct{})
 		go func() {
 			defer close(entered)
@@ -89,10 +89,10 @@ func (d *demo) show(ctx context.Context, s *server, id, db string) {
 		case <-ctx.Done():
 		}
 	}
-	fmt.Fprintf(os.Stderr, "\nStopping. To look at the run again: bin/weft-devserver -db %s\nand then open http://127.0.0.1:8233%s\n", db, page)
+	fmt.Fprintf(os.Stderr, "\nStopping. To see the run again, run: bin/weft-devserver -db %s\nand open http://127.0.0.1:8233%s\n", db, page)
 }
 
-// sibling finds a program beside this one.
+// sibling finds a program in the directory of this one.
 func sibling(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// slogger gives the server's log lines to the standard library's logger.
+// slogger adapts the standard library's logger for the server.
 type slogger struct{ to *slog.Logger }
 
 var _ log.SLogWrapper = slogger{}

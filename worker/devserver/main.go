@@ -1,12 +1,12 @@
-// Command weft-devserver is a Temporal server, its Web UI and a Weft worker in one
-// process, for a laptop and for tests.
+// Command weft-devserver runs a Temporal server, its Web UI and a Weft worker in one
+// process, for development and tests.
 //
-// It keeps everything in one SQLite file, which survives a kill of the process, and
-// listens on 127.0.0.1 alone, because the server has no authentication. It is not for
-// production. It is a module of its own: the server brings some 450 modules that the
+// It stores everything in one SQLite file, which survives a kill of the process, and
+// listens only on 127.0.0.1, because the server has no authentication. It is not for
+// production. It is a separate module: the server requires some 450 modules that the
 // engine does not need.
 //
-// Start at [serve]; the server is in server.go, the demonstration in demo.go.
+// Start at [serve]; the server is in server.go, the demo in demo.go.
 package main
 
 import (
@@ -40,14 +40,14 @@ type options struct {
 	users        string
 	config       config.Options
 	demo         demo
-	// stderr knows no secret, once the settings are read.
+	// stderr masks secrets, once the settings are read.
 	stderr io.Writer
 }
 
-// masked keeps the secrets of the settings out of all that is said from now on.
+// masked masks the secrets of the settings in all further output.
 func (o *options) masked(cfg *config.Config) { o.stderr = cfg.Mask().Writer(o.stderr) }
 
-// logger writes what went wrong.
+// logger logs errors.
 func (o *options) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
@@ -62,8 +62,7 @@ func main() {
 		os.Exit(2)
 	}
 	if os.Getenv("GOGC") == "" {
-		// A developer's machine has memory to spare: up to 500 MiB under load instead of 300,
-		// for a tenth less processor time.
+		// Trade memory for CPU time: up to 500 MiB under load instead of 300, for a tenth less CPU time.
 		debug.SetGCPercent(300)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,21 +78,21 @@ func main() {
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{stderr: os.Stderr, config: config.Options{Author: true, Lent: &config.Lent{}}}
+	o := &options{stderr: os.Stderr, config: config.Options{Author: true, RuntimeSecrets: &config.RuntimeSecrets{}}}
 	fs := flag.NewFlagSet("weft-devserver", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, made if it is not there; :memory: keeps nothing")
-	fs.IntVar(&o.port, "port", 7233, "port of the Temporal server on 127.0.0.1; 0 takes a free one")
-	fs.IntVar(&o.uiPort, "ui-port", 8233, "port of the Web UI; 0 means no Web UI, -1 takes a free one")
-	fs.BoolVar(&o.server, "server", true, "run a Temporal server; without one, the worker is for the Temporal that TEMPORAL_ADDRESS and its like name")
+	fs.StringVar(&o.db, "db", filepath.Join(".dev", "temporal.db"), "database `file`, created if it does not exist; :memory: stores nothing")
+	fs.IntVar(&o.port, "port", 7233, "port of the Temporal server on 127.0.0.1; 0 chooses a free one")
+	fs.IntVar(&o.uiPort, "ui-port", 8233, "port of the Web UI; 0 disables the Web UI, -1 chooses a free one")
+	fs.BoolVar(&o.server, "server", true, "run a Temporal server; without one, the worker uses the Temporal of TEMPORAL_ADDRESS and related variables")
 	fs.BoolVar(&o.worker, "worker", true, "run a worker in this process")
 	fs.StringVar(&o.readyFile, "ready-file", "", "`file` to write the ready line's JSON to")
-	fs.StringVar(&o.users, "users", "", "stop when no process holds a shared lock on this `file` any more; starter -dev does")
+	fs.StringVar(&o.users, "users", "", "stop when no process holds a shared lock on this `file`, as starter -dev does")
 	fs.StringVar(&o.config.File, "config", "", "the worker's settings `file`, see bin/worker -help")
-	anyCommand := fs.Bool("allow-commands", false, "let flows start the commands that they name, whatever they are; starter -dev asks for each instead")
-	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show it, and stop")
-	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demonstration's input text")
-	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, for when the environment offers no model")
+	anyCommand := fs.Bool("allow-commands", false, "let flows start any commands; starter -dev asks for each instead")
+	fs.StringVar(&o.demo.flow, "demo", "", "run this flow `file` once with bin/starter, show the run, and stop")
+	fs.StringVar(&o.demo.input, "demo-input", "", "`file` with the demo's input text")
+	fs.StringVar(&o.demo.script, "demo-script", "", "`file` with scripted answers, used if the environment offers no model")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintln(stderr, "usage: weft-devserver [flags]\n\nFlags:")
@@ -103,18 +102,18 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 		return nil, err
 	}
 	if !o.server && (!o.worker || o.demo.flow != "") {
-		return nil, errors.New("-server=false leaves the worker alone; leave out -worker=false and -demo, or -server=false")
+		return nil, errors.New("-server=false runs only the worker; it cannot be combined with -worker=false or -demo")
 	}
 	if *anyCommand {
 		o.config.Flags = map[string]string{"allow_commands": "*", "allow_env": "*", "allow_dirs": "/"}
 	}
 	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("%q is no flag; weft-devserver takes no other arguments", fs.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q; weft-devserver takes only flags", fs.Arg(0))
 	}
 	return o, nil
 }
 
-// serve runs everything until ctx is done or the demonstration is over.
+// serve runs everything until ctx is done or the demo is over.
 func serve(ctx context.Context, o *options) error {
 	if !o.server {
 		return serveWorker(ctx, o)
@@ -158,7 +157,7 @@ func serve(ctx context.Context, o *options) error {
 			return err
 		}
 	}
-	if err := o.borrow(inner); err != nil {
+	if err := o.receiveSecrets(inner); err != nil {
 		return err
 	}
 	if err := o.announce(srv, cfg); err != nil {
@@ -180,7 +179,7 @@ func serve(ctx context.Context, o *options) error {
 	return err
 }
 
-// claim locks the database. A demonstration takes another where that one is in use.
+// claim locks the database. A demo uses another one if it is in use.
 func (o *options) claim() (*os.File, error) {
 	held, err := lock(o.db)
 	if err == nil || o.demo.flow == "" {
@@ -195,8 +194,8 @@ func (o *options) claim() (*os.File, error) {
 	return nil, err
 }
 
-// chooseStore keeps large payloads beside the database, unless the settings name a folder. A
-// database in memory has nothing beside it.
+// chooseStore stores large payloads beside the database, unless the settings name a store. A database
+// in memory has no store.
 func (o *options) chooseStore(cfg *config.Config) (err error) {
 	switch {
 	case cfg.Store.Dir != "":
@@ -206,13 +205,12 @@ func (o *options) chooseStore(cfg *config.Config) (err error) {
 		cfg.Store.Dir, err = filepath.Abs(o.db + ".store")
 	}
 	if err != nil {
-		return fmt.Errorf("find the folder for large payloads: %w", err)
+		return fmt.Errorf("find the directory for large payloads: %w", err)
 	}
 	return nil
 }
 
-// choosePorts settles both ports. A demonstration takes free ones where the usual ones are
-// taken, and says so.
+// choosePorts chooses both ports. A demo uses free ones if the usual ones are in use, and prints them.
 func (o *options) choosePorts() error {
 	for _, p := range []struct {
 		flag string
@@ -230,14 +228,14 @@ func (o *options) choosePorts() error {
 			return err
 		}
 		if want != 0 && got != want {
-			fmt.Fprintf(os.Stderr, "port %d is taken; using %d\n", want, got)
+			fmt.Fprintf(os.Stderr, "port %d is in use; using %d\n", want, got)
 		}
 		*p.port = got
 	}
 	return nil
 }
 
-// startWorker runs a worker in this process. The channel gives what its end was, once.
+// startWorker runs a worker in this process. The channel receives its error once.
 func (o *options) startWorker(ctx context.Context, address string, cfg *config.Config) (chan error, error) {
 	logger := log.NewStructuredLogger(o.logger())
 	payloads, err := cfg.OpenStore()
@@ -270,17 +268,17 @@ func (o *options) startWorker(ctx context.Context, address string, cfg *config.C
 	return ended, nil
 }
 
-// ready is what a program that starts this one needs to know.
+// ready is the information for a program that starts this one.
 type ready struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"`
 	DB        string `json:"db,omitempty"`
-	// Store is the folder of large payloads, for clients; empty where there is none.
+	// Store is the directory of large payloads, for clients; empty if there is none.
 	Store string `json:"store,omitempty"`
 }
 
-// announce says where everything is, for people on stderr and for programs on stdout.
+// announce prints the addresses, for people to stderr and for programs to stdout.
 func (o *options) announce(s *server, cfg *config.Config) error {
 	raw, err := json.Marshal(ready{Address: s.address, Namespace: namespace, UI: s.ui, DB: o.db, Store: cfg.Store.Dir})
 	if err != nil {
@@ -299,8 +297,8 @@ func (o *options) announce(s *server, cfg *config.Config) error {
 	return nil
 }
 
-// writeReady writes the ready file, if one is wanted. It is renamed into place, so that who
-// waits for it never reads half of it.
+// writeReady writes the ready file, if one is requested. It is renamed into place, so that a reader
+// never sees a part of it.
 func (o *options) writeReady(raw []byte) error {
 	if o.readyFile == "" {
 		return nil

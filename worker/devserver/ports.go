@@ -6,8 +6,8 @@ import (
 	"net"
 )
 
-// Ports that nobody asks for are below those which systems give to outgoing connections (Linux from
-// 32768 on): one of those may be taken between the choice and the server's start.
+// Free ports are chosen below the range of outgoing connections (Linux: from 32768 on): a port of that
+// range may be used between the choice and the server's start.
 const lowestPort, highestPort = 20_000, 32_000
 
 // freePorts finds n different ports on which nothing listens.
@@ -34,8 +34,8 @@ func listen() (net.Listener, error) {
 	return net.Listen("tcp", at(0))
 }
 
-// choosePort gives a wanted port, or a free one for 0. A wanted port that is taken is an
-// error that names the flag, unless another will do.
+// choosePort returns the wanted port, or a free one for 0. If the wanted port is in use, it returns
+// another one if that is allowed, or an error that names the flag.
 func choosePort(flag string, want int, orAnother bool) (int, error) {
 	if want < 0 || want > 65535 {
 		return 0, fmt.Errorf("%s is %d, want 0 to 65535", flag, want)

@@ -22,13 +22,12 @@ import (
 // authentication.
 const loopback = "127.0.0.1"
 
-// namespace is made in every new database.
+// namespace is created in every new database.
 const namespace = "default"
 
-// settings are what makes one history shard quick enough for development: by default
-// each server-side hop waits for a poll of 50 ms, a timer is up to 1 s late, a lost
-// notification stalls a waiting client for 20 s, and each new task of a queue walks through all
-// tasks that were done in the last 30 s.
+// settings make a single history shard fast enough for development: by default each internal task waits
+// for a poll interval of 50 ms, a timer is up to 1 s late, a lost notification stalls a waiting client for
+// 20 s, and each new task of a task queue scans all tasks completed in the last 30 s.
 var settings = map[string]any{
 	"history.transferProcessorMaxPollRPS":            5000,
 	"history.timerProcessorMaxPollRPS":               5000,
@@ -42,7 +41,7 @@ var settings = map[string]any{
 	"history.visibilityProcessorUpdateAckInterval":   time.Second,
 	"frontend.namespaceRPS.visibility":               100,
 	"system.forceSearchAttributesCacheRefreshOnRead": true,
-	// Tasks of a task queue are shared out between tenants once a run names one.
+	// Tasks of a task queue are distributed fairly between fairness keys, once a run has one.
 	"matching.enableFairness": true,
 }
 
@@ -88,7 +87,7 @@ func startServer(db string, port, uiPort int, logger *slog.Logger) (*server, err
 	return s, nil
 }
 
-// stop ends the Web UI and then the server. It takes about a second.
+// stop stops the Web UI and then the server. It takes about a second.
 func (s *server) stop() {
 	if s.web != nil {
 		s.web.stop()
@@ -98,8 +97,8 @@ func (s *server) stop() {
 	}
 }
 
-// serverConfig is what a configuration file of the server would hold. internal are the
-// ports of the services that only this process talks to.
+// serverConfig is the server's configuration. internal are the ports of the services that only this
+// process uses.
 func serverConfig(store *config.SQL, port int, internal []int) *config.Config {
 	service := func(grpc, http int) config.Service {
 		return config.Service{RPC: config.RPC{GRPCPort: grpc, HTTPPort: http, BindOnIP: loopback}}

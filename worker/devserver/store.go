@@ -14,22 +14,21 @@ import (
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 )
 
-// inMemory as the name of a database keeps it in memory.
+// inMemory is the name of a database in memory.
 const inMemory = ":memory:"
 
-// clusterName is written into every database; it can never change.
+// clusterName is stored in every database; it never changes.
 const clusterName = "active"
 
-// openStore names the database for the server and makes it if there is none. A file is
-// written under another name first, so that a process that dies here leaves no database
-// without its schema.
+// openStore returns the server's database configuration and creates the database if it does not exist. A
+// file is written under another name first, so that a crash leaves no database without its schema.
 func openStore(db string) (*config.SQL, error) {
 	if db == inMemory {
 		store := sqliteStore(fmt.Sprintf("memory-%d", os.Getpid()), map[string]string{"mode": "memory", "cache": "shared"})
 		return store, makeNamespace(store)
 	}
 	store := sqliteStore(db, map[string]string{"mode": "rwc", "journal_mode": "wal", "synchronous": "1",
-		// By default 2 MB of the database are kept in memory, and every 4 MB that are written are copied into the file.
+		// By default SQLite caches 2 MB, and writes a checkpoint every 4 MB.
 		"cache_size": "-65536", "wal_autocheckpoint": "8000", "temp_store": "memory"})
 	_, err := os.Stat(db)
 	switch {
@@ -46,18 +45,18 @@ func openStore(db string) (*config.SQL, error) {
 	return store, makeNamespace(store)
 }
 
-// noDatabase is what to do where a file is none of a server's.
-const noDatabase = "if the file is no Temporal database, name another with -db"
+// noDatabase is the remedy for a file that is not a server's database.
+const noDatabase = "if the file is not a Temporal database, name another with -db"
 
-// unused are indexes of lists of runs by what nothing here filters by. Every start and every
-// end of a run writes into all of the 58 that the server's schema has.
+// unused selects visibility indexes that no query here uses. Every start and close of a run writes to
+// all 58 indexes of the server's schema.
 const unused = `SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'executions_visibility' AND name GLOB 'by_*'
  AND name NOT GLOB 'by_keyword_*' AND name NOT IN ('by_execution_time', 'by_workflow_id', 'by_workflow_type', 'by_status', 'by_task_queue',
  'by_parent_workflow_id', 'by_parent_run_id', 'by_root_workflow_id', 'by_root_run_id', 'by_temporal_namespace_division',
  'by_temporal_scheduled_start_time', 'by_temporal_scheduled_by_id', 'by_temporal_schedule_paused')`
 
-// dropIndexes drops the indexes that cost every run something and serve no list. A list
-// that would use one is still right, and reads more. The server's plugin registers the driver.
+// dropIndexes drops the unused indexes. A query that would use one still works, but reads more rows.
+// The server's plugin registers the driver.
 func dropIndexes(file string) error {
 	db, err := stdsql.Open("sqlite", "file:"+file)
 	if err != nil {
@@ -95,38 +94,36 @@ func sqliteStore(name string, attributes map[string]string) *config.SQL {
 func createDatabase(db string) error {
 	fresh := db + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("make database: %w", err)
+		return fmt.Errorf("create database: %w", err)
 	}
 	if err := sqliteschema.SetupSchema(sqliteStore(fresh, map[string]string{"mode": "rwc"})); err != nil {
-		return fmt.Errorf("make database %q: %w", db, err)
+		return fmt.Errorf("create database %q: %w", db, err)
 	}
 	if err := os.Rename(fresh, db); err != nil {
-		return fmt.Errorf("make database: %w", err)
+		return fmt.Errorf("create database: %w", err)
 	}
 	return nil
 }
 
-// makeNamespace makes the namespace, with the search attributes of runs, unless the database
-// has it.
+// makeNamespace creates the namespace, with the search attributes of runs, if it does not exist.
 func makeNamespace(store *config.SQL) error {
 	ns, err := sqliteschema.NewNamespaceConfig(clusterName, namespace, false, keywords())
 	if err != nil {
 		return fmt.Errorf("describe namespace %q: %w", namespace, err)
 	}
 	if err := sqliteschema.CreateNamespaces(store, ns); err != nil {
-		return fmt.Errorf("make namespace %q in database %q: %w; %s", namespace, store.DatabaseName, err, noDatabase)
+		return fmt.Errorf("create namespace %q in database %q: %w; %s", namespace, store.DatabaseName, err, noDatabase)
 	}
 	return nil
 }
 
-// lock keeps a second server away from a database. The kernel frees it when the process
-// ends, however it ends.
+// lock prevents a second server from using a database. The kernel releases it when the process exits.
 func lock(db string) (*os.File, error) {
 	if db == inMemory {
 		return nil, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(db), 0o755); err != nil {
-		return nil, fmt.Errorf("make the database's folder: %w", err)
+		return nil, fmt.Errorf("create the database's directory: %w", err)
 	}
 	f, err := os.OpenFile(db+".lock", os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // webUI is the running Web UI.
 type webUI struct{ srv *webserver.Server }
 
-// startUI serves the Web UI of the server at an address and waits until it answers.
+// startUI serves the Web UI of the server at an address and waits until it responds.
 func startUI(address string, port int) (*webUI, error) {
 	srv := webserver.NewServer(weboptions.WithConfigProvider(&webconfig.Config{
 		Host: loopback, Port: port, TemporalGRPCAddress: address, EnableUI: true,
@@ -21,8 +21,8 @@ func startUI(address string, port int) (*webUI, error) {
 	}))
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Start() }()
-	const patience = 10 * time.Second
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	const timeout = 10 * time.Second
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		select {
 		case err := <-failed:
 			return nil, fmt.Errorf("start the Web UI on %s: %w", at(port), err)
@@ -33,7 +33,7 @@ func startUI(address string, port int) (*webUI, error) {
 		}
 	}
 	srv.Stop()
-	return nil, fmt.Errorf("start the Web UI on %s: no answer for %v", at(port), patience)
+	return nil, fmt.Errorf("start the Web UI on %s: no response within %v", at(port), timeout)
 }
 
 func (w *webUI) stop() { w.srv.Stop() }

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// usersEvery is how often it is looked whether anybody uses the server.
+// usersEvery is the interval at which the lock is checked.
 const usersEvery = time.Second
 
-// whileUsed gives a context that ends when no process holds a shared lock on a file any
-// more, and the function that frees the file at the very end: until then it is locked, so
-// that who comes meanwhile waits instead of joining a server that stops. An empty name
-// means to run until told to stop.
+// whileUsed returns a context that is cancelled when no process holds a shared lock on a file any
+// more, and the function that unlocks the file at the very end: until then it is locked exclusively, so
+// that a new user waits instead of using a server that stops. An empty name disables the check.
 func whileUsed(ctx context.Context, file string) (context.Context, func(), error) {
 	if file == "" {
 		return ctx, func() {}, nil

@@ -1,7 +1,7 @@
-// Package flows reads flows by their names out of a folder: what clients of a worker and of
-// the HTTP door start without sending a document.
+// Package flows reads flows by name from a directory: clients of a worker and of the HTTP server
+// start them without sending a document.
 //
-// Names come from clients: whatever one is, nothing outside the folder is read. Start at
+// Names come from clients: whatever a name is, nothing outside the directory is read. Start at
 // [Named].
 package flows
 
@@ -22,25 +22,25 @@ import (
 	"weft/worker/config"
 )
 
-// extensions are those of flows in the folder, in no order: a name that fits two files is
-// refused.
+// extensions are those of flows in the directory, in no order: a name that matches two files is
+// rejected.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Named reads the flow of a name from the folder: a file of that name, or an agent's folder
-// with what belongs to it. Its error is a [contract.Failure]: invalid_flow where the name
-// means no flow, unavailable or denied where the folder cannot be read.
+// Named reads the flow of a name from the directory: a file of that name, or an agent's folder
+// with its files. Its error is a [contract.Failure]: invalid_flow if the name is not that of a flow,
+// unavailable or denied if the directory cannot be read.
 func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if f.Dir == "" {
-		return nil, unnamed("set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
-			"the run asks for the flow %s, but there is no folder of flows here", source.Quote(name))
+		return nil, invalidName("set in weft.yaml: flows: {dir: /PATH/TO/FLOWS}; or send the document itself",
+			"the run names the flow %s, but flows.dir is not set", source.Quote(name))
 	}
 	if name != filepath.Base(name) || strings.ContainsAny(name, "/\\\x00") || strings.HasPrefix(name, ".") || len(name) > 200 {
-		return nil, unnamed("name a file of flows.dir, with or without its extension", "the flow's name %s is no plain file name", source.Quote(name))
+		return nil, invalidName("name a file of flows.dir, with or without its extension", "the flow name %s is not a plain file name", source.Quote(name))
 	}
-	// A root lets no name and no symbolic link lead out of it.
+	// A root prevents names and symbolic links from leading out of it.
 	root, err := os.OpenRoot(f.Dir)
 	if err != nil {
-		return nil, unread(name, err)
+		return nil, readFailure(name, err)
 	}
 	defer root.Close()
 	file, err := pick(root, name)
@@ -50,7 +50,7 @@ func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	if path.Base(file) == specadapter.FolderMain {
 		folder, err := specadapter.ReadFolder(root.FS(), file)
 		if err != nil {
-			return nil, unnamed("mend the agent's folder", "the flow %s: %v", source.Quote(name), err)
+			return nil, invalidName("fix the agent's folder", "the flow %s: %v", source.Quote(name), err)
 		}
 		return folder, nil
 	}
@@ -61,7 +61,7 @@ func Named(f config.Flows, name string) (*specadapter.Folder, error) {
 	return &specadapter.Folder{Name: file, Text: data}, nil
 }
 
-// pick finds the one file that a name means.
+// pick finds the file of a name.
 func pick(root *os.Root, name string) (string, error) {
 	candidates := []string{name}
 	if !slices.Contains(extensions, filepath.Ext(name)) {
@@ -77,19 +77,19 @@ func pick(root *os.Root, name string) (string, error) {
 		case err == nil:
 			found = append(found, c)
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", unread(c, err)
+			return "", readFailure(c, err)
 		}
 	}
 	switch len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", unnamed(near(root, name), "there is no flow %s in the folder of flows", source.Quote(name))
+		return "", invalidName(near(root, name), "flow %s not found in flows.dir", source.Quote(name))
 	}
-	return "", unnamed("name one of them with its extension", "the flow's name %s means %s", source.Quote(name), strings.Join(found, " and "))
+	return "", invalidName("name one of them with its extension", "the flow name %s is ambiguous: %s", source.Quote(name), strings.Join(found, " and "))
 }
 
-// near is what to do about a name that nothing has.
+// near is the remedy for a name that is not found.
 func near(root *os.Root, name string) string {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -107,38 +107,38 @@ func near(root *os.Root, name string) string {
 	return fmt.Sprintf("name one of the %d flows there, with or without its extension", len(names))
 }
 
-// readIn reads a file of the folder, at most one byte more than a document may have: then
-// its own message says that it is too long.
+// readIn reads a file of the directory, at most one byte more than a document may have, so that the
+// parser reports that it is too long.
 func readIn(root *os.Root, file string) ([]byte, error) {
 	info, err := root.Stat(file)
 	if err != nil {
-		return nil, unread(file, err)
+		return nil, readFailure(file, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, unnamed("put the flow there as a file", "%s in the folder of flows is no file", source.Quote(file))
+		return nil, invalidName("put the flow there as a file", "%s in flows.dir is not a file", source.Quote(file))
 	}
 	f, err := root.Open(file)
 	if err != nil {
-		return nil, unread(file, err)
+		return nil, readFailure(file, err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, source.MaxBytes+1))
 	if err != nil {
-		return nil, unread(file, err)
+		return nil, readFailure(file, err)
 	}
 	return data, nil
 }
 
-// unnamed is the failure of a name that gives no flow.
-func unnamed(remedy, format string, args ...any) error {
+// invalidName is the failure of a name without a flow.
+func invalidName(remedy, format string, args ...any) error {
 	return &contract.Failure{Class: contract.ClassInvalidFlow, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// unread classifies what the file system says. Only what may pass by itself is retried.
-func unread(file string, err error) error {
+// readFailure classifies an error of the file system. Only temporary errors are retried.
+func readFailure(file string, err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
-		err = at.Err // the folder's place is the operator's business
+		err = at.Err // clients need not know the path
 	}
 	f := &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("read the flow %s: %v", source.Quote(file), err)}
 	switch {

@@ -1,9 +1,8 @@
-// Package health knows whether a worker can do its work, and tells it over HTTP.
+// Package health reports over HTTP whether a worker is alive and ready.
 //
-// A worker is alive while its process serves, and ready while Temporal answers it and both
-// its kinds of tasks are polled for. Polling is watched where it happens, in the client's
-// calls: a worker whose key was revoked, or whose namespace is gone, is not ready although
-// the server answers.
+// A worker is alive while its process serves, and ready while Temporal responds and both kinds of tasks
+// are polled. Polls are observed in the client's calls: a worker whose key was revoked, or whose
+// namespace was deleted, is not ready although the server responds.
 //
 // Start at [Health].
 package health
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
@@ -23,7 +22,7 @@ type Check struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Report is what a worker says of itself.
+// Report is the result of all checks of a worker.
 type Report struct {
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
@@ -32,33 +31,33 @@ type Report struct {
 	Revision string `json:"revision,omitempty"`
 }
 
-// Ask asks Temporal whether it is there; its error says why not.
-type Ask func(context.Context) error
+// Ping checks whether Temporal responds.
+type Ping func(context.Context) error
 
 // Health is one worker's health. Its zero value is not ready.
 type Health struct {
 	polls polls
 
 	mu      sync.Mutex
-	ask     Ask
+	ping    Ping
 	stopped string
-	// asked is when Temporal was asked last, and answer what came of it.
-	asked  time.Time
-	answer error
+	// pinged is the time of the last ping, pingErr its result.
+	pinged  time.Time
+	pingErr error
 }
 
-// askTimeout bounds one question to Temporal; askAgain is for how long its answer counts,
-// so that whoever asks this worker often does not ask Temporal often.
+// pingTimeout bounds one ping; pingInterval is how long its result is used, so that frequent
+// requests to this worker do not become frequent requests to Temporal.
 const (
-	askTimeout = 2 * time.Second
-	askAgain   = time.Second
+	pingTimeout  = 2 * time.Second
+	pingInterval = time.Second
 )
 
-// Connected says how to ask Temporal, once there is a client.
-func (h *Health) Connected(ask Ask) {
+// Connected sets how to ping Temporal, once there is a client.
+func (h *Health) Connected(ping Ping) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ask = ask
+	h.ping = ping
 }
 
 // Stopping makes the worker not ready for good, for a reason.
@@ -68,37 +67,36 @@ func (h *Health) Stopping(why string) {
 	h.stopped = why
 }
 
-// Ready looks at everything that work needs.
+// Ready runs all checks.
 func (h *Health) Ready(ctx context.Context) Report {
 	checks := []Check{h.running(), h.temporal(ctx)}
 	return report(append(checks, h.polls.checks(time.Now())...)...)
 }
 
-// running reports whether the worker takes tasks at all.
+// running checks whether the worker is stopping.
 func (h *Health) running() Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return Check{Name: "running", OK: h.stopped == "", Text: h.stopped}
 }
 
-// temporal asks Temporal, or remembers what it said a moment ago. Callers wait for each
-// other and so share an answer.
+// temporal pings Temporal, or uses a recent result. Concurrent callers share one ping.
 func (h *Health) temporal(ctx context.Context) Check {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := Check{Name: "temporal"}
-	if h.ask == nil {
+	if h.ping == nil {
 		c.Text = "not connected yet"
 		return c
 	}
-	if time.Since(h.asked) >= askAgain {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-		h.answer = h.ask(ctx)
+	if time.Since(h.pinged) >= pingInterval {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+		h.pingErr = h.ping(ctx)
 		cancel()
-		h.asked = time.Now()
+		h.pinged = time.Now()
 	}
-	if c.OK = h.answer == nil; !c.OK {
-		c.Text = fmt.Sprintf("no answer: %v", h.answer)
+	if c.OK = h.pingErr == nil; !c.OK {
+		c.Text = fmt.Sprintf("no response: %v", h.pingErr)
 	}
 	return c
 }

@@ -33,7 +33,7 @@ func TestReady(t *testing.T) {
 		call(h, "PollActivityTaskQueue", err)
 	}
 	tests := map[string]struct {
-		ask     Ask
+		ask     Ping
 		prepare func(h *Health)
 		// want is what the checks say that are not well; none: ready.
 		want []string
@@ -62,7 +62,7 @@ func TestReady(t *testing.T) {
 			prepare: func(h *Health) { call(h, "PollNexusTaskQueue", nil); call(h, "GetSystemInfo", nil) },
 			want:    []string{"workflow tasks: not polled yet", "activity tasks: not polled yet"}},
 		"no Temporal": {ask: func(context.Context) error { return errors.New("connection refused") },
-			prepare: func(h *Health) { both(h, nil) }, want: []string{"temporal: no answer: connection refused"}},
+			prepare: func(h *Health) { both(h, nil) }, want: []string{"temporal: no response: connection refused"}},
 		"a worker that stops": {ask: func(context.Context) error { return nil },
 			prepare: func(h *Health) { both(h, nil); h.Stopping("it stops") }, want: []string{"running: it stops"}},
 	}

@@ -12,14 +12,13 @@ import (
 	"weft/worker/build"
 )
 
-// Paths of the two questions.
+// Paths of the two endpoints.
 const (
 	PathLive  = "/livez"
 	PathReady = "/readyz"
 )
 
-// Handle adds both questions to a server: 200 means yes, 503 no, and the body is a
-// [Report] either way.
+// Handle adds both endpoints to a server. They respond with 200 or 503, and a [Report] as the body.
 func (h *Health) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+PathLive, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, report(Check{Name: "process", OK: true}))
@@ -29,7 +28,7 @@ func (h *Health) Handle(mux *http.ServeMux) {
 	})
 }
 
-// report is what checks come to together.
+// report combines checks.
 func report(checks ...Check) Report {
 	r := Report{OK: true, Checks: checks}
 	r.Version, r.Revision = build.Info()
@@ -45,21 +44,20 @@ func answer(w http.ResponseWriter, r Report) {
 	if !r.OK {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	// Who asked and went needs no answer.
+	// A client that has disconnected needs no response.
 	_ = json.NewEncoder(w).Encode(r)
 }
 
-// queryTimeout bounds one question to a worker; longer than it takes to ask Temporal.
-const queryTimeout = askTimeout + time.Second
+// queryTimeout bounds one query; it is longer than a ping of Temporal.
+const queryTimeout = pingTimeout + time.Second
 
-// Query asks the worker that listens at an address, host:port or :port, the question of a
-// path. The error says why there is no report.
+// Query reads the report of the worker that listens at an address, host:port or :port, from a path.
 func Query(ctx context.Context, listen, path string) (*Report, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil, fmt.Errorf("the address %q is not host:port: %w", listen, err)
 	}
-	// What listens everywhere also listens here.
+	// A server on all addresses also listens on loopback.
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}

@@ -13,27 +13,26 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// polled are the calls that wait for tasks, by the last part of their method.
+// polled are the long polls for tasks, by the last part of their method.
 var polled = []struct{ method, name string }{
 	{"PollWorkflowTaskQueue", "workflow tasks"},
 	{"PollActivityTaskQueue", "activity tasks"},
 }
 
-// settled is how long a poll must wait to show that the server takes it: what it refuses,
-// it refuses sooner.
-const settled = time.Second
+// accepted is how long a poll must wait to count as accepted: the server rejects one sooner.
+const accepted = time.Second
 
-// polls watch the calls that wait for tasks.
+// polls tracks the long polls for tasks.
 type polls struct {
 	mu   sync.Mutex
 	last int
-	// waiting holds since when each call waits, by method and a number.
+	// waiting holds the start of each open poll, by method and number.
 	waiting map[string]map[int]time.Time
-	// ended is what the latest call of a method that ended came to.
+	// ended is the result of the last completed poll of each method.
 	ended map[string]error
 }
 
-// begin notes a poll's begin; the caller calls the function that it returns with its end.
+// begin records the start of a poll; the returned function records its end.
 func (p *polls) begin(method string) func(error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,16 +49,15 @@ func (p *polls) begin(method string) func(error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		delete(p.waiting[method], n)
-		// A call that the worker itself gave up says nothing about the server.
+		// A poll that the worker itself cancelled says nothing about the server.
 		if status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
 			p.ended[method] = err
 		}
 	}
 }
 
-// checks says of each kind of tasks whether it is polled for: a call waits and was not
-// refused, or the latest one that ended brought an answer. The latter is all there is
-// while every slot is in use.
+// checks reports for each kind of task whether it is polled: a poll is open and was not rejected, or
+// the last completed one succeeded. Only the latter holds while every slot is in use.
 func (p *polls) checks(now time.Time) []Check {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +67,7 @@ func (p *polls) checks(now time.Time) []Check {
 		err, ended := p.ended[kind.method]
 		c.OK = ended && err == nil
 		for _, since := range p.waiting[kind.method] {
-			c.OK = c.OK || now.Sub(since) >= settled
+			c.OK = c.OK || now.Sub(since) >= accepted
 		}
 		switch {
 		case c.OK:
@@ -83,8 +81,7 @@ func (p *polls) checks(now time.Time) []Check {
 	return out
 }
 
-// Interceptor watches a client's polls. It belongs into the options of the client's
-// connection.
+// Interceptor observes a client's polls. It belongs into the client's connection options.
 func (h *Health) Interceptor() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		name := path.Base(method)

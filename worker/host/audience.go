@@ -10,29 +10,28 @@ import (
 	"weft/activities/contract"
 )
 
-// Audience knows which runs somebody watches, of those whose workflows are held in this worker's
-// memory: their queries come here. It is a worker's interceptor.
+// Audience tracks which runs are watched, of those in this worker's sticky cache: this worker gets their
+// queries. It is a worker's interceptor.
 type Audience struct {
 	interceptor.WorkerInterceptorBase
 	mu sync.Mutex
-	// until has the runs held, by run id, and how long each is watched.
+	// until holds the cached runs by run id, and until when each is watched.
 	until map[string]time.Time
 }
 
-// NewAudience is an interceptor of one worker that knows nobody who watches.
+// NewAudience makes the interceptor of one worker.
 func NewAudience() *Audience { return &Audience{until: map[string]time.Time{}} }
 
-// Watched reports whether somebody may be watching a run. Of one that another worker holds, nothing
-// is known here.
+// Watched reports whether a run may be watched. It is true for runs that are not cached here.
 func (a *Audience) Watched(run string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	until, held := a.until[run]
-	return !held || time.Now().Before(until)
+	until, cached := a.until[run]
+	return !cached || time.Now().Before(until)
 }
 
-// hold notes that a run is held here, and forget that it is not any more.
-func (a *Audience) hold(run string) (forget func()) {
+// add records that a run is cached here, and remove that it no longer is.
+func (a *Audience) add(run string) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.until[run] = time.Time{}
@@ -43,36 +42,36 @@ func (a *Audience) hold(run string) (forget func()) {
 	}
 }
 
-// see notes that somebody watches a run.
-func (a *Audience) see(run string) {
+// watch records that a run is watched.
+func (a *Audience) watch(run string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, held := a.until[run]; held {
+	if _, cached := a.until[run]; cached {
 		a.until[run] = time.Now().Add(contract.WatchedFor * time.Second)
 	}
 }
 
-// InterceptWorkflow is called for each run that comes into this worker's memory.
+// InterceptWorkflow is called for each run that this worker caches.
 func (a *Audience) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &attended{interceptor.WorkflowInboundInterceptorBase{Next: next}, a}
+	return &watchedRun{interceptor.WorkflowInboundInterceptorBase{Next: next}, a}
 }
 
-// attended is one run. It commands nothing, and what it notes no workflow reads.
-type attended struct {
+// watchedRun is one run. It issues no commands, and no workflow code reads what it records.
+type watchedRun struct {
 	interceptor.WorkflowInboundInterceptorBase
 	audience *Audience
 }
 
-// ExecuteWorkflow is the run, until it ends or leaves the worker's memory.
-func (w *attended) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	defer w.audience.hold(workflow.GetInfo(ctx).WorkflowExecution.RunID)()
+// ExecuteWorkflow executes the run, until it closes or is evicted from the cache.
+func (w *watchedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	defer w.audience.add(workflow.GetInfo(ctx).WorkflowExecution.RunID)()
 	return w.Next.ExecuteWorkflow(ctx, in)
 }
 
 // HandleQuery is called for each query of the run.
-func (w *attended) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
+func (w *watchedRun) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
 	if in.QueryType == contract.QueryWatching {
-		w.audience.see(workflow.GetInfo(ctx).WorkflowExecution.RunID)
+		w.audience.watch(workflow.GetInfo(ctx).WorkflowExecution.RunID)
 	}
 	return w.Next.HandleQuery(ctx, in)
 }

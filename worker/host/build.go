@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// NameBuild gives this program's build a short name in the histories of runs: eight digits of
-// its hash. Every event that a worker makes repeats it, and the SDK's own is four times as long.
+// NameBuild sets a short binary checksum for the histories of runs: eight digits of the program's hash.
+// Every event of a worker repeats it, and the SDK's own is four times as long.
 func NameBuild() { worker.SetBinaryChecksum(checksum()) }
 
 var checksum = sync.OnceValue(func() string {

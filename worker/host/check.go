@@ -12,52 +12,52 @@ import (
 	"weft/worker/observe"
 )
 
-// parts are what a worker is made of besides its connection to Temporal.
+// parts are the parts of a worker besides its connection to Temporal.
 type parts struct {
-	models *llm.Models
-	tools  *tool.Tools
-	hooks  *webhook.Hooks
-	how    worker.Options
-	// seen knows who watches calls; it is among how.
-	seen *Audience
+	models  *llm.Models
+	tools   *tool.Tools
+	hooks   *webhook.Hooks
+	options worker.Options
+	// audience is one of the interceptors of options.
+	audience *Audience
 }
 
-// assemble makes a worker's parts of its settings, without any network. model is the default model,
-// and why says why there is none. The problems are all that is wrong.
+// assemble makes a worker's parts from its settings, without network access. model is the default model;
+// why explains why there is none. The problems are everything that is wrong with the settings.
 func assemble(cfg *config.Config, model, why string, functions []tool.Function) (p parts, problems config.Problems) {
-	note := func(err error) { problems = append(problems, listed(err)...) }
-	note(checkFlows(cfg.Flows))
+	add := func(err error) { problems = append(problems, split(err)...) }
+	add(checkFlows(cfg.Flows))
 	if cfg.Budget.CostMicros > 0 && len(cfg.Prices) == 0 {
-		note(config.Problems{"budget.cost_micros bounds what runs cost, and there are no prices to count it by; set prices, or budget.calls or budget.tokens instead"})
+		add(config.Problems{"budget.cost_micros limits the cost of runs, but there are no prices to calculate it; set prices, or use budget.calls or budget.tokens"})
 	}
 	var err error
 	p.models, err = openModels(cfg, model, why)
-	note(err)
+	add(err)
 	settings, err := cfg.Tool()
-	note(err)
+	add(err)
 	settings.Functions = functions
 	p.tools, err = tool.Open(settings)
-	note(err)
+	add(err)
 	p.hooks, err = cfg.Hooks()
-	note(err)
-	p.seen = NewAudience()
-	p.how, err = options(cfg, p.seen)
-	note(err)
+	add(err)
+	p.audience = NewAudience()
+	p.options, err = options(cfg, p.audience)
+	add(err)
 	return p, problems
 }
 
-// check says all that would keep a worker of these settings from starting, as far as that can be
-// known without Temporal, without a network and without a change to any disk.
+// check reports everything that would prevent a worker with these settings from starting, as far as that
+// is known without Temporal, without network access and without writing to a disk.
 func check(ctx context.Context, cfg *config.Config, functions []tool.Function) error {
 	p, problems := assemble(cfg, cfg.Model, "", functions)
 	if p.tools != nil {
 		p.tools.Close()
 	}
 	_, err := cfg.OpenCodec()
-	problems = append(problems, listed(err)...)
-	problems = append(problems, listed(cfg.CheckStore())...)
+	problems = append(problems, split(err)...)
+	problems = append(problems, split(cfg.CheckStore())...)
 	traces, err := observe.NewTraces(ctx, cfg.Env())
-	problems = append(problems, listed(err)...)
+	problems = append(problems, split(err)...)
 	if traces != nil {
 		traces.Close()
 	}

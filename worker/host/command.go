@@ -24,20 +24,20 @@ const (
 	exitNoTemporal = 3
 )
 
-// Main is the worker command, with the arguments, the environment and the settings of
-// bin/worker, and with functions as tools besides: the whole main of a worker of one's own.
-// It does not return; the process ends with the command's exit code.
+// Main is the worker command with the arguments, environment and settings of bin/worker, and with
+// functions as additional tools: the complete main of a custom worker. It does not return; the process
+// exits with the command's exit code.
 func Main(functions ...tool.Function) {
-	// The signals are caught here so that running activities can end.
+	// The signals are handled here so that running activities can complete.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := Command(ctx, os.Args[1:], os.Stdout, os.Stderr, functions...)
 	stop()
 	os.Exit(code)
 }
 
-// Command is [Main] for programs that catch signals themselves: the worker stops when ctx is
-// done. It returns the exit code: 0, 1 for a failure, 2 for wrong arguments, settings or
-// functions, 3 where there is no Temporal. Errors are written to stderr.
+// Command is [Main] for programs that handle signals themselves: the worker stops when ctx is
+// done. It returns the exit code: 0, 1 for a failure, 2 for invalid arguments, settings or
+// functions, 3 if Temporal cannot be reached. Errors are written to stderr.
 func Command(ctx context.Context, args []string, stdout, stderr io.Writer, functions ...tool.Function) int {
 	p := &program{stdout: stdout, stderr: stderr, functions: functions}
 	err := p.commandLine().Run(ctx, append([]string{"worker"}, args...))
@@ -107,7 +107,7 @@ func usageError(_ context.Context, cmd *cli.Command, err error, _ bool) error {
 	return config.Problems{commandline.Error(cmd, err)}
 }
 
-// options says where settings come from.
+// options are the sources of the settings.
 func (p *program) options() config.Options {
 	o := config.Options{File: p.file, Flags: map[string]string{}}
 	for key, value := range map[string]string{"task_queue": p.queue, "model": p.model} {
@@ -123,7 +123,7 @@ func (p *program) load() (*config.Config, error) { return config.Load(p.options(
 
 func (p *program) configCommand() *cli.Command {
 	var reference bool
-	return p.command("config", "print the settings in force", "Prints each setting with its origin, secrets masked, and everything that would keep a worker from\nstarting with them.",
+	return p.command("config", "print the settings in force", "Prints each setting with its origin, secrets masked, and everything that would prevent a worker\nfrom starting with them.",
 		func(ctx context.Context) error {
 			if reference {
 				fmt.Fprint(p.stdout, config.Reference())
@@ -133,7 +133,8 @@ func (p *program) configCommand() *cli.Command {
 		}, &cli.BoolFlag{Name: "reference", Usage: "print the Markdown table of all settings", Destination: &reference, HideDefault: true})
 }
 
-// show prints the settings in force. Its error is all that would keep a worker from starting with them.
+// show prints the settings in force. Its error is everything that would prevent a worker from starting
+// with them.
 func (p *program) show(ctx context.Context) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *program) work(ctx context.Context) error {
 	if err := check(ctx, cfg, p.functions); err != nil {
 		return err
 	}
-	w, err := openWatch(ctx, cfg, stderr)
+	w, err := openMonitoring(ctx, cfg, stderr)
 	if err != nil {
 		return err
 	}
@@ -176,15 +177,15 @@ func (p *program) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.say("%s%s%s", h.Describe(temporal.Address, temporal.Namespace, cfg), w.describe(cfg.Worker), h.Attributes(ctx, temporal.Namespace))
+	w.printf("%s%s%s", h.Describe(temporal.Address, temporal.Namespace, cfg), w.describe(cfg.Worker), h.Attributes(ctx, temporal.Namespace))
 	if err := h.Run(ctx); err != nil {
 		return err
 	}
-	w.say("worker: stopped\n")
+	w.printf("worker: stopped\n")
 	return nil
 }
 
-// version prints what the build knows about itself.
+// version prints the build information.
 func (p *program) version(context.Context) error {
 	_, err := fmt.Fprintln(p.stdout, build.String())
 	return err

@@ -16,10 +16,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// Compiler is how a worker's activities compile a document: as the starter does, with the
-// worker's configuration. Tools that a flow binds to no connection may be functions of the
-// worker. A reference with a name alone is a flow of the worker's own
-// folder. Its error is a [contract.Failure] of class invalid_flow.
+// Compiler returns the function with which a worker's activities compile a document: as the starter
+// does, with the worker's configuration. Tools without a connection may be functions of the worker. A
+// reference with only a name is a flow of the worker's flows.dir. Its error is a [contract.Failure] of
+// class invalid_flow.
 func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*contract.PrepareResult, error) {
 	return func(ref contract.FlowRef) (*contract.PrepareResult, error) {
 		doc, err := document(cfg.Flows, ref)
@@ -43,7 +43,7 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 		}
 		if dialect := res.Flow.Dialect; len(ref.Files) > 0 && !specadapter.TraitsOf(dialect).Files {
 			return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
-				Text:   fmt.Sprintf("the dialect %s knows no files around a document, but flow.files has %q", dialect, ref.Files[0].Name),
+				Text:   fmt.Sprintf("the dialect %s does not support additional files, but flow.files has %q", dialect, ref.Files[0].Name),
 				Remedy: "leave flow.files out, or name another dialect in flow.dialect"}
 		}
 		hash, err := res.Flow.Hash()
@@ -60,14 +60,14 @@ func Compiler(cfg *config.Config, functions ...string) func(contract.FlowRef) (*
 	}
 }
 
-// document gives a reference's document, as far as the worker takes it.
+// document returns a reference's document, if the worker accepts it.
 func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error) {
 	switch {
 	case ref.Text == "" && ref.Name != "":
 		return flows.Named(f, ref.Name)
 	case f.Accept == config.AcceptNamed:
 		return nil, &contract.Failure{Class: contract.ClassInvalidFlow,
-			Text:   "the run brings a document of its own, but this worker runs the flows of its folder alone (flows.accept: named)",
+			Text:   "the run supplies a document, but this worker only runs the flows of its flows.dir (flows.accept: named)",
 			Remedy: "start the run with the name of a flow instead; to allow it set in the worker's weft.yaml: flows: {accept: any}"}
 	case ref.Name == "":
 		return &specadapter.Folder{Name: "document", Text: []byte(ref.Text)}, nil
@@ -79,8 +79,8 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 	return folder, nil
 }
 
-// Begin makes of a flow that declares inputs, and of what a run is given, the flow as it runs
-// and its text. What does not match is a [contract.Failure] of class bad_request.
+// Begin applies a run's input to a flow that declares inputs, and returns the flow and its text. Input
+// that does not match is a [contract.Failure] of class bad_request.
 func Begin(ctx context.Context, f *plan.Flow, given activities.Given) (*plan.Flow, string, error) {
 	v := inputs.Values{RunID: given.Run, SessionID: given.Run, Unchecked: given.Unchecked, Replaced: given.Replaced}
 	text := ""
@@ -102,7 +102,7 @@ func Begin(ctx context.Context, f *plan.Flow, given activities.Given) (*plan.Flo
 }
 
 func invalid(diags []source.Diagnostic) *contract.Failure {
-	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "mend the document; starter validate FILE says the same without a run"}
+	f := &contract.Failure{Class: contract.ClassInvalidFlow, Remedy: "fix the document; starter validate FILE reports the same errors without a run"}
 	for _, d := range diags {
 		if d.Severity != source.Error {
 			continue

@@ -20,8 +20,8 @@ import (
 	"weft/worker/config"
 )
 
-// deploymentOf is this worker's place among the versions of its deployment; nil where it is not
-// versioned. Without a build id it is the program's own, see [NameBuild].
+// deploymentOf returns the deployment options of a versioned worker, else nil. The default build id is
+// the program's own, see [NameBuild].
 func deploymentOf(cfg *config.Config) *worker.DeploymentOptions {
 	v := cfg.Versioning()
 	if v.Behavior == config.VersioningOff {
@@ -42,7 +42,7 @@ func (p *program) deploymentCommand() *cli.Command {
 	var current bool
 	var wait time.Duration
 	return p.command("deployment", "list the versions of the worker deployment, or set the current one",
-		"Lists the versions of the deployment that TEMPORAL_DEPLOYMENT_NAME names, and whether one is\ndrained: then no open run needs its workers. -current makes the version of this program, or of\nTEMPORAL_WORKER_BUILD_ID, the current one.",
+		"Lists the versions of the deployment TEMPORAL_DEPLOYMENT_NAME, and whether they are drained: no\nopen run needs the workers of a drained version. -current makes the version of this program, or of\nTEMPORAL_WORKER_BUILD_ID, the current one.",
 		func(ctx context.Context) error { return p.deployment(ctx, current, wait) },
 		&cli.BoolFlag{Name: "current", Usage: "make this build the current version", Destination: &current, HideDefault: true},
 		waitFlag(&wait, "how long to wait for a worker of this build to start, as `TIME`"))
@@ -57,7 +57,7 @@ func (p *program) deployment(ctx context.Context, current bool, wait time.Durati
 	}
 	own := deploymentOf(cfg)
 	if own == nil {
-		return config.Problems{"workers are not versioned here; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
+		return config.Problems{"worker versioning is off; set TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID, or worker.versioning"}
 	}
 	t, err := cfg.Client(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -83,7 +83,7 @@ func makeCurrent(ctx context.Context, handle client.WorkerDeploymentHandle, v wo
 		var missing *serviceerror.NotFound
 		var early *serviceerror.FailedPrecondition
 		if !errors.As(err, &missing) && !errors.As(err, &early) || time.Now().After(end) {
-			return fmt.Errorf("make build %s of deployment %s the current one: %w; is a worker of it running?", v.BuildID, v.DeploymentName, err)
+			return fmt.Errorf("make build %s of deployment %s current: %w; check that a worker of it is running", v.BuildID, v.DeploymentName, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,10 +98,10 @@ func listVersions(ctx context.Context, handle client.WorkerDeploymentHandle, own
 	d, err := handle.Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return fmt.Errorf("there is no deployment %s yet; start a worker of it", own.DeploymentName)
+		return fmt.Errorf("deployment %s not found; start a worker of it", own.DeploymentName)
 	}
 	if err != nil {
-		return fmt.Errorf("look for the deployment %s: %w", own.DeploymentName, err)
+		return fmt.Errorf("describe deployment %s: %w", own.DeploymentName, err)
 	}
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BUILD\tSTATE\tSINCE")

@@ -12,7 +12,7 @@ import (
 	"weft/worker/config"
 )
 
-// Describe says, a line each, what this worker works with: names only, never a secret.
+// Describe lists what this worker works with, one item per line: names only, never a secret.
 func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "worker: "+format+"\n", args...) }
@@ -27,13 +27,13 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	case h.ModelNote != "":
 		line("default model none: %s", h.ModelNote)
 	default:
-		line("default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in %s; else each flow or run names its own", config.DefaultFile)
+		line("default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in %s; otherwise each flow or run must name one", config.DefaultFile)
 	}
-	for _, l := range h.lacks {
+	for _, l := range h.unready {
 		line("warning: %s", l)
 	}
 	if d := deploymentOf(cfg); d != nil {
-		line("deployment %s, build %s, %s; worker deployment -current lets it take new runs", d.Version.DeploymentName, d.Version.BuildID, cfg.Versioning().Behavior)
+		line("deployment %s, build %s, %s; new runs use it after worker deployment -current", d.Version.DeploymentName, d.Version.BuildID, cfg.Versioning().Behavior)
 	}
 	line("providers with a key: %s", orNone(strings.Join(cfg.Keys(), ", ")))
 	line("connections: %s", orNone(strings.Join(slices.Sorted(maps.Keys(cfg.Connections)), ", ")))
@@ -41,10 +41,10 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 		line("functions: %s", strings.Join(h.functions, ", "))
 	}
 	if cfg.Flows.Dir != "" {
-		line("flows by name from %s, accept %s", cfg.Flows.Dir, cfg.Flows.Accept)
+		line("flows by name from %s, accept: %s", cfg.Flows.Dir, cfg.Flows.Accept)
 	}
 	if place := cmp.Or(cfg.Store.Dir, cfg.Store.Bucket); place != "" {
-		line("large payloads in %s, at most %d bytes each", place, cfg.Store.MaxPayload)
+		line("large payloads are stored in %s, at most %d bytes each", place, cfg.Store.MaxPayload)
 	}
 	switch key := cfg.Codec.Key; {
 	case key != "" && key != config.NoKey:
@@ -55,20 +55,20 @@ func (h *Host) Describe(address, namespace string, cfg *config.Config) string {
 	return b.String()
 }
 
-// Attributes says, a line each, what the namespace lacks for finding runs by their search
-// attributes, and how to add it. It is empty where nothing is missing. Runs need none of it.
+// Attributes lists the search attributes that the namespace lacks, and how to add them. It is empty if
+// none is missing. Runs work without them.
 func (h *Host) Attributes(ctx context.Context, namespace string) string {
 	var b strings.Builder
 	state, err := h.attributes.Of(ctx, namespace)
 	if err != nil {
-		fmt.Fprintf(&b, "worker: search attributes unknown: %v; runs publish those alone that their start request sets\n", err)
+		fmt.Fprintf(&b, "worker: cannot read the search attributes: %v; runs set only those of their start request\n", err)
 	}
 	if len(state.Missing) > 0 {
-		fmt.Fprintf(&b, "worker: search attributes missing: %s; runs go on without; add them with: %s\n",
+		fmt.Fprintf(&b, "worker: search attributes missing: %s; runs work without them; add them with: %s\n",
 			strings.Join(state.Missing, ", "), activities.RegisterCommand(namespace, state.Missing...))
 	}
 	if len(state.Wrong) > 0 {
-		fmt.Fprintf(&b, "worker: search attributes of another type than Keyword: %s; runs go on without; remove them and add them again\n",
+		fmt.Fprintf(&b, "worker: search attributes of a type other than Keyword: %s; runs work without them; remove them and add them again\n",
 			strings.Join(state.Wrong, ", "))
 	}
 	return b.String()

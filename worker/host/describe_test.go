@@ -74,12 +74,12 @@ func TestAttributesSaysWhatIsMissing(t *testing.T) {
 	}{
 		"nothing": {o: operator{kinds: kinds(keyword, contract.Attributes...)}},
 		"two": {o: operator{kinds: kinds(keyword, "FlowName", "FlowStatus")},
-			want: "worker: search attributes missing: FlowDialect, FlowHash; runs go on without; add them with: " +
+			want: "worker: search attributes missing: FlowDialect, FlowHash; runs work without them; add them with: " +
 				"temporal operator search-attribute create --namespace prod --name FlowDialect --type Keyword --name FlowHash --type Keyword\n"},
 		"all of another type": {o: operator{kinds: kinds(enumspb.INDEXED_VALUE_TYPE_TEXT, contract.Attributes...)},
-			want: "worker: search attributes of another type than Keyword: FlowName (Text), FlowDialect (Text), FlowHash (Text), FlowStatus (Text); runs go on without; remove them and add them again\n"},
+			want: "worker: search attributes of a type other than Keyword: FlowName (Text), FlowDialect (Text), FlowHash (Text), FlowStatus (Text); runs work without them; remove them and add them again\n"},
 		"no answer": {o: operator{err: errors.New("not for you")},
-			want: `worker: search attributes unknown: ask for the search attributes of namespace "prod": not for you; runs publish those alone that their start request sets` + "\n"},
+			want: `worker: cannot read the search attributes: ask for the search attributes of namespace "prod": not for you; runs set only those of their start request` + "\n"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -14,20 +14,20 @@ import (
 
 func (p *program) healthCommand() *cli.Command {
 	var live bool
-	return p.command("health", "ask a running worker whether it is ready",
-		"Asks the worker that runs on this machine with these settings (worker.health_listen) whether it\nis ready, and prints its report. The exit code is 0 for yes and 1 for no.",
-		func(ctx context.Context) error { return p.askHealth(ctx, live) },
-		&cli.BoolFlag{Name: "live", Usage: "ask whether it is alive instead", Destination: &live, HideDefault: true})
+	return p.command("health", "check whether a running worker is ready",
+		"Checks whether the worker that runs on this machine with these settings (worker.health_listen) is\nready, and prints its report. The exit code is 0 if it is and 1 if not.",
+		func(ctx context.Context) error { return p.queryHealth(ctx, live) },
+		&cli.BoolFlag{Name: "live", Usage: "check whether it is alive instead", Destination: &live, HideDefault: true})
 }
 
-// askHealth asks the worker of these settings for its health, as a container's health check does.
-func (p *program) askHealth(ctx context.Context, live bool) error {
+// queryHealth queries the worker with these settings, for a container's health check.
+func (p *program) queryHealth(ctx context.Context, live bool) error {
 	cfg, err := p.load()
 	if err != nil {
 		return err
 	}
 	if cfg.Worker.HealthListen == "" {
-		return config.Problems{"there is nothing to ask; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"}
+		return config.Problems{"the worker has no health endpoint; set worker.health_listen (WEFT_WORKER_HEALTH_LISTEN)"}
 	}
 	path := health.PathReady
 	if live {
@@ -35,7 +35,7 @@ func (p *program) askHealth(ctx context.Context, live bool) error {
 	}
 	report, err := health.Query(ctx, cfg.Worker.HealthListen, path)
 	if err != nil {
-		return fmt.Errorf("no worker answers at %s: %w", cfg.Worker.HealthListen, err)
+		return fmt.Errorf("no worker responds at %s: %w", cfg.Worker.HealthListen, err)
 	}
 	raw, err := json.Marshal(report)
 	if err != nil {
@@ -47,8 +47,8 @@ func (p *program) askHealth(ctx context.Context, live bool) error {
 	}
 	for _, c := range report.Checks {
 		if !c.OK {
-			return fmt.Errorf("not well: %s: %s", c.Name, c.Text)
+			return fmt.Errorf("not ready: %s: %s", c.Name, c.Text)
 		}
 	}
-	return errors.New("not well")
+	return errors.New("not ready")
 }

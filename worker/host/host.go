@@ -1,10 +1,10 @@
-// Package host assembles a worker: configuration and client in, a process's worker out.
+// Package host assembles a worker from a configuration and a client.
 //
-// It is the only place that registers workflows and activities, and the only one that
-// joins dialects to activities: compiling a document is handed to them as a function.
+// It is the only package that registers workflows and activities, and the only one that
+// connects dialects to activities: they get the compiler of documents as a function.
 //
-// Start at [New]. Whoever builds a worker with Go functions as tools starts at [Main], the
-// worker command as a function; nothing else here reads the environment or makes a client.
+// Start at [New]. For a worker with Go functions as tools start at [Main], the worker command as a
+// function; nothing else here reads the environment or makes a client.
 package host
 
 import (
@@ -30,22 +30,22 @@ import (
 
 // Host is a worker that is ready to run.
 type Host struct {
-	// Model is the model of runs that name none; empty means that they fail. ModelNote
-	// says why there is none, where that is worth saying.
+	// Model is the model of runs that name none; without one they fail. ModelNote explains why there
+	// is none; it may be empty.
 	Model     string
 	ModelNote string
 
 	worker    worker.Worker
 	tools     *tool.Tools
 	functions []string
-	// lacks are the models that cannot be called, each with what to do.
-	lacks      []string
+	// unready are the models that cannot be called, each with a remedy.
+	unready    []string
 	attributes *activities.Attributes
 }
 
-// New makes a worker for the configured task queue, with functions as tools. It asks a local Ollama for its models
-// where that decides the default; besides, it uses no network. The error lists all that is
-// wrong with the settings.
+// New makes a worker for the configured task queue, with functions as tools. It asks a local Ollama
+// for its models if that decides the default; otherwise it uses no network. The error lists everything
+// that is wrong with the settings.
 func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...tool.Function) (*Host, error) {
 	h := &Host{functions: names(functions), attributes: activities.NewAttributes(c)}
 	var err error
@@ -60,15 +60,15 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 		}
 		return nil, cfg.Placed(problems)
 	}
-	h.lacks = lacks(cfg, p.models, h.Model)
+	h.unready = unready(cfg, p.models, h.Model)
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
-	h.worker = worker.New(c, cfg.TaskQueue, p.how)
+	h.worker = worker.New(c, cfg.TaskQueue, p.options)
 	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.Means(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Webhooks: p.hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: p.seen.Watched,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: p.audience.Watched,
 	}).Register(h.worker)
 	return h, nil
 }
@@ -83,8 +83,8 @@ func names(functions []tool.Function) []string {
 	return out
 }
 
-// listed are the problems that an error holds, one each.
-func listed(err error) []string {
+// split returns the problems of an error, one each.
+func split(err error) []string {
 	if err == nil {
 		return nil
 	}
@@ -99,9 +99,9 @@ func listed(err error) []string {
 	return []string{err.Error()}
 }
 
-// lacks says what the default model and the configured providers need before they can be
-// called. That keeps no worker from running: it concerns the runs alone that use them.
-func lacks(cfg *config.Config, models *llm.Models, model string) []string {
+// unready lists what the default model and the configured providers need before they can be
+// called. A worker starts nevertheless: only the runs that use them are affected.
+func unready(cfg *config.Config, models *llm.Models, model string) []string {
 	name, _, _ := strings.Cut(model, "/")
 	names := slices.Sorted(maps.Keys(cfg.Providers))
 	if _, configured := cfg.Providers[name]; !configured {
@@ -125,25 +125,24 @@ func lacks(cfg *config.Config, models *llm.Models, model string) []string {
 
 func openModels(cfg *config.Config, model, why string) (*llm.Models, error) {
 	settings, err := cfg.LLM()
-	problems := config.Problems(listed(err))
+	problems := config.Problems(split(err))
 	settings.Default, settings.NoDefault = model, why
 	models, err := llm.Open(settings)
-	if problems = append(problems, listed(err)...); len(problems) > 0 {
+	if problems = append(problems, split(err)...); len(problems) > 0 {
 		return nil, problems
 	}
 	return models, nil
 }
 
-// firstPollers is how many requests for tasks wait at Temporal at first, if the settings allow.
+// firstPollers is the initial number of pollers, within the limits of the settings.
 const firstPollers = 8
 
-// options are measured, not guessed: the pollers of the SDK's default are the bottleneck
-// with many runs, its five seconds of sticky timeout are how long a run stands still after
-// a crash, its second of deadlock detection is too short for a large plan on a busy
-// machine, and its heartbeat throttle of a minute hides a cancellation. Temporal's 10 s for a
-// workflow task stay, although a kill in its milliseconds costs them: to rebuild a run of
-// 40,000 events takes two seconds of processor time, several times that on a busy machine, and
-// a run whose worker never ends in time would never get on.
+// options returns the SDK's options, whose values are measured: the SDK's default number of pollers is a
+// bottleneck with many runs, its sticky timeout of five seconds is how long a run waits after a crash,
+// its deadlock detection of one second is too short for a large plan on a busy machine, and its heartbeat
+// throttle of a minute delays cancellations. The workflow task timeout stays at Temporal's 10 s, although a
+// run waits that long if its worker is killed during a task: replaying 40,000 events takes two seconds of
+// CPU time, several times that on a busy machine, and a run whose tasks always time out makes no progress.
 func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.Options, error) {
 	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{
 		InitialNumberOfPollers: min(max(firstPollers, cfg.Worker.PollersMin), cfg.Worker.PollersMax),
@@ -157,7 +156,7 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 		DefaultHeartbeatThrottleInterval: cfg.Worker.Heartbeats,
 		MaxHeartbeatThrottleInterval:     cfg.Worker.Heartbeats,
 		WorkerStopTimeout:                cfg.Worker.StopTimeout + stopGrace,
-		Interceptors:                     append([]interceptor.WorkerInterceptor{&cutter{after: cfg.Worker.StopTimeout}}, more...),
+		Interceptors:                     append([]interceptor.WorkerInterceptor{&stopInterceptor{after: cfg.Worker.StopTimeout}}, more...),
 	}
 	if d := deploymentOf(cfg); d != nil {
 		o.DeploymentOptions = *d
@@ -172,8 +171,8 @@ func options(cfg *config.Config, more ...interceptor.WorkerInterceptor) (worker.
 	return o, err
 }
 
-// Run works until ctx is done. Then it takes no new tasks, gives running activities the
-// configured time to end, and closes the sessions of tools. It may be called once.
+// Run runs the worker until ctx is done. Then it takes no new tasks, gives running activities the
+// configured time to complete, and closes the sessions of tools. It may be called once.
 func (h *Host) Run(ctx context.Context) error {
 	defer h.tools.Close()
 	stop := make(chan any)

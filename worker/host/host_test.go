@@ -102,7 +102,7 @@ func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
 		env  fakeEnv
 		want string
 	}{
-		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; else each flow or run names its own"},
+		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; otherwise each flow or run must name one"},
 		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but there is no model to be had: "},
 	}
 	for name, tc := range tests {
@@ -246,7 +246,7 @@ func TestCompilerTakesFiles(t *testing.T) {
 	ref.Text, ref.Name = echo, "echo.json"
 	f := contract.FailureOf(func() error { _, err := compile(ref); return err }())
 	if f == nil || f.Class != contract.ClassInvalidFlow || f.Remedy == "" ||
-		f.Text != `the dialect continuum knows no files around a document, but flow.files has "agents/say/agent.system-prompt.md"` {
+		f.Text != `the dialect continuum does not support additional files, but flow.files has "agents/say/agent.system-prompt.md"` {
 		t.Errorf("continuum with files gave %+v", f)
 	}
 }

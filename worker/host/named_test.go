@@ -60,7 +60,7 @@ func TestFlowsByName(t *testing.T) {
 		at, err, remedy string
 	}{
 		"without its extension":         {name: "in", at: "in.json:5"},
-		"a file and an agent":           {name: "echo", err: `the flow's name "echo" means echo.json and agents/echo/agent.json`, remedy: "with its extension"},
+		"a file and an agent":           {name: "echo", err: `the flow name "echo" is ambiguous: echo.json and agents/echo/agent.json`, remedy: "with its extension"},
 		"an agent with a link outside":  {name: "leaky", err: `the flow "leaky": read agents/leaky/agent.system-prompt.md: path escapes from parent`},
 		"with it":                       {name: "echo.json", at: "echo.json:5"},
 		"a name with a dot":             {name: "v1.2", at: "v1.2.yml:5"},
@@ -68,18 +68,18 @@ func TestFlowsByName(t *testing.T) {
 		"a link out of it":              {name: "out", err: `read the flow "out.json": path escapes from parent`, remedy: "a link must not lead out"},
 		"a link to an absolute place":   {name: "far", err: `read the flow "far.json": path escapes from parent`},
 		"a link to nothing":             {name: "dangling", err: `read the flow "dangling.json": no such file`},
-		"a way up":                      {name: "../secret", err: `the flow's name "../secret" is no plain file name`, remedy: "with or without its extension"},
-		"a way up alone":                {name: "..", err: `the flow's name ".." is no plain`},
-		"an absolute name":              {name: "/etc/passwd", err: `the flow's name "/etc/passwd" is no plain`},
-		"another system's way up":       {name: `..\secret`, err: `the flow's name "..\\secret" is no plain`},
-		"a hidden file":                 {name: ".hidden", err: `the flow's name ".hidden" is no plain`},
-		"a name with a zero":            {name: "echo.json\x00", err: `the flow's name "echo.json\x00" is no plain`},
-		"a name without end":            {name: strings.Repeat("x", 5000), err: "the flow's name "},
-		"two files of one name":         {name: "two", err: `the flow's name "two" means two.json and two.yaml`, remedy: "with its extension"},
-		"a misspelt name":               {name: "echoo", err: `there is no flow "echoo"`, remedy: `did you mean "echo"?`},
-		"no such name":                  {name: "zzzzzz", err: `there is no flow "zzzzzz"`, remedy: "name one of the 11 flows there"},
-		"a file without an extension":   {name: "plain", err: `there is no flow "plain"`},
-		"a folder":                      {name: "folder", err: `"folder.json" in the folder of flows is no file`},
+		"a way up":                      {name: "../secret", err: `the flow name "../secret" is not a plain file name`, remedy: "with or without its extension"},
+		"a way up alone":                {name: "..", err: `the flow name ".." is not a plain`},
+		"an absolute name":              {name: "/etc/passwd", err: `the flow name "/etc/passwd" is not a plain`},
+		"another system's way up":       {name: `..\secret`, err: `the flow name "..\\secret" is not a plain`},
+		"a hidden file":                 {name: ".hidden", err: `the flow name ".hidden" is not a plain`},
+		"a name with a zero":            {name: "echo.json\x00", err: `the flow name "echo.json\x00" is not a plain`},
+		"a name without end":            {name: strings.Repeat("x", 5000), err: "the flow name "},
+		"two files of one name":         {name: "two", err: `the flow name "two" is ambiguous: two.json and two.yaml`, remedy: "with its extension"},
+		"a misspelt name":               {name: "echoo", err: `flow "echoo" not found`, remedy: `did you mean "echo"?`},
+		"no such name":                  {name: "zzzzzz", err: `flow "zzzzzz" not found`, remedy: "name one of the 11 flows there"},
+		"a file without an extension":   {name: "plain", err: `flow "plain" not found`},
+		"a folder":                      {name: "folder", err: `"folder.json" in flows.dir is not a file`},
 		"a document that does not load": {name: "bad", err: "the document has 1 error(s), the first: bad.json:1:", remedy: "starter validate"},
 		"a document that is too long":   {name: "long", err: "the document has 1 error(s), the first: long.json"},
 	}
@@ -128,7 +128,7 @@ func TestDocumentsAreRefusedWhereOnlyNamesAre(t *testing.T) {
 		t.Errorf("a name is refused: %v", err)
 	}
 	_, err = Compiler(load(t, "", fakeEnv{}))(contract.FlowRef{Name: "echo"})
-	if !errors.As(err, &f) || !strings.Contains(f.Text, "there is no folder of flows here") || !strings.Contains(f.Remedy, "flows: {dir: ") {
+	if !errors.As(err, &f) || !strings.Contains(f.Text, "flows.dir is not set") || !strings.Contains(f.Remedy, "flows: {dir: ") {
 		t.Errorf("error is %#v", err)
 	}
 }
@@ -140,8 +140,8 @@ func TestNewRefusesAFolderOfFlowsThatIsNone(t *testing.T) {
 	}
 	for settings, want := range map[string]string{
 		"flows: {dir: /no/such/folder}": "flows.dir: stat /no/such/folder: no such file or directory",
-		"flows: {dir: " + file + "}":    "flows.dir: " + file + " is no folder",
-		"flows: {accept: named}":        "flows.accept is named, but there is no flows.dir",
+		"flows: {dir: " + file + "}":    "flows.dir: " + file + " is not a directory",
+		"flows: {accept: named}":        "flows.accept is named, but flows.dir is not set",
 	} {
 		if _, err := New(context.Background(), lazy(t), load(t, settings, fakeEnv{})); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %q", settings, err, want)

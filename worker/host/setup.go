@@ -23,7 +23,7 @@ import (
 	"weft/worker/config"
 )
 
-// minRetention is the least that a server takes by default.
+// minRetention is the minimum that a server accepts by default.
 const minRetention = 24 * time.Hour
 
 // pause is the time between two attempts of a setup.
@@ -32,7 +32,7 @@ const pause = time.Second
 func (p *program) setupCommand() *cli.Command {
 	var retention, wait time.Duration
 	return p.command("setup", "create the namespace and the search attributes",
-		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are left alone.",
+		"Creates the namespace (TEMPORAL_NAMESPACE) of a self-hosted Temporal, and the search attributes\nof runs. Existing ones are not changed.",
 		func(ctx context.Context) error { return p.setup(ctx, retention, wait) },
 		&cli.DurationFlag{Name: "retention", Usage: "how long a new namespace keeps closed runs, as `AGE`", Value: 72 * time.Hour, Destination: &retention},
 		waitFlag(&wait, "how long to wait for Temporal to start, as `TIME`"))
@@ -43,7 +43,7 @@ func waitFlag(p *time.Duration, text string) cli.Flag {
 	return &cli.DurationFlag{Name: "wait", Usage: text, Value: 30 * time.Second, Destination: p}
 }
 
-// setup creates the namespace and its search attributes where they are missing. It is idempotent.
+// setup creates the namespace and its search attributes if they are missing. It is idempotent.
 func (p *program) setup(ctx context.Context, retention, wait time.Duration) error {
 	cfg, err := p.load()
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *program) setup(ctx context.Context, retention, wait time.Duration) erro
 	}
 }
 
-// setUp is one attempt. A namespace that is new takes the server some seconds to know.
+// setUp is one attempt. The server needs some seconds to make a new namespace known.
 func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, stdout io.Writer) error {
 	t, err := cfg.Dial(ctx, log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -91,7 +91,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 		}
 		fmt.Fprintf(stdout, "worker: namespace %s: added search attributes %s\n", t.Namespace, strings.Join(state.Missing, ", "))
 	}
-	// The frontend takes work for it now, or a worker would be refused.
+	// The frontend accepts requests for it now; otherwise a worker would be rejected.
 	_, err = t.Client.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: t.Namespace, Query: contract.Attributes[0] + ` = "none"`})
 	if err != nil {
@@ -101,7 +101,7 @@ func setUp(ctx context.Context, cfg *config.Config, retention time.Duration, std
 	return nil
 }
 
-// makeNamespace makes the namespace unless it is there.
+// makeNamespace creates the namespace if it does not exist.
 func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Duration, stdout io.Writer) error {
 	_, err := t.Client.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: t.Namespace})
 	var missing *serviceerror.NamespaceNotFound
@@ -110,17 +110,17 @@ func makeNamespace(ctx context.Context, t *config.Temporal, retention time.Durat
 	}
 	_, err = t.Client.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace: t.Namespace, WorkflowExecutionRetentionPeriod: durationpb.New(retention), Description: "Weft"})
-	var there *serviceerror.NamespaceAlreadyExists
+	var exists *serviceerror.NamespaceAlreadyExists
 	var denied *serviceerror.PermissionDenied
 	switch {
-	case errors.As(err, &there):
+	case errors.As(err, &exists):
 		return nil
 	case errors.As(err, &denied):
-		return config.Problems{fmt.Sprintf("namespace %s cannot be made: %v; make it as your Temporal's operator does", t.Namespace, err)}
+		return config.Problems{fmt.Sprintf("cannot create namespace %s: %v; ask the operator of your Temporal to create it", t.Namespace, err)}
 	case err != nil:
-		return fmt.Errorf("make namespace %s: %w", t.Namespace, err)
+		return fmt.Errorf("create namespace %s: %w", t.Namespace, err)
 	}
-	fmt.Fprintf(stdout, "worker: made namespace %s, which keeps runs for %v\n", t.Namespace, retention)
+	fmt.Fprintf(stdout, "worker: created namespace %s with a retention of %v\n", t.Namespace, retention)
 	return nil
 }
 
@@ -131,14 +131,14 @@ func addAttributes(ctx context.Context, c client.Client, namespace string, names
 		add[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
 	}
 	_, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{Namespace: namespace, SearchAttributes: add})
-	var there *serviceerror.AlreadyExists
+	var exists *serviceerror.AlreadyExists
 	var denied *serviceerror.PermissionDenied
-	var none *serviceerror.Unimplemented
+	var unsupported *serviceerror.Unimplemented
 	switch {
-	case err == nil || errors.As(err, &there):
+	case err == nil || errors.As(err, &exists):
 		return nil
-	case errors.As(err, &denied) || errors.As(err, &none):
-		return config.Problems{fmt.Sprintf("search attributes cannot be added to namespace %s from here: %v; have its operator do it, with: %s; on Temporal Cloud with: tcld namespace search-attributes add --namespace %s --search-attribute %s=Keyword",
+	case errors.As(err, &denied) || errors.As(err, &unsupported):
+		return config.Problems{fmt.Sprintf("cannot add search attributes to namespace %s: %v; ask its operator to run: %s; on Temporal Cloud: tcld namespace search-attributes add --namespace %s --search-attribute %s=Keyword",
 			namespace, err, activities.RegisterCommand(namespace, names...), namespace, strings.Join(names, "=Keyword --search-attribute "))}
 	}
 	return fmt.Errorf("add search attributes to namespace %s: %w", namespace, err)

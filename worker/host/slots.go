@@ -11,53 +11,53 @@ import (
 	"weft/worker/config"
 )
 
-// Some tasks always run, however busy the processor is: most calls wait for somebody else, and
-// a worker that takes none would starve runs on a machine that others keep busy. Beyond these,
-// calls begin one by one, so that each is seen in the numbers before the next is taken.
+// Some tasks run however busy the CPU is: most activities wait for I/O, and a worker that takes no
+// tasks would starve runs on a machine that other programs keep busy. Beyond these, activities start
+// one by one, so that each is part of the measurement before the next starts.
 const (
-	sureActivities    = 20
-	sureWorkflowTasks = 10
-	rampActivities    = 5 * time.Millisecond
-	// asides are tasks of kinds that this worker has none of.
-	asides = 2
+	minActivities    = 20
+	minWorkflowTasks = 10
+	rampActivities   = 5 * time.Millisecond
+	// unusedSlots is the number of slots for kinds of tasks that this worker does not have.
+	unusedSlots = 2
 )
 
-// tuner gives tasks out as processor and memory allow, up to the numbers of the settings.
+// tuner supplies slots as CPU and memory allow, up to the numbers of the settings.
 func tuner(cfg *config.Config, u *usage) (worker.WorkerTuner, error) {
 	w := cfg.Worker
-	how := worker.DefaultResourceControllerOptions()
-	how.CpuTargetPercent, how.MemTargetPercent, how.InfoSupplier = float64(w.TargetCPU)/100, float64(w.TargetMemory)/100, u
+	o := worker.DefaultResourceControllerOptions()
+	o.CpuTargetPercent, o.MemTargetPercent, o.InfoSupplier = float64(w.TargetCPU)/100, float64(w.TargetMemory)/100, u
 	// The SDK's thresholds are distances from the target, and larger than some targets.
-	how.CpuOutputThreshold, how.MemOutputThreshold = 0, 0
-	controller := worker.NewResourceController(how)
-	var o worker.CompositeTunerOptions
+	o.CpuOutputThreshold, o.MemOutputThreshold = 0, 0
+	controller := worker.NewResourceController(o)
+	var slots worker.CompositeTunerOptions
 	for _, s := range []struct {
-		at         *worker.SlotSupplier
-		sure, most int
-		ramp       time.Duration
+		at       *worker.SlotSupplier
+		min, max int
+		ramp     time.Duration
 	}{
-		{&o.ActivitySlotSupplier, sureActivities, w.Activities, rampActivities},
-		{&o.WorkflowSlotSupplier, sureWorkflowTasks, w.WorkflowTasks, 0},
+		{&slots.ActivitySlotSupplier, minActivities, w.Activities, rampActivities},
+		{&slots.WorkflowSlotSupplier, minWorkflowTasks, w.WorkflowTasks, 0},
 	} {
 		supplier, err := worker.NewResourceBasedSlotSupplier(controller, worker.ResourceBasedSlotSupplierOptions{
-			MinSlots: min(s.sure, s.most), MaxSlots: s.most, RampThrottle: s.ramp})
+			MinSlots: min(s.min, s.max), MaxSlots: s.max, RampThrottle: s.ramp})
 		if err != nil {
 			return nil, err
 		}
 		*s.at = supplier
 	}
-	for _, at := range []*worker.SlotSupplier{&o.LocalActivitySlotSupplier, &o.NexusSlotSupplier, &o.SessionActivitySlotSupplier} {
-		supplier, err := worker.NewFixedSizeSlotSupplier(asides)
+	for _, at := range []*worker.SlotSupplier{&slots.LocalActivitySlotSupplier, &slots.NexusSlotSupplier, &slots.SessionActivitySlotSupplier} {
+		supplier, err := worker.NewFixedSizeSlotSupplier(unusedSlots)
 		if err != nil {
 			return nil, err
 		}
 		*at = supplier
 	}
-	return worker.NewCompositeTuner(o)
+	return worker.NewCompositeTuner(slots)
 }
 
-// usage measures this process: what others on the machine do is not for it to save. Go's
-// runtime knows how many processors the container has.
+// usage measures this process only, not the machine. Go's runtime knows how many CPUs the container
+// has.
 type usage struct {
 	memory  int
 	sampled func() (cpu time.Duration, bytes uint64)
@@ -66,25 +66,24 @@ type usage struct {
 	mu    sync.Mutex
 	at    time.Time
 	spent time.Duration
-	// cpu and mem are the last sample, as parts of 1.
+	// cpu and mem are the last sample, as fractions.
 	cpu, mem float64
 }
 
-// sampling is how long a sample counts: shorter ones tell chance.
+// sampling is how long a sample is used: shorter intervals are too noisy.
 const sampling = 100 * time.Millisecond
 
 func newUsage(memory int) *usage {
 	return &usage{memory: memory, sampled: ownUsage, now: time.Now}
 }
 
-// MemoryUsage is the part of the memory that the process uses; 0 where nobody knows how much
-// there is.
+// MemoryUsage is the fraction of the memory that the process uses; 0 if the amount of memory is unknown.
 func (u *usage) MemoryUsage(*worker.SysInfoContext) (float64, error) {
 	_, mem := u.sample()
 	return mem, nil
 }
 
-// CpuUsage is the part of the processors' time that it uses.
+// CpuUsage is the fraction of the CPU time that the process uses.
 func (u *usage) CpuUsage(*worker.SysInfoContext) (float64, error) { //nolint:revive // the SDK names it so
 	cpu, _ := u.sample()
 	return cpu, nil
@@ -109,8 +108,7 @@ func (u *usage) sample() (cpu, mem float64) {
 	return u.cpu, u.mem
 }
 
-// ownUsage is the processor time that this process has had, and the memory that it has from
-// the system.
+// ownUsage is the CPU time of this process, and the memory that it has obtained from the system.
 func ownUsage() (time.Duration, uint64) {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

@@ -8,31 +8,32 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// stopGrace is how long a call that is cut at the end of the stop timeout has to say so to Temporal.
+// stopGrace is how long an activity that is cancelled at the end of the stop timeout has to report that
+// to Temporal.
 const stopGrace = 2 * time.Second
 
-// cutter cuts calls that are longer than the stop timeout while Temporal can still hear of it. The
-// SDK does so at the end of its own timeout and waits for nothing then: the call would stand still
-// until its heartbeats are missed.
-type cutter struct {
+// stopInterceptor cancels activities that exceed the stop timeout while they can still report to Temporal.
+// The SDK cancels them at the end of its own timeout and does not wait: the activity would be retried only
+// after its heartbeat timeout.
+type stopInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	after time.Duration
 }
 
-// InterceptActivity is called for each call of an activity.
-func (c *cutter) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
-	return &cutCall{interceptor.ActivityInboundInterceptorBase{Next: next}, c.after}
+// InterceptActivity is called for each activity execution.
+func (c *stopInterceptor) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &stoppingActivity{interceptor.ActivityInboundInterceptorBase{Next: next}, c.after}
 }
 
-type cutCall struct {
+type stoppingActivity struct {
 	interceptor.ActivityInboundInterceptorBase
 	after time.Duration
 }
 
-// ExecuteActivity is the call.
-func (c *cutCall) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
-	ctx, cut := context.WithCancel(ctx)
-	defer cut()
+// ExecuteActivity executes the activity.
+func (c *stoppingActivity) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -44,7 +45,7 @@ func (c *cutCall) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteAc
 		select {
 		case <-ctx.Done():
 		case <-late.C:
-			cut()
+			cancel()
 		}
 	}()
 	return c.Next.ExecuteActivity(ctx, in)

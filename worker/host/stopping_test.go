@@ -26,7 +26,7 @@ func TestCallsAreCutAtTheEndOfTheStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestActivityEnvironment()
-			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&cutter{after: tc.after}}})
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&stopInterceptor{after: tc.after}}})
 			stop := make(chan struct{})
 			env.SetWorkerStopChannel(stop)
 			was := false

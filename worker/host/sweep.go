@@ -10,22 +10,22 @@ import (
 	"weft/worker/config"
 )
 
-// minAge is the least age of what a sweep removes: what is younger may be under way.
+// minAge is the minimum age of payloads that a sweep removes: younger ones may be in flight.
 const minAge = time.Hour
 
 func (p *program) sweepCommand() *cli.Command {
 	var age time.Duration
 	return p.command("sweep", "remove old payloads from the store",
-		"Removes payloads that nobody has stored for that long. Run it beside the workers, once a day.\nA run that still needs a removed payload fails.",
+		"Removes payloads that have not been stored for that long. Run it beside the workers, once a day.\nA run that still needs a removed payload fails.",
 		func(ctx context.Context) error { return p.sweep(ctx, age) },
 		&cli.DurationFlag{Name: "older-than", Usage: "remove payloads of at least this `AGE`, such as 2160h: longer than the longest run plus the namespace's retention",
 			Destination: &age, HideDefault: true})
 }
 
-// sweep removes what has been in the store for too long.
+// sweep removes old payloads from the store.
 func (p *program) sweep(ctx context.Context, age time.Duration) error {
 	if age < minAge {
-		return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace keeps runs", age, minAge)}
+		return config.Problems{fmt.Sprintf("-older-than is %v, want at least %v, and longer than the namespace retains runs", age, minAge)}
 	}
 	cfg, err := p.load()
 	if err != nil {
@@ -39,6 +39,6 @@ func (p *program) sweep(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	swept, err := s.Sweep(ctx, age)
-	fmt.Fprintf(p.stdout, "%s: removed %d payloads, %d bytes; %d payloads, %d bytes are left\n", s, swept.Removed, swept.Freed, swept.Kept, swept.Held)
+	fmt.Fprintf(p.stdout, "%s: removed %d payloads, %d bytes; kept %d payloads, %d bytes\n", s, swept.Removed, swept.Freed, swept.Kept, swept.Held)
 	return err
 }

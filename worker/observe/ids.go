@@ -10,25 +10,25 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Ids of spans follow from the ids of runs, activities and attempts. A workflow task that a
-// worker repeats after a crash therefore reports the same span again and not another one, and
-// a call knows its run's span long before that span has ended.
+// Span ids are derived from the ids of runs, activities and attempts. A workflow task that is repeated
+// after a crash therefore reports the same span again, and an activity knows its run's span before that
+// span has ended.
 
-// digest is a hash of texts, with their borders.
+// digest hashes strings with separators.
 func digest(parts ...string) []byte {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return sum[:]
 }
 
-// traceOf is the trace of a root run, in all runs that continue it.
+// traceOf is the trace id of a root run and of all runs that continue it.
 func traceOf(namespace, workflow, firstRun string) trace.TraceID {
 	return trace.TraceID(digest("trace", namespace, workflow, firstRun)[:16])
 }
 
-// spanOfRun is the span of a run.
+// spanOfRun is the span id of a run.
 func spanOfRun(run string) trace.SpanID { return newSeed(trace.TraceID{}, "run", run).next() }
 
-// seed gives the ids of one span and of the spans inside it, in the order of their begin.
+// seed generates the ids of a span and of the spans in it, in the order of their start.
 type seed struct {
 	trace trace.TraceID
 	sum   []byte
@@ -39,7 +39,7 @@ func newSeed(id trace.TraceID, parts ...string) *seed {
 	return &seed{trace: id, sum: digest(parts...)}
 }
 
-// next is the next span's id.
+// next returns the next span id.
 func (s *seed) next() trace.SpanID {
 	n := binary.BigEndian.AppendUint32(nil, s.n.Add(1)-1)
 	return trace.SpanID(digest(string(s.sum), string(n))[:8])
@@ -47,27 +47,27 @@ func (s *seed) next() trace.SpanID {
 
 type seedKey struct{}
 
-// withSeed lets spans that begin in a context take their ids from a seed.
+// withSeed makes spans that start in a context take their ids from a seed.
 func withSeed(ctx context.Context, s *seed) context.Context {
 	return context.WithValue(ctx, seedKey{}, s)
 }
 
-// ids is OpenTelemetry's source of ids.
+// ids is an id generator for OpenTelemetry.
 type ids struct{}
 
-// NewIDs gives the ids of a trace's first span.
+// NewIDs returns the ids of a root span.
 func (i ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	s := seedOf(ctx)
 	return s.trace, s.next()
 }
 
-// NewSpanID gives the id of another span.
+// NewSpanID returns the id of a child span.
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	return seedOf(ctx).next()
 }
 
-// seedOf is the context's seed. All spans of a worker begin in an activity or a run, which
-// have one; a span elsewhere would be a trace of its own.
+// seedOf is the context's seed. All spans of a worker start in an activity or a run, which
+// have one; a span elsewhere would be a separate trace.
 func seedOf(ctx context.Context) *seed {
 	if s, ok := ctx.Value(seedKey{}).(*seed); ok {
 		return s
@@ -75,5 +75,5 @@ func seedOf(ctx context.Context) *seed {
 	return stray
 }
 
-// stray numbers the spans that belong to nothing.
+// stray is the seed of spans outside of runs.
 var stray = newSeed(trace.TraceID(digest("stray")[:16]), "stray")

@@ -1,7 +1,6 @@
-// Package observe is how operators see a worker at work: its log, its metrics for Prometheus
-// and its traces for OpenTelemetry.
+// Package observe provides a worker's log, its metrics for Prometheus and its traces for OpenTelemetry.
 //
-// Nothing here decides anything; a worker without all of it works the same.
+// It has no influence on the worker's behaviour.
 //
 // Start at [Logger], [NewMetrics] and [NewTraces].
 package observe
@@ -13,7 +12,7 @@ import (
 	"strings"
 )
 
-// Keys of the log that Temporal's SDK sets, and the one that is added.
+// Keys of the log: that of Temporal's SDK, and an additional one.
 const (
 	keyActivity = "ActivityID"
 	keyNode     = "Node"
@@ -29,16 +28,16 @@ func Logger(w io.Writer, json bool, level slog.Level) *slog.Logger {
 	return slog.New(nodes{slog.NewTextHandler(w, o)})
 }
 
-// nodes adds the node to what the SDK says about an activity, whose id begins with it.
+// nodes adds the node to the SDK's records about an activity, whose id begins with it.
 type nodes struct{ slog.Handler }
 
-// said is what the SDK says of each activity's error, without naming the activity. The
-// activities say it with their node, their class and whether the call is made again.
-const said = "Activity error."
+// redundant is the SDK's message for each activity error, without the activity's name. The activities
+// log it with their node, the class and whether the call is retried.
+const redundant = "Activity error."
 
 // Handle adds the node where the line itself names the activity.
 func (n nodes) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == said {
+	if r.Message == redundant {
 		return nil
 	}
 	node := ""

@@ -16,16 +16,16 @@ import (
 	"weft/worker/build"
 )
 
-// PathMetrics is where metrics are read.
+// PathMetrics is the path of the metrics.
 const PathMetrics = "/metrics"
 
-// buckets are bounds of durations in seconds: from a query to a model's longest answer.
+// buckets are those of durations in seconds: from a query to a model's longest answer.
 var buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
-// maxSeries bounds the series of one metric: names of models come from flows.
+// maxSeries limits the series of one metric: names of models come from flows.
 const maxSeries = 2000
 
-// Metrics are a worker's: those of Temporal's SDK (temporal_*), of its activities (weft_*),
+// Metrics are the metrics of a worker: those of Temporal's SDK (temporal_*), of its activities (weft_*),
 // of Go and of the process.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -39,7 +39,7 @@ func NewMetrics() (*Metrics, error) {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	exp, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
 	if err != nil {
-		return nil, fmt.Errorf("make the exporter of metrics: %w", err)
+		return nil, fmt.Errorf("create the metrics exporter: %w", err)
 	}
 	provider := metric.NewMeterProvider(metric.WithReader(exp), metric.WithCardinalityLimit(maxSeries), metric.WithView(metric.NewView(
 		metric.Instrument{Kind: metric.InstrumentKindHistogram},
@@ -48,7 +48,7 @@ func NewMetrics() (*Metrics, error) {
 	meter := provider.Meter("weft")
 	m.handler = units{opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter: meter, UseMonotonicCounters: true,
-		// A metric that cannot be made is missing; that is no reason to end the worker.
+		// A metric that cannot be created is missing; the worker goes on without it.
 		OnError: func(error) {},
 	}), meter, nil}
 	m.runs, m.visible = newRuns(m.registry), newVisible()
@@ -60,13 +60,13 @@ func NewMetrics() (*Metrics, error) {
 	return m, nil
 }
 
-// Handler is what the SDK and activities report to.
+// Handler is the metrics handler for the SDK and the activities.
 func (m *Metrics) Handler() client.MetricsHandler { return m.handler }
 
-// Interceptor measures runs; it belongs into the options of the worker's client.
+// Interceptor measures runs; it belongs into the worker's client options.
 func (m *Metrics) Interceptor() interceptor.ClientInterceptor { return m.runs }
 
-// Handle adds the page that Prometheus reads to a server.
+// Handle adds the metrics endpoint to a server.
 func (m *Metrics) Handle(mux *http.ServeMux) {
 	mux.Handle("GET "+PathMetrics, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 }

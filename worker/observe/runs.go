@@ -13,25 +13,25 @@ import (
 	"weft/workflows"
 )
 
-// sizes are bounds of histories in bytes, up to where Temporal ends a run; counts are those of
-// their events. waits are bounds of what people take, in seconds: up to a week.
+// sizes are the buckets of history sizes in bytes, up to Temporal's limit; counts those of history
+// events. waits are the buckets of people's response times in seconds, up to a week.
 var (
 	sizes  = []float64{16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 50 << 20}
 	counts = []float64{16, 64, 256, 1024, 4096, 10_240, 25_600, 51_200}
 	waits  = []float64{1, 10, 60, 300, 900, 3600, 4 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
-	// ages are those that open requests are counted by, in seconds.
+	// ages are the values of the label older_than, in seconds.
 	ages = []int{0, 60, 600, 3600, 24 * 3600}
 )
 
-// Ends of executions of nodes.
+// Outcomes of executions of nodes.
 const (
 	outcomeCompleted = "completed"
 	outcomeFailed    = "failed"
 	outcomeCancelled = "cancelled"
 )
 
-// runs measures what runs do: their nodes, their requests, their histories. The ends of nodes
-// and of runs are counted by the worker that sees them first, never again in a replay.
+// runs measures runs: their nodes, requests and histories. Completed nodes and runs are counted once, not
+// again in a replay.
 type runs struct {
 	interceptor.InterceptorBase
 	nodes                            *prometheus.CounterVec
@@ -45,18 +45,18 @@ func newRuns(r prometheus.Registerer) *runs {
 	}
 	m := &runs{
 		nodes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weft_nodes_total",
-			Help: "Executions of nodes that have ended."}, []string{"kind", "outcome"}),
-		durations: histogram("weft_node_duration_seconds", "How long executions of nodes took, with what they waited for.", buckets, "kind"),
-		waited:    histogram("weft_request_wait_seconds", "How long requests were open that wait no more.", waits, "kind", "answered"),
-		bytes:     histogram("weft_run_history_bytes", "Size of the histories of runs that have ended.", sizes, "workflow_type"),
-		events:    histogram("weft_run_history_events", "Events in the histories of runs that have ended.", counts, "workflow_type"),
-		waiting:   &waiting{now: time.Now, open: map[asked]request{}},
+			Help: "Completed executions of nodes."}, []string{"kind", "outcome"}),
+		durations: histogram("weft_node_duration_seconds", "Duration of executions of nodes, including waits.", buckets, "kind"),
+		waited:    histogram("weft_request_wait_seconds", "How long closed requests were open.", waits, "kind", "answered"),
+		bytes:     histogram("weft_run_history_bytes", "History size of closed runs.", sizes, "workflow_type"),
+		events:    histogram("weft_run_history_events", "History events of closed runs.", counts, "workflow_type"),
+		waiting:   &waiting{now: time.Now, open: map[requestID]request{}},
 	}
 	r.MustRegister(m.nodes, m.durations, m.waited, m.bytes, m.events, m.waiting)
 	return m
 }
 
-// InterceptWorkflow is called for each run that a worker takes up.
+// InterceptWorkflow is called for each run that the worker executes.
 func (m *runs) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &measuredRun{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, runs: m}
 }
@@ -68,11 +68,11 @@ type measuredRun struct {
 	id   string
 }
 
-// ExecuteWorkflow is the run.
+// ExecuteWorkflow executes the run.
 func (m *measuredRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	info := workflow.GetInfo(ctx)
 	m.id = info.WorkflowExecution.RunID
-	// The worker also leaves here when it puts the run out of its memory.
+	// This also runs when the worker evicts the run from its cache.
 	defer m.runs.waiting.forget(m.id)
 	out, err := m.Next.ExecuteWorkflow(workflows.Watch(ctx, m), in)
 	if !workflow.IsReplaying(ctx) {
@@ -82,9 +82,9 @@ func (m *measuredRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 	return out, err
 }
 
-// Enter counts an execution of a node when it ends.
+// Enter counts an execution of a node when it completes.
 func (m *measuredRun) Enter(ctx workflow.Context, at workflows.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
-	began := workflow.Now(ctx)
+	start := workflow.Now(ctx)
 	return ctx, func(ctx workflow.Context, yielded bool, err error) {
 		if yielded || workflow.IsReplaying(ctx) {
 			return
@@ -97,55 +97,55 @@ func (m *measuredRun) Enter(ctx workflow.Context, at workflows.Visit) (workflow.
 			outcome = outcomeFailed
 		}
 		m.runs.nodes.WithLabelValues(string(at.Kind), outcome).Inc()
-		m.runs.durations.WithLabelValues(string(at.Kind)).Observe(workflow.Now(ctx).Sub(began).Seconds())
+		m.runs.durations.WithLabelValues(string(at.Kind)).Observe(workflow.Now(ctx).Sub(start).Seconds())
 	}
 }
 
-// Open counts a request as waiting, in a replay too: the worker knows of it from then on.
+// Open counts a request as open, also in a replay: the worker then has the run in its cache.
 func (m *measuredRun) Open(_ workflow.Context, req *contract.Request) {
-	m.runs.waiting.add(asked{m.id, req.ID}, request{kind: req.Kind, since: req.OpenedAt})
+	m.runs.waiting.add(requestID{m.id, req.ID}, request{kind: req.Kind, since: req.OpenedAt})
 }
 
-// Close counts how long it waited.
+// Close records how long it was open.
 func (m *measuredRun) Close(ctx workflow.Context, req *contract.Request, answered bool) {
-	m.runs.waiting.remove(asked{m.id, req.ID})
+	m.runs.waiting.remove(requestID{m.id, req.ID})
 	if !workflow.IsReplaying(ctx) {
 		m.runs.waited.WithLabelValues(req.Kind, strconv.FormatBool(answered)).Observe(workflow.Now(ctx).Sub(req.OpenedAt).Seconds())
 	}
 }
 
-// asked names a request in a run.
-type asked struct{ run, id string }
+// requestID identifies a request of a run.
+type requestID struct{ run, id string }
 
-// request is one that waits.
+// request is an open request.
 type request struct {
 	kind  string
 	since time.Time
 }
 
-// waiting are the open requests of the runs that this worker has in memory.
+// waiting holds the open requests of the runs in this worker's cache.
 type waiting struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	open map[asked]request
+	open map[requestID]request
 }
 
 var describeWaiting = prometheus.NewDesc("weft_requests_waiting",
-	"Open requests of the runs that this worker has in memory, by how many seconds they have been open at least.", []string{"kind", "older_than"}, nil)
+	"Open requests of the runs in this worker's cache that are older than a number of seconds.", []string{"kind", "older_than"}, nil)
 
-func (w *waiting) add(id asked, r request) {
+func (w *waiting) add(id requestID, r request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open[id] = r
 }
 
-func (w *waiting) remove(id asked) {
+func (w *waiting) remove(id requestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, id)
 }
 
-// forget takes out all that a run asked.
+// forget removes all requests of a run.
 func (w *waiting) forget(run string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,10 +156,10 @@ func (w *waiting) forget(run string) {
 	}
 }
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (w *waiting) Describe(out chan<- *prometheus.Desc) { out <- describeWaiting }
 
-// Collect counts the requests by their age now.
+// Collect counts the requests by their age.
 func (w *waiting) Collect(out chan<- prometheus.Metric) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -95,12 +95,12 @@ func TestRunsAreMeasured(t *testing.T) {
 
 func TestRequestsAreCountedByAge(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	w := &waiting{now: func() time.Time { return now }, open: map[asked]request{}}
+	w := &waiting{now: func() time.Time { return now }, open: map[requestID]request{}}
 	for id, age := range map[string]time.Duration{"a": -time.Second, "b": time.Minute, "c": 2 * time.Hour, "d": 48 * time.Hour} {
-		w.add(asked{"run", id}, request{contract.RequestConfirm, now.Add(-age)})
-		w.add(asked{"run", id}, request{contract.RequestConfirm, now.Add(-age)}) // again, by a replay
+		w.add(requestID{"run", id}, request{contract.RequestConfirm, now.Add(-age)})
+		w.add(requestID{"run", id}, request{contract.RequestConfirm, now.Add(-age)}) // again, by a replay
 	}
-	w.add(asked{"other", "a"}, request{contract.RequestMessage, now})
+	w.add(requestID{"other", "a"}, request{contract.RequestMessage, now})
 	count := func() map[string]float64 {
 		r := prometheus.NewRegistry()
 		r.MustRegister(w)
@@ -120,7 +120,7 @@ func TestRequestsAreCountedByAge(t *testing.T) {
 			t.Errorf("%s: %v, want %v", key, n, want)
 		}
 	}
-	w.remove(asked{"run", "c"})
+	w.remove(requestID{"run", "c"})
 	w.forget("other")
 	if got := count(); got["confirm 0"] != 3 || got["message 0"] != 0 {
 		t.Errorf("after some have gone there are %v", got)

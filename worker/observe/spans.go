@@ -21,8 +21,8 @@ import (
 	"weft/workflows"
 )
 
-// header is where Temporal's SDKs carry a span from caller to callee. A client that traces
-// its start of a run is therefore the parent of the run's span.
+// header is the header in which Temporal's SDKs propagate spans. The span of a client that traces its
+// start of a run is therefore the parent of the run's span.
 const header = "_tracer-data"
 
 // tracing makes a span of each run, of each execution of a node and of each attempt of an activity. Temporal's own
@@ -33,7 +33,7 @@ type tracing struct {
 	traces *Traces
 }
 
-// InterceptWorkflow is called for each run that a worker takes up.
+// InterceptWorkflow is called for each run that the worker executes.
 func (t *tracing) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &runSpan{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, traces: t.traces}
 }
@@ -43,27 +43,27 @@ func (t *tracing) InterceptActivity(_ context.Context, next interceptor.Activity
 	return &callSpan{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, traces: t.traces}
 }
 
-// runSpan makes the span of a run when it ends.
+// runSpan makes the span of a run when the run closes.
 type runSpan struct {
 	interceptor.WorkflowInboundInterceptorBase
 	traces *Traces
-	// caller is the span that the run was started in; invalid if none is known.
+	// caller is the span that started the run; invalid if unknown.
 	caller trace.SpanContext
-	// flow is the name of the run's flow, once a node of it has begun.
+	// flow is the name of the run's flow, set when its first node starts.
 	flow string
-	// chosen says that sampled holds the sampler's word.
+	// chosen reports whether sampled is set.
 	chosen  bool
 	sampled trace.TraceFlags
-	// visits counts how often an execution has begun here: one that gave way may go on.
+	// visits counts the starts of an execution: it may be suspended and resumed.
 	visits map[string]int
 }
 
-// Init puts the span of a run into what the run starts.
+// Init sets the outbound interceptor, which propagates the run's span.
 func (r *runSpan) Init(out interceptor.WorkflowOutboundInterceptor) error {
 	return r.Next.Init(&carrySpan{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: out}, run: r})
 }
 
-// ExecuteWorkflow is the run. Its span is reported once, by the worker that ends it.
+// ExecuteWorkflow executes the run. Its span is exported once, by the worker that closes it.
 func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	r.caller = read(interceptor.WorkflowHeader(ctx))
 	result, err := r.Next.ExecuteWorkflow(workflows.Watch(ctx, r), in)
@@ -94,7 +94,7 @@ func (r *runSpan) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	return result, err
 }
 
-// own is the span of the run: in its caller's trace, or in one of its own.
+// own is the span of the run: in its caller's trace, or in its own.
 func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	info := workflow.GetInfo(ctx)
 	c := trace.SpanContextConfig{TraceID: r.caller.TraceID(), SpanID: spanOfRun(info.WorkflowExecution.RunID), TraceFlags: r.caller.TraceFlags(), Remote: true}
@@ -105,8 +105,8 @@ func (r *runSpan) own(ctx workflow.Context) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// flags ask the sampler about a run that has no caller, once: what is in the run is reported if the
-// run is. A span that never ends is not reported.
+// flags asks the sampler once about a run without a caller: the spans in a run are exported if the
+// run's is. A span that is never ended is not exported.
 func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
 	if !r.chosen {
 		_, asked := r.traces.tracer.Start(withSeed(context.Background(), newSeed(id, "asked")), "invoke_workflow")
@@ -115,11 +115,11 @@ func (r *runSpan) flags(id trace.TraceID) trace.TraceFlags {
 	return r.sampled
 }
 
-// nodeKey is where a context of workflow code has the span of its node.
+// nodeKey is the context key of a node's span in workflow code.
 type nodeKey struct{}
 
-// Enter makes the span of a node when its execution ends; what it starts has it as the parent
-// from now on.
+// Enter makes the span of a node when its execution completes; what the node starts has it as its
+// parent.
 func (r *runSpan) Enter(ctx workflow.Context, at workflows.Visit) (workflow.Context, func(workflow.Context, bool, error)) {
 	own, began := r.own(ctx), workflow.Now(ctx)
 	r.flow = cmp.Or(r.flow, at.Flow)
@@ -148,13 +148,13 @@ func (r *runSpan) Enter(ctx workflow.Context, at workflows.Visit) (workflow.Cont
 	}
 }
 
-// Open does nothing, as Close: requests are no spans, for whoever is asked may take weeks.
+// Open does nothing, like Close: requests have no spans, because people may take weeks to answer.
 func (r *runSpan) Open(workflow.Context, *contract.Request) {}
 
 // Close does nothing.
 func (r *runSpan) Close(workflow.Context, *contract.Request, bool) {}
 
-// at is the span that a context of the run works in: a node's, else the run's.
+// at is the current span of a context: a node's, else the run's.
 func (r *runSpan) at(ctx workflow.Context) trace.SpanContext {
 	if span, ok := ctx.Value(nodeKey{}).(trace.SpanContext); ok {
 		return span
@@ -162,13 +162,13 @@ func (r *runSpan) at(ctx workflow.Context) trace.SpanContext {
 	return r.own(ctx)
 }
 
-// carrySpan gives what a run starts its span, or its node's, as the parent.
+// carrySpan propagates the span of a run, or of its node, to what it starts.
 type carrySpan struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	run *runSpan
 }
 
-// ExecuteActivity starts an activity.
+// ExecuteActivity schedules an activity.
 func (c *carrySpan) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	write(ctx, c.run.at(ctx))
 	return c.Next.ExecuteActivity(ctx, name, args...)
@@ -180,13 +180,13 @@ func (c *carrySpan) ExecuteChildWorkflow(ctx workflow.Context, name string, args
 	return c.Next.ExecuteChildWorkflow(ctx, name, args...)
 }
 
-// NewContinueAsNewError gives the run that continues the same caller.
+// NewContinueAsNewError propagates the same caller to the continued run.
 func (c *carrySpan) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
 	write(ctx, c.run.caller)
 	return c.Next.NewContinueAsNewError(ctx, wfn, args...)
 }
 
-// write puts a span into the header of what is started next; an invalid one is left out.
+// write puts a span into the outgoing header, unless it is invalid.
 func write(ctx workflow.Context, span trace.SpanContext) {
 	out := interceptor.WorkflowHeader(ctx)
 	if out == nil || !span.IsValid() {
@@ -199,7 +199,7 @@ func write(ctx workflow.Context, span trace.SpanContext) {
 	}
 }
 
-// read is the caller's span in a header; invalid where there is none.
+// read returns the caller's span of a header; it is invalid if there is none.
 func read(h map[string]*commonpb.Payload) trace.SpanContext {
 	var m map[string]string
 	if p := h[header]; p == nil || converter.GetDefaultDataConverter().FromPayload(p, &m) != nil {
@@ -214,8 +214,7 @@ type callSpan struct {
 	traces *Traces
 }
 
-// ExecuteActivity is the attempt. The activity adds spans of its own for calls to models and
-// tools.
+// ExecuteActivity executes the attempt. The activity adds spans for calls of models and tools.
 func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	attempt := strconv.Itoa(int(info.Attempt))
@@ -241,8 +240,7 @@ func (c *callSpan) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteA
 	return out, err
 }
 
-// failed marks a span with a failure's class. Its text stays in Temporal: it may quote what
-// was said.
+// failed sets the class of a failure on a span. The text is omitted: it may quote the conversation.
 func failed(span trace.Span, err error) {
 	class := contract.FailureOf(err).Class
 	span.SetStatus(codes.Error, class)

@@ -16,18 +16,18 @@ import (
 	"weft/worker/config"
 )
 
-// Traces reports spans of runs and of their calls by OTLP over HTTP.
+// Traces exports spans of runs and activities by OTLP over HTTP.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// closeTimeout bounds how long the last spans may take when a worker stops.
+// closeTimeout bounds the export of the last spans when a worker stops.
 const closeTimeout = 5 * time.Second
 
-// NewTraces makes what OpenTelemetry's own variables ask for (OTEL_EXPORTER_OTLP_ENDPOINT and
-// its like), and nil where they name no receiver. The error is [config.Problems] for
-// variables that cannot be followed.
+// NewTraces creates the exporter that OpenTelemetry's own variables configure
+// (OTEL_EXPORTER_OTLP_ENDPOINT and so on), or returns nil if they name no endpoint. The error is
+// [config.Problems] for unsupported values.
 func NewTraces(ctx context.Context, env config.Env) (*Traces, error) {
 	get := func(names ...string) string {
 		for _, name := range names {
@@ -44,7 +44,7 @@ func NewTraces(ctx context.Context, env config.Env) (*Traces, error) {
 		return nil, config.Problems{fmt.Sprintf("OTEL_TRACES_EXPORTER is %q, want otlp or none", e)}
 	}
 	if p := get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
-		return nil, config.Problems{fmt.Sprintf("the protocol OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf; receivers of gRPC take it on port 4318", p)}
+		return nil, config.Problems{fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL is %q, want http/protobuf; collectors usually accept it on port 4318", p)}
 	}
 	exp, err := otlptracehttp.New(ctx)
 	if err != nil {
@@ -63,13 +63,13 @@ func newTraces(o ...sdktrace.TracerProviderOption) *Traces {
 	return &Traces{provider: p, tracer: p.Tracer("weft")}
 }
 
-// Interceptor belongs into the options of the worker's client.
+// Interceptor belongs into the worker's client options.
 func (t *Traces) Interceptor() interceptor.ClientInterceptor { return &tracing{traces: t} }
 
-// Close sends the last spans.
+// Close exports the last spans.
 func (t *Traces) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// A receiver that is away has lost earlier spans, too; the exporter has said so.
+	// If the collector is unavailable earlier spans are lost, too; the exporter has logged that.
 	_ = t.provider.Shutdown(ctx)
 }

@@ -9,12 +9,12 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// millionths are the counters that are told in millionths, because the SDK's counters are of
-// whole numbers. They are shown in whole ones.
+// millionths lists the counters that are reported in millionths, because the SDK's counters are integers.
+// They are exported as whole units.
 var millionths = map[string]bool{"weft_model_cost": true}
 
-// units is a handler of metrics that shows all of them in base units. Durations come as such
-// from the handler inside.
+// units is a metrics handler that exports base units. The inner handler already exports durations in
+// seconds.
 type units struct {
 	client.MetricsHandler
 	meter metric.Meter
@@ -31,7 +31,7 @@ func (u units) WithTags(tags map[string]string) client.MetricsHandler {
 	return units{u.MetricsHandler.WithTags(tags), u.meter, all}
 }
 
-// Counter is the counter of a name.
+// Counter returns the counter of a name.
 func (u units) Counter(name string) client.MetricsCounter {
 	if !millionths[name] {
 		return u.MetricsHandler.Counter(name)

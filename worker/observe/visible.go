@@ -13,40 +13,39 @@ import (
 )
 
 const (
-	// visibleFor is how long a count of runs is shown before it is asked for again; visibleWait is
-	// how long Temporal may take for it, and pageWait how long a page waits: Prometheus gives up a
-	// page that takes long, and with it all that is on it.
+	// visibleFor is how long a count of runs is used; visibleWait is the timeout of a count, and
+	// pageWait how long a scrape waits for it: Prometheus discards a scrape that takes too long.
 	visibleFor  = 30 * time.Second
 	visibleWait = 5 * time.Second
 	pageWait    = time.Second
 )
 
-// visibleAges are those that waiting runs are counted by, in seconds since their start.
+// visibleAges are the values of the label older_than, in seconds since the start.
 var visibleAges = []int{0, 3600, 24 * 3600}
 
 var describeVisible = prometheus.NewDesc("weft_runs_waiting",
-	"Runs of the worker's task queue that wait for somebody, in the memory of a worker or not, by how many seconds ago they were started at least. Every worker of the queue tells the same number.",
+	"Runs of the worker's task queue that wait for a person and were started more than a number of seconds ago. Every worker of the task queue reports the same number.",
 	[]string{"older_than"}, nil)
 
-// Count says how many workflows a query of Temporal's visibility finds.
+// Count returns the number of workflows that match a visibility query.
 type Count func(ctx context.Context, query string) (int64, error)
 
-// visible are the waiting runs that Temporal knows of. Where it cannot count them there is no metric:
-// without the search attribute FlowStatus, and while Temporal is away.
+// visible counts the waiting runs by Temporal's visibility. There is no metric if the search attribute
+// is missing or Temporal is unavailable.
 type visible struct {
-	now      func() time.Time
-	patience time.Duration
+	now  func() time.Time
+	wait time.Duration
 
-	mu    sync.Mutex
-	count Count
-	queue string
-	asked time.Time
-	known []int64
-	// asking is closed when the count that is under way has come to an end; nil where none is.
-	asking chan struct{}
+	mu      sync.Mutex
+	count   Count
+	queue   string
+	counted time.Time
+	counts  []int64
+	// counting is closed when the count in flight is done; nil if there is none.
+	counting chan struct{}
 }
 
-func newVisible() *visible { return &visible{now: time.Now, patience: pageWait} }
+func newVisible() *visible { return &visible{now: time.Now, wait: pageWait} }
 
 // Connected lets the metrics count the waiting runs of a task queue.
 func (m *Metrics) Connected(count Count, queue string) {
@@ -55,14 +54,13 @@ func (m *Metrics) Connected(count Count, queue string) {
 	m.visible.count, m.visible.queue = count, queue
 }
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (v *visible) Describe(out chan<- *prometheus.Desc) { out <- describeVisible }
 
-// Collect shows what Temporal said last. A count that takes longer than a page may wait is on the
-// next one.
+// Collect reports the last count. One that takes longer than a scrape waits is part of the next.
 func (v *visible) Collect(out chan<- prometheus.Metric) {
 	if done := v.refresh(); done != nil {
-		late := time.NewTimer(v.patience)
+		late := time.NewTimer(v.wait)
 		defer late.Stop()
 		select {
 		case <-done:
@@ -71,37 +69,37 @@ func (v *visible) Collect(out chan<- prometheus.Metric) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i, n := range v.known {
+	for i, n := range v.counts {
 		out <- prometheus.MustNewConstMetric(describeVisible, prometheus.GaugeValue, float64(n), strconv.Itoa(visibleAges[i]))
 	}
 }
 
-// refresh has the runs counted, unless that was done a moment ago or is under way. It gives what is
-// closed when a count is done, or nil where there is none to wait for.
+// refresh starts a count, unless the last one is recent or one is in flight. The channel is closed when
+// the count is done; it is nil if there is none to wait for.
 func (v *visible) refresh() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.now()
 	switch {
-	case v.asking != nil:
-		return v.asking
-	case v.count == nil || !v.asked.IsZero() && now.Sub(v.asked) < visibleFor:
+	case v.counting != nil:
+		return v.counting
+	case v.count == nil || !v.counted.IsZero() && now.Sub(v.counted) < visibleFor:
 		return nil
 	}
 	done := make(chan struct{})
-	v.asking, v.asked = done, now
+	v.counting, v.counted = done, now
 	go func() {
-		got := v.ask(now)
+		got := v.countRuns(now)
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.known, v.asking = got, nil
+		v.counts, v.counting = got, nil
 		close(done)
 	}()
 	return done
 }
 
-// ask counts the runs of each age, or gives nil.
-func (v *visible) ask(now time.Time) []int64 {
+// countRuns counts the runs of each age; it returns nil on errors.
+func (v *visible) countRuns(now time.Time) []int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), visibleWait)
 	defer cancel()
 	var out []int64

@@ -17,7 +17,7 @@ func TestWaitingRunsAreCounted(t *testing.T) {
 		t.Error("runs are counted before there is anybody to ask")
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m.visible.now, m.visible.patience = func() time.Time { return now }, time.Minute
+	m.visible.now, m.visible.wait = func() time.Time { return now }, time.Minute
 	var asked []string
 	var away error
 	m.Connected(func(_ context.Context, query string) (int64, error) {
@@ -58,7 +58,7 @@ func TestASlowCountIsNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.visible.patience = time.Millisecond
+	m.visible.wait = time.Millisecond
 	answer, asked := make(chan struct{}), make(chan string, 100)
 	m.Connected(func(_ context.Context, query string) (int64, error) {
 		asked <- query

@@ -22,28 +22,28 @@ import (
 	"weft/worker/observe"
 )
 
-// watch is what shows a worker to its operators: log, health, metrics and traces.
-type watch struct {
+// monitoring is a worker's log, health, metrics and traces.
+type monitoring struct {
 	log     *slog.Logger
-	say     func(format string, args ...any)
+	printf  func(format string, args ...any)
 	health  health.Health
 	metrics *observe.Metrics
 	traces  *observe.Traces
 	servers []*http.Server
 }
 
-// openWatch opens what the settings ask for. What is said goes to stderr, as the log does.
-func openWatch(ctx context.Context, cfg *config.Config, stderr io.Writer) (*watch, error) {
+// openMonitoring opens what the settings ask for. Messages go to stderr, as the log does.
+func openMonitoring(ctx context.Context, cfg *config.Config, stderr io.Writer) (*monitoring, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Worker.LogLevel)); err != nil {
 		return nil, config.Problems{fmt.Sprintf("worker.log_level: %v", err)}
 	}
 	json := cfg.Worker.Log == config.LogJSON
-	w := &watch{log: observe.Logger(stderr, json, level), say: func(format string, args ...any) { fmt.Fprintf(stderr, format, args...) }}
+	w := &monitoring{log: observe.Logger(stderr, json, level), printf: func(format string, args ...any) { fmt.Fprintf(stderr, format, args...) }}
 	if json {
-		// What the worker says of itself is not for the level to hide.
+		// The worker's own messages are logged at every level.
 		own := observe.Logger(stderr, true, slog.LevelInfo)
-		w.say = func(format string, args ...any) {
+		w.printf = func(format string, args ...any) {
 			for line := range strings.Lines(fmt.Sprintf(format, args...)) {
 				own.Info(strings.TrimPrefix(strings.TrimSpace(line), "worker: "))
 			}
@@ -83,8 +83,8 @@ func openWatch(ctx context.Context, cfg *config.Config, stderr io.Writer) (*watc
 	return w, nil
 }
 
-// serve answers over HTTP until [watch.close].
-func (w *watch) serve(ctx context.Context, key, address string, mux *http.ServeMux) error {
+// serve serves HTTP until [monitoring.close].
+func (w *monitoring) serve(ctx context.Context, key, address string, mux *http.ServeMux) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
@@ -94,14 +94,14 @@ func (w *watch) serve(ctx context.Context, key, address string, mux *http.ServeM
 	w.servers = append(w.servers, srv)
 	go func() {
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			w.log.Error("A server has ended.", "Setting", key, "Address", address, "Error", err.Error())
+			w.log.Error("HTTP server stopped.", "Setting", key, "Address", address, "Error", err.Error())
 		}
 	}()
 	return nil
 }
 
-// client adds to a client's options what shows its work.
-func (w *watch) client(o *client.Options) {
+// client adds metrics, traces and health checks to a client's options.
+func (w *monitoring) client(o *client.Options) {
 	if w.metrics != nil {
 		o.MetricsHandler = w.metrics.Handler()
 		o.Interceptors = append(slices.Clone(o.Interceptors), w.metrics.Interceptor())
@@ -112,8 +112,8 @@ func (w *watch) client(o *client.Options) {
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(w.health.Interceptor()))
 }
 
-// connected lets health and metrics ask Temporal.
-func (w *watch) connected(c client.Client, queue string) {
+// connected lets health and metrics query Temporal.
+func (w *monitoring) connected(c client.Client, queue string) {
 	if w.metrics != nil {
 		w.metrics.Connected(func(ctx context.Context, query string) (int64, error) {
 			got, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: query})
@@ -126,8 +126,8 @@ func (w *watch) connected(c client.Client, queue string) {
 	})
 }
 
-// describe says, a line each, where the worker is watched.
-func (w *watch) describe(c config.Worker) string {
+// describe lists the endpoints, one per line.
+func (w *monitoring) describe(c config.Worker) string {
 	var b strings.Builder
 	if c.HealthListen != "" {
 		fmt.Fprintf(&b, "worker: health on %s%s\n", c.HealthListen, health.PathReady)
@@ -136,17 +136,16 @@ func (w *watch) describe(c config.Worker) string {
 		fmt.Fprintf(&b, "worker: metrics on %s%s\n", c.MetricsListen, observe.PathMetrics)
 	}
 	if w.traces != nil {
-		b.WriteString("worker: traces go where OTEL_EXPORTER_OTLP_… says\n")
+		b.WriteString("worker: traces are exported as OTEL_EXPORTER_OTLP_… says\n")
 	}
 	return b.String()
 }
 
-// logger is the log for Temporal's SDK.
-func (w *watch) logger() log.Logger { return log.NewStructuredLogger(w.log) }
+// logger is the logger for Temporal's SDK.
+func (w *monitoring) logger() log.Logger { return log.NewStructuredLogger(w.log) }
 
-// close ends the servers at once, for nothing that they answer is worth waiting for, and sends
-// the last spans.
-func (w *watch) close() {
+// close stops the servers immediately and sends the last spans.
+func (w *monitoring) close() {
 	for _, srv := range w.servers {
 		_ = srv.Close()
 	}

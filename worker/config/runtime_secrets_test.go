@@ -13,14 +13,14 @@ import (
 )
 
 // Secrets go from one process to the other, to nobody without the token, and end with it.
-func TestLentSecrets(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ready.json"+LentFile)
+func TestRuntimeSecrets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ready.json"+SecretsFile)
 	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var lent Lent
-	if err := lent.Serve(ctx, file); err != nil {
+	var secrets RuntimeSecrets
+	if err := secrets.Serve(ctx, file); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -28,13 +28,13 @@ func TestLentSecrets(t *testing.T) {
 	}
 	all := []source.Lent{{Ref: "crm.h", Value: "v", Hosts: []string{"x.com"}}, {Ref: "m.api_key", Value: "k", Provider: "openai", Setting: source.LentKey},
 		{Ref: "c.file", Value: "/f", Provider: "oci", Setting: source.LentAuthFile}}
-	if err := Lend(ctx, file, all); err != nil {
+	if err := SendSecrets(ctx, file, all); err != nil {
 		t.Fatal(err)
 	}
-	if s, ok := lent.Secret("crm.h"); !ok || s.Value != "v" || s.Hosts[0] != "x.com" {
+	if s, ok := secrets.Secret("crm.h"); !ok || s.Value != "v" || s.Hosts[0] != "x.com" {
 		t.Errorf("the secret is %v", s)
 	}
-	if lent.Model("openai").Key != "k" || lent.Model("oci").AuthFile != "/f" || lent.Model("oci").Key != "" {
+	if secrets.Model("openai").Key != "k" || secrets.Model("oci").AuthFile != "/f" || secrets.Model("oci").Key != "" {
 		t.Error("the providers' are not there")
 	}
 	raw, err := os.ReadFile(file)
@@ -47,7 +47,7 @@ func TestLentSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	if s, _ := lent.Secret("crm.h"); resp.StatusCode != http.StatusForbidden || s.Value != "v" {
+	if s, _ := secrets.Secret("crm.h"); resp.StatusCode != http.StatusForbidden || s.Value != "v" {
 		t.Errorf("without the token: %s, %v", resp.Status, s)
 	}
 	stop()
@@ -60,10 +60,10 @@ func TestLentSecrets(t *testing.T) {
 	if !os.IsNotExist(err) {
 		t.Error("the file is still there")
 	}
-	if err := Lend(t.Context(), file, all); err == nil || strings.Contains(err.Error(), `"v"`) {
+	if err := SendSecrets(t.Context(), file, all); err == nil || strings.Contains(err.Error(), `"v"`) {
 		t.Errorf("nobody takes them: %v", err)
 	}
-	var none *Lent
+	var none *RuntimeSecrets
 	if _, ok := none.Secret("x"); ok || none.Model("x").Key != "" {
 		t.Error("a nil one has none")
 	}
