@@ -46,7 +46,7 @@ ON_CLUSTER = $(if $(filter 127.%,$(TEMPORAL_ADDRESS)),TEMPORAL_ADDRESS=$(TEMPORA
 # The programs that end-to-end tests start.
 PROGRAMS := WEFT_DEVSERVER=$(CURDIR)/$(DEVSERVER) WEFT_WORKER=$(CURDIR)/bin/worker
 
-.PHONY: help build devserver test race lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-cluster
+.PHONY: help build devserver test race lint check e2e replay golden record picture chaos demo dev bench conformance providers fuzz chart images cluster cluster-test cluster-programs bench-program bench-cluster
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -62,6 +62,7 @@ test: ## Run the tests that need no server (unit, golden, command line, replay),
 	@test -n "$(RACE)" || echo "No C compiler found: testing without the race detector." >&2
 	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $(RACE) $(CONCURRENT)
 	$(CLEAN_ENV) go test -timeout 30m -parallel $(PARALLEL) $$(go list ./... | grep -vE '^weft/(activities|starter|worker)(/|$$)')
+	cd tests/bench && $(CLEAN_ENV) go test ./...
 
 race: ## Run the tests that need no server with the race detector everywhere
 	$(CLEAN_ENV) go test -timeout 60m -race ./...
@@ -72,12 +73,14 @@ lint: ## Check style, import directions and determinism
 	cd worker/devserver && go vet ./...
 	cd tests/examples/embed && go vet ./...
 	cd docker/check && go vet ./...
+	cd tests/bench && go vet ./...
 
 check: lint test ## Everything a change must pass without a server
 	go mod tidy -diff
 	cd worker/devserver && go mod tidy -diff
 	cd tests/examples/embed && go mod tidy -diff
 	cd docker/check && go mod tidy -diff
+	cd tests/bench && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
 	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
@@ -105,9 +108,12 @@ demo: build ## Run an example flow on an embedded Temporal and show it
 dev: build ## Leave Temporal (7233), Web UI (8233) and a worker running; ALLOW_COMMANDS=1 lets flows start commands
 	@exec $(DEVSERVER) -db $(DB) $(if $(ALLOW_COMMANDS),-allow-commands)
 
-bench: build ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
+bench-program:
+	@cd tests/bench && go build -o ../../bin/bench .
+
+bench: build bench-program ## Measure flows beside hand-written workflows (BENCH_QUICK=1 for less)
 	$(CLEAN_ENV) $(PROGRAMS) go test -count=1 -v -run '^TestEndToEndHistoryBound$$' ./tests/e2e | grep -E 'model calls|FAIL|ok'
-	$(CLEAN_ENV) $(PROGRAMS) go run ./tests/bench
+	$(CLEAN_ENV) $(PROGRAMS) bin/bench
 
 conformance: ## Ask the same of every model provider, and print the table; run Agent Spec's own suite, and with TEMPORAL_ADDRESS the graphs there
 	@$(CLEAN_ENV) go test -count=1 -v -run '^TestAgentSpecSuite$$' ./tests/conformance | grep -E '^ *agentspec_test|SKIP|FAIL|^ok' | sed 's/^ *[a-z_]*.go:[0-9]*: //'
@@ -136,8 +142,8 @@ cluster: cluster-programs ## Leave PostgreSQL, two Temporal servers and two work
 cluster-test: cluster-programs ## Run end-to-end tests on such a cluster, and break its parts under 1,000 runs (BENCH_QUICK=1: 100; CLUSTER_RUNS=1000: under 1,000 each)
 	$(CLEAN_ENV) WEFT_WORKER=$(CURDIR)/bin/worker docker/cluster.sh go test -count=1 -timeout 150m -v -p 1 -run '$(CLUSTER_TESTS)' ./tests/conformance ./tests/chaos ./tests/e2e | grep -v '^=== '
 
-bench-cluster: cluster-programs ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
-	$(CLEAN_ENV) docker/cluster.sh go run ./tests/bench
+bench-cluster: cluster-programs bench-program ## Measure flows on such a cluster, beside hand-written workflows (BENCH_QUICK=1 for less)
+	$(CLEAN_ENV) docker/cluster.sh bin/bench
 
 fuzz: ## Run every fuzz test for FUZZTIME (10s)
 	@for p in $$(go list ./...); do \
