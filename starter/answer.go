@@ -7,7 +7,7 @@ import (
 	"weft/worker/config"
 )
 
-// confirm says whether a tool may be called.
+// confirm reports whether a tool may be called.
 func (a *app) confirm(ctx context.Context, args []string) error {
 	if a.flags.yes == a.flags.no {
 		return bad("confirm wants exactly one of -yes and -no")

@@ -9,7 +9,7 @@ import (
 	"weft/activities/contract"
 )
 
-// talks says whether somebody who follows a run can type answers: text goes to a terminal,
+// talks reports whether somebody who follows a run can type answers: text goes to a terminal,
 // and comes from one.
 func (a *app) talks() bool {
 	f, ok := a.stdin.(*os.File)

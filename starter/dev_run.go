@@ -161,7 +161,7 @@ func answering(file string) string {
 	return ready.Address
 }
 
-// portTaken says whether a program ended because another took a port that it had found free.
+// portTaken reports whether a program ended because another took a port that it had found free.
 func portTaken(log string) bool {
 	raw, err := os.ReadFile(log)
 	return err == nil && bytes.Contains(raw, []byte("address already in use"))
@@ -177,7 +177,7 @@ func lastLine(file string) string {
 	return clean(lines[len(lines)-1], 500)
 }
 
-// polled says whether a worker takes the tasks of a queue. Those that -dev has started do
+// polled reports whether a worker takes the tasks of a queue. Those that -dev has started do
 // not count here: whether they live, their locks say, at once.
 func polled(ctx context.Context, t *config.Temporal, queue string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

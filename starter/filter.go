@@ -29,7 +29,7 @@ var statuses = []struct{ name, query string }{
 	{listTimedOut, `ExecutionStatus = "TimedOut"`},
 }
 
-// byAttribute says whether a status is known by the search attribute alone.
+// byAttribute reports whether a status is known by the search attribute alone.
 func byAttribute(status string) bool {
 	return status == contract.StatusWaiting || status == contract.StatusIdle
 }
@@ -54,7 +54,7 @@ type filter struct {
 	limit int
 }
 
-// keep says whether a run that Temporal found is one of those asked for.
+// keep reports whether a run that Temporal found is one of those asked for.
 func (f *filter) keep(r *listed) bool {
 	return (f.name == "" || r.Flow == f.name) && (f.status == "" || r.Status == f.status)
 }

@@ -278,7 +278,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 
 func args0(t *runtree.Tree) string { return t.Workflows[0].ID }
 
-// behind says of executions whether they must run again: the one that is forked, and all that
+// behind reports for an execution whether they must run again: the one that is forked, and all that
 // its node can lead to behind it, in the old flow or in the new one.
 func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution) bool {
 	reach := map[string]bool{}

@@ -60,7 +60,7 @@ type row struct {
 	attempt          int32
 }
 
-// lively says whether progress is shown as a table: where people look at it on a terminal
+// lively reports whether progress is shown as a table: where people look at it on a terminal
 // that can draw.
 func (a *app) lively() bool {
 	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {

@@ -143,7 +143,7 @@ func (a *app) do(ctx context.Context, cmd *command, args []string) error {
 	return cmd.run(a, ctx, args)
 }
 
-// needsTemporal says whether a command that can do so works with a run this time.
+// needsTemporal reports whether a command that can do so works with a run this time.
 func (a *app) needsTemporal(cmd *command) bool { return cmd.name != "graph" || a.flags.id != "" }
 
 // exit prints an error, unless that is done, and gives its code.

@@ -121,7 +121,7 @@ func (m *marks) leave() {
 	}
 }
 
-// isHad counts one more thing that is told, and says whether the reader has it already.
+// isHad counts one more thing that is told, and reports whether the reader has it already.
 func (m *marks) isHad() bool {
 	if m == nil || m.current == nil {
 		return false
@@ -146,7 +146,7 @@ func (m *marks) advance() bool {
 	return true
 }
 
-// over begins a child, and says whether the reader has all of it: then it is not read.
+// over begins a child, and reports whether the reader has all of it: then it is not read.
 func (m *marks) over(parent *track, event int64, child *track) bool {
 	if m == nil {
 		return false
@@ -186,7 +186,7 @@ func (m *marks) hadAnswer(at time.Time, id string) bool {
 	return m != nil && m.now.Answers.has(at, id, &m.had.Answers)
 }
 
-// has says whether the reader has a thing, and notes that it will.
+// has reports whether the reader has a thing, and notes that it will.
 func (l *latest) has(at time.Time, id string, had *latest) bool {
 	if at.Before(had.At) || at.Equal(had.At) && slices.Contains(had.IDs, id) {
 		return true

@@ -223,7 +223,7 @@ func (a *app) choose(run, kind, word string, st *contract.Status) (string, error
 	case word == "" && len(found) > 1:
 		return "", bad("the run %q has %d open requests of kind %s; name one%s", run, len(found), kind, a.listing(run, open))
 	case len(found) == 0 && slices.ContainsFunc(st.Answered, func(x contract.Answered) bool { return x.ID == word }):
-		return word, nil // the run says whether this is the same answer again
+		return word, nil // the run reports whether this is the same answer again
 	case len(found) == 0:
 		return "", bad("the run %q has no open request %q%s", run, word, a.listing(run, open))
 	case len(found) > 1:
@@ -258,7 +258,7 @@ func (a *app) listing(run string, open []contract.Request) string {
 	return b.String()
 }
 
-// unanswered says whether an error means that no worker answers.
+// unanswered reports whether an error means that no worker answers.
 func unanswered(err error) bool {
 	var silent *noAnswer
 	return errors.As(err, &silent)

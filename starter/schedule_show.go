@@ -195,7 +195,7 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// findSchedules gives at most -limit schedules of flows, and says whether there are more.
+// findSchedules gives at most -limit schedules of flows, and reports whether there are more.
 func (a *app) findSchedules(ctx context.Context, t *config.Temporal) ([]*scheduled, bool, error) {
 	all := []*scheduled{}
 	failed := func(err error) error {

@@ -266,7 +266,7 @@ func (t *talk) end(ctx context.Context, err error) error {
 	return nil
 }
 
-// isAsking says whether the run waits for a person's answer.
+// isAsking reports whether the run waits for a person's answer.
 func (f *follower) isAsking() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,5 +278,5 @@ func (f *follower) isAsking() bool {
 	return false
 }
 
-// wantsPrompt says whether the prompt of resume was left out.
+// wantsPrompt reports whether the prompt of resume was left out.
 func (a *app) wantsPrompt() bool { return !a.flags.has("prompt") }

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal says whether a writer is a terminal. The null device is none, though it looks like one.
+// terminal reports whether a writer is a terminal. The null device is none, though it looks like one.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// onTerminal says whether standard output is a terminal.
+// onTerminal reports whether standard output is a terminal.
 func (a *app) onTerminal() bool {
 	w := a.stdout
 	if c, ok := w.(*checked); ok {

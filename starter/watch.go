@@ -54,7 +54,7 @@ func (f *follower) watch(ctx context.Context) {
 	}
 }
 
-// unannounced says whether it is time to tell a run's worker that somebody watches, and takes it as
+// unannounced reports whether it is time to tell a run's worker that somebody watches, and takes it as
 // told.
 func (f *follower) unannounced(t *track) bool {
 	f.mu.Lock()

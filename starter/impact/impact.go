@@ -123,7 +123,7 @@ func waitsToBegin(f *why.Facts, node string) bool {
 	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
 }
 
-// reached says of nodes whether what lives can come to them, or has not begun them.
+// reached reports for a node whether what lives can come to them, or has not begun them.
 func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 	reach := map[string]bool{}
 	for node := range live {

@@ -115,7 +115,7 @@ func (d *Door) crossing(w http.ResponseWriter, r *http.Request) *Problem {
 	return NewProblem(Forbidden, "to allow it set in weft.yaml: serve: {origins: ["+origin+"]}", "the origin %s may not use this server", source.Quote(origin))
 }
 
-// local says whether a Host header names this machine itself.
+// local reports whether a Host header names this machine itself.
 func local(host string) bool {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")

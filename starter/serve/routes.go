@@ -53,7 +53,7 @@ func (d *Door) describe(w http.ResponseWriter, _ *http.Request) error {
 	return err
 }
 
-// health says whether runs can be asked for.
+// health reports whether runs can be asked for.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) error {
 	if err := d.Runs.Ready(r.Context()); err != nil {
 		return err

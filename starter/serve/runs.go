@@ -41,7 +41,7 @@ type Runs interface {
 	// Follow tells what happens in a run, from behind the event whose id is after, "" for the
 	// first, until the run has ended or ctx is done. It ends with the error of tell.
 	Follow(ctx context.Context, run *Run, after string, tell func(*Event) error) error
-	// Ready says whether Temporal answers.
+	// Ready reports whether Temporal answers.
 	Ready(ctx context.Context) error
 }
 

@@ -90,7 +90,7 @@ func executionText(b *strings.Builder, n *Node, i int, one bool) {
 	}
 }
 
-// edgeText shows an edge; outcome says whether what became of it is said, and where it
+// edgeText shows an edge; outcome reports whether what became of it is said, and where it
 // leads.
 func edgeText(b *strings.Builder, lead string, e *Edge, outcome bool) {
 	name := "edge " + plaintext.Line(e.Edge, 100)
