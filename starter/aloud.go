@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"weft/starter/progress"
 )
 
 // aloud shows a conversation: on standard output what the model says, while it does where that
@@ -21,18 +23,18 @@ type aloud struct {
 	open, asking bool
 }
 
-func (s *aloud) readsText() bool { return s.streams }
+func (s *aloud) ReadsText() bool { return s.streams }
 
-func (*aloud) close() {}
+func (*aloud) Close() {}
 
-func (s *aloud) tell(n notice) {
+func (s *aloud) Tell(n progress.Notice) {
 	switch n.Event {
-	case eventText:
+	case progress.EventText:
 		// Sub-agents' answers are for the agent that asked them.
 		if !strings.Contains(n.Node, " › ") {
 			s.hear(n)
 		}
-	case eventTool, eventCall, eventAttempt, eventFailed, eventRequest, eventAnswered, eventNote, eventWarning:
+	case progress.EventTool, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
 		s.end()
 		text := n.Text
 		if n.Node != "" {
@@ -43,7 +45,7 @@ func (s *aloud) tell(n notice) {
 }
 
 // hear shows what is new of an answer.
-func (s *aloud) hear(n notice) {
+func (s *aloud) hear(n progress.Notice) {
 	if n.Call != s.call || n.Attempt != s.attempt {
 		s.end()
 		s.call, s.attempt, s.text, s.whole = n.Call, n.Attempt, "", true

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 )
 
 // A request leaves no event of its own in a history, but everything that opens or ends one
@@ -140,7 +141,7 @@ func howAnswered(a *contract.Answered, known bool) string {
 // checked prints why an answer was not accepted; one that was is shown by [follower.news].
 func (f *follower) checked(at time.Time, c *call, out *contract.CheckResult) {
 	if len(out.Errors) > 0 {
-		f.tell(notice{Event: eventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
+		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
 			clean(out.Errors[0].Path, 200), clean(out.Errors[0].Message, 300))
 	}
 }
@@ -152,7 +153,7 @@ func (f *follower) opened(q *contract.Request) {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
 	commands := f.app.answers(f.id, q)
-	f.tell(notice{Event: eventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
+	f.tell(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
 		"waits for %s: %s%s; answer with: %s", q.Kind, clean(q.Text, 500), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {
 		f.asked.Do(func() { close(f.asks) })
@@ -161,7 +162,7 @@ func (f *follower) opened(q *contract.Request) {
 
 // closed tells that a request is not open any more.
 func (f *follower) closed(q *contract.Request, at time.Time, how string) {
-	f.tell(notice{Event: eventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, printable(q.ID), how)
+	f.tell(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, printable(q.ID), how)
 }
 
 // executionLabel is the name under which lines show an execution: a sub-agent's comes behind

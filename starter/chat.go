@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/starter/progress"
 )
 
 // talks reports whether somebody who follows a run can type answers: text goes to a terminal,
@@ -55,8 +56,8 @@ func (f *follower) chat(ctx context.Context) {
 func (f *follower) typed(ctx context.Context, line string) {
 	var oldest *contract.Request
 	f.mu.Lock()
-	if l, ok := f.report.(*live); ok {
-		l.entered()
+	if l, ok := f.report.(*progress.Live); ok {
+		l.Entered()
 	}
 	for _, q := range f.desk.open {
 		if q.Kind == contract.RequestMessage && (oldest == nil || q.OpenedAt.Before(oldest.OpenedAt)) {
@@ -64,7 +65,7 @@ func (f *follower) typed(ctx context.Context, line string) {
 		}
 	}
 	if oldest == nil && line != "" {
-		f.tell(notice{Event: eventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
+		f.tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
 	}
 	f.mu.Unlock()
 	if oldest == nil || line == "" {
@@ -74,6 +75,6 @@ func (f *follower) typed(ctx context.Context, line string) {
 	if err != nil && ctx.Err() == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.tell(notice{Event: eventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
+		f.tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 	"weft/worker/config"
+	"weft/workflows/plan"
 )
 
 // Patience of a follower.
@@ -41,7 +43,7 @@ type follower struct {
 	temporal *config.Temporal
 	id, run  string
 	queue    string
-	report   report
+	report   progress.Report
 
 	// mu guards what follows and keeps lines whole.
 	mu     sync.Mutex
@@ -66,7 +68,7 @@ func (a *app) newFollower(t *config.Temporal, id, run string) *follower {
 }
 
 // followerWith is a follower that reports in a way of its own.
-func (a *app) followerWith(t *config.Temporal, id, run string, to report) *follower {
+func (a *app) followerWith(t *config.Temporal, id, run string, to progress.Report) *follower {
 	return &follower{app: a, temporal: t, id: id, run: run, report: to, tracks: map[string]*track{}, shown: map[string]bool{}, asks: make(chan struct{}),
 		desk: desk{open: map[string]contract.Request{}, answered: map[string]bool{}}}
 }
@@ -79,7 +81,7 @@ func (f *follower) toTheEnd(ctx context.Context) error {
 	root := newTrack(f.id, f.run, "")
 	err := f.all(ctx, root, f.watch, f.watchRequests, f.chat)
 	f.mu.Lock()
-	f.report.close()
+	f.report.Close()
 	f.mu.Unlock()
 	if err == nil {
 		err = f.app.conclude(ctx, f.temporal, f.id, root.run)
@@ -223,7 +225,7 @@ func (f *follower) once(key, format string, args ...any) {
 	defer f.mu.Unlock()
 	if !f.shown[key] {
 		f.shown[key] = true
-		f.tell(notice{Event: eventNote}, format, args...)
+		f.tell(progress.Notice{Event: progress.EventNote}, format, args...)
 	}
 }
 
@@ -231,6 +233,17 @@ func (f *follower) once(key, format string, args ...any) {
 func (f *follower) model(name string) {
 	if name != f.name {
 		f.name = name
-		f.tell(notice{Event: eventRunModel, Model: name}, "model: %s", modelLabel(name))
+		f.tell(progress.Notice{Event: progress.EventRunModel, Model: name}, "model: %s", modelLabel(name))
+	}
+}
+
+// plan notes what the run runs. The caller holds f.mu.
+func (f *follower) plan(p *plan.Flow) {
+	c, shows := f.report.(progress.Counter)
+	if p == nil || !shows {
+		return
+	}
+	if t, ok := progress.TotalOf(p); ok {
+		c.Count(t)
 	}
 }

@@ -96,7 +96,7 @@ func standing(ctx context.Context, t *config.Temporal, id string, about about) (
 		return nil, nil, err
 	}
 	if closed {
-		// A run that was terminated could not notice it.
+		// A run that was terminated could not progress.Notice it.
 		st.Status = history.StatusName(about.status)
 	}
 	return st, kept, nil

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"weft/starter/progress"
 )
 
 // TestEveryCommandHasAHelpText parses each example as a command line.
@@ -57,7 +59,7 @@ func TestReadmeHasEverything(t *testing.T) {
 	for _, c := range commands() {
 		want = append(want, "`starter "+strings.TrimPrefix(c.name, "run"))
 	}
-	for _, e := range []string{eventRun, eventRunModel, eventStarted, eventFinished, eventText, eventModel, eventTool, eventJudge, eventCall, eventAttempt, eventFailed, eventWarning, eventNote, eventRequest, eventAnswered} {
+	for _, e := range []string{progress.EventRun, progress.EventRunModel, progress.EventStarted, progress.EventFinished, progress.EventText, progress.EventModel, progress.EventTool, progress.EventJudge, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventWarning, progress.EventNote, progress.EventRequest, progress.EventAnswered} {
 		want = append(want, "`"+e+"`")
 	}
 	for _, code := range []int{exitOK, exitFailed, exitBadInput, exitNoTemporal, exitCancelled, exitDefect, exitDetached} {

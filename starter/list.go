@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -190,22 +190,7 @@ func (a *app) table(runs []listed) {
 		if flow == "" {
 			flow = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(r.ID, 200), flow, r.Status, r.Started.Local().Format(time.DateTime), span(r.Seconds))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(r.ID, 200), flow, r.Status, r.Started.Local().Format(time.DateTime), progress.Span(r.Seconds))
 	}
 	w.Flush()
-}
-
-// span shows seconds as people say them: 4.2s, 3m10s, 5h2m, 3d4h.
-func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < 24*time.Hour:
-		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
-	}
-	hours := int(d.Hours())
-	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 }

@@ -162,25 +162,6 @@ func TestTerminalsThatWantLess(t *testing.T) {
 	}
 }
 
-// A long run shows what runs and the last of what has ended, never more than fits.
-func TestTableIsBounded(t *testing.T) {
-	now := time.Now()
-	l := &live{app: &app{}, now: func() time.Time { return now }, done: map[string]bool{}, size: sizeOf(nil)}
-	for i := range 100 {
-		n := notice{Node: fmt.Sprintf("n#%d", i), Time: now}
-		n.Event = eventStarted
-		l.tell(n)
-		if i != 3 {
-			n.Event = eventFinished
-			l.tell(n)
-		}
-	}
-	lines := l.table()
-	if len(lines) != maxRows+1 || !strings.Contains(lines[0], "● n#3 ") || !strings.Contains(lines[maxRows-1], "✓ n#99 ") || !strings.Contains(lines[maxRows], "100 executions, 15 shown") {
-		t.Errorf("the table is %q", lines)
-	}
-}
-
 func TestTheNullDeviceIsNoTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

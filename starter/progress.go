@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 )
 
 // track is one run whose history is read.
@@ -65,17 +66,17 @@ func (f *follower) event(t *track, e *history.Event) {
 		}
 	case *history.TaskFailed:
 		t.broken, t.remedy = history.FailureText(d.Failure), brokenRemedy(d.Cause, d.Failure.GetMessage())
-		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
+		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the worker could not go on: %s; it tries again", t.broken)
 	case *history.Ended:
 		if d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 			f.leave(t, at)
 		}
 	case *history.CancelRequested:
 		if t.id == f.id {
-			f.tell(notice{Event: eventNote, Time: at}, "cancellation requested")
+			f.tell(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
 		}
 	case *history.ChildNotStarted:
-		f.tell(notice{Event: eventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(d.ID, 200), d.Cause)
+		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(d.ID, 200), d.Cause)
 	default:
 		f.callEvent(t, e)
 	}
@@ -89,7 +90,7 @@ func (f *follower) callEvent(t *track, e *history.Event) {
 		f.scheduled(t, d.Call)
 	case *history.CallStarted:
 		if c := t.calls[d.Scheduled]; c != nil && d.Attempt > 1 && c.reported < d.Attempt-1 {
-			f.tell(notice{Event: eventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: d.Attempt - 1},
+			f.tell(progress.Notice{Event: progress.EventAttempt, Time: at, Node: c.node, Call: c.what, Attempt: d.Attempt - 1},
 				"%s: attempt %d, after %s", c.what, d.Attempt, history.FailureText(d.Failure))
 		}
 	case *history.CallCompleted:
@@ -108,16 +109,16 @@ func (f *follower) callEvent(t *track, e *history.Event) {
 }
 
 // tell reports something with its text. The caller holds f.mu.
-func (f *follower) tell(n notice, format string, args ...any) {
+func (f *follower) tell(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
 	if n.Time.IsZero() {
-		n.untimed, n.Time = true, time.Now()
+		n.Untimed, n.Time = true, time.Now()
 	}
 	if !f.begin.IsZero() {
 		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
 	}
 	if !f.marks.isHad() {
-		f.report.tell(n)
+		f.report.Tell(n)
 	}
 }
 
@@ -159,7 +160,7 @@ func (f *follower) scheduled(t *track, of *history.Call) {
 	if !t.started[node] {
 		f.leave(t, of.Time)
 		t.started[node] = true
-		f.tell(notice{Event: eventStarted, Time: of.Time, Node: c.node}, "started")
+		f.tell(progress.Notice{Event: progress.EventStarted, Time: of.Time, Node: c.node}, "started")
 	}
 }
 
@@ -167,7 +168,7 @@ func (f *follower) scheduled(t *track, of *history.Call) {
 // a history has one chain of nodes, so that the next one's start does, or the end.
 func (f *follower) leave(t *track, at time.Time) {
 	for _, node := range slices.Sorted(maps.Keys(t.started)) {
-		f.tell(notice{Event: eventFinished, Time: at, Node: t.label + node}, "finished")
+		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
 	}
 	clear(t.started)
 }
@@ -183,7 +184,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 			}
 		}
 		for _, w := range out.Warnings {
-			f.tell(notice{Event: eventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
+			f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
 		}
 	case *contract.ModelResult:
 		f.answered(t, at, c, out)
@@ -201,7 +202,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		if out.Reason != "" {
 			text += " (" + clean(out.Reason, 200) + ")"
 		}
-		f.tell(notice{Event: eventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
+		f.tell(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
 		f.switched(at, c, d.Usage().Switched, "")
 		f.done(at, c)
@@ -214,7 +215,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 
 // done says that a call has ended, where nobody here can read what it gave.
 func (f *follower) done(at time.Time, c *call) {
-	f.tell(notice{Event: eventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
+	f.tell(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
 // answered prints what a model answered, and whether that ends its node.
@@ -226,7 +227,7 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	}
 	in, _ := c.Input.(*contract.ModelInput)
 	last := in != nil && in.NoTools // the answer ends the node whatever it holds
-	n := notice{Event: eventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
+	n := progress.Notice{Event: progress.EventModel, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage, Attempt: out.Attempt}
 	f.switched(at, c, out.Switched, out.Model)
 	numbers := fmt.Sprintf("%d+%d tokens, %.1f s%s", out.Usage.Input, out.Usage.Output, at.Sub(c.Time).Seconds(), scriptNote(out.Model))
 	switch {
@@ -245,7 +246,7 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 			clean(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
 		f.tell(n, "%s: %q (%s)", c.what, clean(msg.Text, 60), numbers)
-		f.tell(notice{Event: eventFinished, Time: at, Node: c.node}, "finished")
+		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
 		node := strings.TrimPrefix(c.node, t.label)
 		delete(t.started, node)
 	}
@@ -254,7 +255,7 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 // switched says which models could not answer, before one did.
 func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
 	for _, s := range list {
-		f.tell(notice{Event: eventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
+		f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
 			c.what, clean(s.Model, 100), clean(s.Next(to), 100), clean(s.Class, 40), clean(s.Text, 300))
 	}
 }
@@ -262,7 +263,7 @@ func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to st
 // toolResult prints the result of a tool call.
 func (f *follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	msg, err := contract.DecodeMessage(out.Message)
-	n := notice{Event: eventTool, Time: at, Node: c.node, Call: c.what}
+	n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
 	switch {
 	case err != nil:
 		f.done(at, c)
@@ -276,7 +277,7 @@ func (f *follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 // broken says how a call ended without a result.
 func (f *follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
-		f.tell(notice{Event: eventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
+		f.tell(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
 }
 

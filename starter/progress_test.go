@@ -22,6 +22,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/history/historytest"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -309,34 +310,26 @@ func TestEventsBecomeObjects(t *testing.T) {
 		f.event(track, &e)
 	}
 	f.once("x", "nobody is there")
-	var got []notice
+	var got []progress.Notice
 	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
-		var n notice
+		var n progress.Notice
 		if err := json.Unmarshal(line, &n); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if n.Event == eventNote {
+		if n.Event == progress.EventNote {
 			n.Time, n.Seconds = h.Start, 0
 		}
 		got = append(got, n)
 	}
-	want := []notice{
-		{Event: eventStarted, Time: h.Start, Node: "n#1", Text: "started"},
-		{Event: eventModel, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
+	want := []progress.Notice{
+		{Event: progress.EventStarted, Time: h.Start, Node: "n#1", Text: "started"},
+		{Event: progress.EventModel, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
 			Usage: &contract.Usage{Calls: 1, Input: 12, Output: 3}, Text: `model call 1: "<hi>" (12+3 tokens, 0.2 s)`},
-		{Event: eventFinished, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
-		{Event: eventNote, Time: h.Start, Text: "nobody is there"},
+		{Event: progress.EventFinished, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
+		{Event: progress.EventNote, Time: h.Start, Text: "nobody is there"},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(notice{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
-	}
-}
-
-func TestSpans(t *testing.T) {
-	for seconds, want := range map[float64]string{0: "0.0s", 4.24: "4.2s", 190: "3m10s", 18120: "5h2m", 273_600: "3d4h"} {
-		if got := span(seconds); got != want {
-			t.Errorf("span(%v) = %q, want %q", seconds, got, want)
-		}
 	}
 }
 

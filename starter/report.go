@@ -3,74 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"time"
 
-	"weft/activities/contract"
+	"weft/starter/progress"
 )
-
-// Events of a run, as -output jsonl names them.
-const (
-	eventRun      = "run"
-	eventRunModel = "run_model"
-	eventStarted  = "node_started"
-	eventFinished = "node_finished"
-	eventModel    = "model"
-	eventText     = "text"
-	eventTool     = "tool"
-	eventJudge    = "judge"
-	eventCall     = "call"
-	eventAttempt  = "attempt_failed"
-	eventFailed   = "call_failed"
-	eventWarning  = "warning"
-	eventNote     = "note"
-	eventRequest  = "request_opened"
-	eventAnswered = "request_answered"
-)
-
-// notice is one thing that happened in a run: a line of text for people, an object for
-// programs.
-type notice struct {
-	Event string    `json:"event"`
-	Time  time.Time `json:"time"`
-	// Seconds are those since the run's start.
-	Seconds float64 `json:"seconds"`
-	// Run is the workflow id, in the first event alone.
-	Run string `json:"run,omitempty"`
-	// Node is the execution, node#step; a sub-agent's comes behind its place.
-	Node string `json:"node,omitempty"`
-	// Call names a model or tool call in its node.
-	Call    string          `json:"call,omitempty"`
-	Attempt int32           `json:"attempt,omitempty"`
-	Model   string          `json:"model,omitempty"`
-	Usage   *contract.Usage `json:"usage,omitempty"`
-	// Request is one that was opened or answered; Commands are the command lines that answer.
-	Request  *contract.Request `json:"request,omitempty"`
-	Commands []string          `json:"commands,omitempty"`
-	// Skipped says that some text before Text has passed by unseen; of partial answers alone.
-	Skipped bool   `json:"skipped,omitempty"`
-	Text    string `json:"text"`
-
-	// untimed says that the text belongs to the follower, not to the run.
-	untimed bool
-	// whole is the end of a partial answer, with what was told before.
-	whole string
-}
-
-// report shows what happens in a run. It is called by one goroutine at a time.
-type report interface {
-	tell(n notice)
-	// close is called before the outcome is printed.
-	close()
-}
 
 // newReport chooses how a run is shown: objects on standard output, a table on a terminal,
 // or lines on standard error.
-func (a *app) newReport() report {
+func (a *app) newReport() progress.Report {
 	switch {
 	case a.flags.output == outputLines:
 		return jsonReport{a}
 	case a.lively():
-		return newLive(a)
+		plain, _ := a.env.LookupEnv("NO_COLOR")
+		return progress.NewLive(a.stderr, a.mask, plain == "", sizeOf(a.stderr), a.caught)
 	}
 	return textReport{a}
 }
@@ -78,24 +23,24 @@ func (a *app) newReport() report {
 // textReport prints a line per event.
 type textReport struct{ *app }
 
-func (r textReport) tell(n notice) {
-	if n.untimed {
+func (r textReport) Tell(n progress.Notice) {
+	if n.Untimed {
 		r.say("%s", n.Text)
 		return
 	}
 	r.say("%7.1fs  %-24s  %s", n.Seconds, n.Node, n.Text)
 }
 
-func (textReport) close() {}
+func (textReport) Close() {}
 
 // jsonReport prints an object per event.
 type jsonReport struct{ *app }
 
-func (r jsonReport) tell(n notice) { r.object(n) }
+func (r jsonReport) Tell(n progress.Notice) { r.object(n) }
 
-func (jsonReport) readsText() bool { return true }
+func (jsonReport) ReadsText() bool { return true }
 
-func (jsonReport) close() {}
+func (jsonReport) Close() {}
 
 // object prints one object on one line, or spread where people may look at it.
 func (a *app) object(v any) {
@@ -114,4 +59,15 @@ func (a *app) object(v any) {
 		}
 	}
 	_ = a.exactly(raw) // a broken pipe ends the process
+}
+
+// lively reports whether progress is shown as a table: where people look at it on a terminal
+// that can draw.
+func (a *app) lively() bool {
+	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {
+		return false
+	}
+	term, _ := a.env.LookupEnv("TERM")
+	ci, _ := a.env.LookupEnv("CI")
+	return term != "" && term != "dumb" && ci == ""
 }

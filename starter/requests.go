@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -112,7 +113,7 @@ func block(q *asked) string {
 	if q.DueAt != nil {
 		due = ", until " + q.DueAt.Local().Format(time.DateTime) + "; no answer means no"
 	}
-	line("waits", "%s, since %s%s", span(q.Seconds), q.OpenedAt.Local().Format(time.DateTime), due)
+	line("waits", "%s, since %s%s", progress.Span(q.Seconds), q.OpenedAt.Local().Format(time.DateTime), due)
 	if where := whereOf(&q.Request); where != "" {
 		line("node", "%s", where)
 	}

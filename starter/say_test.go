@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"weft/activities/mask"
 	"weft/specadapter/source"
+	"weft/starter/progress"
 )
 
 // A command that has read the settings says nothing of their secrets, whatever an error repeats.
@@ -43,9 +43,10 @@ func TestNothingIsShownOfSecrets(t *testing.T) {
 	if want := "{\n  \"pin\": \"[secret]\",\n  \"text\": \"it is [secret]\"\n}\nit is [secret]\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}
-	l := &live{app: a, now: time.Now, done: map[string]bool{}, size: func() (int, int) { return 80, 24 }, notes: []string{"a note of " + key}}
-	l.row(notice{Node: "a#1", Event: eventStarted}).text = "text of " + key
-	l.draw()
+	l := progress.NewLive(a.stderr, a.mask, false, func() (int, int) { return 80, 24 }, a.caught)
+	l.Tell(progress.Notice{Event: progress.EventNote, Text: "a note of " + key})
+	l.Tell(progress.Notice{Event: progress.EventStarted, Node: "a#1", Text: "text of " + key})
+	l.Close()
 	a.lends(source.Lent{Ref: "c.token", Value: inline})
 	a.lends(source.Lent{Ref: "c.key", Value: "/home/somebody/key.pem", File: true})
 	a.say("the document says %s, see /home/somebody/key.pem", inline)
@@ -105,20 +106,5 @@ func TestResultsStay(t *testing.T) {
 		if !strings.Contains(out.String(), "postgres-x1") {
 			t.Errorf("-output %q: the id is printed as %q", output, out.String())
 		}
-	}
-}
-
-// What is drawn is masked before it is cut to the screen's width.
-func TestLiveCutsNoSecrets(t *testing.T) {
-	const key = "canary-4f0c9a7712-and-what-is-behind-it"
-	var errs strings.Builder
-	a := &app{stderr: &errs, mask: mask.New(key)}
-	l := &live{app: a, now: time.Now, done: map[string]bool{}, size: func() (int, int) { return 40, 24 }}
-	l.tell(notice{Event: eventStarted, Node: "a#1"})
-	l.tell(notice{Event: eventText, Node: "a#1", whole: strings.Repeat("x", 20) + key})
-	l.tell(notice{Event: eventNote, Text: strings.Repeat("y", 300) + key})
-	l.draw()
-	if said := errs.String(); strings.Contains(said, "canary") || strings.Contains(said, "behind") || !strings.Contains(said, "[secret]") {
-		t.Errorf("it draws %q", said)
 	}
 }

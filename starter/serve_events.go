@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"weft/starter/progress"
 	"weft/starter/serve"
 )
 
@@ -81,17 +82,17 @@ type eventReport struct {
 	over   bool
 }
 
-func (r *eventReport) tell(n notice) {
+func (r *eventReport) Tell(n progress.Notice) {
 	if r.over {
 		return
 	}
 	e := &serve.Event{ID: r.f.marks.id(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
 		Model: n.Model, Usage: n.Usage, Request: n.Request, Skipped: n.Skipped, Text: n.Text}
 	switch n.Event {
-	case eventRequest:
+	case progress.EventRequest:
 		// The text tells of commands, which are none of an HTTP client's.
 		e.Text = n.Request.Text
-	case eventText:
+	case progress.EventText:
 		// It is no place in the run: a client goes on behind the event before it.
 		e.ID = ""
 	}
@@ -102,6 +103,6 @@ func (r *eventReport) tell(n notice) {
 }
 
 // readsText says that partial answers are sent.
-func (*eventReport) readsText() bool { return true }
+func (*eventReport) ReadsText() bool { return true }
 
-func (*eventReport) close() {}
+func (*eventReport) Close() {}

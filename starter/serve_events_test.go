@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weft/starter/progress"
 )
 
 // requestsOverHTTP answers what a run waits for, at both doors.
@@ -33,7 +35,7 @@ func requestsOverHTTP(d *doors) {
 	}
 	seen := 0
 	events := d.follow(1, "mail-http", "", func(e event) bool {
-		if e.kind == eventRequest {
+		if e.kind == progress.EventRequest {
 			seen++
 		}
 		return seen == 2
@@ -97,7 +99,7 @@ type event struct{ kind, id, data string }
 // many partial answers are seen is chance: they are left out.
 func (d *doors) follow(n int, id, after string, stop func(e event) bool) <-chan []event {
 	d.Helper()
-	return d.stream(n, id, after, func(e event) bool { return e.kind != eventText }, stop)
+	return d.stream(n, id, after, func(e event) bool { return e.kind != progress.EventText }, stop)
 }
 
 // stream reads those events of a run that keep wants.
@@ -160,13 +162,13 @@ func textOverHTTP(d *doors) {
 	all := func(event) bool { return true }
 	after := ""
 	for n := range 2 {
-		seen := <-d.stream(n, "told", after, all, func(e event) bool { return e.kind == eventText || e.kind == eventModel })
+		seen := <-d.stream(n, "told", after, all, func(e event) bool { return e.kind == progress.EventText || e.kind == progress.EventModel })
 		last := seen[len(seen)-1]
 		var v struct{ Node, Call, Text string }
 		if err := json.Unmarshal([]byte(last.data), &v); err != nil {
 			d.Fatal(err)
 		}
-		if last.kind != eventText || last.id != "" || v.Node != "tell#1" || v.Call != "model call 1" || !strings.HasPrefix(v.Text, "word") {
+		if last.kind != progress.EventText || last.id != "" || v.Node != "tell#1" || v.Call != "model call 1" || !strings.HasPrefix(v.Text, "word") {
 			d.Fatalf("behind %q the stream has %v", after, seen)
 		}
 		for _, e := range seen {
@@ -225,7 +227,7 @@ func occurrences(list []event) map[string]int {
 	for _, e := range list {
 		var v struct{ Node, Call, Text string }
 		_ = json.Unmarshal([]byte(e.data), &v)
-		if e.kind != eventNote {
+		if e.kind != progress.EventNote {
 			out[strings.Join([]string{e.kind, v.Node, v.Call, v.Text}, " ")]++
 		}
 	}

@@ -225,7 +225,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	root := newTrack(f.id, f.run, "")
 	err := f.all(following, root, f.watch, f.watchRequests, f.chat, until)
 	f.mu.Lock()
-	f.report.close()
+	f.report.Close()
 	f.mu.Unlock()
 	switch {
 	case turn != nil:

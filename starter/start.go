@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -76,7 +77,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}
 	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
 	f.queue = cfg.TaskQueue
-	f.tell(notice{Event: eventRun, Run: id}, "%s", started)
+	f.tell(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
 		f.model(in.Model)
 	}

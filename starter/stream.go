@@ -3,21 +3,18 @@ package main
 import (
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 )
-
-// reader is a report that shows what models answer while they do. For the others nobody asks.
-type reader interface{ readsText() bool }
 
 // reads reports whether the report shows partial answers.
 func (f *follower) reads() bool {
-	r, ok := f.report.(reader)
-	return ok && r.readsText()
+	r, ok := f.report.(progress.TextReader)
+	return ok && r.ReadsText()
 }
 
 // streams reports whether a call may stream text.
@@ -60,7 +57,7 @@ func (f *follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
 	if added == "" {
 		return
 	}
-	f.tell(notice{Event: eventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, whole: b.Text}, "%s", added)
+	f.tell(progress.Notice{Event: progress.EventText, Time: time.Now(), Node: c.node, Call: c.what, Attempt: b.Attempt, Skipped: skipped, Whole: b.Text}, "%s", added)
 }
 
 // newEnd is what a text has at its end that was not seen before. Both are the last part of
@@ -78,66 +75,4 @@ func newEnd(before, now string) (added string, skipped bool) {
 		}
 	}
 	return now, true
-}
-
-// textLines is how many lines of a partial answer the table shows under its node.
-const textLines = 2
-
-// lastLines are the last lines of an untrusted text that are not empty, each safe for one
-// line of a terminal and at most width wide. Of the last one the end is shown, of others the
-// begin.
-func lastLines(text string, width int) []string {
-	var out []string
-	for text != "" && len(out) < textLines {
-		i := strings.LastIndexAny(text, "\r\n\v\f\u0085\u2028\u2029")
-		_, size := utf8.DecodeRuneInString(text[max(i, 0):])
-		line := text
-		if i >= 0 {
-			line, text = text[i+size:], text[:i]
-		} else {
-			text = ""
-		}
-		if line = clean(line, len(line)+1); line == "" {
-			continue
-		}
-		if len(out) == 0 {
-			line = tail(line, width)
-		} else {
-			line = head(line, width)
-		}
-		out = append([]string{line}, out...)
-	}
-	return out
-}
-
-// cells is how many columns a character takes at most: characters from Hangul on may be wide.
-func cells(r rune) int {
-	if r >= 0x1100 {
-		return 2
-	}
-	return 1
-}
-
-// head is a text's begin, cut to a width.
-func head(s string, width int) string {
-	used := 0
-	for i, r := range s {
-		if used += cells(r); used > width-1 && i+utf8.RuneLen(r) < len(s) || used > width {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
-
-// tail is a text's end, cut to a width.
-func tail(s string, width int) string {
-	used, i := 0, len(s)
-	for i > 0 {
-		r, size := utf8.DecodeLastRuneInString(s[:i])
-		if used += cells(r); used > width-1 && i > size || used > width {
-			return "…" + s[i:]
-		}
-		i -= size
-	}
-	return s
 }

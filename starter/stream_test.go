@@ -19,6 +19,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/history/historytest"
+	"weft/starter/progress"
 	"weft/starter/serve"
 	"weft/worker/config"
 )
@@ -37,28 +38,6 @@ func TestNewEnd(t *testing.T) {
 	} {
 		if got, skipped := newEnd(tc.before, tc.now); got != tc.want || skipped != tc.skipped {
 			t.Errorf("%s: %q, %v; want %q, %v", name, got, skipped, tc.want, tc.skipped)
-		}
-	}
-}
-
-func TestLastLines(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                              nil,
-		"\n \n":                         nil,
-		"one":                           {"one"},
-		"one\ntwo\n\nthree\n":           {"two", "three"},
-		"0123456789abc":                 {"…456789abc"},
-		"0123456789abc\nx":              {"012345678…", "x"},
-		"0123456789":                    {"0123456789"},
-		"日本語日本語\nx":                     {"日本語日…", "x"},
-		"日本語日本語":                        {"…語日本語"},
-		"日本語日本":                         {"日本語日本"},
-		"a\r\x1b[2Kb\u2028c\x1b]0;x\ad": {"[2Kb", "c]0;xd"},
-		"\u202ea\u200b\u009b2J\xff end": {"a2J\uFFFD end"},
-	} {
-		got := lastLines(text, 10)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("lastLines(%q) (-want +got):\n%s", text, diff)
 		}
 	}
 }
@@ -108,27 +87,27 @@ func TestPartialAnswersAsObjects(t *testing.T) {
 		pending(t, 2, contract.Beat{Attempt: 1, Text: "Once upon\x1b[2J a"}), // of the attempt before
 		pending(t, 2, contract.Beat{Attempt: 2, Text: "Twice"}),
 		pending(t, 2, contract.Beat{Attempt: 2, Text: "a time"}))
-	var got []notice
+	var got []progress.Notice
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
-		var n notice
+		var n progress.Notice
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
 			t.Fatal(err)
 		}
-		if n.Event == eventStarted {
+		if n.Event == progress.EventStarted {
 			continue
 		}
 		n.Time, n.Seconds = time.Time{}, 0
-		if n.Event == eventAttempt {
+		if n.Event == progress.EventAttempt {
 			n.Text = ""
 		}
 		got = append(got, n)
 	}
-	text := func(attempt int32, text string, skipped bool) notice {
-		return notice{Event: eventText, Node: "tell#1", Call: "model call 1", Attempt: attempt, Text: text, Skipped: skipped}
+	text := func(attempt int32, text string, skipped bool) progress.Notice {
+		return progress.Notice{Event: progress.EventText, Node: "tell#1", Call: "model call 1", Attempt: attempt, Text: text, Skipped: skipped}
 	}
-	want := []notice{text(1, "Once", false), text(1, " upon\x1b[2J", false), {Event: eventAttempt, Node: "tell#1", Call: "model call 1", Attempt: 1},
+	want := []progress.Notice{text(1, "Once", false), text(1, " upon\x1b[2J", false), {Event: progress.EventAttempt, Node: "tell#1", Call: "model call 1", Attempt: 1},
 		text(2, "Twice", false), text(2, "a time", true)}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(notice{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
@@ -147,8 +126,8 @@ func TestPartialAnswersAsEvents(t *testing.T) {
 	var got []*serve.Event
 	f := &follower{marks: newMarks("root", reading{})}
 	f.report = &eventReport{f: f, tellIt: func(e *serve.Event) error { got = append(got, e); return nil }}
-	f.tell(notice{Event: eventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
-	f.tell(notice{Event: eventModel, Node: "tell#1", Call: "model call 1"}, "done")
+	f.tell(progress.Notice{Event: progress.EventText, Node: "tell#1", Call: "model call 1", Attempt: 2, Skipped: true}, "%s", "a time")
+	f.tell(progress.Notice{Event: progress.EventModel, Node: "tell#1", Call: "model call 1"}, "done")
 	if e := got[0]; !f.reads() || e.ID != "" || e.Text != "a time" || !e.Skipped || e.Attempt != 2 || e.Call != "model call 1" {
 		t.Errorf("the event of a partial answer is %+v", e)
 	}
@@ -165,56 +144,5 @@ func TestPartialAnswersThatNobodyHereCanRead(t *testing.T) {
 	looks(t, &app{stdout: &out, flags: flags{output: outputLines}}, d)
 	if strings.Contains(out.String(), `"text"`+":"+`"Once`) || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("objects are %s", out.String())
-	}
-}
-
-// stillLive is a table of one running node that nobody draws.
-func stillLive(width, height int) *live {
-	now := time.Now()
-	l := &live{app: &app{}, now: func() time.Time { return now }, done: map[string]bool{}, size: func() (int, int) { return width, height }}
-	l.tell(notice{Event: eventStarted, Node: "tell#1", Time: now, Text: "started"})
-	return l
-}
-
-func TestPartialAnswersUnderTheirRow(t *testing.T) {
-	l := stillLive(24, 24)
-	answer := notice{Event: eventText, Node: "tell#1", Call: "model call 1", Attempt: 1, whole: "It was\na dark and stormy\x1b[2J night"}
-	l.tell(answer)
-	if diff := cmp.Diff([]string{"  │ It was", "  │ …and stormy[2J night"}, l.table()[1:3]); diff != "" {
-		t.Errorf("the lines below the row (-want +got):\n%s", diff)
-	}
-	answer.Attempt, answer.whole = 2, "Again"
-	l.tell(answer)
-	if got := l.table()[1]; got != "  │ attempt 2: Again" {
-		t.Errorf("the line of a second attempt is %q", got)
-	}
-	l.tell(notice{Event: eventModel, Node: "tell#1", Call: "model call 1", Time: l.now(), Text: `model call 1: "Again"`})
-	if got := l.table(); len(got) != 2 {
-		t.Errorf("of a whole answer there is still a part: %q", got)
-	}
-}
-
-// The table with all partial answers is not higher than the screen.
-func TestPartialAnswersHaveBounds(t *testing.T) {
-	for height, want := range map[int]int{24: maxRows + 1, 12: 11, 5: 9} {
-		l := stillLive(80, height)
-		for _, node := range strings.Fields("tell#1 b#1 c#1 d#1 e#1 f#1 g#1 h#1") {
-			l.tell(notice{Event: eventStarted, Node: node, Time: l.now(), Text: "started"})
-			l.tell(notice{Event: eventText, Node: node, whole: "one\ntwo\nthree"})
-		}
-		if got := len(l.table()); got != want {
-			t.Errorf("on %d lines the table has %d, want %d", height, got, want)
-		}
-	}
-}
-
-// A partial answer does not draw over what somebody types.
-func TestPartialAnswersWaitForTyping(t *testing.T) {
-	l := stillLive(80, 24)
-	l.tell(notice{Event: eventRequest, Node: "ask#1", Time: l.now(), Request: &contract.Request{Kind: contract.RequestMessage}})
-	l.dirty = false
-	l.tell(notice{Event: eventText, Node: "tell#1", whole: "one"})
-	if l.dirty {
-		t.Error("the table is to be drawn while somebody types")
 	}
 }

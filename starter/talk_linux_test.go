@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"weft/starter/progress"
 	"weft/tests/programs"
 )
 
 // TestAloud shows answers, and what happens beside.
 func TestAloud(t *testing.T) {
-	part := func(call, text string) notice {
-		return notice{Event: eventText, Node: "guide#1", Call: call, Attempt: 1, Text: text}
+	part := func(call, text string) progress.Notice {
+		return progress.Notice{Event: progress.EventText, Node: "guide#1", Call: call, Attempt: 1, Text: text}
 	}
 	again := part("model call 1", "Anew")
 	again.Attempt = 2
@@ -23,25 +24,25 @@ func TestAloud(t *testing.T) {
 	inner := part("model call 1", "for the boss alone")
 	inner.Node = "guide#1 › helper#1"
 	for name, tc := range map[string]struct {
-		heard  []notice
+		heard  []progress.Notice
 		result string
 		want   string
 	}{
 		"nothing while it comes": {nil, "Oslo.", "Oslo.\n"},
-		"the rest":               {[]notice{part("model call 1", "It was "), part("model call 1", "a dark")}, "It was a dark night.\n", "It was a dark night.\n"},
-		"all of it":              {[]notice{part("model call 1", "Oslo.")}, "Oslo.", "Oslo.\n"},
-		"a tool between":         {[]notice{part("model call 1", "I look."), {Event: eventTool, Node: "guide#1", Text: "tool find"}, part("model call 2", "Found")}, "Found it.", "I look.\n[  guide#1  tool find\n]Found it.\n"},
-		"another attempt":        {[]notice{part("model call 1", "Some"), again}, "Anew it is.", "Some\nAnew it is.\n"},
-		"a gap":                  {[]notice{part("model call 1", "Some"), gap}, "Some text and more.", "Some and more\nSome text and more.\n"},
-		"another text":           {[]notice{part("model call 1", "{\"a\":1}")}, "{\"a\": 1}", "{\"a\":1}\n{\"a\": 1}\n"},
-		"of a sub-agent":         {[]notice{inner}, "Oslo.", "Oslo.\n"},
-		"what a terminal obeys":  {[]notice{part("model call 1", "\x1b[2Jx\u202e")}, "\x1b[2Jx\u202ey", "[2Jxy\n"},
+		"the rest":               {[]progress.Notice{part("model call 1", "It was "), part("model call 1", "a dark")}, "It was a dark night.\n", "It was a dark night.\n"},
+		"all of it":              {[]progress.Notice{part("model call 1", "Oslo.")}, "Oslo.", "Oslo.\n"},
+		"a tool between":         {[]progress.Notice{part("model call 1", "I look."), {Event: progress.EventTool, Node: "guide#1", Text: "tool find"}, part("model call 2", "Found")}, "Found it.", "I look.\n[  guide#1  tool find\n]Found it.\n"},
+		"another attempt":        {[]progress.Notice{part("model call 1", "Some"), again}, "Anew it is.", "Some\nAnew it is.\n"},
+		"a gap":                  {[]progress.Notice{part("model call 1", "Some"), gap}, "Some text and more.", "Some and more\nSome text and more.\n"},
+		"another text":           {[]progress.Notice{part("model call 1", "{\"a\":1}")}, "{\"a\": 1}", "{\"a\":1}\n{\"a\": 1}\n"},
+		"of a sub-agent":         {[]progress.Notice{inner}, "Oslo.", "Oslo.\n"},
+		"what a terminal obeys":  {[]progress.Notice{part("model call 1", "\x1b[2Jx\u202e")}, "\x1b[2Jx\u202ey", "[2Jxy\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			s := &aloud{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
 			for _, n := range tc.heard {
-				s.tell(n)
+				s.Tell(n)
 			}
 			s.finish(&follower{}, tc.result)
 			if out.String() != tc.want {

@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -176,7 +177,7 @@ func (a *app) waitingTable(list []asked) {
 		if flow == "" {
 			flow = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, q.Kind, span(q.Seconds), due, node, clean(q.Text, 80), clean(q.Commands[0], 1000))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, q.Kind, progress.Span(q.Seconds), due, node, clean(q.Text, 80), clean(q.Commands[0], 1000))
 	}
 	w.Flush()
 }

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -143,7 +144,7 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 func (f *follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
 	waiting := waitsFor(p)
 	if waiting != "" && waiting != c.waits {
-		f.tell(notice{Event: eventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, clean(waiting, 300))
+		f.tell(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, clean(waiting, 300))
 	}
 	c.waits = waiting
 }
@@ -159,7 +160,7 @@ func (f *follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	if wait := time.Until(p.GetScheduledTime().AsTime()); wait > 0 {
 		next = fmt.Sprintf("next one in %.0f s", wait.Seconds()+0.5)
 	}
-	f.tell(notice{Event: eventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
+	f.tell(progress.Notice{Event: progress.EventAttempt, Time: time.Now(), Node: c.node, Call: c.what, Attempt: failed},
 		"%s: attempt %d failed: %s; %s", c.what, failed, history.FailureText(p.GetLastFailure()), next)
 }
 

@@ -1,13 +1,16 @@
-package main
+package progress
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
 	"weft/activities/contract"
+	"weft/activities/mask"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 )
 
 // How often the table is drawn: when something happened, and when only time passes.
@@ -20,10 +23,12 @@ const (
 // drawn over.
 const maxRows = 15
 
-// live shows a run as a table that is drawn over again and again: a row per execution of a
+// Live shows a run as a table that is drawn over again and again: a row per execution of a
 // node. What belongs to no node stays above it as lines.
-type live struct {
-	app    *app
+type Live struct {
+	out    io.Writer
+	mask   *mask.Mask
+	caught func()
 	colour bool
 	now    func() time.Time
 
@@ -38,7 +43,7 @@ type live struct {
 	drawn  time.Time
 	// total is how many nodes there are to run, 0 where nobody knows; done are those that
 	// have run.
-	total total
+	total Total
 	done  map[string]bool
 	// questions are those that are open: whoever types an answer must see it, so time alone
 	// does not draw then.
@@ -60,26 +65,16 @@ type row struct {
 	attempt          int32
 }
 
-// lively reports whether progress is shown as a table: where people look at it on a terminal
-// that can draw.
-func (a *app) lively() bool {
-	if a.flags.asJSON() || a.env == nil || !terminal(a.stderr) {
-		return false
-	}
-	term, _ := a.env.LookupEnv("TERM")
-	ci, _ := a.env.LookupEnv("CI")
-	return term != "" && term != "dumb" && ci == ""
-}
-
-func newLive(a *app) *live {
-	plain, _ := a.env.LookupEnv("NO_COLOR")
-	l := &live{app: a, colour: plain == "", now: time.Now, size: sizeOf(a.stderr), done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+// NewLive returns a table on a terminal, whose size it asks for as it draws. hide masks secrets;
+// caught is deferred by the goroutine that draws.
+func NewLive(out io.Writer, hide *mask.Mask, colour bool, size func() (width, height int), caught func()) *Live {
+	l := &Live{out: out, mask: hide, caught: caught, colour: colour, now: time.Now, size: size, done: map[string]bool{}, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go l.keepDrawing()
 	return l
 }
 
-func (l *live) keepDrawing() {
-	defer l.app.caught()
+func (l *Live) keepDrawing() {
+	defer l.caught()
 	defer close(l.stopped)
 	ticker := time.NewTicker(drawEvery)
 	defer ticker.Stop()
@@ -97,70 +92,71 @@ func (l *live) keepDrawing() {
 	}
 }
 
-func (l *live) tell(n notice) {
+// Tell implements [Report].
+func (l *Live) Tell(n Notice) {
 	// Before it is cut to the screen's width: half a secret is not found.
-	n.Text, n.whole = l.app.mask.Text(n.Text), l.app.mask.Tail(n.whole, len(n.whole))
+	n.Text, n.Whole = l.mask.Text(n.Text), l.mask.Tail(n.Whole, len(n.Whole))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n.Event == eventText {
+	if n.Event == EventText {
 		l.partial(n)
 		return
 	}
 	l.dirty = true
 	if n.Request != nil && n.Request.Kind == contract.RequestMessage {
-		if n.Event == eventRequest {
+		if n.Event == EventRequest {
 			l.questions++
 		} else {
 			l.questions = max(0, l.questions-1)
 		}
 	}
-	if n.Node == "" || n.Event == eventNote || n.Event == eventWarning {
+	if n.Node == "" || n.Event == EventNote || n.Event == EventWarning {
 		line := n.Text
-		if !n.untimed {
+		if !n.Untimed {
 			line = fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text)
 		}
 		l.notes = append(l.notes, line)
 		return
 	}
-	if n.Event == eventRequest {
+	if n.Event == EventRequest {
 		// The table has no room for the commands.
 		l.notes = append(l.notes, fmt.Sprintf("%7.1fs  %s  %s", n.Seconds, n.Node, n.Text))
 	}
 	l.row(n).take(n)
-	if node, _, _ := history.CutLast(n.Node, "#"); n.Event == eventFinished && !strings.Contains(node, " › ") {
+	if node, _, _ := history.CutLast(n.Node, "#"); n.Event == EventFinished && !strings.Contains(node, " › ") {
 		l.done[node] = true
 	}
 }
 
-// readsText says that partial answers are shown.
-func (*live) readsText() bool { return true }
+// ReadsText implements [TextReader].
+func (*Live) ReadsText() bool { return true }
 
 // partial takes the partial answer of a node that runs. It does not draw over an answer that
 // somebody types.
-func (l *live) partial(n notice) {
+func (l *Live) partial(n Notice) {
 	r := l.row(n)
-	r.partial, r.answers, r.attempt = n.whole, n.Call, n.Attempt
+	r.partial, r.answers, r.attempt = n.Whole, n.Call, n.Attempt
 	l.dirty = l.dirty || l.questions == 0
 }
 
-// count notes how many nodes there are to run.
-func (l *live) count(t total) {
+// Count notes how many nodes there are to run.
+func (l *Live) Count(t Total) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total = t
 }
 
-// entered takes note of a line that was typed: the terminal has shown it below the table.
-func (l *live) entered() {
+// Entered takes note of a line that was typed: the terminal has shown it below the table.
+func (l *Live) Entered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.height, l.dirty = l.height+1, true
 }
 
 // row is the row of an execution; a node that starts again gets another.
-func (l *live) row(n notice) *row {
+func (l *Live) row(n Notice) *row {
 	for i := len(l.rows) - 1; i >= 0; i-- {
-		if r := l.rows[i]; r.node == n.Node && (!r.ended || n.Event != eventStarted) {
+		if r := l.rows[i]; r.node == n.Node && (!r.ended || n.Event != EventStarted) {
 			return r
 		}
 	}
@@ -170,26 +166,26 @@ func (l *live) row(n notice) *row {
 }
 
 // take notes what happened.
-func (r *row) take(n notice) {
+func (r *row) take(n Notice) {
 	r.to = n.Time
-	if r.answers == n.Call || n.Event == eventFinished || n.Event == eventFailed {
+	if r.answers == n.Call || n.Event == EventFinished || n.Event == EventFailed {
 		r.partial = ""
 	}
 	switch n.Event {
-	case eventFinished:
+	case EventFinished:
 		r.ended = true
 		return
-	case eventFailed:
+	case EventFailed:
 		r.ended, r.failed = true, true
-	case eventAttempt:
+	case EventAttempt:
 		r.failures++
-	case eventRequest:
-		// What failed is not over: an operator may mend it.
+	case EventRequest:
+		// What failed is not over: an operator may retry it.
 		r.ended, r.failed = false, false
-	case eventAnswered:
+	case EventAnswered:
 		// A node that asks and calls nothing ends with the answer.
 		r.ended = n.Request.Kind == contract.RequestMessage
-	case eventJudge:
+	case EventJudge:
 		// The entry has judges and no node of its own.
 		r.ended = r.ended || r.calls == 0 && r.text == ""
 	}
@@ -201,8 +197,8 @@ func (r *row) take(n notice) {
 	r.text = n.Text
 }
 
-// close draws for the last time and leaves the table where it is.
-func (l *live) close() {
+// Close draws for the last time and leaves the table where it is.
+func (l *Live) Close() {
 	close(l.stop)
 	<-l.stopped
 	l.mu.Lock()
@@ -212,7 +208,7 @@ func (l *live) close() {
 
 // draw replaces the table on the screen. Lines are cut by the terminal: while it draws, it
 // does not wrap.
-func (l *live) draw() {
+func (l *Live) draw() {
 	var b strings.Builder
 	b.WriteString("\x1b[?7l")
 	if l.height > 0 {
@@ -228,12 +224,12 @@ func (l *live) draw() {
 	}
 	b.WriteString("\x1b[?7h")
 	l.notes, l.height, l.dirty, l.drawn = nil, len(lines), false, l.now()
-	fmt.Fprint(l.app.mask.Writer(l.app.stderr), b.String())
+	fmt.Fprint(l.mask.Writer(l.out), b.String())
 }
 
 // table are the lines of the table: running nodes always, of the others the last ones. Under
 // a running node stands the end of its partial answer, as far as there is room.
-func (l *live) table() []string {
+func (l *Live) table() []string {
 	if len(l.rows) == 0 {
 		return nil
 	}
@@ -265,11 +261,11 @@ func (l *live) table() []string {
 		lines = append(lines, texts...)
 	}
 	return append(lines, l.paint("2", fmt.Sprintf("%s, %d model calls, %d+%d tokens, %s", total, calls, input, output,
-		span(l.now().Sub(l.rows[0].from).Seconds()))))
+		Span(l.now().Sub(l.rows[0].from).Seconds()))))
 }
 
 // texts are the lines of a row's partial answer.
-func (l *live) texts(r *row, width int) []string {
+func (l *Live) texts(r *row, width int) []string {
 	if r.partial == "" || r.ended {
 		return nil
 	}
@@ -285,17 +281,17 @@ func (l *live) texts(r *row, width int) []string {
 }
 
 // bar is how much is done, or "" where nobody knows of how much.
-func (l *live) bar() string {
+func (l *Live) bar() string {
 	switch {
-	case l.total.nodes == 0:
+	case l.total.Nodes == 0:
 		return ""
-	case l.total.atMost:
-		return fmt.Sprintf("%s %d of at most %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.nodes)
+	case l.total.AtMost:
+		return fmt.Sprintf("%s %d of at most %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
 	}
-	return fmt.Sprintf("%s %d of %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.nodes)
+	return fmt.Sprintf("%s %d of %d nodes, ", bar(len(l.done), l.total), len(l.done), l.total.Nodes)
 }
 
-func (l *live) line(r *row) string {
+func (l *Live) line(r *row) string {
 	mark, code, until := "●", "33", l.now()
 	switch {
 	case r.failed:
@@ -307,14 +303,29 @@ func (l *live) line(r *row) string {
 	if r.failures > 0 {
 		retries = fmt.Sprintf("retries: %d", r.failures)
 	}
-	return fmt.Sprintf("%s %-24s %8s %13s  %s", l.paint(code, mark), clean(r.node, 40), span(max(0, until.Sub(r.from).Seconds())),
-		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+clean(r.text, 200)))
+	return fmt.Sprintf("%s %-24s %8s %13s  %s", l.paint(code, mark), plaintext.Line(r.node, 40), Span(max(0, until.Sub(r.from).Seconds())),
+		fmt.Sprintf("%d+%d", r.input, r.output), strings.TrimSpace(retries+"  "+plaintext.Line(r.text, 200)))
 }
 
 // paint colours a text, where colours are wanted.
-func (l *live) paint(code, text string) string {
+func (l *Live) paint(code, text string) string {
 	if !l.colour {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Span shows seconds as people say them: 4.2s, 3m10s, 5h2m, 3d4h.
+func Span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < 24*time.Hour:
+		return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	}
+	hours := int(d.Hours())
+	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 }
