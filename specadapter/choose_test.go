@@ -49,16 +49,16 @@ func TestDialectsAreToldApart(t *testing.T) {
 		code, says, help string
 	}{
 		"one recognises it": {text: `{"steps": []}`},
-		"none does": {text: `{"x": 1}`, code: specadapter.CodeDialect, says: "the document, an object, is in no dialect that is known",
+		"none does": {text: `{"x": 1}`, code: specadapter.CodeDialect, says: "unknown dialect: the document is an object",
 			help: `other looks for an object with "steps"`},
-		"several do": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "may be in several dialects: continuum, other",
-			help: `name one with -dialect; continuum looks for an object with "nodes"`},
-		"what is in the way is named": {text: `{"nodes": [], "defaultModel": "a/b"}`, code: specadapter.CodeDialect, says: "in no dialect",
+		"several do": {text: `{"nodes": [], "steps": []}`, code: specadapter.CodeAmbiguous, says: "matches several dialects: continuum, other",
+			help: `select one with -dialect; continuum looks for an object with "nodes"`},
+		"what is in the way is named": {text: `{"nodes": [], "defaultModel": "a/b"}`, code: specadapter.CodeDialect, says: "unknown dialect",
 			help: `koog looks for an object with "agents" that have a "type", "transitions" or "defaultModel", and without "nodes"`},
-		"agents of two kinds": {text: `{"nodes": [], "agents": [{"type": "task"}]}`, code: specadapter.CodeDialect, says: "in no dialect",
+		"agents of two kinds": {text: `{"nodes": [], "agents": [{"type": "task"}]}`, code: specadapter.CodeDialect, says: "unknown dialect",
 			help: `continuum looks for an object with "nodes", or with "agents" and "data_connections", and no agents with a "type"`},
 		"several do, and one is named": {text: `{"nodes": [], "steps": []}`, dialect: "other"},
-		"none has the name":            {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `there is no dialect "nobody"`, help: "other"},
+		"none has the name":            {text: `{"steps": []}`, dialect: "nobody", code: specadapter.CodeDialect, says: `unknown dialect "nobody"`, help: "other"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestComponentsReachTheDialectsThatTakeThem(t *testing.T) {
 	}
 	res, diags := specadapter.Load("g.json", grid(4), o)
 	if res != nil || len(diags) != 1 || diags[0].Code != specadapter.CodeComponents ||
-		diags[0].Text != `the dialect continuum takes no components, but "llm.yaml" is given` {
+		diags[0].Text != `the dialect continuum does not support components, but "llm.yaml" is given` {
 		t.Errorf("continuum with components gave %v", diags)
 	}
 	if !specadapter.TraitsOf("other").Inputs || specadapter.TraitsOf("continuum") != (specadapter.Traits{}) || specadapter.TraitsOf("nobody") != (specadapter.Traits{}) {

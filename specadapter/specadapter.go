@@ -217,17 +217,17 @@ func choose(doc *source.Document, dialect string) (Adapter, *source.Diagnostic) 
 	d := &source.Diagnostic{File: doc.Name, Line: doc.Root.Pos.Line, Col: doc.Root.Pos.Col, Code: CodeDialect}
 	switch {
 	case dialect != "":
-		d.Text, d.Help = fmt.Sprintf("there is no dialect %s", source.Quote(dialect)), "name one of: "+strings.Join(names, ", ")
+		d.Text, d.Help = fmt.Sprintf("unknown dialect %s", source.Quote(dialect)), "use one of: "+strings.Join(names, ", ")
 	case len(found) > 1:
 		var several []string
 		for _, a := range found {
 			several = append(several, a.Name())
 		}
 		d.Code = CodeAmbiguous
-		d.Text = fmt.Sprintf("the document, %s, may be in several dialects: %s", doc.Root.Kind, strings.Join(several, ", "))
-		d.Help = fmt.Sprintf("name one with -dialect; %s", strings.Join(looked, "; "))
+		d.Text = fmt.Sprintf("the document, %s, matches several dialects: %s", doc.Root.Kind, strings.Join(several, ", "))
+		d.Help = fmt.Sprintf("select one with -dialect; %s", strings.Join(looked, "; "))
 	default:
-		d.Text = fmt.Sprintf("the document, %s, is in no dialect that is known", doc.Root.Kind)
+		d.Text = fmt.Sprintf("unknown dialect: the document is %s", doc.Root.Kind)
 		d.Help = strings.Join(looked, "; ")
 	}
 	return nil, d
@@ -242,8 +242,8 @@ func (o *Options) checkComponents(doc *source.Document, a Adapter) *source.Diagn
 	if len(o.Components) > 0 {
 		given = source.Quote(o.Components[0].Name)
 	}
-	return &source.Diagnostic{File: doc.Name, Code: CodeComponents, Help: "leave the components out, or name another dialect",
-		Text: fmt.Sprintf("the dialect %s takes no components, but %s is given", a.Name(), given)}
+	return &source.Diagnostic{File: doc.Name, Code: CodeComponents, Help: "remove the components or select another dialect",
+		Text: fmt.Sprintf("the dialect %s does not support components, but %s is given", a.Name(), given)}
 }
 
 func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagnostic {
@@ -253,8 +253,8 @@ func checkProfile(doc *source.Document, a Adapter, profile string) *source.Diagn
 		}
 	}
 	return &source.Diagnostic{File: doc.Name, Code: CodeProfile,
-		Text: fmt.Sprintf("the dialect %s has no profile %q", a.Name(), profile),
-		Help: "name one of: " + strings.Join(a.Profiles(), ", ")}
+		Text: fmt.Sprintf("unknown profile %q of the dialect %s", profile, a.Name()),
+		Help: "use one of: " + strings.Join(a.Profiles(), ", ")}
 }
 
 // resolve writes limits and policy into a flow and its sub-agents. The options come before the

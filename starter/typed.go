@@ -153,7 +153,7 @@ func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	for _, d := range diags {
 		d.File = name
 		if d.Code == source.CodeSyntax {
-			d.Help = "strings and keys stand in double quotes"
+			d.Help = "write strings and keys in double quotes"
 		}
 		lines = append(lines, strings.ReplaceAll(d.String(), "\n\t", "; "))
 	}

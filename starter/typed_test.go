@@ -70,7 +70,7 @@ func TestWhatARunIsGiven(t *testing.T) {
 		"text and JSON":                    {args: "-input a -input-json 1", err: "-input and -input-json are both the run's input"},
 		"an input twice":                   {dialect: "declaring", args: "-param a=1 -param a:=2", err: `the input "a" is given twice: by -param a and by -param a`},
 		"an input here and there":          {dialect: "declaring", args: `-param a=1 -input-json {"a":2}`, err: `the input "a" is given twice: by -param a and by -input-json`},
-		"a key twice":                      {args: `-input-json {"a":1,"a":2}`, err: `-input-json:1:8: error: the key "a" is already at line 1`},
+		"a key twice":                      {args: `-input-json {"a":1,"a":2}`, err: `-input-json:1:8: error: duplicate key "a", first used at line 1`},
 		"wrong JSON":                       {args: `-input-json {"a":1,}`, err: `-input-json:1:8: error: `},
 		"wrong JSON of one input":          {dialect: "declaring", args: `-param a:=[1,`, err: `-param a:1:4: error: `},
 		"YAML is no JSON":                  {args: `-input-json a:`, err: `-input-json:1:1: error: `},

@@ -54,7 +54,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	}
 	b := newBuilder(doc.Name, host)
 	if t := d.Root.Type.Name; runs[t] && !agents[t] && t != "Flow" && !remoteAgents[t] {
-		b.Errorf(d.Root.At, CodeNotYet, "make a Flow or an Agent of it", "%s is neither a Flow nor an Agent, which alone can be run", d.Root)
+		b.Errorf(d.Root.At, CodeNotYet, "use a Flow or an Agent", "%s is neither a Flow nor an Agent and cannot be run", d.Root)
 	}
 	b.unsupported(d.Root)
 	if b.Errors > 0 {
@@ -118,7 +118,7 @@ func (b *builder) unsupported(c *model.Component) {
 		return
 	}
 	if !runs[c.Type.Name] {
-		b.Errorf(c.At, CodeNotYet, "the README's table says what runs", "%s cannot be run yet", c)
+		b.Errorf(c.At, CodeNotYet, "see the README's table for what runs", "%s cannot be run yet", c)
 		return
 	}
 	b.unsupportedIn(c)
@@ -133,7 +133,7 @@ func (b *builder) unsupportedIn(c *model.Component) {
 			continue
 		}
 		if help, ok := notYet[spec.Name]; ok && f.IsSet() && c.Type.Name != "GeminiConfig" {
-			b.Errorf(f.At, CodeNotYet, help, "%s of %s cannot be heeded yet", spec.Name, c)
+			b.Errorf(f.At, CodeNotYet, help, "%s of %s is not supported yet", spec.Name, c)
 			continue
 		}
 		if spec.Name == "datastore" {

@@ -170,7 +170,7 @@ func (b *builder) filtered(box *model.Component, filter *model.Field, a *plan.Ag
 			}
 		}
 		if t.Name == "" {
-			b.Errorf(item.Pos, "field-value", "write a tool's name", "tool_filter of %s names no tool", box)
+			b.Errorf(item.Pos, "field-value", "write a tool's name", "tool_filter of %s has an empty tool name", box)
 			continue
 		}
 		t.As = unique(taken, toolName(t.Name))
@@ -189,8 +189,8 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 	a.Model = provider + "/" + id
 	if f := c.Field("url"); f != nil && !b.told[c] {
 		b.told[c] = true
-		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's settings", provider),
-			"the url of %s is not called: a worker asks the provider %s where its settings say", c, provider)
+		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's configuration", provider),
+			"the url of %s is not used: the worker's configuration of the provider %s is", c, provider)
 	}
 	a.Params, a.Retry = b.params(c), b.retry(c, false)
 }

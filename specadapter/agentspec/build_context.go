@@ -53,11 +53,11 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 		s.Template = strings.ReplaceAll(s.Template, form, "{{summary}}")
 	}
 	if !strings.Contains(s.Template, "{{summary}}") {
-		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s has no place for the summary", template, t)
+		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s does not contain the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
 		if f := t.Field(name); f != nil && !b.told[t] {
-			b.Warnf(f.At, CodeNoEffect, "leave it out", "%s of %s has no effect: summaries are kept with the run, as long as it lasts", name, t)
+			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are kept with the run", name, t)
 			b.told[t] = true
 		}
 	}
@@ -68,8 +68,8 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 func (b *builder) datastore(c *model.Component, f *model.Field) {
 	for _, store := range f.Components {
 		if store.Type.Name != "InMemoryCollectionDatastore" {
-			b.Errorf(f.At, CodeNotYet, "leave datastore out, or use an InMemoryCollectionDatastore: summaries are kept with the run",
-				"%s keeps summaries in %s, which cannot be used yet", c, store)
+			b.Errorf(f.At, CodeNotYet, "remove datastore or use an InMemoryCollectionDatastore: summaries are kept with the run",
+				"%s stores summaries in %s, which is not supported yet", c, store)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (b *builder) chosenHost(c *model.Component, server string) {
 	begins := scheme == "" && strings.HasPrefix(host, "{{")
 	rest := model.Placeholder.ReplaceAllString(scheme+host, "")
 	if !begins && scheme != "http" && scheme != "https" && model.Placeholder.ReplaceAllString(scheme, "") != "" || strings.ContainsAny(rest, "@{} ") || !begins && scheme == "" {
-		b.Errorf(c.FieldPos("url"), "field-value", "write http:// or https:// and the host, or begin with the placeholder of an address", "url of %s is %s, which no values make an address over HTTP",
+		b.Errorf(c.FieldPos("url"), "field-value", "write http:// or https:// and the host, or begin with a placeholder for the whole URL", "url of %s is %s, which is not an http or https URL for any values",
 			c, source.Quote(c.Text("url")))
 	}
 }
@@ -76,7 +76,7 @@ func (b *builder) pairs(c *model.Component, field string) []plan.Header {
 				out = append(out, plan.Header{Name: m.Key, Value: string(v.JSON())})
 			case source.Null:
 			default:
-				b.Errorf(v.Pos, "field-value", "write a text, a number or true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
+				b.Errorf(v.Pos, "field-value", "write a string, a number, true or false", "%s in %s of %s is %s", source.Quote(m.Key), field, c, v.Describe())
 			}
 		}
 	}

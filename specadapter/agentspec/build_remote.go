@@ -40,7 +40,7 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 		}
 		n := number(session, name, def)
 		if n < 0 || n > most || name == "timeout" && n == 0 {
-			b.Errorf(session.Fields[name].At, "field-value", "write a number of seconds or of times", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
+			b.Errorf(session.Fields[name].At, "field-value", "write a number of seconds or retries", "%s in session_parameters of %s is %s", name, c, session.Fields[name].JSON.Describe())
 		}
 		return n
 	}
@@ -61,8 +61,8 @@ func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
 	if client := c.Component("client_config"); !b.told[client] {
 		b.told[client] = true
-		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's settings",
-			"the service_endpoint and the sign-in of %s do not count: a worker asks the provider oci as its settings say", client)
+		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
+			"the service_endpoint and authentication of %s are not used: the worker's configuration of the provider oci is", client)
 	}
 	return a
 }
@@ -75,7 +75,7 @@ func (b *builder) agentServer(c, conn *model.Component) string {
 	}
 	address := c.Text("agent_url")
 	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is no address of an agent", c)
+		b.Errorf(c.FieldPos("agent_url"), "field-value", "write the agent's http or https address, without a password", "agent_url of %s is not an http or https URL", c)
 	}
 	id := unique(b.ids, model.SafeID(cmp.Or(c.Name, c.ID, "agent")))
 	p := plan.Connection{ID: id, Name: c.Name, Kind: plan.ConnectionA2A, Description: c.Description, URL: address, Headers: b.headers(conn)}
@@ -84,12 +84,12 @@ func (b *builder) agentServer(c, conn *model.Component) string {
 	}
 	for _, name := range []string{"key_file", "cert_file", "ssl_ca_cert"} {
 		if f := conn.Field(name); f != nil && f.IsSet() {
-			b.Warnf(f.At, CodeNoEffect, "let the worker's settings have the connection "+source.Quote(id)+" with the same url, cert_file, key_file and ca_file",
-				"%s of %s is not read: a document cannot have files of the worker's read", name, conn)
+			b.Warnf(f.At, CodeNoEffect, "configure on the worker the connection "+source.Quote(id)+" with the same url, cert_file, key_file and ca_file",
+				"%s of %s is not read: a document cannot read the worker's files", name, conn)
 		}
 	}
 	if !conn.Flag("verify") {
-		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "let the worker's settings have the connection "+source.Quote(id)+" with the same url and ca_file",
+		b.Warnf(conn.FieldPos("verify"), CodeNoEffect, "configure on the worker the connection "+source.Quote(id)+" with the same url and ca_file",
 			"verify of %s is false, but certificates are always checked", conn)
 	}
 	b.connected[c] = id

@@ -30,11 +30,11 @@ func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 		FirstMillis: millis("initial_retry_delay", 1), MostMillis: millis("max_retry_delay", 8), Factor: number(f, "backoff_factor", 2),
 	}
 	if part := f.Fields["backoff_factor"]; r.Factor < 1 || r.Factor > 1000 {
-		b.Warnf(part.At, CodeNoEffect, "write 1 to 1000", "backoff_factor in retry_policy of %s is %s; pauses stay as long as they are", c, part.JSON.Describe())
+		b.Warnf(part.At, CodeNoEffect, "write 1 to 1000", "backoff_factor in retry_policy of %s is %s; the delay stays constant", c, part.JSON.Describe())
 		r.Factor = 1
 	}
 	if part := f.Fields["jitter"]; part != nil && part.JSON != nil && part.JSON.Kind == source.String {
-		b.Warnf(part.At, CodeNoEffect, "leave it out", "jitter in retry_policy of %s has no effect: pauses are as long as the policy says", c)
+		b.Warnf(part.At, CodeNoEffect, "remove it", "jitter in retry_policy of %s has no effect", c)
 	}
 	b.statuses(c, f, r, byStatus)
 	return r
@@ -46,7 +46,7 @@ func (b *builder) statuses(c *model.Component, f *model.Field, r *plan.Retry, by
 	if !byStatus {
 		for _, part := range []*model.Field{listed, any5xx} {
 			if part != nil {
-				b.Warnf(part.At, CodeNoEffect, "leave it out", "statuses in retry_policy of %s have no effect: what can pass is repeated, and nothing else", c)
+				b.Warnf(part.At, CodeNoEffect, "remove it", "statuses in retry_policy of %s have no effect: only transient failures are retried", c)
 				return
 			}
 		}
@@ -65,11 +65,11 @@ func (b *builder) listed(c *model.Component, f *model.Field) []int {
 	for _, m := range f.JSON.Members {
 		n, err := strconv.Atoi(m.Key)
 		if err != nil || n < 400 || n > 599 {
-			b.Errorf(m.KeyPos, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has %s", c, source.Quote(m.Key))
+			b.Errorf(m.KeyPos, "field-value", "write a status from 400 to 599", "recoverable_statuses of %s has the unsupported status %s", c, source.Quote(m.Key))
 			continue
 		}
 		if len(m.Value.Items) > 0 {
-			b.Warnf(m.Value.Pos, CodeNoEffect, "write []", "codes behind a status in retry_policy of %s have no effect: every answer of the status is repeated", c)
+			b.Warnf(m.Value.Pos, CodeNoEffect, "write []", "codes of a status in retry_policy of %s have no effect: every response with the status is retried", c)
 		}
 		if !slices.Contains(out, n) {
 			out = append(out, n)

@@ -64,7 +64,7 @@ func (b *builder) agentNode(c *model.Component, n *plan.Node) {
 	}
 	for _, p := range b.team(inner, n, c.Outputs, false) {
 		b.Errorf(c.At, "input-unfed", "declare the input with "+inner.String()+", or give it a default",
-			"an agent in %s wants the input %s, which nothing gives a value", inner, source.Quote(p.Title))
+			"an agent in %s requires the input %s, which has no value", inner, source.Quote(p.Title))
 	}
 }
 
@@ -125,7 +125,7 @@ func (t *crew) join(c *model.Component, p part) {
 	case "Swarm":
 		t.swarm(c, p)
 	case "Flow":
-		t.Errorf(c.At, "field-value", "let an Agent begin, and ask the flow", "%s holds no conversation; it cannot be the first of a team", c)
+		t.Errorf(c.At, "field-value", "start with an Agent that asks the flow", "%s cannot hold a conversation, so it cannot be the first agent of a team", c)
 	}
 }
 
@@ -156,7 +156,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 			}
 			if !hands || to.Type.Name == "Flow" {
 				if !asks {
-					t.Errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s holds no conversation, and %s hands conversations over only", to, c)
+					t.Errorf(to.At, "field-value", `write "handoff": "optional" or "never", so that it can be asked`, "%s cannot take over a conversation, and the agents of %s only hand over", to, c)
 				}
 				continue
 			}
@@ -174,7 +174,7 @@ func (t *crew) swarm(c *model.Component, p part) {
 func (t *crew) inSwarm(c, from, to *model.Component) recipient {
 	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.told[to] {
 		t.told[to] = true
-		t.Warnf(to.At, CodeNoEffect, "let an Agent turn to others", "%s has no model and turns to nobody; relationships from it in %s have no effect", to, c)
+		t.Warnf(to.At, CodeNoEffect, "use an Agent to contact others", "%s has no model and cannot contact agents; relationships from it in %s have no effect", to, c)
 	}
 	return t.recipient(c, from, to, func(id string) part {
 		p := part{id: id, outputs: to.Outputs}
@@ -287,12 +287,12 @@ func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 func (t *crew) elsewhere(c *model.Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
 		if p.id == t.node.ID {
-			t.Errorf(c.At, "field-value", "let an Agent begin, and turn to this one", "%s runs elsewhere and cannot turn to other agents of the team, so that it cannot be the first of one", c)
+			t.Errorf(c.At, "field-value", "start with an Agent that contacts this one", "%s is a remote agent and cannot contact other agents, so it cannot be the first agent of a team", c)
 			return
 		}
 		if !t.told[c] {
 			t.told[c] = true
-			t.Warnf(c.At, CodeNoEffect, "let an Agent turn to others", "%s runs elsewhere and cannot turn to other agents of the team", c)
+			t.Warnf(c.At, CodeNoEffect, "use an Agent to contact others", "%s is a remote agent and cannot contact other agents of the team", c)
 		}
 	}
 	if !t.room(c.At) {

@@ -20,7 +20,7 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 	case "ServerTool":
 		if !b.host.UnboundTools[t.Name] && !b.told[c] {
 			b.told[c] = true
-			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is none of the tools that are known here; a run needs a worker that has it", c)
+			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
 		}
 	case "ClientTool":
 		t.Connection = b.client(c)
@@ -78,10 +78,10 @@ func (b *builder) server(c *model.Component) string {
 			conn.Transport = plan.TransportSSE
 		}
 		if conn.TLS = certificates(c); conn.TLS != nil && !strings.HasPrefix(conn.URL, "https://") {
-			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s shows a certificate, and its url is not https", c)
+			b.Errorf(c.FieldPos("url"), "field-value", "write https://, or use a transport without certificates", "%s has a client certificate, but its url is not https", c)
 		}
 		if u, err := url.Parse(conn.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil {
-			b.Errorf(c.FieldPos("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is no address of a server", c)
+			b.Errorf(c.FieldPos("url"), "field-value", "write the server's http or https address, without a password", "the url of %s is not an http or https URL", c)
 		}
 		conn.Headers, conn.Secrets, conn.Retry = b.headers(c), secretHeaders(c), b.retry(c, false)
 	}
@@ -95,7 +95,7 @@ func (b *builder) server(c *model.Component) string {
 func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	conn.Transport, conn.Command, conn.Dir = plan.TransportStdio, c.Text("command"), c.Text("cwd")
 	if conn.Dir != "" && !path.IsAbs(conn.Dir) {
-		b.Errorf(c.FieldPos("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, which is in no folder that the worker knows", c, source.Quote(conn.Dir))
+		b.Errorf(c.FieldPos("cwd"), "field-value", "write an absolute path", "cwd of %s is %s, want an absolute path", c, source.Quote(conn.Dir))
 	}
 	if f := c.Field("args"); f != nil {
 		for _, a := range f.JSON.Items {
@@ -105,7 +105,7 @@ func (b *builder) stdio(c *model.Component, conn *plan.Connection) {
 	if f := c.Field("env"); f != nil {
 		for _, m := range f.JSON.Members {
 			if m.Key == "" || strings.ContainsAny(m.Key, "=\x00") || strings.Contains(m.Value.Text, "\x00") {
-				b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is no variable of an environment", c, source.Quote(m.Key))
+				b.Errorf(m.KeyPos, "field-value", "write the name of a variable, without =", "env of %s has %s, which is not a valid variable name", c, source.Quote(m.Key))
 				continue
 			}
 			conn.Env = append(conn.Env, plan.Header{Name: m.Key, Value: m.Value.Text})
@@ -138,7 +138,7 @@ func secretHeaders(c *model.Component) []plan.Header {
 	return out
 }
 
-// certificates are those that a client shows and believes; nil where it has none of its own.
+// certificates are those that a client shows and believes; nil where there are none of its own.
 func certificates(c *model.Component) *plan.TLS {
 	t := plan.TLS{CA: secretOf(c, "ca_file"), Cert: secretOf(c, "cert_file"), Key: secretOf(c, "key_file")}
 	if t == (plan.TLS{}) {
@@ -164,7 +164,7 @@ func (b *builder) headers(c *model.Component) []plan.Header {
 	var out []plan.Header
 	for _, m := range f.JSON.Members {
 		if strings.ContainsAny(m.Key, " \t\r\n:") || strings.ContainsAny(m.Value.Text, "\r\n\x00") || m.Key == "" {
-			b.Errorf(m.KeyPos, "field-value", "write a header's name and one line of text", "a header of %s cannot be sent", c)
+			b.Errorf(m.KeyPos, "field-value", "write a header name and a value of one line", "a header of %s cannot be sent", c)
 			continue
 		}
 		out = append(out, plan.Header{Name: m.Key, Value: m.Value.Text})

@@ -30,7 +30,7 @@ func (b *builder) lend(secrets []model.Secret) {
 			l.Provider, l.Setting, l.File = provider, source.LentAuthFile, true
 			where = "the file of keys of the provider " + provider
 		case model.PlaceNone:
-			b.Errorf(s.At, source.CodeSecretInline, s.Setting(), "%s of %s cannot be given to a worker", s.Field, s.Component)
+			b.Errorf(s.At, source.CodeSecretInline, s.Setting(), "%s of %s cannot be passed to a worker", s.Field, s.Component)
 			continue
 		default:
 			l.File = strings.HasSuffix(s.Field, "_file")
@@ -40,7 +40,7 @@ func (b *builder) lend(secrets []model.Secret) {
 		}
 		before, had := taken[where]
 		if had && before != s.Inline {
-			b.Errorf(s.At, source.CodeSecretInline, s.Advice(), "%s is written twice, and with another value each time", where)
+			b.Errorf(s.At, source.CodeSecretInline, s.Advice(), "%s is defined twice with different values", where)
 			continue
 		}
 		taken[where] = s.Inline

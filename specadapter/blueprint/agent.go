@@ -81,7 +81,7 @@ func join(parts []string) string {
 // older reports fields of earlier shapes apart from those that nobody ever knew.
 func (g *agent) older() {
 	if v := g.Value.Get("visibility"); v != nil {
-		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is from before tags and has no effect")
+		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is an old name for tags and has no effect")
 		g.Only(append(agentFields, "visibility")...)
 		return
 	}
@@ -97,10 +97,10 @@ func (g *agent) agentName() string {
 	}
 	g.Name = "agent " + source.Quote(name)
 	if !agentName.MatchString(name) {
-		g.a.Warnf(g.Pos("name"), CodeName, "use letters, digits, _ and -, at most 60, a letter or digit first", "the name %s is one that the framework's API refuses", source.Quote(name))
+		g.a.Warnf(g.Pos("name"), CodeName, "use at most 60 letters, digits, _ and -, with a letter or digit first", "the framework's API refuses the name %s", source.Quote(name))
 	}
 	if folder := path.Base(path.Dir(g.file())); path.Base(g.file()) == fileAgent && path.Dir(g.file()) != "." && folder != name {
-		g.a.Warnf(g.Pos("name"), CodeName, "give both the same name; agents are found by their folder's", "the agent %s is in the folder %s", source.Quote(name), source.Quote(folder))
+		g.a.Warnf(g.Pos("name"), CodeName, "give both the same name; agents are found by their folder's name", "the agent %s is in a folder named %s", source.Quote(name), source.Quote(folder))
 	}
 	return name
 }
@@ -155,7 +155,7 @@ func (g *agent) ownPrompt() string {
 	inline := g.Want("system_prompt", source.String)
 	switch {
 	case ok && inline != nil:
-		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is here and in %s", g.Name, file)
+		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the system prompt of %s is defined both here and in %s", g.Name, file)
 		return ""
 	case ok:
 		return g.a.markdown(file)
@@ -163,7 +163,7 @@ func (g *agent) ownPrompt() string {
 		return inline.Text
 	}
 	if g.kind == typeAutonomous && g.Value.Get("capabilities") == nil {
-		g.a.Warnf(g.Value.Pos, CodeNoPrompt, "write "+filePrompt+" beside it; for a folder name the folder or its "+fileAgent,
+		g.a.Warnf(g.Value.Pos, CodeNoPrompt, "write "+filePrompt+" next to it; for a folder, pass the folder or its "+fileAgent,
 			"%s has no system prompt", g.Name)
 	}
 	return ""

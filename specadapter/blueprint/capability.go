@@ -10,7 +10,7 @@ import (
 // prompt: its text, then the usage of its script.
 func (g *agent) capability(c word) []string {
 	if g.has[c.text] {
-		g.a.Errorf(c.at, CodeTwice, "remove one of the two", "%s names the capability %s twice", g.Name, source.Quote(c.text))
+		g.a.Errorf(c.at, CodeTwice, "remove one of the two", "%s lists the capability %s twice", g.Name, source.Quote(c.text))
 		return nil
 	}
 	g.has[c.text] = true
@@ -53,14 +53,14 @@ func (o *object) checkParts(text, servers, script bool) {
 	has, known := want[kind]
 	switch {
 	case kind == "" && !text && !servers && !script:
-		o.a.Warnf(o.Value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has nothing in it", o.Name)
+		o.a.Warnf(o.Value.Pos, CodeCapability, "write "+fileText+", "+fileCapMCP+` or "script"`, "%s has no content", o.Name)
 	case kind == "":
 	case !known:
 		o.a.Errorf(o.Pos("type"), CodeCapability, `write "script", "mcp" or "text"`, "the type of %s is %s", o.Name, source.Quote(kind))
 	case !has:
-		o.a.Warnf(o.Pos("type"), CodeCapability, "add that part, or correct the type", "%s is of type %s and has no such part", o.Name, kind)
+		o.a.Warnf(o.Pos("type"), CodeCapability, "add that part or fix the type", "%s is of type %s but has no such part", o.Name, kind)
 	case kind == "text" && (servers || script), kind == "mcp" && script:
-		o.a.Warnf(o.Pos("type"), CodeCapability, "remove the other part, or the type", "%s is of type %s and has parts of another", o.Name, kind)
+		o.a.Warnf(o.Pos("type"), CodeCapability, "remove the other part or the type", "%s is of type %s but has parts of another type", o.Name, kind)
 	}
 }
 
@@ -68,13 +68,13 @@ func (o *object) checkParts(text, servers, script bool) {
 // reported, and "" returned.
 func (o *object) entry(registry, name string, w word, code, what string) string {
 	if !plainName.MatchString(w.text) {
-		o.a.Errorf(w.at, code, "write the name of a folder in "+registry+"/", "%s names the %s %s, which is no name", o.Name, what, source.Quote(w.text))
+		o.a.Errorf(w.at, code, "use the name of a folder in "+registry+"/", "%s has an invalid name of a %s: %s", o.Name, what, source.Quote(w.text))
 		return ""
 	}
 	file, ok := o.a.registered(registry, w.text, name)
 	if !ok {
 		o.a.Errorf(w.at, code, fmt.Sprintf("write %s/%s/%s, or correct the name", registry, w.text, name),
-			"%s names the %s %s, which is not there", o.Name, what, source.Quote(w.text))
+			"%s refers to the %s %s, which is not found", o.Name, what, source.Quote(w.text))
 		return ""
 	}
 	return file

@@ -105,7 +105,7 @@ func (c *collector) read(file string) ([]byte, error) {
 		return nil, plainly(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no file")
+		return nil, errors.New("it is not a regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
 	if err != nil {
@@ -114,11 +114,11 @@ func (c *collector) read(file string) ([]byte, error) {
 	c.bytes += len(data)
 	switch {
 	case len(data) > MaxFileBytes:
-		return nil, fmt.Errorf("it has more than %d bytes, the most that a file of an agent may have", MaxFileBytes)
+		return nil, fmt.Errorf("it has more than %d bytes, the maximum for an agent's file", MaxFileBytes)
 	case c.bytes > MaxFolderBytes:
-		return nil, fmt.Errorf("with it the agent has more than %d bytes; name fewer capabilities or agents", MaxFolderBytes)
+		return nil, fmt.Errorf("the agent's files have more than %d bytes in total; use fewer capabilities or agents", MaxFolderBytes)
 	case len(c.files) >= MaxFiles:
-		return nil, fmt.Errorf("with it the agent has more than %d files; name fewer capabilities or agents", MaxFiles)
+		return nil, fmt.Errorf("the agent has more than %d files; use fewer capabilities or agents", MaxFiles)
 	}
 	return data, nil
 }

@@ -35,7 +35,7 @@ func (g *agent) readHooks() {
 	all.Closed(CodeHook, onRunStart, onRunFinish)
 	for _, event := range []string{onRunStart, onRunFinish} {
 		if h := all.Want(event, source.Object); h != nil && g.a.hooking != "" {
-			g.a.Warnf(h.Pos, CodeNoEffect, "leave it out", "%s has a hook %s, but runs as %s; hooks of hooks are not called", g.Name, event, g.a.hooking)
+			g.a.Warnf(h.Pos, CodeNoEffect, "remove it", "%s has a hook %s, but runs as %s; hooks of hooks do not run", g.Name, event, g.a.hooking)
 		} else if h != nil {
 			g.hooks = append(g.hooks, g.hook(event, h))
 		}
@@ -78,13 +78,13 @@ func (o *object) hookFlow(h *hook) *plan.Flow {
 	}
 	switch {
 	case !ok && path.Base(path.Dir(o.file())) == h.agent:
-		o.a.Errorf(o.Pos("agent_name"), CodeHook, "name another agent", "%s names the agent that has it", o.Name)
+		o.a.Errorf(o.Pos("agent_name"), CodeHook, "name another agent", "%s refers to its own agent", o.Name)
 		return nil
 	case !ok && h.onError == "block" && h.event == onRunStart:
-		o.a.Errorf(o.Pos("agent_name"), CodeHook, "write the name of a folder in agents/", "%s names the agent %s, which is not there, and no run may start without it", o.Name, source.Quote(h.agent))
+		o.a.Errorf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found and without which no run may start", o.Name, source.Quote(h.agent))
 		return nil
 	case !ok:
-		o.a.Warnf(o.Pos("agent_name"), CodeHook, "write the name of a folder in agents/", "%s names the agent %s, which is not there; the hook is left out", o.Name, source.Quote(h.agent))
+		o.a.Warnf(o.Pos("agent_name"), CodeHook, "use the name of a folder in agents/", "%s refers to the agent %s, which is not found; the hook is ignored", o.Name, source.Quote(h.agent))
 		return nil
 	}
 	root := o.a.parse(file)

@@ -10,7 +10,7 @@ import (
 
 // kept are the kinds that the framework replaces and a run does not, and why.
 var kept = map[string]string{
-	"env":    "a text may not read the worker's environment",
+	"env":    "a text cannot read the worker's environment",
 	"runner": "there is no runner",
 }
 
@@ -75,15 +75,15 @@ func (l *linter) placeholder(at source.Pos, name string) {
 	why := kept[kind]
 	help := "give the value as a parameter: ${params.NAME}"
 	if kind == "params" && !l.declared(key) {
-		why, help = "no run can have such a parameter", "declare it in parameters_schema, or correct the name"
+		why, help = "unknown parameter", "declare it in parameters_schema, or correct the name"
 	}
 	if why == "" {
 		return
 	}
 	if l.reported++; l.reported > maxPlaceholders {
-		l.agent.a.Warnf(at, CodePlaceholder, "mend those above first", "more placeholders follow that stay as they are written")
+		l.agent.a.Warnf(at, CodePlaceholder, "fix the ones above first", "more placeholders that are not replaced follow")
 	} else {
-		l.agent.a.Warnf(at, CodePlaceholder, help, "%s stays as it is written: %s", source.Quote("${"+name+"}"), why)
+		l.agent.a.Warnf(at, CodePlaceholder, help, "%s is not replaced: %s", source.Quote("${"+name+"}"), why)
 	}
 }
 

@@ -20,7 +20,7 @@ func (g *agent) procedural() {
 	if g.kind != typeProcedural {
 		for _, v := range []*source.Value{script, command} {
 			if v != nil {
-				g.a.Warnf(v.Pos, CodeType, `write "type": "procedural", or remove it`, "%s is autonomous and runs no program of its own", g.Name)
+				g.a.Warnf(v.Pos, CodeType, `write "type": "procedural", or remove it`, "%s is autonomous and does not run a program", g.Name)
 			}
 		}
 		return
@@ -60,7 +60,7 @@ func (s *script) sum(id string) string {
 		return "" // reported
 	}
 	if !local(s.file) {
-		s.entry.a.Errorf(s.entry.Pos("script_file"), CodeScript, "write the path of a file beside "+fileScript, "script_file of %s is %s, which leads out of its folder", s.entry.Name, source.Quote(s.file))
+		s.entry.a.Errorf(s.entry.Pos("script_file"), CodeScript, "use the path of a file next to "+fileScript, "script_file of %s is %s, which is outside its folder", s.entry.Name, source.Quote(s.file))
 		return ""
 	}
 	if file, ok := s.entry.a.registered(dirScripts, id, s.file); ok {
@@ -96,7 +96,7 @@ func (g *agent) runsCommand(command *source.Value) {
 	}
 	folder := path.Base(path.Dir(g.file()))
 	if path.Base(g.file()) != fileAgent || !plainName.MatchString(folder) || path.Base(path.Dir(path.Dir(g.file()))) != dirAgents {
-		g.a.Warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" of a folder that the worker trusts",
+		g.a.Warnf(command.Pos, CodeProgram, "put it into "+dirAgents+"/NAME/"+fileAgent+" in a folder that the worker trusts",
 			"%s has a command, but lies in no folder of %s/; it is looked for by its name", g.Name, dirAgents)
 		folder = g.name
 	}

@@ -44,7 +44,7 @@ func (g *agent) ownServers() {
 	inline := g.Want("mcp_servers", source.Object)
 	switch {
 	case ok && inline != nil:
-		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are here and in %s", g.Name, file)
+		g.a.Errorf(inline.Pos, CodeTwice, "keep one of the two", "the MCP servers of %s are defined both here and in %s", g.Name, file)
 	case ok:
 		g.serversOf(file)
 	case inline != nil:
@@ -114,7 +114,7 @@ func (o *object) reference(s *server) {
 	if !known {
 		s.configured, s.connection = o.a.host.Connections[ref], ref
 		if s.configured && len(given) > 0 {
-			o.a.Warnf(o.Pos("config"), CodeNoEffect, "write the headers into the connection on the worker", "%s is the worker's own connection %s; its config has no effect", o.Name, source.Quote(ref))
+			o.a.Warnf(o.Pos("config"), CodeNoEffect, "set the headers in the worker's connection", "%s is the worker's own connection %s; its config has no effect", o.Name, source.Quote(ref))
 		}
 		if s.orchestrator || s.configured {
 			s.headers = given
@@ -168,7 +168,7 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	i := slices.IndexFunc(s.headers, func(h header) bool { return h.name == name })
 	if i < 0 {
 		if o.Flag("required") && !s.orchestrator {
-			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "write it into config", "%s wants the config %s", use.Name, source.Quote(name))
+			o.a.errorAbout(s.name, name, use.Value.Pos, CodeServerConfig, "write it into config", "%s requires the config %s", use.Name, source.Quote(name))
 		}
 		return
 	}
@@ -180,9 +180,9 @@ func (o *object) checkHeader(name string, s *server, use *object) {
 	const help = "write ${env.NAME}, and set in the worker's weft.yaml: variables: {NAME: {hosts: [HOST]}}; or configure a connection with this id there"
 	switch names := inputs.Placeholder.FindAllStringSubmatch(h.value, -1); {
 	case len(names) == 0 && h.value != "":
-		o.a.Errorf(h.at, CodeSecret, help, "the config %s of %s is a secret and stands in the file", source.Quote(name), use.Name)
+		o.a.Errorf(h.at, CodeSecret, help, "the config %s of %s is a secret and is in the file", source.Quote(name), use.Name)
 	case slices.ContainsFunc(names, func(m []string) bool { return !strings.HasPrefix(m[1], "env.") }):
-		o.a.Warnf(h.at, CodeSecret, help, "the config %s of %s is a secret that a run brings along; it stands in the run's history", source.Quote(name), use.Name)
+		o.a.Warnf(h.at, CodeSecret, help, "the config %s of %s is a secret that a run provides; the run's history contains it", source.Quote(name), use.Name)
 	}
 }
 
@@ -205,7 +205,7 @@ func (o *object) config() []header {
 	if nested == nil || nested.Kind != source.Object {
 		return c.headers()
 	}
-	o.a.Warnf(nested.Pos, CodeOlder, "write them into config itself", "%s has its headers in the shape of an earlier version; they are read", c.Name)
+	o.a.Warnf(nested.Pos, CodeOlder, "move them into config", "the headers of %s have the format of an earlier version", c.Name)
 	c.Only("headers")
 	return o.a.object(nested, "headers of "+o.Name).headers()
 }
@@ -239,7 +239,7 @@ func (o *object) headers() []header {
 		for _, p := range inputs.Placeholder.FindAllStringSubmatch(h.value, -1) {
 			if kind, _, _ := strings.Cut(p[1], "."); !kinds[kind] && kind != "env" && kind != "runner" {
 				o.a.Warnf(m.Value.Pos, CodePlaceholder, "write ${params.NAME}, ${scope.NAME}, ${env.NAME}, ${runtime.run_id} or ${runtime.session_id}",
-					"%s of %s stays as it is written: nothing replaces it", source.Quote(p[0]), o.Name)
+					"%s of %s is not replaced", source.Quote(p[0]), o.Name)
 			}
 		}
 		out = append(out, h)
@@ -272,7 +272,7 @@ func (o *object) inline(s *server) {
 	if kind == plan.TransportSSE {
 		s.transport = kind
 	}
-	o.a.Warnf(o.Value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is written out, which the framework takes no more; it is read", o.Name)
+	o.a.Warnf(o.Value.Pos, CodeOlder, "put it into "+dirServers+"/ and refer to it", "%s is an inline server, which the framework no longer accepts", o.Name)
 	o.address(s)
 	if v := o.Want("headers", source.Object); v != nil {
 		s.headers = o.a.object(v, "headers of "+o.Name).headers()
@@ -287,7 +287,7 @@ func (o *object) address(s *server) {
 	}
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(s.url, -1) {
 		if kind, _, _ := strings.Cut(m[1], "."); !kinds[kind] {
-			o.a.Errorf(o.Pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s holds %s, which nothing replaces", o.Name, source.Quote(m[0]))
+			o.a.Errorf(o.Pos("url"), CodeServerURL, "write the address itself, or ${params.NAME} or ${scope.NAME}", "the url of %s contains the unknown placeholder %s", o.Name, source.Quote(m[0]))
 			return
 		}
 	}

@@ -71,7 +71,7 @@ func (a *adaptation) startable(g *agent, f *plan.Flow) {
 		other, flow, first := a.other(file)
 		switch {
 		case first != nil:
-			a.Warnf(at.at, CodeNotStarted, "mend "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.Name, path.Dir(file), first.Text)
+			a.Warnf(at.at, CodeNotStarted, "fix "+first.File+", or remove the agent", "%s cannot start the agent in %s: %s", g.Name, path.Dir(file), first.Text)
 			continue
 		case flow == nil:
 			continue

@@ -8,6 +8,6 @@ func (a *adaptation) unsupported(g *agent) {
 		a.Warnf(s.at, CodeNoEffect, "give the agent a tool that runs it", "the script %s is described to the model, but nothing runs it yet", source.Quote(s.name))
 	}
 	if g.demands != nil && len(g.demands.Members) > 0 {
-		g.a.Warnf(g.demands.Pos, CodeNoEffect, "start the run on a task queue of such workers", "%s has demands; any worker takes its runs", g.Name)
+		g.a.Warnf(g.demands.Pos, CodeNoEffect, "start the run on a task queue whose workers meet them", "the demands of %s are not checked; any worker may run it", g.Name)
 	}
 }

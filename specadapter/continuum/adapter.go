@@ -134,7 +134,7 @@ func (a *adaptation) identify(bundle []graphFile) {
 		id, bad := g.Text("id"), !g.Is("id", source.String)
 		g.id = id
 		if first, ok := seen[id]; ok && id != "" {
-			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already at line %d", source.Quote(id), first.Line)
+			a.Errorf(g.Pos("id"), CodeDuplicateAgent, "give it another id", "the agent id %s is already used at line %d", source.Quote(id), first.Line)
 		} else if id == "" && !bad && g.Path != "" && len(bundle) > 1 {
 			a.Errorf(g.Pos("id"), "V12", `give it an id; connections name it by "agent_id"`, "%s has no id", g.Name)
 		}
@@ -177,12 +177,12 @@ func (a *adaptation) root(bundle []graphFile) int {
 	if len(free) == 1 {
 		return free[0]
 	}
-	at, why := 0, "every agent of the bundle is named by a connection"
+	at, why := 0, "a connection refers to each agent of the bundle"
 	if len(free) > 1 {
-		at, why = free[0], "several agents of the bundle are named by no connection"
+		at, why = free[0], "no connection refers to several agents of the bundle"
 	}
-	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "put the agent that a run begins with first, and let connections of type 2 name the others",
-		"%s; a run begins with %s", why, source.Quote(bundle[at].id))
+	a.Warnf(bundle[at].Value.Pos, CodeRootAgent, "list the agent at which a run starts first and refer to the others by connections of type 2",
+		"%s; a run starts at %s", why, source.Quote(bundle[at].id))
 	return at
 }
 

@@ -41,7 +41,7 @@ func (g *graph) adjacency() (out, in [][]int) {
 // without a way to END (V6).
 func (g *graph) checkReach(out [][]int) {
 	if len(out[g.start()]) == 0 {
-		g.Errorf(g.object.Pos("edges"), "V4", "let an edge with source START lead to the first node", "no edge of %s comes from START", g.object.Name)
+		g.Errorf(g.object.Pos("edges"), "V4", "add an edge from START to the first node", "%s has no edge from START", g.object.Name)
 		return
 	}
 	reached := make([]bool, g.end()+1)
@@ -59,11 +59,11 @@ func (g *graph) checkReach(out [][]int) {
 	}
 	for n := range g.flow.Nodes {
 		if !reached[n] {
-			g.Errorf(g.places[n], "V5", "let an edge lead to it, or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
+			g.Errorf(g.places[n], "V5", "add an edge to it or remove it", "node %s cannot be reached from START", source.Quote(g.flow.Nodes[n].ID))
 		}
 	}
 	if !reached[g.end()] {
-		g.Errorf(g.object.Pos("edges"), "V6", "let an edge with target END come from the last node", "no path of %s leads from START to END", g.object.Name)
+		g.Errorf(g.object.Pos("edges"), "V6", "add an edge from the last node to END", "no path of %s leads from START to END", g.object.Name)
 	}
 }
 
@@ -99,7 +99,7 @@ func (g *graph) checkCycles(out [][]int) {
 		if len(ids) == 0 {
 			ids = []string{g.flow.Nodes[l.from].ID}
 		}
-		g.Warnf(g.edgePlaces[l.edge], "V15", "put a condition_prompt on the edge that leads back, and one on the edge that leads on",
+		g.Warnf(g.edgePlaces[l.edge], "V15", "add a condition_prompt to the edge back and one to an edge out of the cycle",
 			"the cycle of %s has no condition; it only ends at the step limit", source.Listed(ids, listedNames))
 	}
 }
@@ -182,10 +182,10 @@ func (g *graph) lintNodes(out, in [][]int) {
 			exits++
 		}
 		if len(out[n]) == 0 {
-			g.Warnf(at, "L3", "let an edge lead on, or to END", "node %s is a dead end: no edge comes from it", id)
+			g.Warnf(at, "L3", "add an edge from it", "node %s is a dead end: no edge comes from it", id)
 		}
 		if node.Deferred && len(in[n]) < 2 {
-			g.Warnf(at, "L4", "leave defer to nodes where branches join", "node %s is deferred and has %d incoming edge(s); it has nothing to join", id, len(in[n]))
+			g.Warnf(at, "L4", "set defer only on nodes where branches join", "node %s is deferred but has %d incoming edge(s), so there is nothing to join", id, len(in[n]))
 		}
 		always := 0
 		for _, i := range out[n] {
@@ -194,7 +194,7 @@ func (g *graph) lintNodes(out, in [][]int) {
 			}
 		}
 		if len(out[n]) > 0 && always == 0 {
-			g.Warnf(at, "L6", "make sure that one answer is always yes, or add an edge without condition",
+			g.Warnf(at, "L6", "make sure that one answer is always yes, or add an edge without a condition",
 				"all edges from node %s are conditional; if every answer is no, the branch ends there", id)
 		}
 	}
@@ -213,5 +213,5 @@ func (a *adaptation) lintUUID(o *source.Fields, key string) {
 		v.Text == plan.Start || v.Text == plan.End {
 		return
 	}
-	a.Warnf(v.Pos, "L8", "the dialect's checklist wants UUIDs; its schema wants camelCase", "the id %s is no UUID", source.Quote(v.Text))
+	a.Warnf(v.Pos, "L8", "the dialect's checklist requires UUIDs; its schema requires camelCase", "the id %s is not a UUID", source.Quote(v.Text))
 }

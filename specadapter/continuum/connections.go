@@ -72,7 +72,7 @@ func (a *adaptation) connections(items []*source.Value, declared bool, bundle []
 		c.Description = o.Text("description")
 		a.configure(o, &c, agents)
 		if at, double := a.conns.byID[c.ID]; double {
-			a.Errorf(o.Pos("id"), CodeDuplicateConn, "give it another id", "the connection id %s is already that of connection %d", source.Quote(c.ID), at+1)
+			a.Errorf(o.Pos("id"), CodeDuplicateConn, "give it another id", "the connection id %s is already used by connection %d", source.Quote(c.ID), at+1)
 			continue
 		}
 		if c.ID == "" {
@@ -151,5 +151,5 @@ func (a *adaptation) checkAgent(config *source.Fields, agent string, agents agen
 		a.Errorf(config.Pos("agent_id"), "V9", help, "%s has no agent_id", config.Name)
 		return
 	}
-	a.Errorf(config.Pos("agent_id"), "V9", help, "the agent_id of %s is %s, which is no agent of the document", config.Name, source.Quote(agent))
+	a.Errorf(config.Pos("agent_id"), "V9", help, "unknown agent %s as the agent_id of %s", source.Quote(agent), config.Name)
 }

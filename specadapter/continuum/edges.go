@@ -19,7 +19,7 @@ func (g *graph) edge(i int, v *source.Value, names *source.Suggester, seen map[s
 	if strings.TrimSpace(id) != "" {
 		o.Name = "edge " + source.Quote(id)
 		if first, double := seen[id]; double {
-			g.Errorf(o.Pos("id"), "V13", "give it another id", "the edge id %s is already at line %d", source.Quote(id), first.Line)
+			g.Errorf(o.Pos("id"), "V13", "give it another id", "the edge id %s is already used at line %d", source.Quote(id), first.Line)
 		} else {
 			seen[id] = o.Pos("id")
 			g.lintUUID(o, "id")
@@ -49,7 +49,7 @@ func (g *graph) question(o *source.Fields) string {
 	return ""
 }
 
-// endpoint reads one end of an edge and its number, -1 where it has none. A misspelt id
+// endpoint reads one end of an edge and its number, -1 where there are none. A misspelt id
 // that resembles a known one is an error and still counts as that node, so that one
 // mistake does not look like several.
 func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *source.Suggester) (string, int) {
@@ -75,7 +75,7 @@ func (g *graph) endpoint(o *source.Fields, key, special, wrong string, names *so
 	if near != "" {
 		help = fmt.Sprintf("did you mean %q?", near)
 	}
-	g.Errorf(o.Pos(key), "V2", help, "the %s of %s is %s, which is no node", key, o.Name, source.Quote(id))
+	g.Errorf(o.Pos(key), "V2", help, "unknown node %s as the %s of %s", source.Quote(id), key, o.Name)
 	if near == "" || near == wrong {
 		return id, -1
 	}

@@ -49,7 +49,7 @@ func (g *graph) lintExecutionPlan() {
 		}
 	}
 	if len(parts) > 0 {
-		g.Warnf(v.Pos, "L5", "draw it anew; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",
+		g.Warnf(v.Pos, "L5", "update it; only nodes and edges are executed", "the execution_plan of %s differs from the edges: %s",
 			g.object.Name, strings.Join(parts, "; "))
 	}
 }

@@ -57,7 +57,7 @@ func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 		g.Errorf(v.Pos, "V1", "give it another id; edges use START and END for the flow's entry and exit", "%s has the id %s", o.Name, id)
 	default:
 		if first, double := g.index[id]; double {
-			g.Errorf(v.Pos, "V1", "give it another id", "the node id %s is already at line %d", source.Quote(id), g.places[first].Line)
+			g.Errorf(v.Pos, "V1", "give it another id", "the node id %s is already used at line %d", source.Quote(id), g.places[first].Line)
 			return id, false
 		}
 		g.lintUUID(o, "id")
@@ -74,7 +74,7 @@ func (g *graph) maxCalls(o *source.Fields) int {
 	}
 	n, ok := v.Int()
 	if !ok {
-		g.Errorf(v.Pos, "V7", "write a whole number, or leave it out for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
+		g.Errorf(v.Pos, "V7", "write a whole number or remove it for 10", "max_iterations of %s is %s, want a whole number from 1 to 2147483647",
 			o.Name, v.Describe())
 		return defaultMaxCalls
 	}
@@ -101,7 +101,7 @@ func (g *graph) system(n *plan.Node, prompt string) string {
 // lintExit judges an exit node's tools by the response format.
 func (g *graph) lintExit(o *source.Fields, tools int) {
 	if !g.format.json && tools > 0 {
-		g.Infof(o.Value.Pos, CodeExitTools, "leave the tools to an earlier node if the answer should only sum up",
+		g.Infof(o.Value.Pos, CodeExitTools, "move the tools to an earlier node if the answer should only summarize",
 			"%s is an exit node with Markdown output and has tools", o.Name)
 	}
 	if g.format.json && len(g.format.schema) == 0 && tools == 0 {

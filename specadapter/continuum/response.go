@@ -82,7 +82,7 @@ func (g *graph) blueprint(payload *source.Value, where string) responseFormat {
 	if v := o.Get("rules"); v != nil && v.Kind == source.String {
 		f.rules = v.Text
 	} else if v != nil {
-		g.bad(v, "write the rules as one text", "rules", "a string")
+		g.bad(v, "write the rules as one string", "rules", "a string")
 	}
 	f.schema = g.outputSchema(o)
 	return f

@@ -64,7 +64,7 @@ func (v *Values) connections(f *plan.Flow) error {
 		}
 		if len(missing) > 0 {
 			return &MissingConfig{Code: "missing_required_mcp_config", Server: c.ID, Fields: missing,
-				Message: fmt.Sprintf("the MCP server %s wants the config %s, whose placeholders have no value; give the values with the run", source.Quote(c.ID), strings.Join(missing, ", "))}
+				Message: fmt.Sprintf("the MCP server %s requires the config %s, whose placeholders have no value; give the values with the run", source.Quote(c.ID), strings.Join(missing, ", "))}
 		}
 	}
 	if size > MaxBytes {

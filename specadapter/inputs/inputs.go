@@ -49,7 +49,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return nil, []source.Diagnostic{{File: name, Line: at.Line, Col: at.Col, Code: code, Help: help, Text: fmt.Sprintf(format, args...)}}
 	}
 	if len(raw) > MaxBytes {
-		return fail(source.Pos{}, source.CodeTooLarge, "pass large texts by the name of a file or document", "the parameters have %d bytes, at most %d are taken", len(raw), MaxBytes)
+		return fail(source.Pos{}, source.CodeTooLarge, "pass the name of a file or document for large texts", "the parameters have %d bytes, at most %d are taken", len(raw), MaxBytes)
 	}
 	doc, diags := source.Parse(name, raw)
 	if doc == nil {
@@ -59,7 +59,7 @@ func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 		return fail(doc.Root.Pos, CodeNoObject, `write an object: {"prompt": "..."}`, "the parameters are %s, want an object", doc.Root.Describe())
 	}
 	if v := uncountable(doc.Root); v != nil {
-		return fail(v.Pos, CodeNumber, "write a smaller number, or a text", "the number %s is out of range", v.Describe())
+		return fail(v.Pos, CodeNumber, "write a smaller number or a string", "the number %s is out of range", v.Describe())
 	}
 	text := doc.Root.JSON()
 	if d := plan.Depth(text); d > schema.MaxDepth {

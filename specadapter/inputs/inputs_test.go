@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 		"a list":                  {"p.json", "\n [1]", `p.json:2:2: error: the parameters are an array, want an object [params-object]`},
 		"a text":                  {"p.json", `"x"`, `p.json:1:1: error: the parameters are "x", want an object [params-object]`},
 		"no JSON":                 {"p.json", `{"a": }`, `p.json:1:7: error: not JSON: `},
-		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: the key "a" is already at line 1 [duplicate-key]`},
+		"a key twice":             {"p.json", "{\"a\": 1,\n\"a\": 2}", `p.json:2:1: error: duplicate key "a", first used at line 1 [duplicate-key]`},
 		"nothing":                 {"p.json", ``, `p.json:1:1: error: the document is empty [empty-document]`},
 		"a number out of range":   {"p.json", `{"a": [{"b": 1e999}]}`, `p.json:1:14: error: the number 1e999 is out of range [number-range]`},
 		"a number with no end":    {"p.json", `{"a": ` + strings.Repeat("9", 500) + `}`, `p.json:1:7: error: the number 999`},
@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		"documented":                 {plan.Inputs{Mode: plan.InputsMerged, Style: plan.StyleDocumented, Schema: json.RawMessage(report)}, `{"tags":["a","c"],"prompt":"p"}`, `: $.topic: 'topic' is a required property; $.tags[1]: 'c' is not one of ['a', 'b']`},
 		"no schema":                  {plan.Inputs{Mode: plan.InputsMerged}, `{"prompt":""}`, `: $.prompt: '' should be non-empty`},
 		"a schema that is null":      {plan.Inputs{Mode: plan.InputsAuthoritative, Schema: json.RawMessage(`null`)}, `{}`, `: $: 'prompt' is a required property`},
-		"a hostile schema":           {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"allOf":[{"$ref":"file:///etc/passwd"}]}`)}, `{"prompt":"p"}`, `leaves the document`},
+		"a hostile schema":           {plan.Inputs{Mode: plan.InputsMerged, Schema: json.RawMessage(`{"allOf":[{"$ref":"file:///etc/passwd"}]}`)}, `{"prompt":"p"}`, `points outside the document`},
 		"a program without a schema": {plan.Inputs{Mode: plan.InputsProcedural}, `{}`, ""},
 	}
 	for name, tc := range tests {
@@ -232,8 +232,8 @@ func TestStartConnections(t *testing.T) {
 		"replaced":                  {plan.Header{Name: "A", Value: "${scope.who}/${runtime.run_id}"}, "blue/r1", ""},
 		"required and there":        {plan.Header{Name: "A", Value: "${scope.who}", Required: true}, "blue", ""},
 		"required and secret":       {plan.Header{Name: "A", Value: "Bearer ${env.T}", Secret: true, Required: true}, "Bearer ${env.T}", ""},
-		"required and missing":      {plan.Header{Name: "A", Value: "x ${scope.other}", Required: true}, "", `"shelf" wants the config A`},
-		"required and empty":        {plan.Header{Name: "A", Value: "", Required: true}, "", `"shelf" wants the config A`},
+		"required and missing":      {plan.Header{Name: "A", Value: "x ${scope.other}", Required: true}, "", `"shelf" requires the config A`},
+		"required and empty":        {plan.Header{Name: "A", Value: "", Required: true}, "", `"shelf" requires the config A`},
 		"missing, but not required": {plan.Header{Name: "A", Value: "${scope.other}"}, "${scope.other}", ""},
 		"two lines":                 {plan.Header{Name: "A", Value: "${scope.lines}"}, "", "has a line break"},
 	}

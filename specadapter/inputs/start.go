@@ -141,7 +141,7 @@ func (v *Values) schema(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	doc, _ := source.Parse("schema.json", []byte(v.Value(rules).JSON()))
 	if doc == nil {
-		return nil, fmt.Errorf("with its placeholders replaced the output schema is no JSON")
+		return nil, fmt.Errorf("with its placeholders replaced the output schema is not JSON")
 	}
 	if problems := source.CheckSchema(doc.Root); len(problems) > 0 {
 		return nil, fmt.Errorf("with its placeholders replaced the output schema is wrong: %s; %s", problems[0].Text, problems[0].Help)

@@ -99,7 +99,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, a.Diags
 	}
 	if a.mode == later && doc.Unquoted != (source.Pos{}) {
-		a.Errorf(doc.Unquoted, source.CodeSyntax, "write texts and keys in double quotes",
+		a.Errorf(doc.Unquoted, source.CodeSyntax, "write strings and keys in double quotes",
 			"a text or a key stands without quotes; the code that knows this syntax does not take that")
 	}
 	d := a.document(doc.Root)

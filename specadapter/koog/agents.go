@@ -84,10 +84,10 @@ func (a *adaptation) oldInput(o *source.Fields, ag *agent) {
 	switch {
 	case v == nil || a.mode != meant:
 	case v.Kind == source.String && ag.task == "" && ag.kind != kindTransform && ag.kind != kindParallel:
-		a.Warnf(v.Pos, CodeNoEffect, `write it as "task" in params; a run's input is given at its start`, "input of %s is taken as its task", o.Name)
+		a.Warnf(v.Pos, CodeNoEffect, `write it as "task" in params; a run's input is given when it starts`, "input of %s is read as its task", o.Name)
 		ag.task = v.Text
 	default:
-		a.Warnf(v.Pos, CodeNoEffect, "leave it out; a run's input is given at its start", "input of %s has no effect", o.Name)
+		a.Warnf(v.Pos, CodeNoEffect, "remove it; a run's input is given when it starts", "input of %s has no effect", o.Name)
 	}
 }
 
@@ -98,7 +98,7 @@ func (a *adaptation) kind(o *source.Fields) string {
 		kind = strings.ToLower(kind)
 	}
 	if kind != "" && !slices.Contains(agentKinds, kind) {
-		a.Errorf(o.Pos("type"), CodeType, a.didYouMean(kind, agentKinds, "types are"), "the type of %s is %s, which there is not", o.Name, source.Quote(kind))
+		a.Errorf(o.Pos("type"), CodeType, a.didYouMean(kind, agentKinds, "types are"), "unknown type %s of %s", source.Quote(kind), o.Name)
 	}
 	return kind
 }
@@ -109,7 +109,7 @@ func (a *adaptation) runtime(o *source.Fields) {
 	if v == nil || v.Text == "koog" {
 		return
 	}
-	a.Errorf(v.Pos, CodeRuntime, `write "runtime": "koog", or leave it out`, "the runtime of %s is %s; only koog can be run", o.Name, source.Quote(v.Text))
+	a.Errorf(v.Pos, CodeRuntime, `write "runtime": "koog" or remove it`, "the runtime of %s is %s; only koog can be run", o.Name, source.Quote(v.Text))
 }
 
 // config reads an agent's config.
@@ -124,7 +124,7 @@ func (a *adaptation) config(o *source.Fields, ag *agent) {
 	ag.choice, ag.choiceAt = a.toolChoice(c), c.Pos("toolChoice")
 	if a.mode == meant {
 		if v := c.Get("speculation"); v != nil {
-			a.Warnf(v.Pos, CodeNoEffect, "leave it out", "speculation of %s has no effect", o.Name)
+			a.Warnf(v.Pos, CodeNoEffect, "remove it", "speculation of %s has no effect", o.Name)
 		}
 	}
 	if p.Temperature != nil || p.TopP != nil || p.MaxTokens > 0 {
@@ -158,7 +158,7 @@ func (a *adaptation) whole(o *source.Fields, key string) int {
 	}
 	n, ok := v.Int()
 	if v.Kind != source.Number || !ok {
-		a.Errorf(v.Pos, CodeConfig, "write a whole number from 1 on, or leave it out", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "write a whole number of at least 1 or remove it", "%s of %s is %s, want a whole number from 1 to 2147483647", key, o.Name, v.Describe())
 		return 0
 	}
 	return n
@@ -231,7 +231,7 @@ func (a *adaptation) output(o *source.Fields, ag *agent) {
 			if len(diags) > 0 {
 				text = diags[0].Text
 			}
-			a.Errorf(v.Pos, CodeConfig, help, "schema of %s is no JSON Schema: %s", out.Name, text)
+			a.Errorf(v.Pos, CodeConfig, help, "schema of %s is not a JSON Schema: %s", out.Name, text)
 			return
 		}
 		v = &source.Value{Kind: source.Object, Pos: v.Pos, Members: doc.Root.Members}

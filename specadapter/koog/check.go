@@ -44,13 +44,13 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 	for i, t := range out {
 		if always != nil {
 			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "put it before the other, or give the other a condition",
+			b.Warnf(t.at, CodeShadowed, "move it before the other or add a condition to the other",
 				"the transition %s -> %s is never taken: %s -> %s at line %d comes first and is always taken", t.from, t.to, always.from, always.to, always.at.Line)
 			continue
 		}
 		if full != nil {
 			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
+			b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, full))
 			if t.compare != nil {
 				b.judgeType(ag, t, given)
 			}
@@ -62,7 +62,7 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		}
 		if before := seen[condition(t.compare)]; before != nil {
 			dead[t] = true
-			b.Warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one at line %d has the same condition and comes first",
+			b.Warnf(t.at, CodeShadowed, "change one of the conditions", "the transition %s -> %s is never taken: the one before it at line %d has the same condition",
 				t.from, t.to, before.at.Line)
 		} else {
 			seen[condition(t.compare)] = t
@@ -70,7 +70,7 @@ func (b *builder) judgeAgent(ag *agent, out []*transition, dead map[*transition]
 		if i < len(judged) {
 			if before := taken.take(i+1, t); len(before) > 0 && !dead[t] {
 				dead[t] = true
-				b.Warnf(t.at, CodeShadowed, "put it before the others, or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
+				b.Warnf(t.at, CodeShadowed, "move it before the others or change a condition", "the transition %s -> %s is never taken: %s", t.from, t.to, shadowed(out, before))
 			}
 			full = taken.full(judged)
 		}
@@ -177,7 +177,7 @@ func (b *builder) judgeType(ag *agent, t *transition, g given) {
 		b.Warnf(t.valueAt, CodeNever, "compare with a value of the right type", "the condition %q can never hold: %s", c.Words, strings.ReplaceAll(never, "{agent}", source.Quote(ag.name)))
 	}
 	if always != "" {
-		b.Warnf(t.valueAt, CodeAlways, "leave the condition out, or change it", "the condition %q always holds: %s", c.Words, strings.ReplaceAll(always, "{agent}", source.Quote(ag.name)))
+		b.Warnf(t.valueAt, CodeAlways, "remove or change the condition", "the condition %q always holds: %s", c.Words, strings.ReplaceAll(always, "{agent}", source.Quote(ag.name)))
 	}
 }
 
@@ -310,7 +310,7 @@ func (b *builder) judgeReach(dead map[*transition]bool) {
 	}
 	for _, ag := range steps {
 		if !reached[ag.name] {
-			b.Warnf(ag.at, CodeUnreachable, "let a transition lead to it, or remove it; a run begins with the first transition's from",
+			b.Warnf(ag.at, CodeUnreachable, "add a transition to it or remove it; a run starts at the first transition's from",
 				"no run comes to agent %s", source.Quote(ag.name))
 		}
 	}

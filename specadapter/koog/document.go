@@ -86,7 +86,7 @@ func (a *adaptation) version(o *source.Fields) string {
 	case a.mode != meant:
 		return o.Required("version")
 	case v == nil:
-		a.Warnf(o.Value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code wants it`, "the flow has no version")
+		a.Warnf(o.Value.Pos, CodeMissing, `write "version": "1.0"; the protocol's own code requires it`, "the flow has no version")
 		return ""
 	case v.Kind == source.Number:
 		return v.Text
@@ -98,15 +98,15 @@ func (a *adaptation) version(o *source.Fields) string {
 func (a *adaptation) register(d *document, ag *agent) {
 	if first, double := d.byName[ag.name]; double && ag.name != "" {
 		if a.mode != meant {
-			a.Warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d; this one is never run", source.Quote(ag.name), first.at.Line)
+			a.Warnf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already used at line %d; this one never runs", source.Quote(ag.name), first.at.Line)
 			return
 		}
-		a.Errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already at line %d", source.Quote(ag.name), first.at.Line)
+		a.Errorf(ag.nameAt, CodeDuplicate, "give it another name", "the agent name %s is already used at line %d", source.Quote(ag.name), first.at.Line)
 		return
 	}
 	switch ag.name {
 	case plan.Start, plan.End, finishName:
-		a.Errorf(ag.nameAt, CodeName, "give it another name", "an agent is called %s, which is the name of a flow's entry or exit", ag.name)
+		a.Errorf(ag.nameAt, CodeName, "give it another name", "the agent name %s is reserved for a flow's entry or exit", ag.name)
 	}
 	d.byName[ag.name] = ag
 	d.names = append(d.names, ag.name)
@@ -121,10 +121,10 @@ func (a *adaptation) references(d *document) {
 			at := ag.childPos[i]
 			switch {
 			case child == nil:
-				a.Errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s names the agent %s, which there is not",
+				a.Errorf(at, CodeUnknownAgent, a.didYouMean(name, d.names, "agents are"), "the parallel agent %s lists the unknown agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			case child.kind == kindParallel && a.mode == meant:
-				a.Errorf(at, CodeParallel, "let the outer agent list the inner one's agents", "the parallel agent %s runs %s, which is parallel itself",
+				a.Errorf(at, CodeParallel, "list the inner agent's agents in the outer one", "the parallel agent %s runs the parallel agent %s",
 					source.Quote(ag.name), source.Quote(name))
 			default:
 				child.inParallel = true

@@ -95,7 +95,7 @@ func TestTextsAndNumbers(t *testing.T) {
 	}
 	wrong := strings.Replace(doc, `"0.25"`, `"warm"`, 1)
 	if res, diags := specadapter.Load("flow.json", []byte(wrong), specadapter.Options{}); res != nil || !strings.Contains(codes(diags), "error wrong-type") {
-		t.Errorf("a temperature that is no number: %v", diags)
+		t.Errorf("a temperature that is not a number: %v", diags)
 	}
 }
 

@@ -177,7 +177,7 @@ func (a *adaptation) nesting(d *document) {
 			count++ // the fork and the join
 		}
 		if sum += count; sum > plan.MaxNodes {
-			a.Errorf(ag.at, CodeTooMany, "split the flow, or let fewer agents run inside each other",
+			a.Errorf(ag.at, CodeTooMany, "split the flow or nest fewer parallel agents",
 				"with agent %s, more than %d agents would run in parallel ones", source.Quote(ag.name), plan.MaxNodes)
 			return
 		}
@@ -199,7 +199,7 @@ func (n *nesting) of(ag *agent) int {
 		switch {
 		case child == nil: // reported
 		case n.open[name]:
-			n.Errorf(ag.childPos[i], CodeParallel, "let no parallel agent run in itself", "the parallel agent %s runs %s, in which it runs itself",
+			n.Errorf(ag.childPos[i], CodeParallel, "remove the parallel agent from its own agents", "the parallel agent %s runs itself through %s",
 				source.Quote(ag.name), source.Quote(name))
 		default:
 			sum = min(sum+n.of(child), plan.MaxNodes)

@@ -100,7 +100,7 @@ func (a *adaptation) reasoning(o *source.Fields, ag *agent) {
 		n, ok = int(c.Int), err == nil && c.Kind == value.Int && c.Int > 0
 	}
 	if !ok {
-		a.Errorf(v.Pos, CodeConfig, "write a whole number from 1 on", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
+		a.Errorf(v.Pos, CodeConfig, "write a whole number of at least 1", "reasoningInterval of agent %s is %s", source.Quote(ag.name), v.Describe())
 		return
 	}
 	ag.interval = n
@@ -129,13 +129,13 @@ func (a *adaptation) transformations(o *source.Fields, ag *agent) {
 	}
 	for _, s := range ag.steps {
 		if prefix, path := segments(s.text); a.mode == meant && prefix == "" && len(path) > 1 {
-			a.Warnf(s.at, CodeTransform, "write input.feedback, for example; output. is the same",
-				"the transformation of agent %s is %s, which begins with neither input. nor output.; it is taken as input.%s",
+			a.Warnf(s.at, CodeTransform, "write input.feedback, for example; output. means the same",
+				"the transformation of agent %s is %s, want a name that begins with input. or output.; it is read as input.%s",
 				source.Quote(ag.name), source.Quote(s.text), s.text)
 		}
 	}
 	if len(ag.steps) > 1 && a.mode == meant {
-		a.Errorf(ag.steps[1].at, CodeTransform, "make one transform agent of each, one behind the other",
+		a.Errorf(ag.steps[1].at, CodeTransform, "use one transform agent for each, in sequence",
 			"agent %s has %d transformations, at most one can be done", source.Quote(ag.name), len(ag.steps))
 	}
 }

@@ -106,7 +106,7 @@ func (b *builder) refuse() {
 		if text == "" || said == "" {
 			continue
 		}
-		b.Warnf(at, CodeModel, "write a name of Koog's own, or run the flow in the profile default", "every run fails, because Koog does not know the model %s: %s",
+		b.Warnf(at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because Koog does not know the model %s: %s",
 			source.Quote(text), said)
 		id := b.unique("models")
 		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: said}}, at)

@@ -54,7 +54,7 @@ func (a *adaptation) tool(i int, v *source.Value) *toolDecl {
 		}
 	case "":
 	default:
-		a.Errorf(o.Pos("type"), CodeTool, "write mcp or local", "the type of %s is %s, which there is not", o.Name, source.Quote(kind))
+		a.Errorf(o.Pos("type"), CodeTool, "write mcp or local", "unknown type %s of %s", source.Quote(kind), o.Name)
 	}
 	return t
 }
@@ -72,7 +72,7 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		if transport == transportSSE {
 			c.Transport = plan.TransportSSE
 		} else if a.mode != meant {
-			a.Errorf(p.Pos("transport"), CodeTool, "write sse or stdio", "%s is %s, which there is not", p.Name, source.Quote(transport))
+			a.Errorf(p.Pos("transport"), CodeTool, "write sse or stdio", "unknown transport %s of %s", source.Quote(transport), p.Name)
 		}
 		p.Only("transport", "url", "headers")
 		c.URL = p.Required("url")
@@ -85,7 +85,7 @@ func (a *adaptation) mcp(p *source.Fields, t *toolDecl) {
 		a.command(p, t)
 	case "":
 	default:
-		a.Errorf(p.Pos("transport"), CodeTool, "write sse, stdio or http", "the transport of %s is %s, which there is not", p.Name, source.Quote(transport))
+		a.Errorf(p.Pos("transport"), CodeTool, "write sse, stdio or http", "unknown transport %s of %s", source.Quote(transport), p.Name)
 	}
 }
 
@@ -100,11 +100,11 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 		switch {
 		case !ok || a.mode != meant:
 		case strings.ContainsAny(m.Key, " \t\r\n:") || m.Key == "" || strings.ContainsAny(text, "\r\n\x00"):
-			a.Errorf(m.KeyPos, CodeTool, "write a header's name and one line of text", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
+			a.Errorf(m.KeyPos, CodeTool, "write a header name and a value of one line", "the header %s of %s cannot be sent", source.Quote(m.Key), p.Name)
 		default:
 			c.Headers = append(c.Headers, plan.Header{Name: m.Key, Value: text})
 			if secretHeader(m.Key) {
-				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("leave it out and set it in weft.yaml: connections.%s with this url and headers", c.ID),
+				a.Warnf(m.Value.Pos, CodeSecret, fmt.Sprintf("remove it and set it in weft.yaml: connections.%s with this url and headers", c.ID),
 					"the value of the header %s of %s is kept in the history of every run", source.Quote(m.Key), p.Name)
 			}
 		}
@@ -148,9 +148,9 @@ func (a *adaptation) duplicateTools(d *document) {
 		case first == nil:
 			seen[t.name] = t
 		case a.mode == meant:
-			a.Errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d", source.Quote(t.name), first.at.Line)
+			a.Errorf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already used at line %d", source.Quote(t.name), first.at.Line)
 		default:
-			a.Warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
+			a.Warnf(t.nameAt, CodeDuplicate, "give it another name", "the tool name %s is already used at line %d; Koog has the tools of both", source.Quote(t.name), first.at.Line)
 			for n := 2; ; n++ {
 				id := fmt.Sprintf("%s~%d", t.name, n)
 				if seen[id] == nil {
@@ -189,7 +189,7 @@ func (a *adaptation) toolNames(d *document) {
 	locals, servers := d.locals(), d.servers()
 	for _, t := range d.tools {
 		if t.local && !a.host.UnboundTools[t.name] {
-			a.Errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "the local tool %s is none that the worker has", source.Quote(t.name))
+			a.Errorf(t.nameAt, CodeUnknownTool, localHelp(t.name), "unknown local tool %s: the worker does not have it", source.Quote(t.name))
 		}
 	}
 	for _, ag := range d.agents {
@@ -198,8 +198,8 @@ func (a *adaptation) toolNames(d *document) {
 			if slices.Contains(locals, name) || len(servers) > 0 || a.host.UnboundTools[name] {
 				continue
 			}
-			a.Errorf(ag.toolsAt[i], CodeUnknownTool, localHelp(name), "agent %s wants the tool %s, but the flow declares no MCP server and the worker has none of that name",
-				source.Quote(ag.name), source.Quote(name))
+			a.Errorf(ag.toolsAt[i], CodeUnknownTool, localHelp(name), "unknown tool %s of agent %s: the flow declares no MCP server and the worker has no tool of that name",
+				source.Quote(name), source.Quote(ag.name))
 		}
 	}
 }

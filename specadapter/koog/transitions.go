@@ -75,7 +75,7 @@ func (a *adaptation) condition(c *source.Fields, t *transition) {
 				"the operation %s is none; Koog takes the transition always, and so does this profile", source.Quote(written))
 			return
 		}
-		a.Errorf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "the operation of %s is %s, which there is not", c.Name, source.Quote(written))
+		a.Errorf(c.Pos("operation"), CodeOperation, a.didYouMean(op, value.Operations, "operations are"), "unknown operation %s of %s", source.Quote(written), c.Name)
 	}
 	t.valueAt, t.variableAt = c.Pos("value"), c.Pos("variable")
 	constant, ok := a.constant(c)
@@ -152,8 +152,8 @@ func (a *adaptation) variable(c *source.Fields, text string, to *plan.Compare) {
 			to.Path = []string{"data"}
 		}
 		if text != "" && prefix == "" {
-			a.Warnf(c.Pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. is the same",
-				"the variable of %s is %s, which begins with neither input. nor output.; it is taken as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
+			a.Warnf(c.Pos("variable"), CodeVariable, "write input.data, input.success or input.feedback; output. means the same",
+				"the variable of %s is %s, want a name that begins with input. or output.; it is read as input.%s", c.Name, source.Quote(text), strings.Join(to.Path, "."))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (a *adaptation) transformation(o *source.Fields, t *transition) {
 	text := f.Required("value")
 	prefix, path := segments(text)
 	if text != "" && prefix == "" {
-		a.Errorf(f.Pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, which begins with neither input. nor output.", f.Name, source.Quote(text))
+		a.Errorf(f.Pos("value"), CodeTransform, "write input.feedback, for example", "%s is %s, want a name that begins with input. or output.", f.Name, source.Quote(text))
 		return
 	}
 	t.pass, t.passAt = &plan.Select{Path: path, Rules: a.mode.rules()}, f.Pos("value")

@@ -162,7 +162,7 @@ func compile(schema json.RawMessage, b *budget) (*jsonschema.Schema, error) {
 	c.RegisterExtension("budget", nil, b)
 	c.RegisterExtension("type", nil, typeRule{})
 	c.LoadURL = func(u string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("the reference %q leaves the document", u)
+		return nil, fmt.Errorf("the reference %q points outside the document", u)
 	}
 	if err := c.AddResource(schemaURL, bytes.NewReader(schema)); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func TestRefused(t *testing.T) {
 		"a number of the schema":          {`{"minimum":1e999999999}`, `1`, "1e999999999 is out of range"},
 		"a number of the value":           {`{"multipleOf":2}`, `{"a":[1e999999999]}`, "1e999999999 is out of range"},
 		"a value that is no JSON":         {`{}`, `{`, "EOF"},
-		"a reference out of the document": {`{"$ref":"file:///etc/passwd"}`, `1`, "leaves the document"},
+		"a reference out of the document": {`{"$ref":"file:///etc/passwd"}`, `1`, "points outside the document"},
 		"a reference to itself":           {`{"$ref":"#"}`, `1`, "cannot be used"},
 	}
 	for name, tc := range tests {

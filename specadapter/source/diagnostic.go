@@ -117,7 +117,7 @@ func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
 	for i := range cut {
 		last.Severity = min(last.Severity, cut[i].Severity)
 	}
-	last.Code, last.Help = CodeMore, "mend what is above first"
+	last.Code, last.Help = CodeMore, "fix the problems above first"
 	last.Text = sprintf("%d more diagnostics follow from here on", len(cut))
 	return append(diags[:MaxDiagnostics-1:MaxDiagnostics-1], last)
 }

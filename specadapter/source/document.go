@@ -47,7 +47,9 @@ type Pos struct {
 }
 
 // Compare orders the places of one file.
-func (p Pos) Compare(o Pos) int { return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Col, o.Col)) }
+func (p Pos) Compare(o Pos) int {
+	return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Col, o.Col))
+}
 
 // Kind is the JSON type of a value.
 type Kind uint8
@@ -148,7 +150,7 @@ func ParseLenient(name string, data []byte) (*Document, []Diagnostic) {
 
 func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Document, []Diagnostic) {
 	if len(data) > MaxBytes {
-		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document, or move long texts out of it",
+		return nil, []Diagnostic{Error.At(Pos{File: name}, CodeTooLarge, "split the document or move long texts out of it",
 			"the document has more than %d bytes, the maximum", MaxBytes)}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -257,7 +259,7 @@ func (p *parser) tooDeep(at Pos, depth int) bool {
 	if depth <= MaxDepth {
 		return false
 	}
-	p.fail(at, CodeTooLarge, "flatten the document", "arrays and objects nest deeper than %d", MaxDepth)
+	p.fail(at, CodeTooLarge, "flatten the document", "arrays and objects are nested deeper than %d", MaxDepth)
 	return true
 }
 
@@ -309,8 +311,8 @@ func lastOf(members []Member) []Member {
 func (p *parser) duplicate(m Member, first Pos) {
 	if p.loose {
 		p.diags = append(p.diags, Warning.At(m.KeyPos, CodeDuplicateKey, "remove one of the two; the last one counts",
-			"the key %s is already at line %d", Quote(m.Key), first.Line))
+			"duplicate key %s, first used at line %d", Quote(m.Key), first.Line))
 		return
 	}
-	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "the key %s is already at line %d", Quote(m.Key), first.Line)
+	p.fail(m.KeyPos, CodeDuplicateKey, "remove one of the two", "duplicate key %s, first used at line %d", Quote(m.Key), first.Line)
 }

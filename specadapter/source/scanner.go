@@ -66,7 +66,7 @@ func (s *scanner) document() *Value {
 // wrong reports a syntax error at the next token.
 func (s *scanner) wrong(help, format string, args ...any) {
 	if s.at >= len(s.data) {
-		help, format, args = "close every { [ ' and \"; the text may have been cut off", "the text ends in the middle of a value", nil
+		help, format, args = "close every { [ ' and \"; the text may have been cut off", "unexpected end of text", nil
 	}
 	s.fail(s.pos(min(s.at, len(s.data))), CodeSyntax, help, "not JSON5: "+format, args...)
 }

@@ -69,7 +69,7 @@ func (s *schemaSize) add(at Pos, help, format string, args ...any) {
 func (s *schemaSize) measure(v *Value, depth int) {
 	if depth > MaxSchemaDepth {
 		if !s.deep {
-			s.add(v.Pos, "flatten the schema, or use $ref", "the schema nests deeper than %d", MaxSchemaDepth)
+			s.add(v.Pos, "flatten the schema, or use $ref", "the schema is nested deeper than %d", MaxSchemaDepth)
 		}
 		s.deep = true
 		return
@@ -94,7 +94,7 @@ func (s *schemaSize) ref(v *Value) {
 	scheme, _, ok := strings.Cut(v.Text, ":")
 	if ok && !strings.ContainsAny(scheme, "/#?") && !strings.HasPrefix(v.Text, "http://json-schema.org/") &&
 		!strings.HasPrefix(v.Text, "https://json-schema.org/") {
-		s.add(v.Pos, "copy what it refers to under definitions and refer to #/definitions/...", "the reference %s leaves the document", Quote(v.Text))
+		s.add(v.Pos, "copy the referenced schema into definitions and refer to #/definitions/...", "the reference %s points outside the document", Quote(v.Text))
 	}
 }
 
@@ -121,7 +121,7 @@ func compileSchema(raw []byte) (err error) {
 	c := jsonschema.NewCompiler()
 	c.Draft, c.AssertFormat = jsonschema.Draft7, true
 	c.LoadURL = func(u string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("the reference %s leaves the document", Quote(u))
+		return nil, fmt.Errorf("the reference %s points outside the document", Quote(u))
 	}
 	if err := c.AddResource(schemaURL, bytes.NewReader(raw)); err != nil {
 		return err

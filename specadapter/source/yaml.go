@@ -19,7 +19,7 @@ const maxYAMLBytes = 4 << 20
 // yaml reads the text as one YAML document with JSON's data model.
 func (p *parser) yaml() *Value {
 	if len(p.data) > maxYAMLBytes {
-		p.fail(Pos{}, CodeTooLarge, "split the document, or write it as JSON", "the document has %d bytes, as YAML at most %d are read",
+		p.fail(Pos{}, CodeTooLarge, "split the document, or write it as JSON", "the document has %d bytes, want at most %d in YAML",
 			len(p.data), maxYAMLBytes)
 		return nil
 	}
@@ -80,7 +80,7 @@ func (y *yamlReader) parse() (node *yaml.Node) {
 		y.yamlSyntax(err)
 		return nil
 	default:
-		y.fail(y.at(&next), CodeUnsupported, "keep one document per file", "a second document begins here")
+		y.fail(y.at(&next), CodeUnsupported, "keep one document per file", "more than one document")
 		return nil
 	}
 	return doc.Content[0]
@@ -102,9 +102,9 @@ func (y *yamlReader) yamlSyntax(err error) {
 		y.tooDeep(y.pos(y.cursor.starts[line-1]), MaxDepth+1)
 		return
 	}
-	help := "check indentation and colons; quote texts with special characters"
+	help := "check indentation and colons; quote strings with special characters"
 	if strings.Contains(text, "tab") || strings.Contains(text, "cannot start any token") {
-		help = "YAML is indented with blanks, not tabs; quote texts that begin with a special character"
+		help = "indent YAML with spaces, not tabs; quote strings that begin with a special character"
 	}
 	y.fail(y.pos(y.cursor.starts[line-1]), CodeSyntax, help, "not YAML: %s", text)
 }
@@ -137,7 +137,7 @@ func (y *yamlReader) value(n *yaml.Node, depth int) (*Value, cost) {
 	case yaml.MappingNode:
 		v = y.mapping(n, pos, depth, &c)
 	default:
-		y.fail(pos, CodeUnsupported, "", "a YAML node of kind %d has no meaning here", n.Kind)
+		y.fail(pos, CodeUnsupported, "", "unsupported YAML node of kind %d", n.Kind)
 	}
 	a.value, a.cost = v, c
 	return v, c
@@ -147,7 +147,7 @@ func (y *yamlReader) alias(n *yaml.Node, depth int) (*Value, cost) {
 	pos := y.at(n)
 	a := y.anchors[n.Alias]
 	if a == nil || a.value == nil {
-		y.fail(pos, CodeUnsupported, "write the value out", "the alias *%s contains itself or repeats a value with an error", n.Value)
+		y.fail(pos, CodeUnsupported, "write the value out", "the alias *%s contains itself or refers to an invalid value", n.Value)
 		return nil, cost{}
 	}
 	if y.tooDeep(pos, depth+a.cost.depth-1) || !y.grow(pos, a.cost.values, a.cost.text) {
@@ -207,7 +207,7 @@ func (y *yamlReader) key(n *yaml.Node) (string, bool) {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode {
-		y.fail(pos, CodeUnsupported, "use a plain text as the key", "a key is %s, want a string", yamlKind(n))
+		y.fail(pos, CodeUnsupported, "use a string as the key", "a key is %s, want a string", yamlKind(n))
 		return "", false
 	}
 	if n.Anchor != "" && y.anchors[n] == nil {
@@ -245,14 +245,14 @@ func (y *yamlReader) scalar(n *yaml.Node, pos Pos) *Value {
 	case "!!bool":
 		var b bool
 		if err := n.Decode(&b); err != nil {
-			y.fail(pos, CodeSyntax, "write true or false", "%s is no boolean", Quote(n.Value))
+			y.fail(pos, CodeSyntax, "write true or false", "%s is not a boolean", Quote(n.Value))
 			return nil
 		}
 		return &Value{Kind: Bool, Pos: pos, True: b}
 	case "!!int", "!!float":
 		text, err := yamlNumber(n)
 		if err != nil {
-			y.fail(pos, CodeUnsupported, "write a decimal number, or quote it to make it a text", "%v", err)
+			y.fail(pos, CodeUnsupported, "write a decimal number, or quote it to make it a string", "%v", err)
 			return nil
 		}
 		return &Value{Kind: Number, Pos: pos, Text: text}
@@ -273,7 +273,7 @@ func yamlNumber(n *yaml.Node) (string, error) {
 	}
 	var v any
 	if err := n.Decode(&v); err != nil {
-		return "", fmt.Errorf("%s is no number", Quote(n.Value))
+		return "", fmt.Errorf("%s is not a number", Quote(n.Value))
 	}
 	switch v := v.(type) {
 	case int, int64, uint64:

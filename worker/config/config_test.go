@@ -256,7 +256,7 @@ func TestProblemsComeAllAtOnce(t *testing.T) {
 		},
 		"a key given twice": {
 			file: "model: a/b\nmodel: c/d\n",
-			want: []string{"weft.yaml:2:1: error: the key \"model\" is already at line 1 [duplicate-key]\n\tremove one of the two"},
+			want: []string{"weft.yaml:2:1: error: duplicate key \"model\", first used at line 1 [duplicate-key]\n\tremove one of the two"},
 		},
 		"no settings at all": {file: "[1, 2]", want: []string{`weft.yaml:1:1: the file is an array, want a section of settings`}},
 	}

@@ -217,7 +217,7 @@ func TestCompilerHandsComponentsOn(t *testing.T) {
 		ComponentIDs: []contract.ComponentID{{ID: "llm", Name: "models.yaml", Key: "small"}}}
 	_, err := Compiler(load(t, "", fakeEnv{}))(ref)
 	f := contract.FailureOf(err)
-	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum takes no components, but "models.yaml" is given`) {
+	if f.Class != contract.ClassInvalidFlow || !strings.Contains(f.Text, `the dialect continuum does not support components, but "models.yaml" is given`) {
 		t.Errorf("failure is %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func TestCompilerListsAllThatIsWrong(t *testing.T) {
 			want: []string{"x.json:5:91: ", "x.json:6:12: ", "x.json:7:47: "},
 		},
 		"no name":         {ref: contract.FlowRef{Text: "{"}, want: []string{"document:1:"}},
-		"unknown dialect": {ref: contract.FlowRef{Text: echo, Name: "x.json", Dialect: "klingon"}, want: []string{"x.json:1:1: error: there is no dialect \"klingon\""}},
+		"unknown dialect": {ref: contract.FlowRef{Text: echo, Name: "x.json", Dialect: "klingon"}, want: []string{"x.json:1:1: error: unknown dialect \"klingon\""}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

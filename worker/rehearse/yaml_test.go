@@ -42,7 +42,7 @@ func TestRecordingsKeepTheirContent(t *testing.T) {
 // TestReadRefusesAFieldTwice says where, instead of taking one of the two.
 func TestReadRefusesAFieldTwice(t *testing.T) {
 	_, err := Read("r.yaml", []byte("rules: [{say: a}]\nrecorded:\n  version: 1\n  id: x\n  calls: [{at: a, kind: b}, {at: c, kind: d}]\n  calls: []\n"))
-	if want := `r.yaml:6:3: the key "calls" is already at line 5`; err == nil || err.Error() != want {
+	if want := `r.yaml:6:3: duplicate key "calls", first used at line 5`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -52,9 +52,9 @@ func (l *loader) checkFed(c *Component, g *graph, n int, in *Property, f *feed, 
 // unfed reports an input that nothing in its flow feeds. One that no output is called like is an
 // input of the run. Else an edge was forgotten, which is an error where a run can come to it.
 func (l *loader) unfed(c *Component, at source.Pos, node *Component, in *Property) {
-	help, text := "let a DataFlowEdge lead to it, or give it a default", "nothing feeds the input %s of %s"
+	help, text := "add a DataFlowEdge to it or a default", "no value for the input %s of %s"
 	if !node.Type.ActsAs("EndNode") && !c.Flow.Gives(in.Title) {
-		l.Warnf(at, "input-unfed", help, text+", and no output is called so: whoever starts a run has to give it", source.Quote(in.Title), node)
+		l.Warnf(at, "input-unfed", help, text+", and no output has that title: it must be passed at the start of a run", source.Quote(in.Title), node)
 		return
 	}
 	l.forgotten = append(l.forgotten, forgotten{c, at, fmt.Sprintf(text, source.Quote(in.Title), node), help})
@@ -143,7 +143,7 @@ func (l *loader) publish(c *Component, g *graph) {
 		}
 		for i := range node.Inputs {
 			if node.Inputs[i].Default == nil && !node.Inputs[i].Unused && !hasInnerDefault(node, node.Inputs[i].Title) {
-				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, which would leave input %s of %s without a value; it is read as null: outputs feed inputs of the same title",
+				l.Warnf(f.At, "data-edges-empty", "write null, or list the edges", "%s has an empty list of data edges, so input %s of %s would have no value; it is read as null: outputs feed inputs of the same title",
 					c, source.Quote(node.Inputs[i].Title), node)
 				g.public, g.Public = true, true
 				return
@@ -206,7 +206,7 @@ func (g *graph) byTitle(l *loader, c *Component) map[key]*feed {
 			out[key{n, in.Title}] = f
 			for _, o := range types[in.Title] {
 				if !l.castable(in.At, o.Type, in.Type) {
-					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "let types agree, or write data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
+					l.Errorf(l.itemAt(c, "nodes", n), "data-edge-castable", "use compatible types or add data edges", "input %s of %s is %s, but an output of that title, at %s, is %s",
 						source.Quote(in.Title), node, in.Type, l.where(o.At, in.At), o.Type)
 				}
 			}
@@ -223,7 +223,7 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *fee
 	}
 	if l.skipPaths || len(g.Control) > maxSteps/4-l.steps {
 		if !l.skipPaths {
-			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to look at all paths to its inputs; from here on they are not looked at")
+			l.Infof(at, "input-maybe-unfed", "", "the flow is too large to check all paths to its inputs; the check stops here")
 		}
 		l.skipPaths = true
 		return
@@ -236,8 +236,8 @@ func (l *loader) maybeUnfed(g *graph, at source.Pos, n int, in *Property, f *fee
 	seen := make([]bool, len(g.Nodes))
 	l.steps += g.walk(start, seen, func(node int) bool { return !stop[node] }) + len(f.sources) + len(g.Nodes)/4
 	if seen[n] {
-		l.Warnf(at, "input-maybe-unfed", "give it a default, or let a DataFlowEdge come from a node that always runs before",
-			"a run can reach %s before anything feeds its input %s", g.Nodes[n], source.Quote(in.Title))
+		l.Warnf(at, "input-maybe-unfed", "add a default, or a DataFlowEdge from a node that always runs before it",
+			"a run can reach %s before its input %s has a value", g.Nodes[n], source.Quote(in.Title))
 	}
 }
 
@@ -248,7 +248,7 @@ func (l *loader) checkMaps(c *Component, g *graph) {
 			continue
 		}
 		if len(g.Iterates(node)) == 0 {
-			l.Warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "let an output that is an array feed an input iterated_...", "%s has no list to go over; it runs its subflow once", node)
+			l.Warnf(l.itemAt(c, "nodes", n), "map-nothing-iterated", "connect an output of type array to an input iterated_...", "%s has no array to iterate over; it runs its subflow once", node)
 		}
 	}
 }

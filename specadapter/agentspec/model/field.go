@@ -54,7 +54,7 @@ func (l *loader) fields(s *scope, c *Component) {
 			for _, old := range spec.Legacy {
 				if v = c.source.Get(old); v != nil {
 					known = append(known, old)
-					l.legacy(v.Pos, fmt.Sprintf("%s of %s stands under %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
+					l.legacy(v.Pos, fmt.Sprintf("%s of %s is called %s", spec.Name, c.Type.Name, old), "write "+strconv.Quote(spec.Name))
 					break
 				}
 			}
@@ -220,7 +220,7 @@ func (l *loader) either(spec *catalog.FieldSpec, f *Field, what string) bool {
 	case spec.Kind == catalog.TextOrTexts && v.Kind == source.Array:
 		return l.texts(f, v, what)
 	case v.Kind != source.String:
-		l.Errorf(f.At, "field-type", "write a text or a list of texts", "%s is %s, want a string or an array", what, v.Describe())
+		l.Errorf(f.At, "field-type", "write a string or an array of strings", "%s is %s, want a string or an array", what, v.Describe())
 		return false
 	}
 	return l.enum(f.At, spec, v, what)
@@ -250,7 +250,7 @@ func (l *loader) enum(at source.Pos, spec *catalog.FieldSpec, v *source.Value, w
 			return true
 		}
 	}
-	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "%s is %s, which it cannot be", what, v.Describe())
+	l.Errorf(at, "enum", "write one of: "+strings.Join(spec.Enum, ", "), "unsupported value %s of %s", v.Describe(), what)
 	return false
 }
 
@@ -315,7 +315,7 @@ func (l *loader) list(s *scope, spec *catalog.FieldSpec, f *Field, v *source.Val
 		case spec.Kind != catalog.Pairs:
 			add(item, name)
 		case item.Kind != source.Array || len(item.Items) != 2:
-			l.Errorf(item.Pos, "field-type", "write two agents: [FROM, TO]", "%s is %s, want a list of two", name, item.Describe())
+			l.Errorf(item.Pos, "field-type", "write two agents: [FROM, TO]", "%s is %s, want an array of two", name, item.Describe())
 			ok = false
 		default:
 			add(item.Items[0], name)

@@ -149,13 +149,13 @@ func (l *loader) knownBranch(e *Component, edge *ControlEdge) bool {
 		}
 	}
 	if to := l.mapped(e, edge); to != "" {
-		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and no branch; it is read as the branch of that value, %s",
+		l.Warnf(e.FieldPos("from_branch"), "branch-unknown", "write "+source.Quote(to), "from_branch of %s is %s, which is a value in the mapping of %s and not a branch; it is read as that value's branch %s",
 			e, source.Quote(edge.Branch), edge.From, source.Quote(to))
 		edge.Branch = to
 		return true
 	}
-	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "from_branch of %s is %s, which %s does not have",
-		e, source.Quote(edge.Branch), edge.From)
+	l.Errorf(e.FieldPos("from_branch"), "branch-unknown", "write one of: "+strings.Trim(list(edge.From.Branches), "[]"), "unknown branch %s of %s as the from_branch of %s",
+		source.Quote(edge.Branch), edge.From, e)
 	return false
 }
 
@@ -185,8 +185,8 @@ func (l *loader) unlooped(edges []ControlEdge) []ControlEdge {
 	var out []ControlEdge
 	for _, e := range edges {
 		if e.From == e.To && on[way{e.From, e.Branch}] && !e.From.Type.ActsAs("StartNode") && !e.From.Type.ActsAs("EndNode") {
-			l.Warnf(e.At, "branch-two-edges", "remove it, or loop by a branch of a BranchingNode",
-				"an edge leads %s to itself by the branch %s, by which another edge leaves it; it is left out", e.From, source.Quote(e.Branch))
+			l.Warnf(e.At, "branch-two-edges", "remove it, or loop with a branch of a BranchingNode",
+				"an edge from %s to itself has the branch %s of another edge; it is ignored", e.From, source.Quote(e.Branch))
 			continue
 		}
 		out = append(out, e)
@@ -199,24 +199,24 @@ func (l *loader) edgeProps(e *Component, edge *DataEdge) bool {
 	from, to := edge.From.Output(edge.Output), edge.To.Input(edge.Input)
 	ok := true
 	if from == nil && !unknownIO(edge.From) {
-		l.Errorf(e.FieldPos("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "source_output of %s is %s, which is no output of %s",
-			e, source.Quote(edge.Output), edge.From)
+		l.Errorf(e.FieldPos("source_output"), "data-edge-prop-exists", expected(edge.From.Outputs), "unknown output %s of %s as the source_output of %s",
+			source.Quote(edge.Output), edge.From, e)
 		ok = false
 	}
 	if to == nil && !unknownIO(edge.To) {
 		// An input that the author declared and nothing uses is reported where it stands.
-		l.Errorf(e.FieldPos("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "destination_input of %s is %s, which is no input of %s",
-			e, source.Quote(edge.Input), edge.To)
+		l.Errorf(e.FieldPos("destination_input"), "data-edge-prop-exists", expected(edge.To.Inputs), "unknown input %s of %s as the destination_input of %s",
+			source.Quote(edge.Input), edge.To, e)
 		ok = false
 	}
 	if from != nil && to != nil && !l.castable(edge.At, from.Type, to.Type) {
 		if to.Default != nil && !l.Strict {
-			l.Warnf(edge.At, "data-edge-castable", "let types agree, or remove the edge", "output %s of %s is %s, which cannot become input %s of %s, %s; the edge is left out, and the input has its default",
+			l.Warnf(edge.At, "data-edge-castable", "use compatible types or remove the edge", "output %s of %s is %s, which cannot be converted to input %s of %s, %s; the edge is ignored and the input has its default",
 				source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 			return false
 		}
-		l.Errorf(edge.At, "data-edge-castable", "let types agree, or convert the value in a node between the two",
-			"output %s of %s is %s, which cannot become input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
+		l.Errorf(edge.At, "data-edge-castable", "use compatible types, or convert the value in a node between the two",
+			"output %s of %s is %s, which cannot be converted to input %s of %s, %s", source.Quote(from.Title), edge.From, from.Type, source.Quote(to.Title), edge.To, to.Type)
 	}
 	return ok
 }
@@ -247,7 +247,7 @@ func (l *loader) checkStart(c *Component, f *Flow) {
 		l.Errorf(c.FieldPos("nodes"), "flow-start-count", "list one StartNode", "%s has %d start nodes, want one", c, len(starts))
 	}
 	if !f.Has(f.Start) || !f.Start.Type.ActsAs("StartNode") && !f.Start.Type.Unknown && !l.isPlugin(f.Start.Type) {
-		help := "let start_node refer to the StartNode in nodes"
+		help := "refer to the StartNode of nodes in start_node"
 		if len(starts) == 1 && starts[0].ID == f.Start.ID {
 			help = `define it once, in "$referenced_components", and let both start_node and nodes refer to it by $component_ref`
 		}
@@ -264,11 +264,11 @@ func (l *loader) checkLeave(c *Component, f *Flow) {
 		if e.From == f.Start {
 			out++
 			if out == 2 {
-				l.Errorf(e.At, "start-out-edges", "keep one edge; branch by a BranchingNode, run in parallel by a ParallelFlowNode", "a second edge leaves the start node of %s", c)
+				l.Errorf(e.At, "start-out-edges", "keep one edge; use a BranchingNode to branch or a ParallelFlowNode to run in parallel", "more than one edge leaves the start node of %s", c)
 			}
 		}
 		if e.To.Type.ActsAs("StartNode") {
-			l.Errorf(e.At, "edge-into-start", "let it lead to the node behind the start", "an edge of %s leads to the start node", c)
+			l.Errorf(e.At, "edge-into-start", "connect it to the node after the start", "an edge of %s enters the start node", c)
 		}
 	}
 	if out == 0 && !c.broken {
@@ -285,7 +285,7 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 	for _, e := range f.Control {
 		in[e.To] = true
 		if e.From.Type.ActsAs("EndNode") {
-			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, where %s ends", e.From, c)
+			l.Errorf(e.At, "edge-out-of-end", "remove the edge", "an edge leaves %s, an end of %s", e.From, c)
 		}
 	}
 	count := 0
@@ -295,7 +295,7 @@ func (l *loader) checkEnds(c *Component, f *Flow) {
 		}
 		count++
 		if !in[n] {
-			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "let an edge lead to it, or remove it", "no edge of %s leads to %s", c, n)
+			l.Errorf(l.itemAt(c, "nodes", i), "end-incoming", "add an edge to it or remove it", "no edge of %s enters %s", c, n)
 		}
 	}
 	if count == 0 {
@@ -319,7 +319,7 @@ func (l *loader) checkOutputs(c *Component, f *Flow) {
 			if other := first[p.Title]; other == nil {
 				first[p.Title] = p
 			} else if !l.same(p.At, p.Type, other.Type) {
-				l.Errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but at another end of the flow %s, at %s",
+				l.Errorf(p.At, "end-output-type-conflict", "give it the same type", "output %s of %s is %s, but %s at another end of the flow, at %s",
 					source.Quote(p.Title), n, p.Type, other.Type, l.where(other.At, p.At))
 			}
 		}

@@ -58,14 +58,14 @@ func (l *loader) checkBranches(c *Component, g *graph) {
 		for _, i := range g.out[n] {
 			e := &g.edges[i]
 			if taken[e.Branch] && i < len(g.Control) {
-				l.Errorf(e.At, "branch-two-edges", "keep one edge for each branch; run in parallel by a ParallelFlowNode",
-					"a second edge leaves %s by the branch %s", node, source.Quote(e.Branch))
+				l.Errorf(e.At, "branch-two-edges", "keep one edge for each branch; use a ParallelFlowNode to run in parallel",
+					"more than one edge leaves %s by the branch %s", node, source.Quote(e.Branch))
 			}
 			taken[e.Branch] = true
 		}
 		for _, b := range node.Branches {
 			if !taken[b] && g.reached[n] {
-				l.Warnf(l.itemAt(c, "nodes", n), "branch-unconnected", "add a ControlFlowEdge from it", "no edge leaves %s by the branch %s; a run that takes it cannot go on",
+				l.Warnf(l.itemAt(c, "nodes", n), "branch-unconnected", "add a ControlFlowEdge from it", "no edge leaves %s by the branch %s; a run that takes it cannot continue",
 					node, source.Quote(b))
 			}
 		}
@@ -81,7 +81,7 @@ func (l *loader) checkReach(c *Component, g *graph) bool {
 	for n, node := range g.Nodes {
 		// End nodes without edges have a rule of their own.
 		if !g.reached[n] && (!node.Type.ActsAs("EndNode") || len(g.out[n]) > 0 || g.in[n] > 0) && !node.Type.ActsAs("StartNode") {
-			l.Strictf(l.itemAt(c, "nodes", n), "node-unreachable", "let an edge lead to it, or remove it", "%s of %s cannot be reached from its start", node, c)
+			l.Strictf(l.itemAt(c, "nodes", n), "node-unreachable", "add an edge to it or remove it", "%s of %s cannot be reached from its start", node, c)
 		}
 	}
 	return true
@@ -109,7 +109,7 @@ func (l *loader) checkLoops(g *graph) {
 			}
 		}
 		if !waits {
-			l.Warnf(g.edges[g.out[n][0]].At, "loop-unbounded", "put a BranchingNode into it with a branch that leads out", "the loop of %s has no way out", list(names))
+			l.Warnf(g.edges[g.out[n][0]].At, "loop-unbounded", "add a BranchingNode with a branch out of the loop", "the loop of %s never ends", list(names))
 		}
 	}
 }

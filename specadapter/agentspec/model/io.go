@@ -72,7 +72,7 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 			continue
 		}
 		if want.Type != nil && !l.castable(have.At, want.Type, have.Type) && !l.castable(have.At, have.Type, want.Type) {
-			l.Errorf(have.At, "io-inferred-type-castable", "declare a type that can be made of it, or leave "+key+" out",
+			l.Errorf(have.At, "io-inferred-type-castable", "declare a type that it can be converted to, or remove "+key,
 				"%s in %s of %s is declared as %s, but its parts make it %s", source.Quote(have.Title), key, c, have.Type, want.Type)
 		}
 	}
@@ -83,9 +83,9 @@ func (l *loader) match(c *Component, key string, declared, implied []Property) {
 			continue
 		}
 		help := "remove it; " + expected(implied)
-		text := "%s of %s has %s, which nothing in it uses"
+		text := "%s of %s have %s, which nothing in it uses"
 		if key == "outputs" {
-			text = "%s of %s has %s, which nothing in it makes"
+			text = "%s of %s have %s, which nothing in it produces"
 		}
 		switch {
 		case c.Type.ActsAs("BranchingNode"):
@@ -116,7 +116,7 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 	}
 	have := declared[strings.TrimPrefix(title, prefixOf(key))]
 	if have != nil {
-		l.Strictf(have.At, "map-prefixes", "call it "+source.Quote(title), "%s in %s of %s is called as in the subflow; a MapNode puts %s before the name",
+		l.Strictf(have.At, "map-prefixes", "call it "+source.Quote(title), "%s in %s of %s has the subflow's name; a MapNode adds the prefix %s",
 			source.Quote(have.Title), key, c, prefixOf(key))
 	}
 	return have
@@ -125,7 +125,7 @@ func (l *loader) unprefixed(c *Component, key, title string, declared map[string
 // expected lists the titles that a component has by itself.
 func expected(list []Property) string {
 	if len(list) == 0 {
-		return "there are none"
+		return "it has none"
 	}
 	var names []string
 	for i := range list {
@@ -141,19 +141,19 @@ func expected(list []Property) string {
 // missing reports a property that the author should have declared. A placeholder that is
 // called like an environment variable is often put in before the document is loaded.
 func (l *loader) missing(c *Component, key string, want *Property) {
-	help := "declare it, or leave " + key + " out"
-	text := "%s of %s lacks %s, which its parts have"
+	help := "declare it or remove " + key
+	text := "%s of %s do not include %s, which its parts have"
 	if key != "inputs" || want.Type != nil {
 		l.Errorf(c.FieldPos(key), "io-missing", help, text, key, c, source.Quote(want.Title))
 		return
 	}
-	text = "the text of %s has the placeholder %s, which is no input of it"
+	text = "the text of %s has the placeholder %s, which is not one of its inputs"
 	if environment.MatchString(want.Title) {
 		c.Undeclared = append(c.Undeclared, want.Title)
 		l.Strictf(want.At, "io-missing", "declare it in inputs; a variable of the environment is not read", text, c, source.Quote(want.Title))
 		return
 	}
-	l.Errorf(want.At, "io-missing", "declare it in inputs, or leave inputs out", text, c, source.Quote(want.Title))
+	l.Errorf(want.At, "io-missing", "declare it in inputs or remove inputs", text, c, source.Quote(want.Title))
 }
 
 // branches completes a node's branches and checks those that are declared.
@@ -176,7 +176,7 @@ func (l *loader) branches(c *Component) {
 	seen := map[string]bool{}
 	for _, item := range v.Items {
 		if item.Kind != source.String {
-			l.Errorf(item.Pos, "field-type", "write a text in double quotes", "a branch of %s is %s, want a string", c, item.Describe())
+			l.Errorf(item.Pos, "field-type", "write a string in double quotes", "a branch of %s is %s, want a string", c, item.Describe())
 			return
 		}
 		if seen[item.Text] {
@@ -193,7 +193,7 @@ func (l *loader) branches(c *Component) {
 		return
 	}
 	if names := sorted(seen); strings.Join(names, "\x00") != strings.Join(implied, "\x00") {
-		l.Errorf(at, "branches-match", "leave branches out, or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
+		l.Errorf(at, "branches-match", "remove branches or write "+list(implied), "branches of %s are %s, but the node has %s", c, list(names), list(implied))
 	}
 }
 

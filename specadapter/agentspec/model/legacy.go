@@ -24,7 +24,7 @@ var legacyTypes = map[string]string{
 // the rest of the document gets its own diagnostics.
 func (l *loader) legacy(at source.Pos, text, help string) {
 	l.legacySeen = true
-	l.Strictf(at, "legacy-syntax", help, "%s, as before the first release of the language", text)
+	l.Strictf(at, "legacy-syntax", help, "%s, as before the language's first release", text)
 }
 
 // legacyType is the member that names the type in pre-release syntax, or nil. A type of
@@ -49,7 +49,7 @@ func (l *loader) reference(s *scope, v *source.Value, what string) (ref, in *sou
 	if ref := refOf(v); ref != nil {
 		for _, m := range v.Members {
 			if m.Key != refKey && m.Key != definitionsKey && m.Key != versionField {
-				l.Warnf(m.KeyPos, "field-unknown", "a reference stands alone", "the reference in %s has a field %s, which does nothing", what, source.Quote(m.Key))
+				l.Warnf(m.KeyPos, "field-unknown", "remove the other fields", "the reference in %s has the field %s, which has no effect", what, source.Quote(m.Key))
 			}
 		}
 		return ref, v

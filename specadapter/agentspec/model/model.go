@@ -99,7 +99,7 @@ func parse(name string, text []byte, o Options) (*source.Document, []source.Diag
 		return nil, diags
 	}
 	d := diags[0]
-	d.Severity, d.Code, d.Help = source.Warning, "json5", "name the file .json5, or write JSON"
+	d.Severity, d.Code, d.Help = source.Warning, "json5", "rename the file to .json5 or write JSON"
 	d.Text = "the text is JSON5; " + d.Text
 	return lenient, []source.Diagnostic{d}
 }
@@ -218,7 +218,7 @@ func (l *loader) main(doc *source.Document) {
 // reading it can still be of use.
 func (l *loader) runnable(c *Component) *Component {
 	if c != nil && !c.Type.Unknown && !c.Type.Satisfies("AgenticComponent") {
-		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which is no run of its own", c)
+		l.Infof(c.At, "main-part", "make an Agent, a Flow or another agentic component the main one", "the main component is %s, which cannot be run on its own", c)
 	}
 	return c
 }
@@ -262,7 +262,7 @@ func (l *loader) options() bool {
 	switch l.o.Profile {
 	case "", ProfileDefault, ProfileStrict:
 	default:
-		l.Errorf(at, "unknown-profile", "name one of: default, strict", "there is no profile %s", source.Quote(l.o.Profile))
+		l.Errorf(at, "unknown-profile", "use one of: default, strict", "unknown profile %s", source.Quote(l.o.Profile))
 	}
 	own := catalog.Rows(nil)
 	seen := map[string]bool{}
@@ -271,7 +271,7 @@ func (l *loader) options() bool {
 		case t.Name == "" || own[t.Name] != nil || seen[t.Name]:
 			l.Errorf(at, "plugin-row", "give the plugin's component another name", "the name %s of a plugin's component is blank or taken", source.Quote(t.Name))
 		case t.Like != "" && own[t.Like] == nil:
-			l.Errorf(at, "plugin-row", "name a component of the language", "the plugin's component %s is like %s, which does not exist", source.Quote(t.Name), source.Quote(t.Like))
+			l.Errorf(at, "plugin-row", "use a component of the language", "the plugin's component %s extends the unknown component %s", source.Quote(t.Name), source.Quote(t.Like))
 		}
 		seen[t.Name] = true
 	}

@@ -16,13 +16,13 @@ func TestOptions(t *testing.T) {
 		o    model.Options
 		want string
 	}{
-		"a profile that is none":        {model.Options{Profile: "loose"}, `in.yaml: error: there is no profile "loose" [unknown-profile]`},
+		"a profile that is none":        {model.Options{Profile: "loose"}, `in.yaml: error: unknown profile "loose" [unknown-profile]`},
 		"a file twice":                  {model.Options{Components: []model.File{lib, lib}}, `lib.yaml: error: the file of components "lib.yaml" is given twice [file-twice]`},
 		"the document as a file":        {model.Options{Components: []model.File{{Name: "in.yaml", Text: lib.Text}}}, `in.yaml: error: the file of components "in.yaml" is given twice [file-twice]`},
 		"too many files":                {model.Options{Components: make([]model.File, model.MaxFiles+1)}, `in.yaml: error: 101 files of components are given, at most 100 are read [too-many]`},
 		"a plugin's name that is taken": {model.Options{Plugins: []catalog.Type{{Name: "Agent"}}}, `in.yaml: error: the name "Agent" of a plugin's component is blank or taken [plugin-row]`},
-		"a plugin like nothing":         {model.Options{Plugins: []catalog.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" is like "Y", which does not exist [plugin-row]`},
-		"a file that is no YAML":        {model.Options{Components: []model.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: the text ends in the middle of a value [syntax]`},
+		"a plugin like nothing":         {model.Options{Plugins: []catalog.Type{{Name: "X", Like: "Y"}}}, `in.yaml: error: the plugin's component "X" extends the unknown component "Y" [plugin-row]`},
+		"a file that is no YAML":        {model.Options{Components: []model.File{{Name: "bad.json", Text: []byte("{")}}}, `bad.json:1:2: error: unexpected end of text [syntax]`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

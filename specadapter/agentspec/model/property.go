@@ -67,7 +67,7 @@ func (l *loader) properties(s *scope, c *Component, key string) (list []Property
 			continue
 		}
 		if first, double := seen[p.Title]; double {
-			l.Errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s has the title %s twice; it is at %s already",
+			l.Errorf(p.At, "io-dup-title", "give one of the two another title", "%s of %s have the title %s twice; the first is at %s",
 				key, c, source.Quote(p.Title), l.where(first, p.At))
 			c.broken = true
 			continue
@@ -122,7 +122,7 @@ func (l *loader) schema(v *source.Value, what string) (*Shape, bool) {
 	if r.rare {
 		if l.schemas++; l.schemas > maxSchemas {
 			if l.schemas == maxSchemas+1 {
-				l.Errorf(v.Pos, "too-complex", "leave keywords such as pattern and minimum out", "more than %d schemas have keywords that need a compiler", maxSchemas)
+				l.Errorf(v.Pos, "too-complex", "remove keywords such as pattern and minimum", "more than %d schemas have keywords that must be compiled", maxSchemas)
 			}
 			return shape, true
 		}
@@ -143,7 +143,7 @@ func (r *shapeReader) title(v *source.Value) {
 		return
 	}
 	if i := strings.IndexAny(t.Text, badTitle); i >= 0 {
-		r.l.Errorf(t.Pos, "prop-title", "use letters, digits, _ and -", "the title %s in %s has a %q; titles have no blanks, quotes and . , { }",
+		r.l.Errorf(t.Pos, "prop-title", "use letters, digits, _ and -", "the title %s in %s contains %q; titles cannot contain spaces, quotes and . , { }",
 			source.Quote(t.Text), r.what, t.Text[i])
 		r.failed = true
 	}

@@ -51,12 +51,12 @@ func (l *loader) wrongType(at source.Pos, want, what string, c *Component) {
 	if want == "Tool" && c.Type.Satisfies("ToolBox") {
 		code, help := "ref-type", "put it into toolboxes"
 		if what == "tool of ToolNode" {
-			code, help = "toolnode-not-toolbox", "name one tool: a ServerTool, ClientTool, RemoteTool or MCPTool"
+			code, help = "toolnode-not-toolbox", "use one tool: a ServerTool, ClientTool, RemoteTool or MCPTool"
 		}
-		l.Errorf(at, code, help, "%s is %s, which is a box of tools and no tool", what, c)
+		l.Errorf(at, code, help, "%s is %s, which is a toolbox and not a tool", what, c)
 		return
 	}
-	l.Errorf(at, "ref-type", "name a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
+	l.Errorf(at, "ref-type", "refer to a component that is "+article(want), "%s is %s, want %s", what, c, article(want))
 }
 
 // article puts a or an before a type's name, as one says it: an Agent, an LlmNode, an
@@ -83,7 +83,7 @@ func (l *loader) inline(s *scope, v *source.Value, want, what, key string) *Comp
 		return nil
 	}
 	if l.depth >= MaxNesting {
-		l.Errorf(at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
 		return nil
 	}
 	l.depth++
@@ -128,7 +128,7 @@ func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *catalog.T
 	if name == nil {
 		name = l.legacyType(v)
 		if name != nil {
-			l.legacy(name.Pos, "the type stands under type", `write "component_type"`)
+			l.legacy(name.Pos, "component_type is called type", `write "component_type"`)
 		}
 	}
 	if name == nil {
@@ -146,22 +146,22 @@ func (l *loader) typeOf(s *scope, v *source.Value, want, what string) *catalog.T
 	}
 	text := name.Text
 	if alias := legacyTypes[text]; alias != "" && l.rows[text] == nil {
-		l.legacy(at, fmt.Sprintf("the component is called %s", text), "write "+strconv.Quote(alias))
+		l.legacy(at, fmt.Sprintf("the component type is called %s", text), "write "+strconv.Quote(alias))
 		text = alias
 	}
 	row := l.rows[text]
 	switch {
 	case row == nil:
-		help := "register the plugin that has it, or use another component"
+		help := "register the plugin that has it or use another component"
 		if text == "ConditionalControlFlowEdge" {
 			help = "use a BranchingNode, and a ControlFlowEdge with from_branch for each of its branches"
 		} else if near := l.nearestType(text); near != "" {
 			help = "did you mean " + strconv.Quote(near) + "? Else " + help
 		}
-		l.Errorf(at, "type-unknown", help, "there is no component %s%s", source.Quote(text), plugin(v))
+		l.Errorf(at, "type-unknown", help, "unknown component %s%s", source.Quote(text), plugin(v))
 		return catalog.UnknownType(source.Quote(text))
 	case row.Abstract:
-		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "a %s is no component of its own", text)
+		l.Errorf(at, "type-abstract", "write one of: "+l.concrete(text), "%s is abstract and cannot be used directly", text)
 		return nil
 	}
 	return row
@@ -218,7 +218,7 @@ func (l *loader) finish(c *Component) {
 		}
 	}
 	if c.height++; c.height > MaxNesting {
-		l.Errorf(c.At, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(c.At, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
 		c.height = 0
 	}
 	l.identify(c)
@@ -243,7 +243,7 @@ func (l *loader) finish(c *Component) {
 		c.yields = y(c)
 	}
 	if c.Type.Unsupported != "" {
-		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is read and checked, but cannot run", c)
+		l.Warnf(c.At, "unsupported", c.Type.Unsupported, "%s is checked but cannot be run", c)
 	}
 	l.doc.Components = append(l.doc.Components, c)
 }
@@ -262,7 +262,7 @@ func (l *loader) identify(c *Component) {
 	}
 	if len(same) > 0 {
 		l.Strictf(c.FieldPos("id"), "id-dup", "give it another id, or refer to the other component by $component_ref",
-			"the id %s of %s is that of another component, at %s", source.Quote(c.ID), c, l.where(same[0].At, c.At))
+			"the id %s of %s is already used by another component, at %s", source.Quote(c.ID), c, l.where(same[0].At, c.At))
 	}
 	if len(same) < 20 {
 		l.ids[c.ID] = append(same, c)

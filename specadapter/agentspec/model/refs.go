@@ -97,7 +97,7 @@ func (l *loader) define(name string, root *source.Value) {
 		id := root.Get("id")
 		if id == nil || id.Kind != source.String {
 			l.Errorf(root.Pos, "field-missing", `write "id", or put the component into "$referenced_components"`,
-				"the component of the file has no id by which a document could refer to it")
+				"the file's component has no id for a document to refer to")
 			return
 		}
 		s := &scope{file: name}
@@ -128,7 +128,7 @@ func (l *loader) mapNames() bool {
 		}
 		if !ok || chosen[key] == nil {
 			l.Errorf(source.Pos{File: l.files[0].name}, "ref-missing", "write ID=FILE#KEY, with a file of components that is given and a key of its $referenced_components",
-				"the reference %s is mapped to %s, which is not there", source.Quote(key), source.Quote(l.o.Named[key]))
+				"the reference %s is mapped to %s, which is not found", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
 	for key, d := range chosen {
@@ -141,7 +141,7 @@ func (l *loader) mapNames() bool {
 func (l *loader) unmapped() {
 	for _, key := range sorted(l.o.Named) {
 		if !l.asked[key] {
-			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "leave the mapping out, or map an id that the document refers to",
+			l.Warnf(source.Pos{File: l.files[0].name}, "ref-unused", "remove the mapping or map an id that the document refers to",
 				"the reference %s is mapped to %s, but nothing refers to it", source.Quote(key), source.Quote(l.o.Named[key]))
 		}
 	}
@@ -164,7 +164,7 @@ func (l *loader) enter(up *scope, v *source.Value) *scope {
 		d := &definition{key: m.Key, at: m.KeyPos, value: m.Value, scope: s}
 		// Two files may define one name; that matters only where it is used.
 		if first := l.lookup(up, m.Key); first != nil && !top {
-			l.Errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, and both are in force here",
+			l.Errorf(d.at, "ref-dup-level", "give one of the two another name", "the name %s is already defined at %s, in the same scope",
 				source.Quote(m.Key), l.where(first.at, d.at))
 		}
 		s.defs[m.Key] = d
@@ -210,11 +210,11 @@ func (l *loader) resolve(s *scope, key string, at source.Pos) *definition {
 		return d
 	}
 	if elsewhere := l.entered[key]; len(elsewhere) == 1 && !l.Strict {
-		l.Warnf(at, "ref-scope", `define it at the top, in "$referenced_components"`, "the reference %s leads into another component, to line %d",
+		l.Warnf(at, "ref-scope", `define it at the top, in "$referenced_components"`, "the reference %s points into another component, at line %d",
 			source.Quote(key), elsewhere[0].at.Line)
 		return elsewhere[0]
 	}
-	l.Errorf(at, "ref-missing", l.missingHelp(s, key), "the reference %s leads nowhere", source.Quote(key))
+	l.Errorf(at, "ref-missing", l.missingHelp(s, key), "unknown reference %s", source.Quote(key))
 	return nil
 }
 
@@ -282,7 +282,7 @@ func (l *loader) definition(d *definition, from source.Pos) *Component {
 	}
 	d.state, d.used = reading, true
 	if len(l.open) >= MaxNesting {
-		l.Errorf(d.at, "too-deep", "flatten the components", "components nest deeper than %d, references followed", MaxNesting)
+		l.Errorf(d.at, "too-deep", "flatten the components", "components are nested deeper than %d, references included", MaxNesting)
 		d.state = done
 		return nil
 	}
@@ -305,6 +305,6 @@ func (l *loader) cycle(d *definition, from source.Pos) {
 	if len(path) > 6 {
 		path = append(path[:3:3], append([]string{"..."}, path[len(path)-2:]...)...)
 	}
-	l.Errorf(from, "ref-cycle", "components cannot contain themselves; repeat by a loop of control flow edges, or by a MapNode",
+	l.Errorf(from, "ref-cycle", "a component cannot contain itself; repeat with a loop of control flow edges or a MapNode",
 		"the component %s contains itself: %s", source.Quote(d.key), strings.Join(append(path, source.Quote(d.key)), " → "))
 }

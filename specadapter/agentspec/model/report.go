@@ -25,7 +25,7 @@ func (l *loader) diagnostics() []source.Diagnostic {
 	}
 	if l.Dropped > 0 {
 		out = append(out, source.Diagnostic{File: l.files[0].name, Severity: source.Warning, Code: source.CodeMore,
-			Text: fmt.Sprintf("%d more diagnostics were left out", l.Dropped), Help: "mend what is above first"})
+			Text: fmt.Sprintf("%d more diagnostics were left out", l.Dropped), Help: "fix the problems above first"})
 	}
 	return source.LimitDiagnostics(out)
 }

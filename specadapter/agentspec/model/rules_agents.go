@@ -49,7 +49,7 @@ func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Compo
 	seen := map[string]bool{}
 	for _, t := range tools {
 		if seen[t.Name] || already[t.Name] {
-			l.Warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools that are called %s", c, source.Quote(t.Name))
+			l.Warnf(t.At, "tool-names-unique", "give it another name", "%s has two tools named %s", c, source.Quote(t.Name))
 		}
 		seen[t.Name] = true
 	}
@@ -58,7 +58,7 @@ func (l *loader) toolNames(c *Component, already map[string]bool, tools []*Compo
 func checkSwarm(l *loader, c *Component) {
 	pairs := c.Components("relationships")
 	if len(pairs) == 0 {
-		l.Errorf(c.FieldPos("relationships"), "swarm-empty", "list who may contact whom: [[FROM, TO], ...]; for one agent alone use it directly", "%s has no relationships", c)
+		l.Errorf(c.FieldPos("relationships"), "swarm-empty", "list who may contact whom: [[FROM, TO], ...], or use a single agent directly", "%s has no relationships", c)
 		return
 	}
 	members := []*Component{c.Component("first_agent")}
@@ -78,13 +78,13 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 	byName := map[string]*Component{}
 	for _, m := range members {
 		if first := byName[m.Name]; first != nil && first != m {
-			l.Warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents that are called %s", c, source.Quote(m.Name))
+			l.Warnf(m.At, "agent-names-unique", "give it another name", "%s has two agents named %s", c, source.Quote(m.Name))
 		}
 		byName[m.Name] = m
 	}
 	for _, r := range recipients {
 		if r.Description == "" && !r.Type.Unknown {
-			l.Warnf(r.At, "recipients-described", `write "description"`, "%s has no description by which the others in %s could know what it is for", r, c)
+			l.Warnf(r.At, "recipients-described", `write "description"`, "%s has no description; other agents in %s cannot know what it is for", r, c)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (l *loader) team(c *Component, members, recipients []*Component) {
 func checkManagerWorkers(l *loader, c *Component) {
 	manager, workers := c.Component("group_manager"), c.Components("workers")
 	if len(workers) == 0 {
-		l.Errorf(c.FieldPos("workers"), "mw-no-workers", "list the workers; for one agent alone use it directly", "%s has no workers", c)
+		l.Errorf(c.FieldPos("workers"), "mw-no-workers", "list the workers, or use a single agent directly", "%s has no workers", c)
 	}
 	for i, w := range workers {
 		if w == manager || w.ID == manager.ID {
@@ -106,7 +106,7 @@ func checkManagerWorkers(l *loader, c *Component) {
 func (l *loader) bounded(c *Component, names ...string) {
 	for _, name := range names {
 		if f := c.Field(name); f != nil && Decimal(f.JSON) < 1 {
-			l.Errorf(f.At, "transform-thresholds", "write a number from 1 on", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
+			l.Errorf(f.At, "transform-thresholds", "write a number of at least 1", "%s of %s is %s, want at least 1", name, c, f.JSON.Describe())
 		}
 	}
 }
@@ -121,7 +121,7 @@ func checkConversationSummary(l *loader, c *Component) {
 		return
 	}
 	if characters == nil && c.Number("max_num_messages") <= c.Number("min_num_messages") {
-		l.Errorf(c.FieldPos("max_num_messages"), "transform-thresholds", "let max_num_messages be more than min_num_messages", "%s summarizes from %v messages on but keeps %v",
+		l.Errorf(c.FieldPos("max_num_messages"), "transform-thresholds", "set max_num_messages above min_num_messages", "%s summarizes from %v messages but keeps %v",
 			c, c.Number("max_num_messages"), c.Number("min_num_messages"))
 	}
 }

@@ -15,7 +15,7 @@ func checkHTTP(l *loader, c *Component) {
 	l.checkURL(c, "url")
 	l.checkAllowed(c)
 	if m := c.Text("http_method"); m != "" && !strings.Contains(m, "{{") && !methodName(m) {
-		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is no method of HTTP", c, source.Quote(m))
+		l.Errorf(c.FieldPos("http_method"), "http-method", "write GET, POST or another method", "http_method of %s is %s, which is not an HTTP method", c, source.Quote(m))
 	}
 }
 
@@ -40,7 +40,7 @@ func (l *loader) checkHeaders(c *Component) {
 	}
 	for _, m := range plain.JSON.Members {
 		if hidden[strings.ToLower(m.Key)] {
-			l.Errorf(m.KeyPos, "headers-disjoint", "keep it in sensitive_headers alone", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
+			l.Errorf(m.KeyPos, "headers-disjoint", "keep it only in sensitive_headers", "the header %s of %s is in headers and in sensitive_headers", source.Quote(m.Key), c)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (l *loader) checkURL(c *Component, field string) {
 	if strings.Contains(host, "{{") {
 		if c.Field("url_allow_list") == nil {
 			l.Strictf(f.At, "templated-host-without-allow-list", "write the host out, or list what is allowed in url_allow_list",
-				"the host in %s of %s is a placeholder; whoever gives its value chooses where the request goes", field, c)
+				"the host in %s of %s is a placeholder; its value decides where the request goes", field, c)
 		}
 		return
 	}
@@ -82,10 +82,10 @@ func (l *loader) address(at source.Pos, text, what string) *url.URL {
 	u, err := url.Parse(plain)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is no address over HTTP", what, source.Quote(text))
+		l.Errorf(at, "url", "write http:// or https://, and a host", "%s is %s, which is not an http or https URL", what, source.Quote(text))
 		return nil
 	case u.User != nil:
-		l.Errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s holds a name or a password", what)
+		l.Errorf(at, "url", "remove the name and password, and put them into sensitive_headers", "%s contains a user name or password", what)
 		return nil
 	}
 	return u
@@ -109,7 +109,7 @@ func (l *loader) checkAllowed(c *Component) {
 		allowed = allowed || !fixed || err == nil && u.Scheme == target.Scheme && strings.EqualFold(u.Host, target.Host) && strings.HasPrefix(target.Path, u.Path)
 	}
 	if !allowed && fixed {
-		l.Errorf(c.FieldPos("url"), "url-not-allowed", "add it to url_allow_list", "url of %s is %s, which its url_allow_list does not allow", c, source.Quote(text))
+		l.Errorf(c.FieldPos("url"), "url-not-allowed", "add it to url_allow_list", "url of %s is %s, which its url_allow_list does not contain", c, source.Quote(text))
 	}
 }
 
@@ -135,7 +135,7 @@ func checkStdio(l *loader, c *Component) {
 		lines += fmt.Sprintf(" and allow_dirs: [%q]", dir)
 	}
 	l.Strictf(c.At, "stdio-transport", fmt.Sprintf("allow it in weft.yaml: %s, or configure connections.%s", lines, SafeID(cmp.Or(c.Name, c.ID, "mcp"))),
-		"%s runs a program on the worker, which a document may not do by itself", c)
+		"%s runs a program on the worker, which the worker's configuration must allow", c)
 }
 
 // checkRetry wants bounds that a retry can keep.
@@ -176,6 +176,6 @@ func checkModel(l *loader, c *Component) {
 		l.Errorf(f.At, "url", "write the server's address", "url of %s is blank", c)
 	}
 	if u, err := url.Parse(c.Text("url")); err == nil && u.User != nil {
-		l.Errorf(c.FieldPos("url"), "url", "remove the name and password, and use api_key", "url of %s holds a name or a password", c)
+		l.Errorf(c.FieldPos("url"), "url", "remove the name and password, and use api_key", "url of %s contains a user name or password", c)
 	}
 }

@@ -15,20 +15,20 @@ func (l *loader) equalIO(c *Component, code string) {
 	if !c.ins || !c.outs {
 		return
 	}
-	help := "leave outputs out, or make them equal"
+	help := "remove outputs or make them equal"
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
 		out := c.Output(in.Title)
 		switch {
 		case out == nil:
-			l.Errorf(in.At, code, help, "input %s of %s is none of its outputs; the two lists must be equal", source.Quote(in.Title), c)
+			l.Errorf(in.At, code, help, "input %s of %s is not among its outputs; inputs and outputs must be equal", source.Quote(in.Title), c)
 		case !l.equal(in.At, in.Schema, out.Schema):
-			l.Errorf(out.At, code, help, "output %s of %s differs from the input of that title; the two lists must be equal", source.Quote(in.Title), c)
+			l.Errorf(out.At, code, help, "output %s of %s differs from the input of that title; inputs and outputs must be equal", source.Quote(in.Title), c)
 		}
 	}
 	for i := range c.Outputs {
 		if out := &c.Outputs[i]; c.Input(out.Title) == nil {
-			l.Errorf(out.At, code, help, "output %s of %s is none of its inputs; the two lists must be equal", source.Quote(out.Title), c)
+			l.Errorf(out.At, code, help, "output %s of %s is not among its inputs; inputs and outputs must be equal", source.Quote(out.Title), c)
 		}
 	}
 }
@@ -44,8 +44,8 @@ func checkBranching(l *loader, c *Component) {
 	mapping := c.Field("mapping")
 	for _, m := range mapping.JSON.Members {
 		if m.Value.Text == DefaultBranch {
-			l.Warnf(m.Value.Pos, "branching-mapping", "give the branch another name, or leave the value out of mapping",
-				"mapping of %s has a branch named default, which is also that of all values that mapping does not have", c)
+			l.Warnf(m.Value.Pos, "branching-mapping", "rename the branch or remove the value from mapping",
+				"mapping of %s has a branch named default, which is also the branch of unmapped values", c)
 		}
 	}
 	if len(mapping.JSON.Members) == 0 {
@@ -54,7 +54,7 @@ func checkBranching(l *loader, c *Component) {
 }
 
 func checkInputMessage(l *loader, c *Component) {
-	help := "declare one output of type string, or leave outputs out"
+	help := "declare one output of type string or remove outputs"
 	if len(c.Outputs) != 1 {
 		at := c.FieldPos("outputs")
 		if len(c.Outputs) > 1 {
@@ -87,16 +87,16 @@ func checkMap(l *loader, c *Component) {
 			if m.Value.Text == "avg" {
 				help = `write "average"`
 			}
-			l.Errorf(m.Value.Pos, "reducer-unknown-method", help, "the reducer of %s in %s is %s, which is no way to reduce", source.Quote(m.Key), c, m.Value.Describe())
+			l.Errorf(m.Value.Pos, "reducer-unknown-method", help, "unknown reducer %s of %s in %s", m.Value.Describe(), source.Quote(m.Key), c)
 			continue
 		}
 		out := sub.Output(m.Key)
 		if out == nil {
 			help := expected(sub.Outputs)
 			if sub.Output(strings.TrimPrefix(m.Key, Collected)) != nil {
-				help = "name it as in the subflow, without " + Collected
+				help = "use the subflow's name, without " + Collected
 			}
-			l.Errorf(at, "reducer-unknown-output", help, "reducers of %s names %s, which is no output of %s", c, source.Quote(m.Key), sub)
+			l.Errorf(at, "reducer-unknown-output", help, "unknown output %s of %s in reducers of %s", source.Quote(m.Key), sub, c)
 			continue
 		}
 		if m.Value.Text != "append" && !arithmetic(out.Type) {
@@ -127,7 +127,7 @@ func checkParallelMap(l *loader, c *Component) {
 // waitsInParallel notes that several branches may wait for a person at once.
 func (l *loader) waitsInParallel(c *Component, subs []*Component) {
 	if waits := firstYield(subs); waits != "" {
-		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for somebody in several branches at once, by %s; each request has its own id", c, waits)
+		l.Infof(c.At, "yield-in-parallel", "", "%s can wait for a person in several branches at once, by %s; each request has its own id", c, waits)
 	}
 }
 
@@ -142,8 +142,8 @@ func checkParallel(l *loader, c *Component) {
 		for j := range sub.Inputs {
 			in := &sub.Inputs[j]
 			if first := inputs[in.Title]; first != nil && !l.same(at, first.Type, in.Type) {
-				l.Errorf(at, "parallelflow-input-type-conflict", "give it one type in all subflows, or two names", "input %s of %s is %s, but in a subflow of %s before it is %s",
-					source.Quote(in.Title), sub, in.Type, c, first.Type)
+				l.Errorf(at, "parallelflow-input-type-conflict", "use the same type in all subflows, or two names", "input %s of %s is %s, but %s in an earlier subflow of %s",
+					source.Quote(in.Title), sub, in.Type, first.Type, c)
 			}
 			inputs[in.Title] = in
 		}
@@ -169,13 +169,13 @@ func checkCatch(l *loader, c *Component) {
 	at := c.FieldPos("subflow")
 	for _, b := range ends(sub) {
 		if b == CaughtBranch {
-			l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "%s has a branch %s, which is the one that %s takes after an error", sub, b, c)
+			l.Errorf(at, "catch-branch-conflict", "give the EndNode another branch_name", "the branch %s of %s is the one that %s takes after an error", b, sub, c)
 		}
 	}
 	for i := range sub.Outputs {
 		out := &sub.Outputs[i]
 		if out.Title == CaughtInfo {
-			l.Errorf(at, "catch-output-conflict", "give the output another title", "%s has an output %s, which is the one in which %s gives an error", sub, out.Title, c)
+			l.Errorf(at, "catch-output-conflict", "give the output another title", "the output %s of %s is the one in which %s returns an error", out.Title, sub, c)
 			continue
 		}
 		declared := c.Output(out.Title)
@@ -184,7 +184,7 @@ func checkCatch(l *loader, c *Component) {
 			if declared != nil && c.outs {
 				place = declared.At
 			}
-			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and after an error no value", source.Quote(out.Title), c)
+			l.Errorf(place, "catch-default-missing", "give the output a default in the node or in its subflow", "output %s of %s has no default, and no value after an error", source.Quote(out.Title), c)
 		}
 	}
 }

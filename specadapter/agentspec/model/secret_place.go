@@ -62,7 +62,7 @@ func (s *Secret) Setting() string {
 	case PlaceKey:
 		return fmt.Sprintf("give the key of the model's provider to the worker: in weft.yaml providers: {%s: {key_env: NAME}} says which variable has it, or as NAME_FILE which file", provider)
 	case PlaceNone:
-		return fmt.Sprintf("let the worker reach the model by a server that has it, in weft.yaml: providers: {%s: {base_url: \"URL\"}}", provider)
+		return fmt.Sprintf("set a server that has it in the worker's weft.yaml: providers: {%s: {base_url: \"URL\"}}", provider)
 	}
 	return fmt.Sprintf("set in the worker's weft.yaml: secrets: {%q: {value: \"${NAME}\", hosts: [%q]}}; NAME is a variable of the worker's environment, or NAME_FILE names a file", s.Ref, cmp.Or(s.Host(), "HOST"))
 }

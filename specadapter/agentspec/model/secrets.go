@@ -75,12 +75,12 @@ func (l *loader) oneSecret(s *scope, f *Field, sec Secret, v *source.Value, spec
 	if v.Kind == source.String && v.Text == "" || v.Kind == source.Null {
 		return true
 	}
-	text := "%s is written in the document; everybody who can read the document or a run's history could read it"
+	text := "%s is in the document; everybody who can read the document or a run's history could read it"
 	help := sec.Advice()
 	severity := source.Error
 	if l.o.InlineSecrets {
 		severity = source.Warning
-		text = "%s is written in the document; everybody who can read the document can read it, and the worker of -dev gets it"
+		text = "%s is in the document; everybody who can read the document can read it, and the worker of -dev gets it"
 		sec.Inline = v.Text
 		if v.Kind != source.String {
 			sec.Inline = string(v.JSON())

@@ -167,7 +167,7 @@ func (r *shapeReader) read(v *source.Value, depth int) *Shape {
 		return AnyType
 	}
 	if v.Kind != source.Object {
-		r.wrong(v.Pos, `write {"type": ...}`, "%s is no JSON Schema", v.Describe())
+		r.wrong(v.Pos, `write {"type": ...}`, "%s is not a JSON Schema", v.Describe())
 		return AnyType
 	}
 	if depth > source.MaxSchemaDepth {
@@ -188,14 +188,14 @@ func (r *shapeReader) merge(v *source.Value, depth int) *Shape {
 		switch m.Key {
 		case "title", "description":
 			if m.Value.Kind != source.String && m.Value.Kind != source.Null {
-				r.wrong(m.Value.Pos, "write a text in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
+				r.wrong(m.Value.Pos, "write a string in double quotes", "%s is %s, want a string", m.Key, m.Value.Describe())
 			}
 		case "type":
 			parts = append(parts, r.types(v, m.Value, depth)...)
 		case "anyOf":
 			parts = append(parts, r.members(m.Value, depth)...)
 		case "allOf", "oneOf":
-			r.wrong(m.KeyPos, "use anyOf, or write the type out", "%s has no meaning for data flow", m.Key)
+			r.wrong(m.KeyPos, "use anyOf or write the type in full", "%s is not supported in data flow", m.Key)
 		case "items", "properties", "additionalProperties", "default", "examples":
 		default:
 			r.rare = true
@@ -226,7 +226,7 @@ func listed(v *source.Value, s *Shape) *Shape {
 // members reads the types of anyOf.
 func (r *shapeReader) members(v *source.Value, depth int) []*Shape {
 	if v.Kind != source.Array || len(v.Items) == 0 {
-		r.wrong(v.Pos, "write a list of schemas", "anyOf is %s, want an array that is not empty", v.Describe())
+		r.wrong(v.Pos, "write an array of schemas", "anyOf is %s, want a non-empty array", v.Describe())
 		return nil
 	}
 	var parts []*Shape
@@ -242,13 +242,13 @@ func (r *shapeReader) types(v, t *source.Value, depth int) []*Shape {
 		return r.typeNamed(v, t, depth)
 	}
 	if t.Kind != source.Array || len(t.Items) == 0 {
-		r.wrong(t.Pos, "write one of: "+typeNames, "type is %s, want a string or an array that is not empty", t.Describe())
+		r.wrong(t.Pos, "write one of: "+typeNames, "type is %s, want a string or a non-empty array", t.Describe())
 		return nil
 	}
 	var parts []*Shape
 	for _, item := range t.Items {
 		if item.Kind == source.Null {
-			r.l.legacy(item.Pos, "null stands among types without quotes", `write "null"`)
+			r.l.legacy(item.Pos, "null among types is not quoted", `write "null"`)
 			parts = append(parts, nullType)
 			continue
 		}
@@ -272,7 +272,7 @@ func (r *shapeReader) typeNamed(v, t *source.Value, depth int) []*Shape {
 	case "object":
 		return []*Shape{r.object(v, depth)}
 	}
-	r.wrong(t.Pos, "write one of: "+typeNames, "there is no type %s", t.Describe())
+	r.wrong(t.Pos, "write one of: "+typeNames, "unknown type %s", t.Describe())
 	return nil
 }
 

@@ -114,18 +114,18 @@ func (l *loader) checkTemplates(c *Component) {
 		}
 		found := l.scanned(f)
 		if found.jinja.Line > 0 {
-			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text out, or build it in a node before",
-				"%s of %s has {%% %%}, which stays as it is", spec.Name, c)
+			l.Warnf(found.jinja, "template-jinja", "only {{NAME}} is replaced; write the text without it or build it in an earlier node",
+				"%s of %s has {%% %%}, which is not replaced", spec.Name, c)
 		}
 		if found.odd != "" {
-			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which stays as it is",
+			l.Warnf(found.oddAt, "template-name", "a placeholder is {{NAME}}, of letters, digits and _", "%s of %s has %s, which is not replaced",
 				spec.Name, c, source.Quote(found.odd))
 		}
 	}
 	for _, h := range l.holders(c) {
 		if in := c.Input(h.name); in != nil && !scalar(in.Type) {
-			l.Warnf(h.at, "template-nonscalar", "declare it as a string to say so, or format it in a node before",
-				"the placeholder %s stands for %s; it is written as JSON", source.Quote(h.name), in.Type)
+			l.Warnf(h.at, "template-nonscalar", "declare it as a string or format it in an earlier node",
+				"the placeholder %s is replaced by %s; it is written as JSON", source.Quote(h.name), in.Type)
 		}
 	}
 }

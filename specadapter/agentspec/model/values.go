@@ -48,7 +48,7 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 		l.Errorf(at, "ref-type", "refer to a value", "%s refers to the component %s, want a value", what, source.Quote(d.key))
 		return nil
 	case slices.Contains(open, d) || len(open) >= MaxNesting:
-		l.Errorf(at, "ref-cycle", "let the reference lead to a value", "the reference in %s leads to no value: %s contains itself, or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
+		l.Errorf(at, "ref-cycle", "refer to a value", "the reference in %s has no value: %s contains itself or nests deeper than %d", what, source.Quote(d.key), MaxNesting)
 		return nil
 	}
 	d.used = true

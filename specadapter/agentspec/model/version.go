@@ -13,12 +13,12 @@ func (l *loader) version(root *source.Value) {
 	v := root.Get(versionField)
 	if v == nil {
 		if v = root.Get("air_version"); v != nil {
-			l.legacy(v.Pos, "the version stands under air_version", `write "agentspec_version"`)
+			l.legacy(v.Pos, "agentspec_version is called air_version", `write "agentspec_version"`)
 		}
 	}
 	if v == nil || v.Kind == source.Null {
 		l.Warnf(root.Pos, "version-missing", `write "agentspec_version": "`+catalog.Current.String()+`"`,
-			"the document names no version; it is read as %s", catalog.Current)
+			"the document has no version; it is read as %s", catalog.Current)
 		return
 	}
 	if version, old := l.label(v); version != 0 {
@@ -37,7 +37,7 @@ func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 			return version, old
 		}
 	}
-	l.Errorf(v.Pos, "version-unknown", "write one of: "+catalog.VersionLabels(), "the version %s is not known", v.Describe())
+	l.Errorf(v.Pos, "version-unknown", "write one of: "+catalog.VersionLabels(), "unknown version %s", v.Describe())
 	return 0, false
 }
 
@@ -49,7 +49,7 @@ func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	}
 	if version, _ := l.label(v); version != 0 && version != l.doc.Version && surprise {
 		l.Warnf(v.Pos, "version-nested", "remove it, or set it at the top of the document",
-			"a version counts at the top of the document alone; it is read as %s, not as %s", l.doc.Version, version)
+			"a version is only read at the top of the document; this part is read as %s, not as %s", l.doc.Version, version)
 	}
 }
 
