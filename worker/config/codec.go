@@ -9,7 +9,7 @@ import (
 	"weft/worker/codec"
 )
 
-// NoKey is the id by which a worker says that it encrypts nothing although it has keys.
+// NoKey is the value of codec.key with which a worker only decrypts.
 const NoKey = "none"
 
 // isSecret reports whether a variable is one of those that hold secrets by default, itself or
@@ -22,11 +22,11 @@ func isSecret(name string) bool {
 	return false
 }
 
-// keyID is what a key's id may be: it stands readable beside each payload.
+// keyID is the syntax of a key's id, which is stored in plain text with each payload.
 var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// OpenCodec makes the codec of the settings; one that changes nothing where there are none.
-// The error is [Problems] and holds no key.
+// OpenCodec makes the codec of the settings; without settings it changes nothing. The error is [Problems]
+// and contains no key.
 func (c *Config) OpenCodec() (*codec.Codec, error) {
 	keys, problems := c.codecKeys()
 	s := codec.Settings{Compress: c.Codec.Compress, Encrypt: c.Codec.Key, Keys: keys, MaxBytes: c.Store.MaxPayload * 4}
@@ -34,7 +34,7 @@ func (c *Config) OpenCodec() (*codec.Codec, error) {
 	case len(problems) > 0:
 		return nil, problems
 	case len(keys) > 0 && c.Codec.Key == "":
-		return nil, Problems{fmt.Sprintf("%s holds keys and codec.key names none of them; set codec.key (WEFT_CODEC_KEY) to the id of the one that encrypts, or to %s if they shall only decrypt", c.Codec.KeysEnv, NoKey)}
+		return nil, Problems{fmt.Sprintf("%s contains keys but codec.key is not set; set codec.key (WEFT_CODEC_KEY) to the id of the key that encrypts, or to %s to only decrypt", c.Codec.KeysEnv, NoKey)}
 	case c.Codec.Key == NoKey:
 		s.Encrypt = ""
 	}
@@ -62,7 +62,7 @@ func (c *Config) codecKeys() (keys []codec.Key, problems Problems) {
 		case !ok || !keyID.MatchString(id):
 			wrong("has no id of at most 64 letters, digits and ._- before a colon")
 		case id == NoKey:
-			wrong("has the id " + NoKey + ", which means that there is no key")
+			wrong("has the id " + NoKey + ", which is reserved")
 		case err != nil:
 			wrong("has a key that is not base64")
 		case len(secret) != codec.KeyBytes:
@@ -72,22 +72,22 @@ func (c *Config) codecKeys() (keys []codec.Key, problems Problems) {
 		}
 	}
 	if raw != "" && len(fields) == 0 {
-		problems = append(problems, fmt.Sprintf("codec.keys_env: %s holds no key; write ID:KEY", c.Codec.KeysEnv))
+		problems = append(problems, fmt.Sprintf("codec.keys_env: %s contains no key; write ID:KEY", c.Codec.KeysEnv))
 	}
 	return keys, problems
 }
 
-// CodecTokens gives the tokens of the endpoint; none where the variable is not set. The error
-// is [Problems] and holds no token.
+// CodecTokens returns the tokens of the codec server; none if the variable is not set. The error
+// is [Problems] and contains no token.
 func (c *Config) CodecTokens() ([]Token, error) {
 	return c.tokens("codec.tokens_env", c.Codec.TokensEnv)
 }
 
-// codecShown says which keys are there, by their ids.
+// codecShown lists the configured keys by their ids.
 func (c *Config) codecShown() []Shown {
 	keys, problems := c.codecKeys()
 	if len(keys) == 0 || len(problems) > 0 {
-		// What is wrong with secrets is said where they are used.
+		// Errors of secrets are reported where they are used.
 		return nil
 	}
 	var ids []string
@@ -101,7 +101,7 @@ func (c *Config) codecShown() []Shown {
 	return []Shown{{"codec keys", set + ": " + strings.Join(ids, ","), "variable " + variable}}
 }
 
-// entries splits what a secret lists.
+// entries splits a list of secrets.
 func entries(raw string) []string {
 	return strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
 }

@@ -24,14 +24,14 @@ func TestCodec(t *testing.T) {
 		"a file of two":            {env: fakeEnv{"WEFT_CODEC_KEYS_FILE": file, "WEFT_CODEC_KEY": "two"}, encrypts: true},
 		"another variable":         {env: fakeEnv{"MINE": "one:" + a, "WEFT_CODEC_KEYS_ENV": "MINE", "WEFT_CODEC_KEY": "one"}, encrypts: true},
 		"only to decrypt":          {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a, "WEFT_CODEC_KEY": "none"}},
-		"which one":                {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a}, err: "WEFT_CODEC_KEYS holds keys and codec.key names none of them; set codec.key (WEFT_CODEC_KEY)"},
+		"which one":                {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a}, err: "WEFT_CODEC_KEYS contains keys but codec.key is not set; set codec.key (WEFT_CODEC_KEY)"},
 		"one that is not there":    {env: fakeEnv{"WEFT_CODEC_KEY": "one"}, err: `codec.key and WEFT_CODEC_KEYS: there is no key "one" to encrypt with; write ID:KEY`},
 		"two of one id":            {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a + ",one:" + b, "WEFT_CODEC_KEY": "one"}, err: `there are two keys "one"`},
 		"no id":                    {env: fakeEnv{"WEFT_CODEC_KEYS": a, "WEFT_CODEC_KEY": "one"}, err: "entry 1 of WEFT_CODEC_KEYS has no id"},
 		"a short key":              {env: fakeEnv{"WEFT_CODEC_KEYS": "one:" + a + ",two:" + a[:8], "WEFT_CODEC_KEY": "one"}, err: "entry 2 of WEFT_CODEC_KEYS has a key of 6 bytes, want 32"},
 		"no base64":                {env: fakeEnv{"WEFT_CODEC_KEYS": "one:canary!", "WEFT_CODEC_KEY": "one"}, err: "entry 1 of WEFT_CODEC_KEYS has a key that is not base64"},
 		"an id that means none":    {env: fakeEnv{"WEFT_CODEC_KEYS": "none:" + a, "WEFT_CODEC_KEY": "none"}, err: "has the id none"},
-		"nothing but commas":       {env: fakeEnv{"WEFT_CODEC_KEYS": ",,"}, err: "WEFT_CODEC_KEYS holds no key"},
+		"nothing but commas":       {env: fakeEnv{"WEFT_CODEC_KEYS": ",,"}, err: "WEFT_CODEC_KEYS contains no key"},
 		"a file that is not there": {env: fakeEnv{"WEFT_CODEC_KEYS_FILE": "/no/such"}, err: "codec.keys_env: read WEFT_CODEC_KEYS_FILE: open /no/such"},
 	}
 	for name, tc := range tests {

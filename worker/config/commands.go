@@ -12,13 +12,12 @@ import (
 	"slices"
 )
 
-// StateDir is the folder in which programs of this user keep what outlives them:
-// $XDG_STATE_HOME/weft, or ~/.local/state/weft. It need not be there. It fails where the
-// environment names neither.
+// StateDir is the directory of this user's persistent state: $XDG_STATE_HOME/weft, or
+// ~/.local/state/weft. It may not exist. The error is that neither variable is set.
 func StateDir(env Env) (string, error) {
 	base, _ := env.LookupEnv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
-		// The specification of these folders says that a relative one counts as none.
+		// The XDG specification ignores relative paths.
 		home, _ := env.LookupEnv("HOME")
 		if home == "" {
 			return "", errors.New("neither XDG_STATE_HOME nor HOME is set")
@@ -28,8 +27,8 @@ func StateDir(env Env) (string, error) {
 	return filepath.Join(base, "weft"), nil
 }
 
-// Command is a program with its arguments, the variables that are set for it and the folder in
-// which it is started, as a flow writes them.
+// Command is a program with its arguments, environment variables and working directory, as a flow
+// writes them.
 type Command struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args,omitempty"`
@@ -37,22 +36,22 @@ type Command struct {
 	Dir     string            `json:"dir,omitempty"`
 }
 
-// Equal reports whether two commands are the same, with all that belongs to them.
+// Equal reports whether two commands are equal in all fields.
 func (c Command) Equal(other Command) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args) && maps.Equal(c.Env, other.Env) && c.Dir == other.Dir
 }
 
-// Commands is the folder with the commands that a user lets flows start on this machine: a
-// file for each, named by its hash. Removing a file takes the permission back.
+// Commands is the directory of the commands that a user allows flows to start on this machine: a
+// file for each, named by its hash. Removing a file revokes the permission.
 type Commands string
 
-// OwnCommands is the folder of the user whose environment this is.
+// OwnCommands returns the directory of the user with this environment.
 func OwnCommands(env Env) (Commands, error) {
 	dir, err := StateDir(env)
 	return Commands(filepath.Join(dir, "commands")), err
 }
 
-// file is where a command stands, once it is allowed.
+// file returns the file of an allowed command.
 func (c Commands) file(cmd Command) (name string, content []byte) {
 	if len(cmd.Args) == 0 {
 		cmd.Args = nil
@@ -62,15 +61,15 @@ func (c Commands) file(cmd Command) (name string, content []byte) {
 	return filepath.Join(string(c), hex.EncodeToString(sum[:12])+".json"), content
 }
 
-// Allowed reports whether the user has allowed the command with just these arguments.
+// Allowed reports whether the user has allowed the command with exactly these arguments.
 func (c Commands) Allowed(cmd Command) bool {
 	name, _ := c.file(cmd)
 	raw, err := os.ReadFile(name)
-	var kept Command
-	return err == nil && json.Unmarshal(raw, &kept) == nil && kept.Equal(cmd)
+	var stored Command
+	return err == nil && json.Unmarshal(raw, &stored) == nil && stored.Equal(cmd)
 }
 
-// Allow remembers that the user allows a command.
+// Allow stores that the user allows a command.
 func (c Commands) Allow(cmd Command) error {
 	name, content := c.file(cmd)
 	err := os.MkdirAll(string(c), 0o700)
@@ -78,7 +77,7 @@ func (c Commands) Allow(cmd Command) error {
 		err = os.WriteFile(name, append(content, '\n'), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("remember the command that is allowed: %w", err)
+		return fmt.Errorf("store the allowed command: %w", err)
 	}
 	return nil
 }

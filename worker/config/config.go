@@ -1,10 +1,10 @@
-// Package config reads the settings of worker and starter: one YAML file, the
-// environment and flags; and it makes the Temporal client from Temporal's own settings.
+// Package config reads the settings of worker and starter from a YAML file, the environment and
+// flags, and makes the Temporal client from Temporal's own settings.
 //
-// A flag wins over the environment, that over the file, that over the default. Whatever
-// is wrong is reported at once, with its place. The file holds no secret: it names
-// environment variables, and each variable NAME can be given as a file NAME_FILE instead.
-// Nothing else in the project but the commands themselves reads the environment.
+// Flags override the environment, which overrides the file, which overrides defaults. All errors are
+// reported at once, with their positions. The file contains no secrets: it names environment variables,
+// and each variable NAME can be given as a file NAME_FILE instead. Apart from the commands, no other
+// package reads the environment.
 //
 // Start at [Load]; the settings are the fields of [Config]; schema.go says what their tags mean.
 package config
@@ -22,52 +22,52 @@ import (
 	"weft/activities/mask"
 )
 
-// DefaultFile is the file that is read, if it is there, when none is named.
+// DefaultFile is the file that is read, if it exists, when none is named.
 const DefaultFile = "weft.yaml"
 
-// fileVariable names the file; prefix begins the name of every other variable.
+// fileVariable names the file; prefix is that of all variables.
 const (
 	fileVariable = "WEFT_CONFIG"
 	prefix       = "WEFT_"
 )
 
-// keyLoopback is the setting that is another for a worker of its own user; originAuthor is
-// where it came from then.
+// keyLoopback is the setting with another default for the author's own worker; originAuthor is its
+// origin then.
 const (
 	keyLoopback  = "allow_loopback"
 	originAuthor = "default of weft-devserver"
 )
 
-// Env is the environment; [OS] is the process's own.
+// Env is an environment; [OS] is that of the process.
 type Env = envconfig.EnvLookup
 
 // OS is the environment of this process.
 var OS Env = envconfig.EnvLookupOS
 
-// Options say where settings come from.
+// Options are the sources of settings.
 type Options struct {
 	// File is the flag -config; empty means WEFT_CONFIG, or else [DefaultFile] if there
 	// is one.
 	File string
 	// Env is the environment; nil means [OS].
 	Env Env
-	// Flags hold settings that were given as flags, by key, such as "task_queue".
+	// Flags are settings given as flags, by key, such as "task_queue".
 	Flags map[string]string
-	// Author says that the worker serves nobody but its own user, on this machine: what
-	// only flows of others could misuse is allowed unless it is set otherwise, and the
-	// commands that this user has allowed may be started.
+	// Author reports whether the worker serves only its own user, on this machine: then what
+	// flows of other users could misuse is allowed by default, and the commands that this user has
+	// allowed may be started.
 	Author bool
-	// Identity is the client's name at Temporal; empty leaves it to the SDK.
+	// Identity is the client's identity; empty: the SDK's default.
 	Identity string
 	// RuntimeSecrets, if set, are secrets that other programs of this user send to this process.
 	RuntimeSecrets *RuntimeSecrets
 }
 
-// Config holds all settings, checked and with defaults filled in.
+// Config holds all settings, validated and with defaults applied.
 type Config struct {
 	// File is the file that was read, or "".
 	File string `mapstructure:"-"`
-	// Warnings say what is probably a mistake but prevents nothing.
+	// Warnings are about probable mistakes that are not errors.
 	Warnings []string `mapstructure:"-"`
 
 	TaskQueue     string   `mapstructure:"task_queue" default:"weft" doc:"task queue where workers poll and runs are started"`
@@ -106,17 +106,17 @@ type Config struct {
 	runtime  *RuntimeSecrets
 	mask     *mask.Mask
 	masked   *sync.Once
-	// origin says where a value of each key came from; no entry means the default.
+	// origin is where the value of each key came from; no entry means the default.
 	origin map[string]string
 }
 
-// Env is the environment that the settings come from.
+// Env returns the environment of the settings.
 func (c *Config) Env() Env { return c.env }
 
-// Problems is the error of settings that are wrong: all that is, one line each.
+// Problems is the error of invalid settings, one problem per line.
 type Problems []string
 
-// Error joins the problems with line breaks.
+// Error joins the problems with newlines.
 func (p Problems) Error() string { return strings.Join(p, "\n") }
 
 // Load reads all settings. Its error is of type [Problems].
@@ -154,8 +154,8 @@ func Load(o Options) (*Config, error) {
 	return l.cfg, nil
 }
 
-// Placed puts before each problem that begins with a setting where that setting comes from:
-// file:line:column, a variable or a flag. Others stay as they are.
+// Placed prefixes each problem that begins with a setting with the origin of that setting:
+// file:line:column, a variable or a flag. Others are not changed.
 func (c *Config) Placed(in Problems) Problems {
 	out := make(Problems, 0, len(in))
 	for _, text := range in {
@@ -184,9 +184,9 @@ type loader struct {
 	cfg *Config
 	// values layers what the sources give.
 	values *viper.Viper
-	// tree is what the file holds, and variables of sections with the operator's names.
+	// tree holds the values of the file, and variables of sections with the operator's names.
 	tree map[string]any
-	// problems are of single values, checks of what values say together.
+	// problems are about single values, checks about combinations.
 	problems []problem
 	checks   Problems
 }

@@ -8,8 +8,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Context is the policy of an agent of a flow: that of the first rule, by name, that speaks of
-// it; nil where none does.
+// Context returns the policy of an agent of a flow: that of the first matching rule, by name; nil if none
+// matches.
 func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
 	for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
 		r := c.Contexts[name]
@@ -27,12 +27,12 @@ func (c *Config) Context(f *plan.Flow, agent string) *plan.Context {
 	return nil
 }
 
-// covers reports whether a name matches one of several patterns, or there are none.
+// covers reports whether a name matches one of the patterns, or there are none.
 func covers(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return like(p, name) })
 }
 
-// like matches a name against a pattern, in which * stands for any letters.
+// like reports whether a name matches a pattern, in which * matches any characters.
 func like(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -53,7 +53,7 @@ func like(pattern, name string) bool {
 	return strings.HasSuffix(name, parts[last])
 }
 
-// checkContexts reports rules that say nothing, or too much.
+// checkContexts rejects incomplete and contradictory rules.
 func (l *loader) checkContexts() {
 	for _, name := range slices.Sorted(maps.Keys(l.cfg.Contexts)) {
 		r, at := l.cfg.Contexts[name], "contexts."+name
@@ -64,10 +64,10 @@ func (l *loader) checkContexts() {
 			l.check("%s.tokens: is not set, want the threshold at which to fail", at)
 		}
 		if r.Model != "" && r.How != plan.ContextSummarise {
-			l.check("%s.model: makes summaries, but how is %q; leave it out, or set how: %s", at, r.How, plan.ContextSummarise)
+			l.check("%s.model: is only used for summaries, but how is %q; remove it, or set how: %s", at, r.How, plan.ContextSummarise)
 		}
 		if slices.Contains(r.Flows, "") || slices.Contains(r.Agents, "") {
-			l.check("%s: a pattern is empty; write names, with * for any letters", at)
+			l.check("%s: empty pattern; write names, with * for any characters", at)
 		}
 	}
 }

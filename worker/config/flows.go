@@ -5,8 +5,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// Reading gives the options with which this configuration reads a flow's document. Empty
-// dialect and profile mean detect and default.
+// Reading returns the options for reading a flow's document with this configuration. An empty dialect is
+// detected, an empty profile is the default one.
 func (c *Config) Reading(dialect, profile string) specadapter.Options {
 	o := specadapter.Options{
 		Dialect: dialect, Profile: profile, Limits: plan.Limits(c.Limits), Policy: c.Timeouts.policy(),

@@ -9,11 +9,11 @@ import (
 	"weft/activities/mask"
 )
 
-// Mask knows every secret that this process was given: the settings', those of Temporal's own
-// settings, and those that are lent while it runs.
+// Mask returns a mask of every secret of this process: those of the settings, of Temporal's own
+// settings, and those that it receives while it runs.
 func (c *Config) Mask() *mask.Mask {
 	c.masked.Do(func() {
-		// What is wrong with settings is said where they are used: what can be read of them counts.
+		// Errors of settings are reported where they are used.
 		models, _ := c.LLM()
 		tools, _ := c.Tool()
 		c.mask.Add(append(models.Known(), tools.Known()...)...)
@@ -37,7 +37,7 @@ func (c *Config) Mask() *mask.Mask {
 	return c.mask
 }
 
-// temporalSecrets are those of Temporal's own settings.
+// temporalSecrets returns the secrets of Temporal's own settings.
 func (c *Config) temporalSecrets() []string {
 	p, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{EnvLookup: c.env})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"weft/activities/tool"
 )
 
-// smallModel is the default where OpenAI's key is all there is.
+// smallModel is the default if OpenAI's key is set.
 const smallModel = "openai/gpt-5-mini"
 
 // ollama is the provider of a local Ollama; ollamaHost is the variable that names it, and
@@ -22,8 +22,8 @@ const (
 	ollamaBaseURL = "OLLAMA_BASE_URL"
 )
 
-// ollamaAddress is where the environment says that Ollama is, and the variable that says so;
-// both are "" where none does.
+// ollamaAddress returns Ollama's address in the environment, and the variable; both are "" if none is
+// set.
 func (c *Config) ollamaAddress() (address, variable string) {
 	for _, name := range []string{ollamaHost, ollamaBaseURL} {
 		if v, _ := c.env.LookupEnv(name); v != "" {
@@ -33,9 +33,9 @@ func (c *Config) ollamaAddress() (address, variable string) {
 	return "", ""
 }
 
-// LLM gives the settings of models, with keys. Default is what was configured and no
-// more, see [Config.DefaultModel]. A missing key is no error: it concerns only the flows
-// that need it. The error is of type [Problems]; the settings beside it are what is known.
+// LLM returns the settings of models, with keys. Default is only the configured model, see
+// [Config.DefaultModel]. A missing key is not an error: it affects only the flows that need it. The error
+// is of type [Problems]; the settings returned with it are incomplete.
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
 	out := llm.Settings{Default: c.Model, Prices: map[string]llm.Price{}, Providers: map[string]llm.ProviderSettings{}, Lent: c.runtime.Model, Mask: c.mask}
@@ -96,9 +96,9 @@ func (c *Config) provider(name string, p Provider, problems *Problems) llm.Provi
 	return out
 }
 
-// DefaultModel is the model of flows and runs that name none: what is configured, else a
-// small one of OpenAI's if its key is there, else one that the Ollama named by OLLAMA_HOST
-// or OLLAMA_BASE_URL has. It is "" where none of these is there. The error says why Ollama gave none.
+// DefaultModel returns the model of flows and runs that name none: the configured one, else a small one
+// of OpenAI if its key is set, else one of the Ollama that OLLAMA_HOST or OLLAMA_BASE_URL names. It is ""
+// without any of these. The error is that of Ollama.
 func (c *Config) DefaultModel(ctx context.Context) (string, error) {
 	if c.Model != "" {
 		return c.Model, nil
@@ -116,15 +116,15 @@ func (c *Config) DefaultModel(ctx context.Context) (string, error) {
 	}
 	names, err := llm.OllamaModels(ctx, settings.Providers[ollama].BaseURL)
 	if err != nil {
-		return "", fmt.Errorf("%s is set, but there is no model to be had: %w", variable, err)
+		return "", fmt.Errorf("%s is set, but its models cannot be listed: %w", variable, err)
 	}
 	if len(names) == 0 {
-		return "", fmt.Errorf("the Ollama of %s has no model; pull one with: ollama pull MODEL", variable)
+		return "", fmt.Errorf("the Ollama of %s has no models; pull one with: ollama pull MODEL", variable)
 	}
 	return ollama + "/" + names[0], nil
 }
 
-// Keys names the providers whose key is there, sorted. It gives names and nothing else.
+// Keys returns the names of the providers whose key is set, sorted.
 func (c *Config) Keys() []string {
 	settings, err := c.LLM()
 	if err != nil {
@@ -140,8 +140,8 @@ func (c *Config) Keys() []string {
 	return out
 }
 
-// Tool gives the settings of tools, with secrets. The error is of type [Problems]; the settings
-// beside it are what is known.
+// Tool returns the settings of tools, with secrets. The error is of type [Problems]; the settings
+// returned with it are incomplete.
 func (c *Config) Tool() (tool.Settings, error) {
 	var problems Problems
 	out := tool.Settings{

@@ -4,16 +4,16 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// What bounds the tasks that a worker runs at the same time.
+// Values of worker.slots: what limits the tasks that a worker runs at the same time.
 const (
-	// SlotsFixed is the numbers of the settings.
+	// SlotsFixed uses the numbers of the settings.
 	SlotsFixed = "fixed"
-	// SlotsResources is these numbers as long as processor and memory have room for more.
+	// SlotsResources uses these numbers as long as CPU and memory have room.
 	SlotsResources = "resources"
 )
 
-// A run that is open takes 170 to 200 KiB of the worker's memory, measured; what is said in it
-// comes on top. A quarter of the memory is for runs.
+// An open run takes 170 to 200 KiB of the worker's memory, measured, plus its conversation. A quarter of
+// the memory is for cached runs.
 const (
 	bytesPerRun = 512 << 10
 	shareOfRuns = 4
@@ -21,8 +21,8 @@ const (
 	mostRuns    = 10_000
 )
 
-// Memory is how many bytes this process may use: worker.memory, else the limit of its container,
-// else the machine's memory; 0 where nobody knows.
+// Memory returns how many bytes this process may use: worker.memory, else the limit of its container,
+// else the machine's memory; 0 if unknown.
 func (c *Config) Memory() int {
 	if c.Worker.Memory > 0 {
 		return c.Worker.Memory
@@ -37,8 +37,8 @@ func (c *Config) Memory() int {
 	return int(machine)
 }
 
-// StickyCache is how many runs stay in memory between their tasks: worker.sticky_cache, else
-// as many as there is memory for.
+// StickyCache returns the size of the sticky cache: worker.sticky_cache, else as many runs as fit into the
+// memory.
 func (c *Config) StickyCache() int {
 	if c.Worker.StickyCache > 0 {
 		return c.Worker.StickyCache
@@ -46,12 +46,12 @@ func (c *Config) StickyCache() int {
 	return min(max(c.Memory()/shareOfRuns/bytesPerRun, leastRuns), mostRuns)
 }
 
-// measured are the settings that the machine decides where they are 0: what is in force.
+// measured returns the effective values of settings that depend on the machine if they are 0.
 var measured = map[string]func(*Config) int{"worker.memory": (*Config).Memory, "worker.sticky_cache": (*Config).StickyCache}
 
-// checkWorker refuses settings that contradict each other.
+// checkWorker rejects contradictory settings.
 func (l *loader) checkWorker() {
 	if w := l.cfg.Worker; w.PollersMin > w.PollersMax {
-		l.check("worker.pollers_min is %d and worker.pollers_max is %d; want the first to be at most the second", w.PollersMin, w.PollersMax)
+		l.check("worker.pollers_min is %d and worker.pollers_max is %d; pollers_min must not exceed pollers_max", w.PollersMin, w.PollersMax)
 	}
 }

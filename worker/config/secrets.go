@@ -11,8 +11,8 @@ import (
 	"weft/activities/mask"
 )
 
-// secret reads a variable NAME, or the file that NAME_FILE names. Both unset is "" without
-// an error. No error ever holds the value.
+// secret reads a variable NAME, or the file that NAME_FILE names. It returns "" if neither is set. Errors
+// never contain the value.
 func (c *Config) secret(name string) (string, error) {
 	value, _ := c.env.LookupEnv(name)
 	file, _ := c.env.LookupEnv(name + "_FILE")
@@ -27,12 +27,12 @@ func (c *Config) secret(name string) (string, error) {
 		return "", fmt.Errorf("read %s_FILE: %w", name, err)
 	}
 	if value = strings.TrimSpace(string(raw)); value == "" {
-		return "", fmt.Errorf("%s_FILE names %s, which is empty; write the value into it, or unset the variable", name, file)
+		return "", fmt.Errorf("%s_FILE names %s, which is empty; write the value to it, or unset the variable", name, file)
 	}
 	return value, nil
 }
 
-// has reports whether a secret is given as a variable or as a file.
+// has reports whether a secret is set, as a variable or as a file.
 func (c *Config) has(name string) bool {
 	value, _ := c.env.LookupEnv(name)
 	file, _ := c.env.LookupEnv(name + "_FILE")
@@ -41,9 +41,8 @@ func (c *Config) has(name string) bool {
 
 var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// expand replaces ${NAME} by the variable's value, in all values of a map. at is the
-// setting, for messages. Of a value that lacks a variable only those that are there are left: what
-// the settings say around them is no secret.
+// expand replaces ${NAME} by the variable's value in all values of a map. at is the setting, for
+// messages. A value with a missing variable is reduced to its other variables: only they are secret.
 func (c *Config) expand(at string, in map[string]string, problems *Problems) map[string]string {
 	out := make(map[string]string, len(in))
 	for _, key := range slices.Sorted(maps.Keys(in)) {

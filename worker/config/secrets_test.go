@@ -94,10 +94,10 @@ func TestDefaultModel(t *testing.T) {
 		"a local Ollama":                 {env: fakeEnv{"OLLAMA_HOST": has}, want: "ollama/llama3.2:3b"},
 		"Koog's variable":                {env: fakeEnv{"OLLAMA_BASE_URL": has}, want: "ollama/llama3.2:3b"},
 		"both variables":                 {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t), "OLLAMA_HOST": has}, want: "ollama/llama3.2:3b"},
-		"Koog's variable, nobody there":  {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t)}, err: "OLLAMA_BASE_URL is set, but there is no model to be had"},
+		"Koog's variable, nobody there":  {env: fakeEnv{"OLLAMA_BASE_URL": closedPort(t)}, err: "OLLAMA_BASE_URL is set, but its models cannot be listed"},
 		"nothing":                        {env: fakeEnv{}},
-		"an Ollama without models":       {env: fakeEnv{"OLLAMA_HOST": ollama(`{"models":[]}`)}, err: "has no model; pull one"},
-		"an Ollama that is not there":    {env: fakeEnv{"OLLAMA_HOST": closedPort(t)}, err: "OLLAMA_HOST is set, but there is no model to be had"},
+		"an Ollama without models":       {env: fakeEnv{"OLLAMA_HOST": ollama(`{"models":[]}`)}, err: "has no models; pull one"},
+		"an Ollama that is not there":    {env: fakeEnv{"OLLAMA_HOST": closedPort(t)}, err: "OLLAMA_HOST is set, but its models cannot be listed"},
 		"the script, chosen by variable": {env: fakeEnv{"WEFT_MODEL": "script", "OPENAI_API_KEY": "k"}, want: "script"},
 	}
 	for name, tc := range tests {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Token is a bearer token and the name of who has it.
+// Token is a bearer token and the name of its client.
 type Token struct{ Name, Value string }
 
-// minToken is the least that a token may have: what is shorter can be guessed.
+// minToken is the minimum length of a token: shorter ones can be guessed.
 const minToken = 16
 
-// token is what RFC 6750 lets a bearer token be.
+// token is the syntax of bearer tokens, RFC 6750.
 var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 
-// Tokens gives the tokens of starter serve; none where the variable is not set. The error is
-// [Problems] and holds no token.
+// Tokens returns the tokens of starter serve; none if the variable is not set. The error is
+// [Problems] and contains no token.
 func (c *Config) Tokens() ([]Token, error) {
 	return c.tokens("serve.tokens_env", c.Serve.TokensEnv)
 }
 
-// tokens reads the tokens that a variable holds; key is the setting that names it.
+// tokens reads the tokens of a variable; key is the setting that names it.
 func (c *Config) tokens(key, variable string) ([]Token, error) {
 	raw, err := c.secret(variable)
 	if err != nil {
@@ -39,15 +39,15 @@ func (c *Config) tokens(key, variable string) ([]Token, error) {
 		case !ok || name == "" || len(name) > 100:
 			wrong("has no name of at most 100 bytes before a colon")
 		case !token.MatchString(value):
-			wrong("is no token of letters, digits and ._~+/-=")
+			wrong("has an invalid token; want letters, digits and ._~+/-=")
 		case len(value) < minToken:
-			wrong(fmt.Sprintf("has a token of less than %d characters", minToken))
+			wrong(fmt.Sprintf("has a token with fewer than %d characters", minToken))
 		default:
 			out = append(out, Token{Name: name, Value: value})
 		}
 	}
 	if raw != "" && len(fields) == 0 {
-		problems = append(problems, fmt.Sprintf("%s: %s holds no token; write NAME:TOKEN", key, variable))
+		problems = append(problems, fmt.Sprintf("%s: %s contains no token; write NAME:TOKEN", key, variable))
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -24,9 +24,9 @@ func TestTokens(t *testing.T) {
 		"one":                      {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim"}, want: []Token{kim}},
 		"two":                      {env: fakeEnv{"WEFT_SERVE_TOKENS": "kim:kimkimkimkimkimkim, ann:annannannannannann="}, want: []Token{kim, ann}},
 		"another variable":         {file: "serve: {tokens_env: MINE}", env: fakeEnv{"MINE": "kim:kimkimkimkimkimkim"}, want: []Token{kim}},
-		"a file":                   {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": file}, want: []Token{kim}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS is no token of letters, digits and ._~+/-=; write NAME:TOKEN"},
+		"a file":                   {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": file}, want: []Token{kim}, err: "serve.tokens_env: entry 2 of WEFT_SERVE_TOKENS has an invalid token; want letters, digits and ._~+/-=; write NAME:TOKEN"},
 		"a file that is not there": {env: fakeEnv{"WEFT_SERVE_TOKENS_FILE": "/no/such"}, err: "serve.tokens_env: read WEFT_SERVE_TOKENS_FILE: open /no/such: no such file or directory"},
-		"nothing but commas":       {env: fakeEnv{"WEFT_SERVE_TOKENS": ",,"}, err: "serve.tokens_env: WEFT_SERVE_TOKENS holds no token; write NAME:TOKEN"},
+		"nothing but commas":       {env: fakeEnv{"WEFT_SERVE_TOKENS": ",,"}, err: "serve.tokens_env: WEFT_SERVE_TOKENS contains no token; write NAME:TOKEN"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,13 +8,13 @@ import (
 	"weft/workflows/plan"
 )
 
-// What flows a worker takes.
+// Values of flows.accept.
 const (
 	AcceptAny   = "any"
 	AcceptNamed = "named"
 )
 
-// Forms of the log.
+// Values of worker.log.
 const (
 	LogText = "text"
 	LogJSON = "json"
@@ -25,7 +25,7 @@ type Agents struct {
 	Trusted []string `mapstructure:"trusted" doc:"absolute paths of folders with scripts/ and agents/ whose programs runs may start; default: none"`
 }
 
-// Flows says which flows this worker runs.
+// Flows holds the settings of flows that a worker accepts.
 type Flows struct {
 	Dir    string `mapstructure:"dir" doc:"folder of the flows that clients start by name"`
 	Accept string `mapstructure:"accept" oneof:"any,named" default:"any" doc:"any accepts every flow; named rejects documents and plans that runs supply"`
@@ -41,7 +41,7 @@ type Serve struct {
 	MaxBody    int      `mapstructure:"max_body" min:"1024" max:"16777216" default:"2097152" doc:"largest request body, in bytes"`
 }
 
-// Store says where payloads go that are too large for Temporal.
+// Store holds the settings of the store for payloads that are too large for Temporal.
 type Store struct {
 	Dir         string `mapstructure:"dir" doc:"folder, shared by workers and starters, for payloads that are too large for Temporal; default: none"`
 	Bucket      string `mapstructure:"bucket" doc:"bucket of an S3-compatible service, instead of a folder"`
@@ -55,18 +55,17 @@ type Store struct {
 	MaxPayload  int    `mapstructure:"max_payload" min:"2097152" max:"1073741824" default:"67108864" doc:"largest stored payload, in bytes"`
 }
 
-// settings are those of the store, without its keys.
+// settings returns the store's settings, without its keys.
 func (s Store) settings() store.Settings {
 	return store.Settings{Dir: s.Dir, Threshold: s.Threshold, MaxPayload: s.MaxPayload, Bucket: store.Bucket{
 		Name: s.Bucket, Endpoint: s.Endpoint, Region: s.Region, Prefix: s.Prefix, VirtualHost: s.VirtualHost,
 	}}
 }
 
-// Most is the largest payload that can be stored, in bytes; 0 without a store.
+// Most returns the largest payload that can be stored, in bytes; 0 without a store.
 func (s Store) Most() int { return s.settings().Most() }
 
-// Codec says how payloads are encoded on their way to Temporal, and who may use the endpoint
-// that decodes them for others.
+// Codec holds the settings of the payload codec and of the codec server.
 type Codec struct {
 	Compress  bool     `mapstructure:"compress" default:"false" doc:"compresses payloads with zlib where that makes them smaller"`
 	Key       string   `mapstructure:"key" doc:"id of the key that encrypts payloads; none: the keys only decrypt"`
@@ -76,7 +75,7 @@ type Codec struct {
 	Origins   []string `mapstructure:"origins" doc:"origins whose pages may use worker codec, such as the Web UI's"`
 }
 
-// Limits bound what a run may do; see [plan.Limits].
+// Limits holds the limits of runs; see [plan.Limits].
 type Limits struct {
 	MaxSteps      int `mapstructure:"max_steps" min:"0" max:"1000000" default:"0" doc:"highest step at which a node runs; 0: the flow's own limit, or 25 if its dialect has none"`
 	MaxStateBytes int `mapstructure:"max_state_bytes" min:"1" max:"1073741824" default:"1048576" doc:"largest state of a run: all keys and values together"`
@@ -84,20 +83,20 @@ type Limits struct {
 	FilterBytes   int `mapstructure:"filter_bytes" min:"1" max:"1073741824" default:"4096" doc:"size from which set_state_filtered condenses a value"`
 }
 
-// Budget bounds what runs spend on models; a zero field is no bound.
+// Budget limits what runs spend on models; a zero field is no limit.
 type Budget struct {
 	Calls      int `mapstructure:"calls" min:"0" max:"1000000000" default:"0" doc:"most model calls of a run, including everything it starts; 0: unlimited"`
 	Tokens     int `mapstructure:"tokens" min:"0" max:"1000000000" default:"0" doc:"most tokens, input and output together; 0: unlimited"`
 	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"highest cost by the table of prices, in millionths; 0: unlimited"`
 }
 
-// Means is what a run of this worker may spend, in the contract's words.
+// Means returns the budget of runs of this worker.
 func (c *Config) Means() *contract.Means {
 	return &contract.Means{Priced: len(c.Prices) > 0,
 		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
 }
 
-// Timeouts bound the calls of a run; see [plan.Policy].
+// Timeouts holds the timeouts of the calls of a run; see [plan.Policy].
 type Timeouts struct {
 	Model      time.Duration `mapstructure:"model" min:"1s" unit:"1s" default:"10m" doc:"timeout of one attempt of a model call"`
 	Tool       time.Duration `mapstructure:"tool" min:"1s" unit:"1s" default:"5m" doc:"timeout of one attempt of a tool call"`

@@ -17,21 +17,21 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// Shown is a setting in force. Value never holds a secret.
+// Shown is a setting in force. Value never contains a secret.
 type Shown struct {
 	Key, Value string
 	// Origin is "default", file:line:column, a variable or a flag.
 	Origin string
 }
 
-// set stands for a secret that is there; unset for an empty value.
+// set stands for a secret, unset for an empty value.
 const (
 	set   = "(set)"
 	unset = "-"
 )
 
-// Shown lists all settings in force: single values, the sections that are given, keys of
-// providers, and where Temporal is. The error is [Problems].
+// Shown lists all settings in force: single values, configured sections, keys of providers, and the
+// address of Temporal. The error is [Problems].
 func (c *Config) Shown() ([]Shown, error) {
 	var out []Shown
 	all := reflect.ValueOf(c).Elem()
@@ -102,7 +102,7 @@ func (s *setting) show(v reflect.Value) string {
 	}
 }
 
-// originOf is where a value came from, for people.
+// originOf describes the origin of a value.
 func (c *Config) originOf(key string) string {
 	switch from := c.origin[key]; {
 	case from == "":
@@ -118,11 +118,11 @@ func (c *Config) originOf(key string) string {
 	}
 }
 
-// keysShown says of each provider's key that it is there, and from where.
+// keysShown lists the providers whose key is set, with its origin.
 func (c *Config) keysShown() []Shown {
 	settings, err := c.LLM()
 	if err != nil {
-		// What is wrong with secrets is said where they are used.
+		// Errors of secrets are reported where they are used.
 		return nil
 	}
 	var out []Shown
@@ -136,7 +136,7 @@ func (c *Config) keysShown() []Shown {
 	return out
 }
 
-// temporalShown shows what Temporal's own settings say.
+// temporalShown lists Temporal's own settings.
 func (c *Config) temporalShown() ([]Shown, error) {
 	options, _, err := c.temporal()
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *Config) temporalShown() ([]Shown, error) {
 	return out, nil
 }
 
-// Print writes settings as columns.
+// Print writes settings as a table.
 func Print(w io.Writer, list []Shown) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "SETTING\tVALUE\tORIGIN")
@@ -179,7 +179,7 @@ func Print(w io.Writer, list []Shown) {
 	columns.Flush()
 }
 
-// line keeps a value on its line and in its column.
+// line replaces control characters.
 func line(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -189,7 +189,7 @@ func line(s string) string {
 	}, s)
 }
 
-// maskText keeps the references to variables of a header or variable, and hides the rest.
+// maskText keeps references to variables in a value, and hides the rest.
 func maskText(s string) string {
 	refs := reference.FindAllString(s, -1)
 	switch {
@@ -226,7 +226,7 @@ func maskURL(s string) string {
 
 var secretArg = regexp.MustCompile(`(?i)(token|secret|passw|key|auth|credential)`)
 
-// maskArgs hides what looks like a secret among a program's arguments.
+// maskArgs hides probable secrets among a program's arguments.
 func maskArgs(in []string) []string {
 	out := make([]string, len(in))
 	for i, arg := range in {

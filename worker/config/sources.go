@@ -38,7 +38,7 @@ func (l *loader) wrong(key, origin string, pos source.Pos, v *source.Value, want
 	l.problems = append(l.problems, problem{pos, fmt.Sprintf("%s: %s is %s, %s", origin, cmp.Or(key, "the file"), v.Describe(), want)})
 }
 
-// sorted gives the problems by their place in the file; those of variables and flags follow.
+// sorted returns the problems by their position in the file, followed by those of variables and flags.
 func (l *loader) sorted() Problems {
 	slices.SortStableFunc(l.problems, func(a, b problem) int {
 		if (a.pos.Line == 0) != (b.pos.Line == 0) {
@@ -134,7 +134,7 @@ func (l *loader) section(n *node, key string, v *source.Value) any {
 	return out
 }
 
-// place is where a value stands in the file.
+// place formats a position in the file.
 func (l *loader) place(at source.Pos) string {
 	return fmt.Sprintf("%s:%d:%d", l.cfg.File, at.Line, at.Col)
 }
@@ -147,15 +147,14 @@ func (l *loader) unknown(at source.Pos, path, key string, names []string) {
 	l.problems = append(l.problems, problem{at, fmt.Sprintf("%s: unknown setting %s; %s", l.place(at), source.Quote(path), hint)})
 }
 
-// give sets a single value above the file's and above all that were given before.
+// give sets a single value, which overrides the file and earlier ones.
 func (l *loader) give(n *node, text, origin string) {
 	l.values.Set(n.key, given{key: n.key, at: n.setting, value: n.setting.fromText(text), origin: origin})
 	l.cfg.origin[n.key] = origin
 }
 
-// readEnvironment takes the variables that are settings. Others with the prefix are no
-// error, because a cluster makes variables of its own (WEFT_SERVICE_HOST), but a misspelt
-// one gets a warning.
+// readEnvironment reads the variables that are settings. Others with the prefix are not errors, because
+// Kubernetes sets some of its own (WEFT_SERVICE_HOST), but a misspelt one gets a warning.
 func (l *loader) readEnvironment() {
 	env := map[string]string{}
 	for _, pair := range l.cfg.env.Environ() {
@@ -182,7 +181,7 @@ func (l *loader) readEnvironment() {
 	}
 }
 
-// recordVariable takes a variable of a section of the operator's names, such as
+// recordVariable reads a variable of a section of the operator's names, such as
 // WEFT_PROVIDERS_OPENAI_BASE_URL: of a name that the file has in any case, or of a new one in lower
 // case. It reports whether the variable belongs to such a section.
 func (l *loader) recordVariable(name, text string) bool {
@@ -222,8 +221,8 @@ func (l *loader) recordVariable(name, text string) bool {
 	return true
 }
 
-// fieldOf finds the field that ends a variable, and the end. The longest counts: CONNECT_TIMEOUT, not
-// TIMEOUT of a connection whose name ends in CONNECT.
+// fieldOf finds the field whose name is the longest suffix of a variable, and that suffix: CONNECT_TIMEOUT,
+// not TIMEOUT of a connection whose name ends in CONNECT.
 func fieldOf(record *node, rest string) (field *node, end string) {
 	for _, n := range record.each.children {
 		if e := "_" + variableOf(n.name); len(e) > len(end) && len(rest) > len(e) && strings.HasSuffix(rest, e) {
@@ -238,7 +237,7 @@ func (l *loader) fromVariable(n *node, key, name, text string) given {
 	return given{key: key, at: n.setting, value: n.setting.fromText(text), origin: name}
 }
 
-// setDefaults gives defaults to single settings, and to those of each entry that has none.
+// setDefaults sets the defaults of single settings, and of the fields of each entry.
 func (l *loader) setDefaults() {
 	byDefault := func(n *node) given {
 		return given{key: n.key, at: n.setting, value: n.setting.fromText(n.setting.def), origin: "default"}
@@ -261,8 +260,7 @@ func (l *loader) setDefaults() {
 	}
 }
 
-// match finds the name that a variable means, as variables have neither lower case nor
-// signs.
+// match finds the name of an entry by a part of a variable, which has neither lower case nor punctuation.
 func match(entries names, upper string) string {
 	for _, n := range slices.Sorted(maps.Keys(entries)) {
 		if variableOf(n) == upper {
@@ -272,7 +270,7 @@ func match(entries names, upper string) string {
 	return strings.ToLower(upper)
 }
 
-// variableOf is a key as part of the name of a variable.
+// variableOf returns a key as part of the name of a variable.
 func variableOf(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

@@ -6,11 +6,10 @@ import (
 	"weft/worker/store"
 )
 
-// sessionVariable holds the third part of keys that are lent for a time.
+// sessionVariable is the variable of the session token of temporary credentials.
 const sessionVariable = "AWS_SESSION_TOKEN"
 
-// OpenStore opens the store of the settings, or its absence. The error is [Problems] and
-// holds no key.
+// OpenStore opens the store of the settings. The error is [Problems] and contains no key.
 func (c *Config) OpenStore() (*store.Store, error) {
 	s, err := c.storeSettings()
 	if err != nil {
@@ -23,8 +22,8 @@ func (c *Config) OpenStore() (*store.Store, error) {
 	return out, nil
 }
 
-// CheckStore looks at the settings of the store, which stays as it is: a folder is not made, a
-// bucket not asked for. The error is [Problems] and holds no key.
+// CheckStore checks the settings of the store without creating a directory or querying a bucket. The
+// error is [Problems] and contains no key.
 func (c *Config) CheckStore() error {
 	s, err := c.storeSettings()
 	if err != nil {
@@ -36,7 +35,7 @@ func (c *Config) CheckStore() error {
 	return nil
 }
 
-// storeSettings are the store's, with keys.
+// storeSettings returns the settings of the store, with keys.
 func (c *Config) storeSettings() (store.Settings, error) {
 	s := c.Store.settings()
 	if s.Bucket.Name != "" {
@@ -59,7 +58,7 @@ func (c *Config) storeSettings() (store.Settings, error) {
 			}
 		}
 		if (s.Bucket.AccessKey == "") != (s.Bucket.SecretKey == "") && len(problems) == 0 {
-			problems = append(problems, fmt.Sprintf("store.bucket: one of %s and %s is set and the other is not; set both, or neither for the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
+			problems = append(problems, fmt.Sprintf("store.bucket: only one of %s and %s is set; set both, or neither to use the machine's own role", c.Store.KeyEnv, c.Store.SecretEnv))
 		}
 		if len(problems) > 0 {
 			return s, problems

@@ -16,8 +16,8 @@ func TestBucketSettings(t *testing.T) {
 	}{
 		"none":                      {fakeEnv{"AWS_ACCESS_KEY_ID": "canary"}, ""},
 		"a service that is away":    {bucket(fakeEnv{"AWS_ACCESS_KEY_ID": "canary", "AWS_SECRET_ACCESS_KEY": "canary"}), `store.bucket "payloads" at http://127.0.0.1:1 cannot be used: dial tcp 127.0.0.1:1`},
-		"half of the keys":          {bucket(fakeEnv{"AWS_ACCESS_KEY_ID": "canary"}), "one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set and the other is not"},
-		"keys by other names":       {bucket(fakeEnv{"WEFT_STORE_KEY_ENV": "A", "WEFT_STORE_SECRET_ENV": "B", "A": "canary"}), "one of A and B is set"},
+		"half of the keys":          {bucket(fakeEnv{"AWS_ACCESS_KEY_ID": "canary"}), "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set"},
+		"keys by other names":       {bucket(fakeEnv{"WEFT_STORE_KEY_ENV": "A", "WEFT_STORE_SECRET_ENV": "B", "A": "canary"}), "only one of A and B is set"},
 		"a key's file that is gone": {bucket(fakeEnv{"AWS_ACCESS_KEY_ID_FILE": "/no/such"}), "store.key_env: read AWS_ACCESS_KEY_ID_FILE"},
 		"a folder besides":          {bucket(fakeEnv{"WEFT_STORE_DIR": "/tmp", "AWS_ACCESS_KEY_ID": "canary", "AWS_SECRET_ACCESS_KEY": "canary"}), "set only one of them"},
 	}

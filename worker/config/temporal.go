@@ -18,44 +18,44 @@ import (
 	"weft/worker/store"
 )
 
-// Temporal is a connected client and where it is connected to.
+// Temporal is a connected client and its address.
 type Temporal struct {
 	Client client.Client
-	// Store is where the client keeps payloads that are too large.
+	// Store is where the client stores payloads that are too large.
 	Store *store.Store
 	// Codec is how it encodes payloads.
 	Codec *codec.Codec
 	// Address is host:port; Namespace is the namespace of all calls.
 	Address, Namespace string
 
-	// from says where the address came from.
+	// from is the origin of the address.
 	from string
 }
 
-// Unreachable is the error where there is no Temporal to work with.
+// Unreachable is the error if Temporal cannot be used.
 type Unreachable struct {
-	// Address and Namespace are what was tried; From says where the address came from.
+	// Address and Namespace are those that were tried; From is the origin of the address.
 	Address, Namespace, From string
-	// Cause is what happened; Remedy what to do.
+	// Cause is the error, Remedy what to do.
 	Cause  error
 	Remedy string
 }
 
-// Error says what was tried, what happened and what to do.
+// Error describes the attempt, the cause and the remedy.
 func (u *Unreachable) Error() string {
 	return fmt.Sprintf("no Temporal at %s (%s), namespace %q: %v; %s", u.Address, u.From, u.Namespace, u.Cause, u.Remedy)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (u *Unreachable) Unwrap() error { return u.Cause }
 
-// dialTimeout is how long the server may take for its first answer; tests have more patience.
+// dialTimeout bounds the first response of the server; tests use a longer one.
 var dialTimeout = 8 * time.Second
 
 // Client connects to Temporal as Temporal's own settings say: TEMPORAL_ADDRESS,
 // TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and temporal.toml. The error is
-// [Problems] for settings that are wrong (or a store that cannot be used) and [*Unreachable] where nothing answers or the
-// namespace is not there. Each of with may add to the client's options what is not settings.
+// [Problems] for invalid settings (or a store that cannot be used) and [*Unreachable] if the server does
+// not respond or the namespace does not exist. Each of with may modify the client's options.
 func (c *Config) Client(ctx context.Context, logger log.Logger, with ...func(*client.Options)) (*Temporal, error) {
 	t, err := c.Dial(ctx, logger, with...)
 	if err != nil {
@@ -67,14 +67,14 @@ func (c *Config) Client(ctx context.Context, logger log.Logger, with ...func(*cl
 	var missing *serviceerror.NamespaceNotFound
 	if errors.As(err, &missing) {
 		t.Client.Close()
-		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: t.from, Cause: errors.New("the server has no such namespace"),
-			Remedy: "make it with: worker setup, or temporal operator namespace create; or name another with TEMPORAL_NAMESPACE"}
+		return nil, &Unreachable{Address: t.Address, Namespace: t.Namespace, From: t.from, Cause: errors.New("namespace not found"),
+			Remedy: "create it with: worker setup, or temporal operator namespace create; or set TEMPORAL_NAMESPACE"}
 	}
-	// Any other answer is one: a namespace may be usable and yet not be described to us.
+	// Other errors are ignored: a client may be allowed to use a namespace but not to describe it.
 	return t, nil
 }
 
-// Dial is [Config.Client] for a namespace that may not be there yet.
+// Dial is [Config.Client] for a namespace that may not exist yet.
 func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*client.Options)) (*Temporal, error) {
 	options, from, err := c.temporal()
 	if err != nil {
@@ -102,18 +102,16 @@ func (c *Config) Dial(ctx context.Context, logger log.Logger, with ...func(*clie
 	return t, nil
 }
 
-// DevIdentity begins the identity of workers that live only as long as a command uses them.
+// DevIdentity is the prefix of the identity of workers that run only while a command uses them.
 const DevIdentity = "weft-dev-worker"
 
-// TemporalAddress is where Temporal's own settings say that Temporal is, as host:port. The
-// error is [Problems].
+// TemporalAddress returns the address of Temporal's own settings, as host:port. The error is [Problems].
 func (c *Config) TemporalAddress() (string, error) {
 	options, _, err := c.temporal()
 	return options.HostPort, err
 }
 
-// Loopback reports whether an address, host:port, is on this machine whatever a name server
-// says.
+// Loopback reports whether an address, host:port, is a loopback address, without name resolution.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -123,8 +121,8 @@ func Loopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Compression is how calls to the server at an address travel. Within this machine they are
-// not compressed: that would cost both sides time and save none.
+// Compression returns the gRPC compression for an address. Local connections are not compressed: that
+// would cost both sides CPU time and save none.
 func Compression(address string) client.GrpcCompression {
 	if Loopback(address) {
 		return &client.GrpcCompressionNone{}
@@ -132,10 +130,10 @@ func Compression(address string) client.GrpcCompression {
 	return &client.GrpcCompressionGzip{}
 }
 
-// fromDefault is where the address comes from that nobody gave.
+// fromDefault is the origin of the default address.
 const fromDefault = "the default"
 
-// temporal reads Temporal's own settings, and says where the address comes from.
+// temporal reads Temporal's own settings, and returns the origin of the address.
 func (c *Config) temporal() (options client.Options, from string, err error) {
 	options, err = envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: c.env})
 	if err != nil {
@@ -155,18 +153,18 @@ func (c *Config) temporal() (options client.Options, from string, err error) {
 	return options, from, nil
 }
 
-// plain shortens the connection's error: gRPC repeats itself.
+// plain shortens the connection's error, which gRPC wraps repeatedly.
 func plain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("no answer within %v", dialTimeout)
+		return fmt.Errorf("no response within %v", dialTimeout)
 	}
 	text := err.Error()
 	if i := strings.LastIndex(text, "desc = "); i >= 0 {
 		text = text[i+len("desc = "):]
 	}
 	text = strings.Trim(strings.TrimPrefix(text, "failed reaching server: "), `"`)
-	if text == "no children to pick from" { // gRPC's words where the resolver gives nothing
-		text = "no address is known for that host; the address is host:port"
+	if text == "no children to pick from" { // gRPC's text if the resolver returns nothing
+		text = "cannot resolve that host; the address is host:port"
 	}
 	return errors.New(text)
 }

@@ -24,7 +24,7 @@ import (
 
 func TestPlainWords(t *testing.T) {
 	err := plain(context.Background(), errors.New(`failed reaching server: rpc error: code = Unavailable desc = "no children to pick from"`))
-	if err == nil || err.Error() != "no address is known for that host; the address is host:port" {
+	if err == nil || err.Error() != "cannot resolve that host; the address is host:port" {
 		t.Errorf("a host that is not known: %v", err)
 	}
 }
@@ -73,14 +73,14 @@ func TestWhatToCheckWithoutTemporal(t *testing.T) {
 		env     fakeEnv
 		want    string
 	}{
-		"nothing listens": {address: "127.0.0.1:1", want: "nothing listens there: check host and port, and that Temporal's frontend runs; in a container that address is the container itself; on a laptop start one with: make dev"},
-		"it hangs up":     {address: nobody, want: "that port may want TLS (TEMPORAL_TLS=true), or is not that of Temporal's frontend"},
+		"nothing listens": {address: "127.0.0.1:1", want: "nothing listens there: check host and port, and that Temporal's frontend is running; in a container that address is the container itself; for development start one with: make dev"},
+		"it hangs up":     {address: nobody, want: "that port may require TLS (TEMPORAL_TLS=true), or is not Temporal's frontend"},
 		"TLS where there is none": {address: listening(t, func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			_, _ = io.Copy(io.Discard, c)
-		}), env: fakeEnv{"TEMPORAL_TLS": "true"}, want: "that port speaks no TLS"},
+		}), env: fakeEnv{"TEMPORAL_TLS": "true"}, want: "that port does not use TLS"},
 		"an unknown authority":  {address: secured.Listener.Addr().String(), env: fakeEnv{"TEMPORAL_TLS": "true"}, want: "TEMPORAL_TLS_SERVER_CA_CERT_PATH"},
-		"a key that is refused": {address: l.Addr().String(), want: "it refuses who asks: check TEMPORAL_API_KEY"},
+		"a key that is refused": {address: l.Addr().String(), want: "it denies access: check TEMPORAL_API_KEY"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -124,12 +124,12 @@ func TestCompression(t *testing.T) {
 
 func TestWhatToCheckByTheError(t *testing.T) {
 	tests := map[string]struct{ address, from, said, want string }{
-		"no such host":      {"temporal.example.com:7233", "TEMPORAL_ADDRESS", "no address is known for that host; the address is host:port", "check the host's name, and that this machine can look it up"},
-		"no answer":         {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "no answer within 8s", "check host and port, and that no firewall or network policy stands between"},
+		"no such host":      {"temporal.example.com:7233", "TEMPORAL_ADDRESS", "cannot resolve that host; the address is host:port", "check the host name, and that this machine can resolve it"},
+		"no answer":         {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "no response within 8s", "check host and port, firewalls and network policies"},
 		"another host":      {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "transport: authentication handshake failed: tls: failed to verify certificate: x509: certificate is valid for a, not b", "TEMPORAL_TLS_SERVER_NAME"},
 		"no certificate":    {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "remote error: tls: certificate required", "TEMPORAL_TLS_CLIENT_CERT_PATH"},
-		"something else":    {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "no idea", "check that Temporal's frontend is there"},
-		"nobody said where": {"127.0.0.1:7233", fromDefault, "connect: connection refused", "frontend runs; or name another with TEMPORAL_ADDRESS; in a container"},
+		"something else":    {"10.0.0.9:7233", "TEMPORAL_ADDRESS", "no idea", "check that Temporal's frontend is running"},
+		"nobody said where": {"127.0.0.1:7233", fromDefault, "connect: connection refused", "frontend is running; or set TEMPORAL_ADDRESS; in a container"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

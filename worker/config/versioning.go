@@ -2,30 +2,31 @@ package config
 
 import "strings"
 
-// How the runs of a versioned worker move to another build.
+// Values of worker.versioning: how runs of a versioned worker move to another build.
 const (
-	// VersioningAuto is [VersioningUpgrade] where the environment names a deployment or a
+	// VersioningAuto is [VersioningUpgrade] if the environment names a deployment or a
 	// build, else [VersioningOff].
 	VersioningAuto = "auto"
 	VersioningOff  = "off"
 	// VersioningUpgrade moves open runs to the current build at their next task.
 	VersioningUpgrade = "auto_upgrade"
-	// VersioningPinned keeps a run on the build that began it.
+	// VersioningPinned keeps a run on the build that started it.
 	VersioningPinned = "pinned"
 )
 
-// Versioning is a worker's place among the versions of its deployment.
+// Versioning is the deployment version of a worker.
 type Versioning struct {
 	// Behavior is [VersioningOff], [VersioningUpgrade] or [VersioningPinned].
 	Behavior string
-	// Deployment is the deployment's name; BuildID the build's, "" for the program's own.
+	// Deployment is the deployment's name; BuildID is the build id, "" for the program's own.
 	Deployment, BuildID string
 }
 
-// deploymentName is that of workers whose environment names none.
+// deploymentName is the default.
 const deploymentName = "weft"
 
-// Versioning is what worker.versioning, TEMPORAL_DEPLOYMENT_NAME and TEMPORAL_WORKER_BUILD_ID say.
+// Versioning returns the version that worker.versioning, TEMPORAL_DEPLOYMENT_NAME and
+// TEMPORAL_WORKER_BUILD_ID configure.
 func (c *Config) Versioning() Versioning {
 	name, _ := c.env.LookupEnv("TEMPORAL_DEPLOYMENT_NAME")
 	build, _ := c.env.LookupEnv("TEMPORAL_WORKER_BUILD_ID")
@@ -41,7 +42,7 @@ func (c *Config) Versioning() Versioning {
 	return v
 }
 
-// checkVersioning refuses names that the server has a meaning for.
+// checkVersioning rejects names that are reserved by the server.
 func (l *loader) checkVersioning() {
 	for _, name := range []string{"TEMPORAL_DEPLOYMENT_NAME", "TEMPORAL_WORKER_BUILD_ID"} {
 		value, _ := l.cfg.env.LookupEnv(name)

@@ -11,7 +11,7 @@ import (
 )
 
 // Hooks opens the receivers of events, with their secrets. The error is of type [Problems] and
-// holds no secret.
+// contains no secret.
 func (c *Config) Hooks() (*webhook.Hooks, error) {
 	var problems Problems
 	hooks := map[string]webhook.Hook{}

@@ -103,7 +103,7 @@ func TestNoModelIsNoErrorButSaysSo(t *testing.T) {
 		want string
 	}{
 		"nothing offered":       {env: fakeEnv{}, want: "default model none: set OPENAI_API_KEY or OLLAMA_HOST in this worker's environment, or model in weft.yaml; otherwise each flow or run must name one"},
-		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but there is no model to be had: "},
+		"an Ollama that is off": {env: fakeEnv{"OLLAMA_HOST": "127.0.0.1:1"}, want: "default model none: OLLAMA_HOST is set, but its models cannot be listed: "},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
