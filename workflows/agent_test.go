@@ -11,6 +11,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 func TestUnescape(t *testing.T) {
@@ -70,7 +72,7 @@ func TestRepairTextShowsTheSchemaAsItWasWritten(t *testing.T) {
 
 // calls gives a flow whose only node can call some agents.
 func calls(id string, agents ...string) plan.Flow {
-	f := *sketch("START>a a>END")
+	f := *scheduletest.Sketch("START>a a>END")
 	f.ID = id
 	for _, a := range agents {
 		f.Nodes[0].Agent.Tools = append(f.Nodes[0].Agent.Tools, plan.Tool{Name: "ask", As: "ask-" + a, Connection: "to-" + a})
@@ -155,7 +157,7 @@ func TestCalled(t *testing.T) {
 
 // agentAlone is an agent's execution on its own, for what it does to the state.
 func agentAlone(limit int) *agentRun {
-	f := sketch("START>a a>END")
+	f := scheduletest.Sketch("START>a a>END")
 	f.Limits.MaxStateBytes = limit
 	return &agentRun{run: &run{flow: f}, step: &step{node: &f.Nodes[0], id: "a#1", n: 1, strand: "a#1", view: &contract.View{}}}
 }
@@ -262,14 +264,14 @@ func TestJudgedState(t *testing.T) {
 	if got, long := judgedState(v); got != nil || long != nil {
 		t.Errorf("no state is %s, %v", got, long)
 	}
-	set(v, contract.StateEntry{Key: "short", Value: json.RawMessage(`{"a":1}`)})
-	set(v, contract.StateEntry{Key: "long", SHA: "abc", Size: 5000})
+	schedule.SetEntry(v, contract.StateEntry{Key: "short", Value: json.RawMessage(`{"a":1}`)})
+	schedule.SetEntry(v, contract.StateEntry{Key: "long", SHA: "abc", Size: 5000})
 	raw, long := judgedState(v)
 	if string(raw) != `{"short":{"a":1}}` || len(long) != 1 || long[0] != (contract.LongValue{Key: "long", SHA: "abc"}) {
 		t.Errorf("state is %s, long %v", raw, long)
 	}
 	for i := range 200 {
-		set(v, contract.StateEntry{Key: fmt.Sprintf("key%03d", i), Value: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
+		schedule.SetEntry(v, contract.StateEntry{Key: fmt.Sprintf("key%03d", i), Value: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 	}
 	raw, _ = judgedState(v)
 	if len(raw) > maxJudgedState+2000 || !strings.Contains(string(raw), "more keys are left out") || !json.Valid(raw) {

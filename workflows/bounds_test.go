@@ -13,6 +13,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
@@ -46,7 +48,7 @@ func TestForeignRequests(t *testing.T) {
 	if n, err := size(q); err != nil || n > 32<<10 {
 		t.Errorf("a long failure leaves a request of %d bytes: %v", n, err)
 	}
-	f := sketch("START>a a>END")
+	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
 	r := &run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}
 	own := r.complete(&step{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: toMend(q.Failure)})
@@ -185,28 +187,6 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 	})
 }
 
-// TestRanIsBounded leaves out what no execution that lives can come to.
-func TestRanIsBounded(t *testing.T) {
-	inWorkflow(t, func(ctx workflow.Context) {
-		f := lone(ctx, 0, 0)
-		f.flow.Limits.MaxSteps = 10_000
-		for i := range 900 {
-			f.sched.noteRan(0, i+1)
-		}
-		f.sched.resumed = []*execution{{step: 890, nth: 1}}
-		if n := len(f.ran()); n != 900 {
-			t.Errorf("%d counts of 900 are carried", n)
-		}
-		for i := range 4100 {
-			f.sched.noteRan(0, i+901)
-		}
-		f.sched.resumed[0].step = 4990
-		if got := f.ran(); len(got) != 11 || got[0].Step != 4990 {
-			t.Errorf("carried are %+v", got)
-		}
-	})
-}
-
 // TestConflictsAreBounded keeps the latest conflicts.
 func TestConflictsAreBounded(t *testing.T) {
 	var list []contract.Conflict
@@ -241,31 +221,33 @@ func TestGrownAtItsNode(t *testing.T) {
 	for name, fill := range map[string]func(f *flowRun, v *contract.View){
 		"the state": func(_ *flowRun, v *contract.View) {
 			for i := range 20 {
-				set(v, contract.StateEntry{Key: fmt.Sprint("k", i), Value: big, By: contract.Stamp{Exec: "a#3", Step: 3}})
+				schedule.SetEntry(v, contract.StateEntry{Key: fmt.Sprint("k", i), Value: big, By: contract.Stamp{Exec: "a#3", Step: 3}})
 			}
 		},
 		"an output": func(f *flowRun, v *contract.View) {
 			ref := f.store.keep(json.RawMessage(`"` + strings.Repeat("y", 2_000_000) + `"`))
-			say(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
+			schedule.SetOutput(v, contract.NodeOutput{Node: "a", SHA: ref.SHA, By: contract.Stamp{Exec: "a#3", Step: 3}})
 		},
 		"a conversation": func(f *flowRun, _ *contract.View) {
-			f.sched.resumed = []*execution{{node: 0, step: 3, resume: &contract.Resume{Agent: &contract.AgentCarry{
-				Messages: []contract.CarriedMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}
+			f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a", Step: 3, Resume: &contract.Resume{Agent: &contract.AgentCarry{
+				Messages: []contract.CarriedMessage{{Raw: json.RawMessage(`"` + strings.Repeat("z", 2_000_000) + `"`)}}}}}}})
 		},
 	} {
 		env := patient()
 		env.SetCurrentHistoryLength(lastEvents + 1)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
 			f := lone(ctx, 0, 0)
-			f.flow = sketch("START>a a>b b>b b>END")
-			f.g = newGraph(f.flow)
-			f.sched = newScheduler(f.g)
+			f.flow = scheduletest.Sketch("START>a a>b b>b b>END")
+			f.g = schedule.NewGraph(f.flow)
+			f.sched = schedule.New(f.g)
 			f.source = plan.Source{}
 			f.trace = []contract.Execution{{Node: "a", Step: 3}, {Node: "b", Step: 4}, {Node: "b", Step: 5}}
 			v := contract.View{}
 			fill(f, &v)
-			set(&v, contract.StateEntry{Key: "small", Value: json.RawMessage(`1`), By: contract.Stamp{Exec: "b#5", Step: 5}})
-			f.sched.pending = []*execution{{node: 1, step: 6, arrivals: []arrival{{view: v}}}}
+			schedule.SetEntry(&v, contract.StateEntry{Key: "small", Value: json.RawMessage(`1`), By: contract.Stamp{Exec: "b#5", Step: 5}})
+			if err := f.sched.Arrive([]int{1}, 6, "", v); err != nil {
+				return err
+			}
 			var large *contract.Failure
 			if err := f.continueAsNew(ctx); !errors.As(err, &large) || large.Class != contract.ClassStateTooLarge || large.Node != "a" || large.Step != 3 {
 				t.Errorf("%s gives %+v", name, err)

@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // Branch runs a chain of nodes beside other branches of a flow. It comes back when it
@@ -90,11 +91,10 @@ type branch struct {
 	in     *contract.BranchInput
 	view   contract.View
 	strand string
-	// stops are the nodes before which the chain ends; deferred those of them that wait
-	// for all who can reach them.
-	stops, deferred bits
-	done            []contract.Execution
-	now             string
+	// ahead says how far the chain goes on.
+	ahead *schedule.Chain
+	done  []contract.Execution
+	now   string
 	// told is how many bytes done holds of answers, and of what exit nodes said.
 	told int
 }
@@ -103,7 +103,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r := newRun(ctx)
 	r.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
-	r.g = newGraph(in.Plan)
+	r.g = schedule.NewGraph(in.Plan)
 	r.limit, r.inbox, r.brings = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
 	r.takeTalk(in.Talk)
@@ -112,18 +112,13 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 		r.store.keep(raw)
 	}
 	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
-	b.stops, b.deferred = newBits(len(in.Plan.Nodes)), newBits(len(in.Plan.Nodes))
-	for i := range in.Plan.Nodes {
-		if in.Plan.Nodes[i].Deferred {
-			b.stops.add(i)
-			b.deferred.add(i)
-		}
-	}
+	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
-		if i, ok := r.g.index[id]; ok {
-			b.stops.add(i)
+		if i := r.g.Index(id); i >= 0 {
+			others.Add(i)
 		}
 	}
+	b.ahead = schedule.NewChain(r.g, others)
 	return b, r.answer(ctx, b.status, func() contract.View { return b.view })
 }
 
@@ -181,7 +176,7 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, nth := b.g.index[b.in.Node], b.in.Step, b.in.Nth
+	node, n, nth := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &step{
 			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
@@ -189,7 +184,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		b.in.Resume = nil
 		b.now = x.id
-		done, err := b.execute(ctx, x, b.g.out[node])
+		done, err := b.execute(ctx, x, b.g.Out(node))
 		if err != nil {
 			return nil, err
 		}
@@ -210,7 +205,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		if b.told += judged(&done.Execution); x.node.Exit && done.Text != nil {
 			b.told += len(*done.Text) + len(done.Data)
 		}
-		next, ok := b.next(node, done.taken)
+		next, ok := b.ahead.Next(node, done.taken)
 		due, err := b.due(ctx, 0)
 		if err != nil {
 			return nil, b.failed(x, err)
@@ -229,42 +224,6 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	}
 }
 
-// next is the node with which the chain goes on alone, if it can.
-func (b *branch) next(node int, taken []int) (int, bool) {
-	next := -1
-	for _, e := range taken {
-		if t, ok := b.g.target(e); ok && t != next {
-			if next >= 0 {
-				return 0, false
-			}
-			next = t
-		}
-	}
-	if next < 0 || b.stops.has(next) {
-		return 0, false
-	}
-	after := clone(b.g.reachable(next))
-	for _, e := range b.g.out[node] {
-		t, ok := b.g.target(e)
-		if !ok || t == next {
-			continue
-		}
-		closed := clone(b.g.reachable(t))
-		closed.add(t)
-		for i := range closed {
-			// Deferred nodes wait for whoever can reach them at all, others for whoever can
-			// reach them in a certain number of steps.
-			closed[i] &= b.stops[i] &^ (b.deferred[i] & after[i])
-			if closed[i] != 0 {
-				return 0, false
-			}
-		}
-	}
-	return next, true
-}
-
-func clone(b bits) bits { return append(bits(nil), b...) }
-
 // nth counts an execution among those with the same node and step.
 func (b *branch) nth(node, n int) int {
 	for _, c := range b.in.Ran {
@@ -279,11 +238,11 @@ func (b *branch) nth(node, n int) int {
 // run another node first.
 func (b *branch) full() bool {
 	n := 0
-	own := since(&b.view, b.strand)
+	own := schedule.Since(&b.view, b.strand)
 	for _, sha := range contents(&own) {
 		n += len(b.store.content[sha])
 	}
-	return n+b.told+stateBytes(&own) > b.guard.limit()/2
+	return n+b.told+schedule.StateBytes(&own) > b.guard.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -308,7 +267,7 @@ func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *con
 	if talk != nil && b.in.Talk != nil {
 		talk.Spent -= b.in.Talk.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: talk}
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: talk}
 	for _, m := range b.inbox {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
@@ -345,12 +304,12 @@ func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *con
 
 // branchInput is what a child needs to run the chain that begins with x: of the plan only
 // the part that the chain can run, and the nodes behind it by name.
-func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contract.BranchInput {
-	others := s.others(x)
-	nodes, edges := chainPart(r.g, x.node, others)
+func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *contract.View) contract.BranchInput {
+	others := s.Others(x)
+	nodes, edges := r.g.Part(x.Node, others)
 	in := contract.BranchInput{
-		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth,
-		Lineage: x.lineage, View: *view, Shared: r.shared, Resume: x.resume, Exits: exits(r.flow),
+		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
+		Lineage: x.Lineage, View: *view, Shared: r.shared, Resume: x.Resume, Exits: exits(r.flow),
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""
@@ -358,17 +317,17 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	part.ID = ""
 	kept := map[string]bool{}
 	for i := range r.flow.Nodes {
-		if !nodes.has(i) {
+		if !nodes.Has(i) {
 			continue
 		}
 		n := r.flow.Nodes[i]
 		kept[plan.NodePath(n.ID)] = true
-		if stop := i != x.node && (n.Deferred || others.has(i)); stop {
+		if stop := i != x.Node && (n.Deferred || others.Has(i)); stop {
 			n.Agent = nil
 		}
 		part.Nodes = append(part.Nodes, n)
 		in.Order = append(in.Order, i)
-		if others.has(i) {
+		if others.Has(i) {
 			in.Others = append(in.Others, n.ID)
 		}
 	}
@@ -382,11 +341,11 @@ func branchInput(r *run, s *scheduler, x *execution, view *contract.View) contra
 	in.Plan, in.Source = &part, r.source.Keep(func(path string) bool {
 		return kept[path] || len(part.Agents) > 0 && strings.HasPrefix(path, "agents/")
 	})
-	in.Ran = s.ranBehind(x, nodes)
+	in.Ran = s.Ran(nodes, x.Step)
 	if r.flow.Values != nil {
 		in.Values, in.Talk = r.longValues(view), r.handTalk(needsTalk(part.Nodes))
 		if in.Talk != nil {
-			in.Talk.Spent = r.talk.spentFor(&r.flow.Nodes[x.node])
+			in.Talk.Spent = r.talk.spentFor(&r.flow.Nodes[x.Node])
 		}
 	}
 	return in
@@ -410,34 +369,4 @@ func appendAgent(list []plan.Flow, f *plan.Flow, id string) []plan.Flow {
 		list = appendAgent(list, f, more[i].ID)
 	}
 	return list
-}
-
-// chainPart is the set of nodes that a chain from a node can run or come to, and the edges
-// out of those that it can run, in order.
-func chainPart(g *graph, from int, others bits) (bits, []int) {
-	nodes, runs := newBits(len(g.flow.Nodes)), newBits(len(g.flow.Nodes))
-	nodes.add(from)
-	todo := []int{from}
-	for len(todo) > 0 {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		runs.add(n)
-		for _, e := range g.out[n] {
-			t, ok := g.target(e)
-			if !ok || nodes.has(t) {
-				continue
-			}
-			nodes.add(t)
-			if !g.deferred(t) && !others.has(t) {
-				todo = append(todo, t)
-			}
-		}
-	}
-	var edges []int
-	for e := range g.flow.Edges {
-		if n, ok := g.index[g.flow.Edges[e].From]; ok && runs.has(n) {
-			edges = append(edges, e)
-		}
-	}
-	return nodes, edges
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,6 +16,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // quiet drops Temporal's log.
@@ -50,13 +53,29 @@ func inWorkflow(t *testing.T, fn func(workflow.Context)) {
 
 // beside is the scheduler of a flow in which the first of the nodes runs at step 2 beside
 // the others, which run at step 1.
-func beside(f *plan.Flow, nodes ...string) (*run, *scheduler, *execution) {
-	r := &run{flow: f, g: newGraph(f), root: "root"}
-	s := newScheduler(r.g)
+func beside(f *plan.Flow, nodes ...string) (*run, *schedule.Scheduler, *schedule.Execution) {
+	r := &run{flow: f, g: schedule.NewGraph(f), root: "root"}
+	s := schedule.New(r.g)
+	var state schedule.State
 	for i, id := range nodes {
-		s.running = append(s.running, &execution{node: r.g.index[id], step: 1 + 1/(i+1), nth: 1})
+		state.Suspended = append(state.Suspended, contract.CarriedExecution{Node: id, Step: 1 + 1/(i+1), Nth: 1})
 	}
-	return r, s, s.running[0]
+	s.Restore(state)
+	return r, s, s.Ready()[0]
+}
+
+// write makes a view write a key in a strand at a step.
+func write(v *contract.View, strand string, step int, key, value string) {
+	schedule.SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: schedule.NextStamp(v, strand, value, step)})
+}
+
+// held lists a view's state as key=value.
+func held(v *contract.View) string {
+	var out []string
+	for _, e := range v.State {
+		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
+	}
+	return strings.Join(out, " ")
 }
 
 func TestChainGoesOnAlone(t *testing.T) {
@@ -90,7 +109,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
+			f := scheduletest.Sketch("START>a START>z "+tc.edges, strings.Fields(tc.deferred)...)
 			r, s, x := beside(f, "a", "z")
 			in := branchInput(r, s, x, &contract.View{})
 			inWorkflow(t, func(ctx workflow.Context) {
@@ -104,7 +123,7 @@ func TestChainGoesOnAlone(t *testing.T) {
 					taken = append(taken, slices.IndexFunc(in.Plan.Edges, func(x plan.Edge) bool { return edgeName(x) == e }))
 				}
 				got := ""
-				if next, ok := b.next(b.g.index["a"], taken); ok {
+				if next, ok := b.ahead.Next(b.g.Index("a"), taken); ok {
 					got = in.Plan.Nodes[next].ID
 				}
 				if got != tc.want {
@@ -123,7 +142,7 @@ func edgeName(e plan.Edge) string {
 }
 
 func TestChildGetsWhatItCanReach(t *testing.T) {
-	f := sketch("START>z z>j START>p START>a p>END a>b? b>a? b>c c>j c>k j>d k>END d>END", "k")
+	f := scheduletest.Sketch("START>z z>j START>p START>a p>END a>b? b>a? b>c c>j c>k j>d k>END d>END", "k")
 	for i := range f.Nodes {
 		f.Nodes[i].Agent.Tools = []plan.Tool{{Name: "ask", As: "ask", Connection: "to-" + f.Nodes[i].ID}}
 		f.Connections = append(f.Connections, plan.Connection{ID: "to-" + f.Nodes[i].ID, Kind: plan.ConnectionAgent, Agent: "agent-" + f.Nodes[i].ID})
@@ -135,10 +154,10 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 	for i, path := range []string{"nodes/a", "nodes/p", "nodes/b", "nodes/j", "nodes/z", "nodes/d", "agents/agent-a/nodes/x"} {
 		r.source.Positions = append(r.source.Positions, plan.Position{Path: path, Line: i})
 	}
-	s.noteRan(r.g.index["b"], 3)
-	s.noteRan(r.g.index["b"], 3)
-	s.noteRan(r.g.index["b"], 2) // not behind a, which is at step 2
-	s.noteRan(r.g.index["p"], 3) // not a's to reach
+	s.CountRan(r.g.Index("b"), 3)
+	s.CountRan(r.g.Index("b"), 3)
+	s.CountRan(r.g.Index("b"), 2) // not behind a, which is at step 2
+	s.CountRan(r.g.Index("p"), 3) // not a's to reach
 	view := contract.View{State: []contract.StateEntry{{Key: "k"}}}
 	in := branchInput(r, s, x, &view)
 
@@ -185,7 +204,7 @@ func TestChildGetsWhatItCanReach(t *testing.T) {
 }
 
 func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
-	f := sketch("START>a START>z a>END z>END")
+	f := scheduletest.Sketch("START>a START>z a>END z>END")
 	f.ID = "me"
 	f.Connections = []plan.Connection{{ID: "self", Kind: plan.ConnectionAgent, Agent: "me"}}
 	f.Node("a").Agent.Tools = []plan.Tool{{Name: "again", As: "again", Connection: "self"}}
@@ -197,7 +216,7 @@ func TestChildThatCallsItsOwnFlowGetsTheWholeOfIt(t *testing.T) {
 }
 
 func TestChainBringsBackNoMoreThanFits(t *testing.T) {
-	f := sketch("START>a START>z a>b b>END z>END")
+	f := scheduletest.Sketch("START>a START>z a>b b>END z>END")
 	r, s, x := beside(f, "a", "z")
 	in := branchInput(r, s, x, &contract.View{})
 	inWorkflow(t, func(ctx workflow.Context) {
@@ -228,30 +247,4 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Errorf("failure is %+v", fail)
 		}
 	})
-}
-
-func TestStateOfAllBranchesIsTheLatest(t *testing.T) {
-	f := sketch("START>a START>b a>END b>c c>d d>END")
-	r, s, x := beside(f, "d")
-	run := &flowRun{run: r, sched: s}
-	start := &contract.View{}
-	set(start, contract.StateEntry{Key: "k", Value: []byte(`"start"`), By: contract.Stamp{Exec: plan.Start}})
-	a, c := childOf(start), childOf(start)
-	write(a, "a#1", 1, "k", "a")
-	write(a, "a#1", 1, "only-a", "a")
-	write(c, "b#1", 2, "k", "c")
-	run.ended = arrivals(a)
-	x.arrivals = arrivals(c)
-	if got := run.known(); held(&got) != "k=c only-a=a" {
-		t.Errorf("while both are told apart: %q", held(&got))
-	}
-	view := run.begin(x) // d is alone, so the view is settled
-	x.arrivals = arrivals(&view)
-	if got := run.known(); held(&got) != "k=c only-a=a" {
-		t.Errorf("once d is alone: %q", held(&got))
-	}
-	write(&x.arrivals[0].view, "d#3", 3, "k", "d")
-	if got := run.known(); held(&got) != "k=d only-a=a" {
-		t.Errorf("once d has written: %q", held(&got))
-	}
 }

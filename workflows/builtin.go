@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // maxKeys bounds what one get_state reads, maxDepth how deep a stored value nests: what is
@@ -102,7 +103,7 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 			return toolReply{text: err.Error(), failed: true}
 		}
 		text += string(unescape(key)) + ":"
-		e, ok := get(a.view, name)
+		e, ok := schedule.Entry(a.view, name)
 		switch {
 		case !ok:
 			text += "null"
@@ -135,16 +136,16 @@ func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply 
 	if err != nil {
 		return toolReply{text: "value: " + err.Error(), failed: true}
 	}
-	grown := stateBytes(a.view) + entryBytes(&e)
-	if old, ok := get(a.view, *args.Key); ok {
-		grown -= entryBytes(&old)
+	grown := schedule.StateBytes(a.view) + schedule.EntryBytes(&e)
+	if old, ok := schedule.Entry(a.view, *args.Key); ok {
+		grown -= schedule.EntryBytes(&old)
 	}
 	if limit := a.flow.Limits.MaxStateBytes; grown > limit {
 		return toolReply{failed: true, text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
-	e.By = tick(a.view, a.strand, a.id, a.n)
-	set(a.view, e)
+	e.By = schedule.NextStamp(a.view, a.strand, a.id, a.n)
+	schedule.SetEntry(a.view, e)
 	return toolReply{text: "ok"}
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // left are the fields of a type that the next run does not get, and why not.
@@ -126,9 +128,9 @@ func TestRunIsCarriedWhole(t *testing.T) {
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := lone(ctx, 8<<20, 3)
-		f.flow = sketch("START>a a>b b>END")
-		f.g = newGraph(f.flow)
-		f.sched = newScheduler(f.g)
+		f.flow = scheduletest.Sketch("START>a a>b b>END")
+		f.g = schedule.NewGraph(f.flow)
+		f.sched = schedule.New(f.g)
 		f.flow.Nodes[0].Agent.Starts, f.flow.ID = []plan.Startable{{Agent: "b"}}, "flow"
 		f.source, f.hash, f.status, f.dropped, f.runs = plan.Source{File: "f.json"}, "hash", contract.StatusWaiting, 4, 2
 		f.usage = contract.Usage{Calls: 3, Stopped: 1, Input: 10, Switched: []contract.Switched{{From: "a", To: "b", Class: "c", Times: 2}}}
@@ -140,11 +142,14 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
 		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.RoutingCarry{View: &view}
-		f.ended = []arrival{{view: view}}
-		x := &execution{node: 1, step: 2, nth: 2, lineage: "l", arrivals: []arrival{{edge: 1, lineage: "l", view: view}}, resume: &contract.Resume{Routing: &contract.RoutingCarry{SHA: "s"}}}
-		f.sched.resumed, f.sched.pending, f.sched.armed = []*execution{x}, []*execution{{step: 3, arrivals: x.arrivals}}, []*execution{{step: 4, arrivals: x.arrivals}}
-		f.sched.noteRan(0, 2)
+		x := contract.CarriedExecution{Node: "b", Step: 2, Nth: 2, Lineage: "l", Arrivals: []contract.CarriedArrival{{Edge: 1, Lineage: "l", View: view}},
+			Resume: &contract.Resume{Routing: &contract.RoutingCarry{SHA: "s"}}}
+		waiting, join := x, x
+		waiting.Step, join.Step = 3, 4
+		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
+			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
 		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.ledger.log = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
 		f.ledger.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
 		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
@@ -172,15 +177,15 @@ func TestRunIsCarriedWhole(t *testing.T) {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
-			"ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
+			"branches": noneNow, "ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
 			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "ledger": "see below", "sessions": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the desk is below"})
 		sameFields(t, &f.talk, &g.talk, left{"thread": "see below"})
 		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
 		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})
-		sameFields(t, f.sched, g.sched, left{"g": fromPlan, "running": "resumed are running"})
-		sameFields(t, x, g.sched.resumed[0], left{"child": noneNow, "tries": noneNow, "release": noneNow})
+		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
+		sameFields(t, &was, &is, nil)
 		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
 			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
 		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "gone": "it would not go on",

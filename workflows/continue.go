@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // A run continues as new between nodes or between an agent's turns, never with a live child:
@@ -242,11 +243,15 @@ func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult
 
 // carryOver is what the next run goes on with.
 func (f *flowRun) carryOver() *contract.Carry {
+	maxRan := maxTrace
+	if f.session.on() {
+		maxRan = 0 // its turns begin at the first step again
+	}
+	sched := f.sched.Snapshot(maxRan)
 	c := &contract.Carry{
 		Plan: f.flow, Source: f.source, Hash: f.hash, Shared: f.shared, Answers: f.answers, Entered: f.entered, Conflicts: f.conflicts,
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
-		Live: f.carried(f.sched.resumed), Pending: f.carried(f.sched.pending), Armed: f.carried(f.sched.armed),
-		Ran: f.ran(), Entry: f.entry, Fork: f.carryFork(),
+		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
 	if f.desk != nil {
 		c.Desk = f.desk.carry()
@@ -254,14 +259,10 @@ func (f *flowRun) carryOver() *contract.Carry {
 	if f.session.on() {
 		c.Session = f.session.carry()
 	}
-	if len(f.ended) > 0 {
-		v, _ := join(f.ended)
-		c.Ended = &v
-	}
 	first := tail(f.trace)
 	for i := range f.trace {
 		e := f.trace[i]
-		exit := f.flow.Nodes[f.g.index[e.Node]].Exit
+		exit := f.flow.Nodes[f.g.Index(e.Node)].Exit
 		switch {
 		case !exit && i < first:
 			c.Dropped++
@@ -274,47 +275,10 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.resumed, f.talks))
+	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.Suspended(), f.talks))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
-}
-
-// ran counts executions by node and step. Of very many those are left out that lie before all that
-// lives: none comes there any more, but in a session, whose turns begin at the first step again.
-func (f *flowRun) ran() []contract.Count {
-	whole := all(len(f.flow.Nodes))
-	out := f.sched.ranBehind(&execution{step: -1}, whole)
-	if len(out) <= maxTrace || f.session.on() {
-		return out
-	}
-	oldest := f.flow.Limits.MaxSteps + 1
-	for _, list := range [][]*execution{f.sched.resumed, f.sched.pending, f.sched.armed} {
-		for _, x := range list {
-			oldest = min(oldest, x.step)
-		}
-	}
-	return f.sched.ranBehind(&execution{step: oldest - 1}, whole)
-}
-
-func all(n int) bits {
-	b := newBits(n)
-	for i := range n {
-		b.add(i)
-	}
-	return b
-}
-
-func (f *flowRun) carried(list []*execution) []contract.CarriedExecution {
-	var out []contract.CarriedExecution
-	for _, x := range list {
-		e := contract.CarriedExecution{Node: f.flow.Nodes[x.node].ID, Step: x.step, Nth: x.nth, Lineage: x.lineage, Resume: x.resume}
-		for _, a := range x.arrivals {
-			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.edge, Lineage: a.lineage, View: a.view})
-		}
-		out = append(out, e)
-	}
-	return out
 }
 
 // needed lists the stored bytes that a carry names, each once.
@@ -364,8 +328,8 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.status = c.Status
 	}
 	f.allow(c.Shared.MaxPayload)
-	f.g = newGraph(f.flow)
-	f.sched = newScheduler(f.g)
+	f.g = schedule.NewGraph(f.flow)
+	f.sched = schedule.New(f.g)
 	f.trace, f.dropped, f.answers, f.conflicts, f.runs, f.entry, f.entered = c.Trace, c.Dropped, c.Answers, c.Conflicts, c.Runs, c.Entry, c.Entered
 	for _, raw := range c.Content {
 		f.store.keep(raw)
@@ -377,25 +341,14 @@ func (f *flowRun) restore(c *contract.Carry) {
 	for i := range f.shared.Connections {
 		f.own(f.shared.Connections[i].Catalogue)
 	}
-	for _, n := range c.Ran {
-		for range n.N {
-			f.sched.noteRan(f.g.index[n.Node], n.Step)
-		}
-	}
-	f.sched.pending, f.sched.armed = f.taken(c.Pending), f.taken(c.Armed)
-	for _, x := range f.taken(c.Live) {
-		f.sched.again(x)
-	}
-	if c.Ended != nil {
-		f.ended = []arrival{{view: *c.Ended}}
-	}
+	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
 	f.takeTalk(c.Talk)
 }
 
 // talks says whether an execution that stopped in its middle has the flow's conversation.
-func (f *flowRun) talks(x *execution) bool {
-	a := f.flow.Nodes[x.node].Agent
-	return a != nil && a.Conversation == plan.ConversationFlow && x.resume != nil && x.resume.Agent != nil
+func (f *flowRun) talks(x *schedule.Execution) bool {
+	a := f.flow.Nodes[x.Node].Agent
+	return a != nil && a.Conversation == plan.ConversationFlow && x.Resume != nil && x.Resume.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.
@@ -403,16 +356,4 @@ func (f *flowRun) own(ref *contract.ContentRef) {
 	if ref != nil && f.store.has(ref.SHA) {
 		*ref = f.ref(ref.SHA)
 	}
-}
-
-func (f *flowRun) taken(list []contract.CarriedExecution) []*execution {
-	var out []*execution
-	for _, e := range list {
-		x := &execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth, lineage: e.Lineage, resume: e.Resume}
-		for _, a := range e.Arrivals {
-			x.arrivals = append(x.arrivals, arrival{edge: a.Edge, lineage: a.Lineage, view: a.View})
-		}
-		out = append(out, x)
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/schedule"
 )
 
 // maxRows bounds the table that the Web UI shows of a run.
@@ -47,28 +48,32 @@ func (f *flowRun) details() string {
 		fmt.Fprintf(&b, "**%s**: %s\n\nmodel %s · %s\n\n| execution | node | state |\n|---|---|---|\n",
 			cell(name), inCell.Replace(cut(f.flow.Description, 300)), code(f.shared.Model), usageText(f.usage))
 	}
-	rows := 0
-	row := func(x *execution, state string) {
+	rows, live := 0, 0
+	row := func(id string, node int, state string) {
 		if rows++; rows <= maxRows {
-			for _, part := range [...]string{"| ", code(cut(f.sched.id(x), 80)), " | ", cell(f.flow.Nodes[x.node].Name), " | ", state, " |\n"} {
+			for _, part := range [...]string{"| ", code(cut(id, 80)), " | ", cell(f.flow.Nodes[node].Name), " | ", state, " |\n"} {
 				b.WriteString(part)
 			}
 		}
 	}
-	for _, x := range f.sched.running {
-		row(x, "**running**")
-	}
-	for _, x := range f.sched.pending {
-		row(x, "waits for branches that may still come")
-	}
-	for _, x := range f.sched.armed {
-		row(x, "armed, waits until nothing can reach it")
+	for _, l := range []struct {
+		list  []*schedule.Execution
+		state string
+	}{
+		{f.sched.Running(), "**running**"},
+		{f.sched.Waiting(), "waits for branches that may still come"},
+		{f.sched.Joins(), "a join, waits until nothing can reach it"},
+	} {
+		live += len(l.list)
+		for _, x := range l.list {
+			row(f.sched.ID(x), x.Node, l.state)
+		}
 	}
 	for i := len(f.trace) - 1; i >= 0 && rows < maxRows; i-- {
 		e := &f.trace[i]
-		row(&execution{node: f.g.index[e.Node], step: e.Step, nth: e.Nth}, doneState(e))
+		row(executionID(e.Node, e.Step, e.Nth), f.g.Index(e.Node), doneState(e))
 	}
-	if left := len(f.trace) + f.dropped + len(f.sched.running) + len(f.sched.pending) + len(f.sched.armed) - min(rows, maxRows); left > 0 {
+	if left := len(f.trace) + f.dropped + live - min(rows, maxRows); left > 0 {
 		fmt.Fprintf(&b, "\n%d more\n", left)
 	}
 	f.switches(&b)

@@ -2,11 +2,11 @@
 //
 // One run goes like this. [Flow] (flow.go) settles plan, model and tool catalogues (prepare.go,
 // connect.go), takes the edges out of START and drives the scheduler (drive.go). The
-// scheduler (schedule.go) says what can run; a node that lives alone runs in place, nodes
+// scheduler (package schedule) says what can run; a node that lives alone runs in place, nodes
 // beside each other run as children of type [Branch] (branch.go), which come back where they
 // cannot go on alone. A node is run by [run.visit] (judge.go), the only switch over node
 // kinds, and its file kind_<kind>.go. What executions know of each other is in views
-// (view.go); what was said is in the store (store.go), each message once, from where
+// (package schedule); what was said is in the store (store.go), each message once, from where
 // activities ask for it by query.
 //
 // What waits for somebody outside opens a request (requests.go). The run at the root of the

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,13 +10,14 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // drive runs what is ready until nothing lives. A branch that lives alone runs here; beside
 // others, each runs as a child.
 func (f *flowRun) drive(ctx workflow.Context) error {
 	ctx, cancel := workflow.WithCancel(ctx)
-	var order []*execution
+	var order []*branchRun
 	var failed error
 	note := func(err error) {
 		if err != nil && failed == nil {
@@ -23,18 +25,18 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 			cancel()
 		}
 	}
-	var queued []*execution
+	var queued []*schedule.Execution
 	for {
 		ready := queued
 		due, err := f.due(ctx, 0)
-		if note(err); due && failed == nil && !f.sched.over() {
-			f.sched.resumed = append(f.sched.resumed, queued...)
+		if note(err); due && failed == nil && !f.sched.Finished() {
+			f.sched.Requeue(queued...)
 			ready, queued = nil, nil
 			if len(order) == 0 {
 				return f.continueAsNew(ctx)
 			}
-			for _, x := range order {
-				f.askToYield(ctx, x.child)
+			for _, b := range order {
+				f.askToYield(ctx, b.child)
 			}
 		} else if failed == nil {
 			fresh, err := f.freshly()
@@ -58,32 +60,21 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if len(order) == 0 {
 			return f.stopped(failed)
 		}
-		if x := f.first(ctx, order, failed == nil); x != nil {
-			order = slices.DeleteFunc(order, func(o *execution) bool { return o == x })
-			note(f.finishChild(ctx, x))
+		if b := f.first(ctx, order, failed == nil); b != nil {
+			order = slices.DeleteFunc(order, func(o *branchRun) bool { return o == b })
+			note(f.finishChild(ctx, b))
 		}
 	}
 }
 
-// freshly gives what has become ready to run, and takes as done what another run recorded of
-// it until nothing of that is left.
-func (f *flowRun) freshly() ([]*execution, error) {
-	ready := f.sched.ready()
-	if f.ledger.fork == nil {
-		return ready, nil
+// freshly returns what has become ready to run. What is ready and finished in the run of which this
+// one is a fork is replayed from its log.
+func (f *flowRun) freshly() ([]*schedule.Execution, error) {
+	if f.ledger.log == nil {
+		return f.sched.Ready(), nil
 	}
-	var out []*execution
-	for len(ready) > 0 {
-		left, err := f.recall(ready)
-		if out = append(out, left...); err != nil {
-			return out, err
-		}
-		if len(left) == len(ready) {
-			break
-		}
-		ready = f.sched.ready()
-	}
-	return out, nil
+	ready, err := f.sched.Replay(f.ledger.log, f.replayed)
+	return ready, f.beyond(err)
 }
 
 // stopped says how the run ended once nothing lives.
@@ -91,23 +82,23 @@ func (f *flowRun) stopped(failed error) error {
 	if failed != nil {
 		return failed
 	}
-	if f.sched.over() {
+	if f.sched.Finished() {
 		return nil
 	}
-	_, waiting, armed := f.sched.names()
-	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and %v are armed", waiting, armed),
+	return &contract.Failure{Class: contract.ClassStuck, Text: fmt.Sprintf("nothing runs, but %v wait and the joins %v are pending",
+		f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())),
 		Remedy: "this is a defect of the interpreter: please report the flow", Answers: f.allAnswers()}
 }
 
 // first waits until one of the children has ended. It returns nil where the run wants to
 // continue as new and has not asked them yet.
-func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *execution {
-	unasked := mayAsk && slices.ContainsFunc(order, func(x *execution) bool { return !x.child.asked })
-	var ended *execution
+func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *branchRun {
+	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return !b.child.asked })
+	var ended *branchRun
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
-		i := slices.IndexFunc(order, func(x *execution) bool { return x.child.IsReady() })
+		i := slices.IndexFunc(order, func(b *branchRun) bool { return b.child.IsReady() })
 		if i >= 0 {
 			ended = order[i]
 		}
@@ -119,17 +110,23 @@ func (f *flowRun) first(ctx workflow.Context, order []*execution, mayAsk bool) *
 	return ended
 }
 
+// branchRun is an execution whose chain runs as a child.
+type branchRun struct {
+	x *schedule.Execution
+	// child is nil once it has ended. tries counts its starts.
+	child *childRun
+	tries int
+	// release gives back what of the budget was reserved for the child.
+	release func()
+}
+
+// maxChildren is how many branches run at once; the server refuses more than 2,000.
+const maxChildren = 500
+
 // begin makes the view with which an execution starts.
-func (f *flowRun) begin(x *execution) contract.View {
-	view, conflicts := join(x.arrivals)
+func (f *flowRun) begin(x *schedule.Execution) contract.View {
+	view, conflicts := f.sched.Begin(x)
 	f.conflicts = latestOf(append(f.conflicts, conflicts...))
-	if f.sched.alone(x) {
-		settle(&view)
-		// What ended before is settled too, or it would count as later than all of x's.
-		for i := range f.ended {
-			settle(&f.ended[i].view)
-		}
-	}
 	return view
 }
 
@@ -149,148 +146,157 @@ func latestOf(list []contract.Conflict) []contract.Conflict {
 }
 
 // bounded refuses a join whose branches wrote more together than the state may hold.
-func (f *flowRun) bounded(x *execution, view *contract.View) error {
-	n, limit := stateBytes(view), f.flow.Limits.MaxStateBytes
-	if n <= limit || len(x.arrivals) < 2 {
+func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
+	n, limit := schedule.StateBytes(view), f.flow.Limits.MaxStateBytes
+	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
 	}
-	return f.fail(&step{node: &f.flow.Nodes[x.node], n: x.step}, contract.ClassStateTooLarge,
+	return f.fail(&step{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
 		"let the branches write less, or use set_state_filtered",
 		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
 }
 
 // runHere runs one execution in this run.
-func (f *flowRun) runHere(ctx workflow.Context, x *execution) error {
+func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 	view := f.begin(x)
-	id := f.sched.id(x)
+	id := f.sched.ID(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
-		f.sched.done(x)
+		f.sched.End(x)
 		return err
 	}
 	done, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.node], id: id, n: x.step, nth: x.nth, lineage: x.lineage, order: x.node, strand: id, view: &view, resume: x.resume,
-	}, f.g.out[x.node])
-	f.sched.done(x)
+		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, nth: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, resume: x.Resume,
+	}, f.g.Out(x.Node))
+	f.sched.End(x)
 	if err != nil {
 		return err
 	}
 	if done.resume != nil {
-		f.sched.again(&execution{node: x.node, step: x.step, nth: x.nth, lineage: x.lineage,
-			arrivals: []arrival{{view: view}}, resume: done.resume})
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.resume)
 		return nil
 	}
-	if x.nth > 1 {
-		done.Nth = x.nth
+	if x.Occurrence > 1 {
+		done.Nth = x.Occurrence
 	}
 	f.trace = append(f.trace, done.Execution)
-	return f.leave(done.taken, x.step+1, x.lineage, &view)
+	return f.beyond(f.sched.Leave(x, x.Step, done.taken, view))
 }
 
-// leave goes on from where an execution or a chain ended.
-func (f *flowRun) leave(taken []int, n int, lineage string, view *contract.View) error {
-	goesOn := slices.ContainsFunc(taken, func(e int) bool { _, ok := f.g.target(e); return ok })
-	if !goesOn {
-		f.ended = append(f.ended, arrival{edge: len(f.ended), view: *view})
+// beyond makes the failure of a run whose next node would be beyond its last step. Other errors stay
+// as they are.
+func (f *flowRun) beyond(err error) error {
+	var limit *schedule.StepLimitError
+	if errors.As(err, &limit) {
+		return f.stepLimit(f.flow, limit.Node, f.trace)
 	}
-	return f.arrive(taken, n, lineage, view)
+	return err
 }
 
 // startChildren starts chains, those behind one that cannot start included: it has failed the
 // run, but not them. Those for which the history has no room while others are at work come later:
 // when those have ended, the run goes on in a new one.
-func (f *flowRun) startChildren(ctx workflow.Context, ready []*execution, others bool) (started, later []*execution, failed error) {
+func (f *flowRun) startChildren(ctx workflow.Context, ready []*schedule.Execution, others bool) (started []*branchRun, later []*schedule.Execution, failed error) {
 	for i, x := range ready {
 		if (others || len(started) > 0) && f.guard.free(ctx) < lastBytes/4 {
 			return started, ready[i:], failed
 		}
-		if err := f.startChild(ctx, x, len(ready)-i, len(ready)); err != nil {
-			f.sched.done(x)
+		b, err := f.startChild(ctx, x, len(ready)-i, len(ready))
+		if err != nil {
+			f.sched.End(x)
 			if failed == nil {
 				failed = err
 			}
 			continue
 		}
-		started = append(started, x)
+		started = append(started, b)
 	}
 	return started, nil, failed
 }
 
 // startChild starts the chain that begins with x as a child, one of n that share what is left
 // of the budget, and of all that start together.
-func (f *flowRun) startChild(ctx workflow.Context, x *execution, n, all int) error {
+func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all int) (*branchRun, error) {
 	view := f.begin(x)
 	if err := cmp.Or(f.override(x, &view), f.bounded(x, &view)); err != nil {
-		return err
+		return nil, err
 	}
-	x.arrivals = []arrival{{view: view}}
+	f.sched.Started(x, view)
 	in := branchInput(f.run, f.sched, x, &view)
 	in.Inbox = f.dispatchTo(x)
-	id := f.sched.id(x)
-	node := &f.flow.Nodes[x.node]
+	id := f.sched.ID(x)
+	node := &f.flow.Nodes[x.Node]
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return f.failed(&step{node: node, id: id, n: x.step}, err)
+		return nil, f.failed(&step{node: node, id: id, n: x.Step}, err)
 	}
 	var release func()
 	in.Shared.Budget, release = f.share(n)
 	in.Room = f.guard.part(ctx, all, 25)
 	leave := f.keep(ctx, boundID(f.root+"/"+id), in.Room)
-	x.release = func() {
+	b := f.branches[x]
+	if b == nil {
+		b = &branchRun{x: x}
+		f.branches[x] = b
+	}
+	b.release = func() {
 		release()
 		leave()
 	}
-	x.child = f.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.root + "/" + id, summary: "branch · " + node.ID})
-	return nil
+	b.child = f.start(ctx, &child{workflow: contract.WorkflowBranch, in: in, id: f.root + "/" + id, summary: "branch · " + node.ID})
+	return b, nil
 }
 
 // finishChild takes over what a chain came back with.
-func (f *flowRun) finishChild(ctx workflow.Context, x *execution) error {
+func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
+	x := b.x
 	var out contract.BranchResult
 	// The child has ended; a cancellation must not hide how.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	err := x.child.Get(quiet, &out)
-	f.sched.done(x)
-	x.release()
-	f.returned(ctx, x, out.Unread, err)
+	err := b.child.Get(quiet, &out)
+	f.sched.End(x)
+	b.release()
+	f.returned(ctx, b, out.Unread, err)
 	if err != nil {
-		f.disown(ctx, boundID(f.root+"/"+f.sched.id(x)), err)
-		return f.childFailed(ctx, x, err)
+		f.disown(ctx, boundID(f.root+"/"+f.sched.ID(x)), err)
+		return f.childFailed(ctx, b, err)
 	}
+	delete(f.branches, x)
 	f.moved = true
 	f.usage.Add(out.Usage)
 	f.addTalk(out.Talk)
 	for _, e := range out.Executions {
-		if e.Node != f.flow.Nodes[x.node].ID || e.Step != x.step {
-			f.sched.noteRan(f.g.index[e.Node], e.Step)
+		if e.Node != f.flow.Nodes[x.Node].ID || e.Step != x.Step {
+			f.sched.CountRan(f.g.Index(e.Node), e.Step)
 		}
 	}
 	f.trace = append(f.trace, out.Executions...)
 	for _, raw := range out.Messages {
 		f.store.keep(raw)
 	}
-	view := cloneView(&x.arrivals[0].view)
-	apply(&view, &out.View)
+	view := x.Arrivals[0].View
+	schedule.Apply(&view, &out.View)
 	if y := out.Yielded; y != nil {
-		node := f.g.index[y.Node]
+		node := f.g.Index(y.Node)
 		if len(out.Executions) > 0 {
-			f.sched.noteRan(node, y.Step)
+			f.sched.CountRan(node, y.Step)
 		}
-		f.sched.again(&execution{node: node, step: y.Step, nth: y.Nth, lineage: x.lineage,
-			arrivals: []arrival{{view: view}}, resume: y.Resume})
+		f.sched.Suspend(x, node, y.Step, y.Nth, view, y.Resume)
 		return nil
 	}
 	last := out.Executions[len(out.Executions)-1]
-	return f.leave(out.Edges, last.Step+1, x.lineage, &view)
+	return f.beyond(f.sched.Leave(x, last.Step, out.Edges, view))
 }
 
 // childFailed takes over what a failed branch had done, and says what its failure means.
-func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) error {
-	at := &step{node: &f.flow.Nodes[x.node], n: x.step}
-	x.tries++
-	again, err := idTaken(ctx, err, x.tries, f.sched.id(x))
+func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
+	x := b.x
+	at := &step{node: &f.flow.Nodes[x.Node], n: x.Step}
+	b.tries++
+	again, err := idTaken(ctx, err, b.tries, f.sched.ID(x))
 	if again {
-		f.sched.again(x)
+		f.sched.Requeue(x)
 		return nil
 	}
+	delete(f.branches, x)
 	part := spentBy(err)
 	if !contract.Cancelled(err) {
 		part = contract.FailureOf(err)
@@ -315,7 +321,7 @@ func (f *flowRun) childFailed(ctx workflow.Context, x *execution, err error) err
 func (f *flowRun) result() (*contract.RunResult, error) {
 	trace := slices.Clone(f.trace)
 	slices.SortStableFunc(trace, func(a, b contract.Execution) int {
-		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.g.index[a.Node], f.g.index[b.Node]))
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(f.g.Index(a.Node), f.g.Index(b.Node)))
 	})
 	exits := f.exits()
 	out := &contract.RunResult{
@@ -327,7 +333,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 		if e.NoRoute {
 			out.NoRoute = append(out.NoRoute, executionID(e.Node, e.Step, e.Nth))
 		}
-		if exits && !f.flow.Nodes[f.g.index[e.Node]].Exit {
+		if exits && !f.flow.Nodes[f.g.Index(e.Node)].Exit {
 			continue
 		}
 		last = e

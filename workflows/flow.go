@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // Settings are what a worker says to the runs that start on it. Each run records them, so
@@ -46,7 +47,7 @@ func (s Settings) Register(w worker.WorkflowRegistry) {
 // Its input is a [contract.RunInput]; it is taken as it came, so that what is wrong with it
 // can be said.
 func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.RunResult, error) {
-	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning}
+	f := flowRun{run: newRun(ctx), settings: s, status: contract.StatusRunning, branches: map[*schedule.Execution]*branchRun{}}
 	f.root = f.store.workflow
 	in, err := read(ctx, raw)
 	if err != nil {
@@ -161,7 +162,7 @@ type flowRun struct {
 	settings Settings
 	// session is what makes several turns of a run; it is off in most.
 	session *session
-	sched   *scheduler
+	sched   *schedule.Scheduler
 	hash    string
 	// status is one of the contract's; it is changed by publish alone. public is absent in a
 	// run that publishes nothing.
@@ -180,8 +181,8 @@ type flowRun struct {
 	// entered are the ids of the edges taken there.
 	entered   []string
 	conflicts []contract.Conflict
-	// ended are the views of branches that have ended.
-	ended []arrival
+	// branches are the executions whose chains run as children.
+	branches map[*schedule.Execution]*branchRun
 	// sent are messages that a branch has got and may come back with unread.
 	sent []dispatch
 	// assigns says that messages wait for a workflow task with room for them.
@@ -253,33 +254,30 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
 	if k := f.ledger.fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
-		return f.arrive(f.edgesOf(k.Entry.Taken), 1, "", first)
+		return f.arrive(f.edgesOf(k.Entry.Taken), first)
 	}
 	id := plan.Start
 	if f.shared.Turn > 1 {
 		id = fmt.Sprintf("%s~%d", id, f.shared.Turn) // its calls are others than those of the turn before
 	}
-	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.starts, f.entry)
+	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.Starts(), f.entry)
 	if err != nil {
 		if contract.Cancelled(err) || errors.Is(err, errYield) {
 			return err
 		}
 		fail := contract.FailureOf(err)
 		if fail.At == "" {
-			fail.Node, fail.At = plan.Start, f.source.At(plan.EdgePath(f.g.starts[0]))
+			fail.Node, fail.At = plan.Start, f.source.At(plan.EdgePath(f.g.Starts()[0]))
 		}
 		return fail
 	}
 	f.answers, f.entered, f.entry = answers, f.edgeIDs(taken), nil
-	return f.arrive(taken, 1, "", first)
+	return f.arrive(taken, first)
 }
 
-// arrive hands taken edges to the scheduler.
-func (f *flowRun) arrive(taken []int, n int, lineage string, view *contract.View) error {
-	if node := f.sched.arrive(taken, n, f.flow.Limits.MaxSteps, lineage, *view); node >= 0 {
-		return f.stepLimit(f.flow, node, f.trace)
-	}
-	return nil
+// arrive hands the edges that were taken out of START to the scheduler.
+func (f *flowRun) arrive(taken []int, view *contract.View) error {
+	return f.beyond(f.sched.Arrive(taken, 1, "", *view))
 }
 
 // stepLimit is the failure of a run whose next node would be beyond its last step.
@@ -298,19 +296,10 @@ func (r *run) stepLimit(flow *plan.Flow, node int, trace []contract.Execution) *
 
 // known is the state of all branches together, for the query.
 func (f *flowRun) known() contract.View {
-	all := append([]arrival{}, f.ended...)
-	if f.sched != nil {
-		for _, list := range [][]*execution{f.sched.running, f.sched.pending, f.sched.armed} {
-			for _, x := range list {
-				all = append(all, x.arrivals...)
-			}
-		}
-	}
-	if len(all) == 0 {
+	if f.sched == nil {
 		return contract.View{}
 	}
-	v, _ := join(all)
-	return v
+	return f.sched.Known()
 }
 
 // alive says whether the run has not ended.
@@ -338,8 +327,8 @@ func (f *flowRun) report() contract.Status {
 		Rejected: f.rejected, Rejects: f.rejects}
 	s.Executions, s.Dropped = lean(f.trace, f.dropped)
 	if f.sched != nil {
-		s.Running, s.Waiting, s.Armed = f.sched.names()
-		s.Waits = f.sched.waits()
+		s.Running, s.Waiting, s.Armed = f.sched.IDs(f.sched.Running()), f.sched.IDs(f.sched.Waiting()), f.sched.IDs(f.sched.Joins())
+		s.Waits = f.sched.Waits()
 	}
 	if len(f.entered) > 0 || len(f.answers) > 0 {
 		s.Entry = &contract.Execution{Node: plan.Start, Answers: f.answers, Taken: f.entered}

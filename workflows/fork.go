@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/schedule"
 )
 
 // A run can be forked: another one begins with what this one's executions did, up to one that
@@ -18,8 +19,9 @@ import (
 // ledger keeps what the executions of a run did.
 type ledger struct {
 	past []contract.Past
-	// fork is what the run was begun with, nil for most.
+	// fork is what the run was begun with, nil for most; log holds what is to be replayed of it.
 	fork *contract.ForkedFrom
+	log  *schedule.Log
 }
 
 // talkMark is how much a run has said before an execution.
@@ -107,7 +109,7 @@ func (f *flowRun) takeFork(ctx workflow.Context, k *contract.ForkedFrom) error {
 			return wrong("node", p.Node)
 		}
 		for _, id := range p.Taken {
-			if f.edge(id) < 0 {
+			if f.g.Edge(id) < 0 {
 				return wrong("edge", id+", which "+p.Node+" took")
 			}
 		}
@@ -124,7 +126,7 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 	for _, raw := range k.Content {
 		f.store.keep(raw)
 	}
-	f.ledger.fork = k
+	f.ledger.fork, f.ledger.log = k, schedule.NewLog(k.Past)
 }
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
@@ -134,7 +136,7 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 		return nil
 	}
 	k := *f.ledger.fork
-	k.Past = slices.DeleteFunc(slices.Clone(k.Past), func(p contract.Past) bool { return p.Node == "" })
+	k.Past = f.ledger.log.Left()
 	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
@@ -155,96 +157,53 @@ func (f *flowRun) carryFork() *contract.ForkedFrom {
 	return &k
 }
 
-// edge is the index of the edge with an id, or -1.
-func (f *flowRun) edge(id string) int {
-	for i := range f.flow.Edges {
-		if f.flow.Edges[i].ID == id {
-			return i
-		}
-	}
-	return -1
-}
-
+// edgesOf are the indices of edges by their ids.
 func (f *flowRun) edgesOf(ids []string) []int {
 	var out []int
 	for _, id := range ids {
-		out = append(out, f.edge(id))
+		out = append(out, f.g.Edge(id))
 	}
 	return out
 }
 
-// recorded is what another run recorded of an execution that is ready, or nil.
-func (f *flowRun) recorded(x *execution) *contract.Past {
-	if f.ledger.fork == nil || x.resume != nil {
-		return nil
+// replayed takes over what an execution of another run did besides what the scheduler keeps.
+func (f *flowRun) replayed(x *schedule.Replayed) error {
+	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
+	at := &step{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, nth: x.Occurrence, lineage: x.Lineage, view: &x.View}
+	before := f.talkMark()
+	if talk := x.Entry.Talk; talk != nil {
+		f.hold(talk.Messages)
+		f.talk.forks = append(f.talk.forks, talk.Forks...)
+		f.talk.spent += talk.Spent
 	}
-	node := f.flow.Nodes[x.node].ID
-	for i := range f.ledger.fork.Past {
-		p := &f.ledger.fork.Past[i]
-		if p.Node == node && p.Step == x.step && p.Lineage == x.lineage {
-			return p
-		}
+	if at.node.Merge != nil {
+		f.dropForks(at.node.Merge)
 	}
+	done := executed{Execution: x.Entry.Execution}
+	done.Recorded = true
+	f.enterPast(at, &done, x.Entry.SHA, before)
+	f.trace = append(f.trace, done.Execution)
 	return nil
-}
-
-// recall takes as done what another run recorded, and gives what is left to run.
-func (f *flowRun) recall(ready []*execution) ([]*execution, error) {
-	var left []*execution
-	for _, x := range ready {
-		p := f.recorded(x)
-		if p == nil {
-			left = append(left, x)
-			continue
-		}
-		view := f.begin(x)
-		id := f.sched.id(x)
-		at := &step{node: &f.flow.Nodes[x.node], id: id, n: x.step, nth: x.nth, lineage: x.lineage, order: x.node, strand: id, view: &view}
-		before := f.talkMark()
-		for _, w := range p.Writes {
-			w.By = tick(&view, id, id, x.step)
-			set(&view, w)
-		}
-		say(&view, contract.NodeOutput{Node: at.node.ID, Name: at.node.Name, Order: x.node, SHA: p.SHA, By: tick(&view, id, id, x.step)})
-		if p.Talk != nil {
-			f.hold(p.Talk.Messages)
-			f.talk.forks = append(f.talk.forks, p.Talk.Forks...)
-			f.talk.spent += p.Talk.Spent
-		}
-		if at.node.Merge != nil {
-			f.dropForks(at.node.Merge)
-		}
-		f.sched.done(x)
-		done := executed{Execution: p.Execution}
-		done.Recorded = true
-		f.enterPast(at, &done, p.SHA, before)
-		f.trace = append(f.trace, done.Execution)
-		p.Node = "" // it is taken
-		if err := f.leave(f.edgesOf(p.Taken), x.step+1, x.lineage, &view); err != nil {
-			return left, err
-		}
-	}
-	return left, nil
 }
 
 // override lets the first execution that a fork runs anew see the values that it was given, as
 // if it had written them itself.
-func (f *flowRun) override(x *execution, view *contract.View) error {
+func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
 	k := f.ledger.fork
-	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.node].ID != k.Node || x.step != k.Step {
+	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
 		return nil
 	}
-	id := f.sched.id(x)
+	id := f.sched.ID(x)
 	for _, key := range workflow.DeterministicKeys(k.Set) {
-		e, err := f.store.value(key, k.Set[key], tick(view, id, id, x.step))
+		e, err := f.store.value(key, k.Set[key], schedule.NextStamp(view, id, id, x.Step))
 		if err != nil {
 			return err
 		}
-		set(view, e)
+		schedule.SetEntry(view, e)
 	}
 	k.Set = nil
-	if n, limit := stateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
-		return f.fail(&step{node: &f.flow.Nodes[x.node], n: x.step}, contract.ClassStateTooLarge, "set shorter values",
+	if n, limit := schedule.StateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
+		return f.fail(&step{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // grown places the failure of a run whose carry is too large: at the node that made most of it, or at
@@ -31,7 +32,7 @@ func (f *flowRun) grown(err error) error {
 	}
 	switch {
 	case given:
-		large.Node, large.Step, large.At = plan.Start, 0, f.source.At(plan.EdgePath(f.g.starts[0]))
+		large.Node, large.Step, large.At = plan.Start, 0, f.source.At(plan.EdgePath(f.g.Starts()[0]))
 		large.Text += fmt.Sprintf("; %d of them are what the run was given", most)
 		large.Remedy = "start the run with less state, a shorter input or references to data that is kept elsewhere, " +
 			"or give the workers a store (store.dir) before it starts"
@@ -58,23 +59,21 @@ func (f *flowRun) weights() []weight {
 			out[len(f.flow.Nodes)].add(len(f.store.content[ref.SHA]), 0)
 		}
 	}
-	views := make([]*contract.View, 0, len(f.ended))
-	for i := range f.ended {
-		views = append(views, &f.ended[i].view)
+	var views []*contract.View
+	for i, ended := 0, f.sched.Ended(); i < len(ended); i++ {
+		views = append(views, &ended[i].View)
 	}
-	for _, list := range [][]*execution{f.sched.resumed, f.sched.pending, f.sched.armed} {
-		for _, x := range list {
-			if n, err := size(x.resume); err == nil && x.resume != nil {
-				out[x.node].add(n, x.step)
-			}
-			for i := range x.arrivals {
-				views = append(views, &x.arrivals[i].view)
-			}
+	for _, x := range f.sched.NotRunning() {
+		if n, err := size(x.Resume); err == nil && x.Resume != nil {
+			out[x.Node].add(n, x.Step)
+		}
+		for i := range x.Arrivals {
+			views = append(views, &x.Arrivals[i].View)
 		}
 	}
 	for i := range f.trace {
-		if e := &f.trace[i]; e.Text != nil && f.flow.Nodes[f.g.index[e.Node]].Exit {
-			out[f.g.index[e.Node]].add(len(*e.Text)+len(e.Data), e.Step)
+		if e := &f.trace[i]; e.Text != nil && f.flow.Nodes[f.g.Index(e.Node)].Exit {
+			out[f.g.Index(e.Node)].add(len(*e.Text)+len(e.Data), e.Step)
 		}
 	}
 	seen := map[string]bool{} // several branches know the same
@@ -90,11 +89,11 @@ func (f *flowRun) weigh(v *contract.View, seen map[string]bool, out []weight) {
 		e := &v.State[i]
 		if k, ok := f.writer(e.By.Exec); ok && !seen[e.By.Exec+"\n"+e.Key] {
 			seen[e.By.Exec+"\n"+e.Key] = true
-			out[k].add(entryBytes(e), e.By.Step)
+			out[k].add(schedule.EntryBytes(e), e.By.Step)
 		}
 	}
 	for _, o := range v.Outputs {
-		if k, ok := f.g.index[o.Node]; ok && !seen[o.SHA] {
+		if k := f.g.Index(o.Node); k >= 0 && !seen[o.SHA] {
 			seen[o.SHA] = true
 			out[k].add(len(f.store.content[o.SHA]), o.By.Step)
 		}

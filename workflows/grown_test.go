@@ -9,6 +9,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // TestGrown blames a carry that is too large on who made most of it.
@@ -32,9 +34,9 @@ func TestGrown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				f := lone(ctx, 0, 0)
-				f.flow = sketch("START>a a>b b>END")
-				f.g = newGraph(f.flow)
-				f.sched = newScheduler(f.g)
+				f.flow = scheduletest.Sketch("START>a a>b b>END")
+				f.g = schedule.NewGraph(f.flow)
+				f.sched = schedule.New(f.g)
 				f.trace = []contract.Execution{{Node: "b", Step: 7}}
 				if tc.input > 0 {
 					ref, err := f.store.write(f.store.open("input"), contract.InputMessage(strings.Repeat("i", tc.input), nil))
@@ -44,7 +46,9 @@ func TestGrown(t *testing.T) {
 					f.shared.Input = ref
 				}
 				for range 3 { // what several executions know counts once
-					f.sched.pending = append(f.sched.pending, &execution{node: 1, step: 8, arrivals: []arrival{{view: contract.View{State: tc.state}}}})
+					if err := f.sched.Arrive([]int{1}, 8, "", contract.View{State: tc.state}); err != nil {
+						t.Fatal(err)
+					}
 				}
 				got := contract.FailureOf(f.grown(f.guard.fits("it", strings.Repeat("x", maxPayload))))
 				if got.Class != contract.ClassStateTooLarge || got.Node != tc.node || !strings.Contains(got.Text, tc.says) ||

@@ -16,6 +16,8 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 func TestFits(t *testing.T) {
@@ -171,10 +173,12 @@ func TestAssignWaitsForRoom(t *testing.T) {
 	env.OnSignalExternalWorkflow(mock.Anything, "branch", mock.Anything, contract.SignalSteer, mock.Anything).Return(nil)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		f := lone(ctx, 0, 0)
-		f.flow = sketch("START>a START>b a>END b>END")
-		f.g = newGraph(f.flow)
-		f.sched = newScheduler(f.g)
-		f.sched.running = []*execution{{node: 0, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}}
+		f.flow = scheduletest.Sketch("START>a START>b a>END b>END")
+		f.g = schedule.NewGraph(f.flow)
+		f.sched = schedule.New(f.g)
+		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
+		x := f.sched.Running()[0]
+		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
 		f.desk = &desk{r: f.run}
 		for i := range 4 {
 			f.desk.inbox = append(f.desk.inbox, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})

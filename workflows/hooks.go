@@ -11,6 +11,7 @@ import (
 	"weft/workflows/plan"
 	"weft/workflows/plan/pytext"
 	words "weft/workflows/plan/session"
+	"weft/workflows/schedule"
 )
 
 // Hooks are runs of their own: the one before a run is a child that the run waits for, the one
@@ -183,8 +184,8 @@ func (f *flowRun) replace(ctx workflow.Context, in *contract.RunInput, params js
 	}
 	if out.Plan != nil {
 		own := *out.Plan
-		f.flow, f.g = &own, newGraph(&own)
-		f.sched = newScheduler(f.g)
+		f.flow, f.g = &own, schedule.NewGraph(&own)
+		f.sched = schedule.New(f.g)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/schedule"
 )
 
 // maxJudgedState is how much of the state a judge sees.
@@ -204,8 +205,8 @@ func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, err
 		if err := r.account(x, &out); err != nil {
 			return done, r.failed(x, err)
 		}
-		say(x.view, contract.NodeOutput{
-			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: tick(x.view, x.strand, x.id, x.n),
+		schedule.SetOutput(x.view, contract.NodeOutput{
+			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: schedule.NextStamp(x.view, x.strand, x.id, x.n),
 		})
 		done.Truncated, done.LeftOut = out.truncated, out.leftOut
 		done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch

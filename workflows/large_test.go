@@ -11,17 +11,19 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/schedule"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // lone is a run of a flow with one exit node, which has said n bytes.
 func lone(ctx workflow.Context, most, n int) *flowRun {
-	f := sketch("START>a a>END")
+	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].Exit = true
 	r := newRun(ctx)
-	r.flow, r.g = f, newGraph(f)
+	r.flow, r.g = f, schedule.NewGraph(f)
 	r.allow(most)
 	said := strings.Repeat("x", n)
-	return &flowRun{run: r, sched: newScheduler(r.g), trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
+	return &flowRun{run: r, sched: schedule.New(r.g), branches: map[*schedule.Execution]*branchRun{}, trace: []contract.Execution{{Node: "a", Step: 1, Text: &said}}}
 }
 
 // TestEveryGuard sends through each guard what is too large for Temporal and what is too
@@ -42,7 +44,7 @@ func TestEveryGuard(t *testing.T) {
 		"what a branch brings back": {func(ctx workflow.Context, most, n int) error {
 			f := lone(ctx, most, 0)
 			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
-			set(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
+			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
 			_, err := b.result(ctx, &step{node: &f.flow.Nodes[0], n: 1}, nil, nil)
 			return err
 		}, contract.ClassTooLarge},
@@ -190,7 +192,7 @@ func TestStateAnswerFits(t *testing.T) {
 // TestStoreIsAFactOfTheRun: the worker on which a run starts decides, for all of its runs.
 func TestStoreIsAFactOfTheRun(t *testing.T) {
 	const most = 5 << 20
-	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: sketch("START>a START>b a>END b>END")}}
+	in := contract.RunInput{V: contract.Version, Model: "m", Flow: contract.FlowRef{Plan: scheduletest.Sketch("START>a START>b a>END b>END")}}
 	below := in
 	below.Depth, below.MaxPayload = 1, 3<<20
 	tests := map[string]struct {

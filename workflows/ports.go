@@ -8,6 +8,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/schedule"
 )
 
 // Where values have names, a node takes its own from state keys and leaves them under others,
@@ -35,7 +36,7 @@ func (r *run) given(x *step) (value.Value, error) {
 
 // taken is the value of one port: what was written last, or its default.
 func (r *run) taken(x *step, in *plan.In) (value.Value, error) {
-	if e, ok := get(x.view, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
+	if e, ok := schedule.Entry(x.view, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
 		v, _, err := r.valueAt(x.view, in.Key)
 		return v, err
 	}
@@ -126,7 +127,7 @@ func forget(x *step, prefix string) {
 	}
 	for i := range x.view.State {
 		if e := &x.view.State[i]; strings.HasPrefix(e.Key, prefix) {
-			*e = contract.StateEntry{Key: e.Key, By: tick(x.view, x.strand, x.id, x.n)}
+			*e = contract.StateEntry{Key: e.Key, By: schedule.NextStamp(x.view, x.strand, x.id, x.n)}
 		}
 	}
 }
@@ -163,7 +164,7 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 			if err != nil {
 				return err
 			}
-			set(first, e)
+			schedule.SetEntry(first, e)
 		}
 	}
 	if in.Talk != nil {

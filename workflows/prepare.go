@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // settle does what comes before the run's entry.
@@ -171,8 +172,8 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		f.hash = hash
 	}
 	own := *f.flow
-	f.flow, f.g = &own, newGraph(&own)
-	f.sched = newScheduler(f.g)
+	f.flow, f.g = &own, schedule.NewGraph(&own)
+	f.sched = schedule.New(f.g)
 	return nil
 }
 
@@ -289,9 +290,9 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		if err != nil {
 			return nil, err
 		}
-		set(first, e)
+		schedule.SetEntry(first, e)
 	}
-	if n, limit := stateBytes(first), f.flow.Limits.MaxStateBytes; n > limit {
+	if n, limit := schedule.StateBytes(first), f.flow.Limits.MaxStateBytes; n > limit {
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the input's state holds %d bytes, at most %d are allowed", n, limit)}
 	}
 	return first, nil

@@ -9,6 +9,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // run is what a workflow run of either type works with.
@@ -17,7 +18,7 @@ type run struct {
 	guard  guard
 	flow   *plan.Flow
 	source plan.Source
-	g      *graph
+	g      *schedule.Graph
 	shared contract.Shared
 	// root is the workflow id with which the ids of children begin.
 	root  string

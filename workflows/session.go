@@ -10,6 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	words "weft/workflows/plan/session"
+	"weft/workflows/schedule"
 )
 
 // A session is a run that stays open when its agent has answered: the next prompt is another
@@ -333,12 +334,10 @@ func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
 	}
 	view := f.known()
 	view.Outputs = nil
-	settle(&view)
+	schedule.ForgetVersions(&view)
 	f.dropped += len(f.trace)
-	f.trace, f.answers, f.conflicts, f.ended, f.rest = nil, nil, nil, nil, nil
-	ran := f.sched.ran
-	f.sched = newScheduler(f.g)
-	f.sched.ran = ran
+	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
+	f.sched.Reset()
 	f.entry = &contract.RoutingCarry{View: &view}
 	return f.give(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
 }

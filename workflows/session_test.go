@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // TestTurnsBelowAreToldInAnyOrder tells a session how two turns of one below it stand, in every order
@@ -42,7 +43,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				for order := range permutations(len(all)) {
 					f := &flowRun{run: newRun(ctx)}
-					f.flow = sketch("START>a a>END")
+					f.flow = scheduletest.Sketch("START>a a>END")
 					f.flow.Nodes[0].Agent.Settled = tc.settled
 					c := &childSession{ChildSession: contract.ChildSession{ID: "c", Orders: []contract.SessionOrder{
 						{Session: "c", ID: "a", Mode: tc.modes[0]}, {Session: "c", ID: "b", Mode: tc.modes[1]}, {Session: "c", ID: "x", Mode: contract.ModeSync}}}}
@@ -80,7 +81,7 @@ func TestTurnsBelowAreToldInAnyOrder(t *testing.T) {
 func TestResetBelowIsNotPaidBack(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := &flowRun{run: newRun(ctx)}
-		f.flow = sketch("START>a a>END")
+		f.flow = scheduletest.Sketch("START>a a>END")
 		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, held: spent{Calls: 10, Tokens: 100}}
 		s := &session{f: f, children: []*childSession{c}}
 		f.held = c.held

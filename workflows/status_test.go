@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // TestStatusAnswerFits asks for the status of runs that have much of everything, in signs that take six
@@ -120,7 +121,7 @@ func TestAnswersInSignsThatGrow(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			set(&v, e)
+			schedule.SetEntry(&v, e)
 		}
 		return r.answer(ctx, func() contract.Status { return contract.Status{} }, func() contract.View { return v })
 	})

@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule"
 )
 
 // Messages that nobody asked for wait at the owner's desk for the next model call. Where
@@ -17,7 +18,7 @@ import (
 // dispatch is a message that a branch has.
 type dispatch struct {
 	message contract.Inbound
-	to      *execution
+	to      *schedule.Execution
 	// sent is nil where the branch began with the message.
 	sent workflow.Future
 }
@@ -41,7 +42,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 			left = append(left, m)
 			continue
 		}
-		sent := f.signalChild(quiet, x.child, contract.SignalSteer, m)
+		sent := f.signalChild(quiet, f.branches[x].child, contract.SignalSteer, m)
 		f.guard.sends(sent)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
@@ -68,13 +69,13 @@ func (f *flowRun) given() (n, size int) {
 
 // addressee is the branch that gets a message: one that can run the node that it names, or
 // the first in the order of declarations.
-func (f *flowRun) addressee(m *contract.Inbound) *execution {
-	var best *execution
-	for _, x := range f.sched.running {
-		if x.child == nil || !f.mayRead(x, m) {
+func (f *flowRun) addressee(m *contract.Inbound) *schedule.Execution {
+	var best *schedule.Execution
+	for _, x := range f.sched.Running() {
+		if b := f.branches[x]; b == nil || b.child == nil || !f.mayRead(x, m) {
 			continue
 		}
-		if best == nil || x.node < best.node {
+		if best == nil || x.Node < best.Node {
 			best = x
 		}
 	}
@@ -82,15 +83,15 @@ func (f *flowRun) addressee(m *contract.Inbound) *execution {
 }
 
 // mayRead says whether the chain that begins with x can run an agent that a message is for.
-func (f *flowRun) mayRead(x *execution, m *contract.Inbound) bool {
-	others := f.sched.others(x)
-	nodes, _ := chainPart(f.g, x.node, others)
+func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
+	others := f.sched.Others(x)
+	nodes, _ := f.g.Part(x.Node, others)
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		if before := i != x.node && (n.Deferred || others.has(i)); before {
+		if before := i != x.Node && (n.Deferred || others.Has(i)); before {
 			continue // the chain comes back before it
 		}
-		if nodes.has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
+		if nodes.Has(i) && n.Kind == plan.KindAgent && (m.Node == "" || m.Node == n.ID) {
 			return true
 		}
 	}
@@ -98,7 +99,7 @@ func (f *flowRun) mayRead(x *execution, m *contract.Inbound) bool {
 }
 
 // dispatchTo takes the messages with which a branch begins.
-func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
+func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
 	if f.desk == nil {
 		return nil
 	}
@@ -116,12 +117,12 @@ func (f *flowRun) dispatchTo(x *execution) []contract.Inbound {
 }
 
 // returned takes back what a branch that has ended did not read.
-func (f *flowRun) returned(ctx workflow.Context, x *execution, unread []contract.Inbound, err error) {
+func (f *flowRun) returned(ctx workflow.Context, b *branchRun, unread []contract.Inbound, err error) {
 	never := alreadyStarted(err)
-	x.child = nil
+	b.child = nil
 	var left, mine []dispatch
 	for _, d := range f.sent {
-		if d.to == x {
+		if d.to == b.x {
 			mine = append(mine, d)
 		} else {
 			left = append(left, d)

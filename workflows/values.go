@@ -12,6 +12,7 @@ import (
 	"weft/activities/contract"
 	"weft/workflows/plan"
 	"weft/workflows/plan/value"
+	"weft/workflows/schedule"
 )
 
 // Typed values live in the state, under keys that models neither see nor write: the one that
@@ -20,7 +21,7 @@ import (
 
 // valueAt reads a typed value from the state of a view, and says who wrote it.
 func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp, error) {
-	e, ok := get(v, key)
+	e, ok := schedule.Entry(v, key)
 	if !ok {
 		return value.Value{}, e.By, &contract.Failure{Class: contract.ClassValue, Text: fmt.Sprintf("nothing has written the value %q", key)}
 	}
@@ -45,16 +46,16 @@ func (r *run) putValue(x *step, key string, v value.Value) error {
 	if err != nil {
 		return err
 	}
-	grown := stateBytes(x.view) + entryBytes(&e)
-	if old, ok := get(x.view, key); ok {
-		grown -= entryBytes(&old)
+	grown := schedule.StateBytes(x.view) + schedule.EntryBytes(&e)
+	if old, ok := schedule.Entry(x.view, key); ok {
+		grown -= schedule.EntryBytes(&old)
 	}
 	if limit := r.flow.Limits.MaxStateBytes; grown > limit {
 		return r.fail(x, contract.ClassStateTooLarge, "let the node return less, or a reference to it",
 			"with the node's value of %d bytes the state would hold %d, at most %d are allowed", len(raw), grown, limit)
 	}
-	e.By = tick(x.view, x.strand, x.id, x.n)
-	set(x.view, e)
+	e.By = schedule.NextStamp(x.view, x.strand, x.id, x.n)
+	schedule.SetEntry(x.view, e)
 	return nil
 }
 
@@ -225,7 +226,7 @@ func (f *flowRun) begun(first *contract.View, in *contract.RunInput, v value.Val
 	if err != nil {
 		return err
 	}
-	set(first, e)
+	schedule.SetEntry(first, e)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package workflows
+package schedule
 
 import (
 	"fmt"
@@ -8,35 +8,14 @@ import (
 	"testing"
 
 	"weft/workflows/plan"
+	"weft/workflows/schedule/scheduletest"
 )
 
-// sketch makes a flow of edges written as "START>a a>b? b>END": a question mark is a
-// condition. Nodes are declared in the order in which they appear; those in deferred are
-// deferred.
-func sketch(edges string, deferred ...string) *plan.Flow {
-	f := &plan.Flow{Version: plan.Version, Name: "sketch", Limits: plan.DefaultLimits, Policy: plan.DefaultPolicy}
-	for i, e := range strings.Fields(edges) {
-		from, to, _ := strings.Cut(e, ">")
-		edge := plan.Edge{ID: fmt.Sprint("e", i), From: from, To: strings.TrimSuffix(to, "?")}
-		if edge.To != to {
-			edge.Question = e
-		}
-		f.Edges = append(f.Edges, edge)
-		for _, id := range []string{edge.From, edge.To} {
-			if id != plan.Start && id != plan.End && f.Node(id) == nil {
-				f.Nodes = append(f.Nodes, plan.Node{ID: id, Name: strings.ToUpper(id), Kind: plan.KindAgent, Deferred: slices.Contains(deferred, id),
-					Agent: &plan.Agent{Prompt: id, MaxCalls: 1, MaxErrors: 1}})
-			}
-		}
-	}
-	return f
-}
-
 // names lists the nodes of a set.
-func (b bits) names(f *plan.Flow) []string {
+func (s NodeSet) names(f *plan.Flow) []string {
 	var out []string
 	for i := range f.Nodes {
-		if b.has(i) {
+		if s.Has(i) {
 			out = append(out, f.Nodes[i].ID)
 		}
 	}
@@ -44,8 +23,8 @@ func (b bits) names(f *plan.Flow) []string {
 }
 
 func TestWalks(t *testing.T) {
-	f := sketch("START>a a>b b>c c>a a>j j>d d>END c>d", "j")
-	g := newGraph(f)
+	f := scheduletest.Sketch("START>a a>b b>c c>a a>j j>d d>END c>d", "j")
+	g := NewGraph(f)
 	tests := map[string]struct {
 		from, to string
 		length   int
@@ -73,10 +52,10 @@ func TestWalks(t *testing.T) {
 			}
 		})
 	}
-	if got := g.reachable(g.index["d"]).names(f); got != nil {
+	if got := g.Reachable(g.index["d"]).names(f); got != nil {
 		t.Errorf("from d: %v", got)
 	}
-	if got := fmt.Sprint(g.reachable(g.index["j"]).names(f)); got != "[d]" {
+	if got := fmt.Sprint(g.Reachable(g.index["j"]).names(f)); got != "[d]" {
 		t.Errorf("from j: %v", got)
 	}
 }
@@ -84,11 +63,11 @@ func TestWalks(t *testing.T) {
 // TestWalksAreWalks compares with walks taken edge by edge.
 func TestWalksAreWalks(t *testing.T) {
 	for seed := range int64(150) {
-		f := randomFlow(rand.New(rand.NewSource(seed)))
-		g := newGraph(f)
+		f := scheduletest.Random(rand.New(rand.NewSource(seed)))
+		g := NewGraph(f)
 		for from := range f.Nodes {
 			at := map[int]bool{from: true}
-			reached := newBits(len(f.Nodes))
+			reached := NewNodeSet(len(f.Nodes))
 			for length := 1; length <= 2*len(f.Nodes); length++ {
 				next := map[int]bool{}
 				for n := range at {
@@ -103,27 +82,27 @@ func TestWalksAreWalks(t *testing.T) {
 				}
 				for to := range f.Nodes {
 					if want := next[to] && !f.Nodes[to].Deferred; g.walks(from, to, length) != want {
-						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, describe(f))
+						t.Fatalf("graph %d: walks(%d, %d, %d) is not %v\n%s", seed, from, to, length, want, scheduletest.Describe(f))
 					}
 				}
 				at = next
 			}
 			reach(g, from, reached)
-			if got := g.reachable(from); !slices.Equal(got, reached) {
-				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), describe(f))
+			if got := g.Reachable(from); !slices.Equal(got, reached) {
+				t.Fatalf("graph %d: from %d: %v, want %v\n%s", seed, from, got.names(f), reached.names(f), scheduletest.Describe(f))
 			}
-			if g.entered(from) && g.reachableForward(from).has(from) {
-				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, describe(f))
+			if g.entered(from) && g.reachableForward(from).Has(from) {
+				t.Fatalf("graph %d: without back edges, %d is on a cycle\n%s", seed, from, scheduletest.Describe(f))
 			}
 		}
 	}
 }
 
 // entered reports whether START can reach a node.
-func (g *graph) entered(node int) bool {
+func (g *Graph) entered(node int) bool {
 	return slices.ContainsFunc(g.starts, func(e int) bool {
-		t, ok := g.target(e)
-		return ok && (t == node || g.reachable(t).has(node))
+		t, ok := g.Target(e)
+		return ok && (t == node || g.Reachable(t).Has(node))
 	})
 }
 
@@ -138,11 +117,11 @@ func TestBackEdges(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := sketch(tc.edges)
-			back := newGraph(f).backEdges()
+			f := scheduletest.Sketch(tc.edges)
+			back := NewGraph(f).backEdges()
 			var got []string
 			for e := range f.Edges {
-				if back.has(e) {
+				if back.Has(e) {
 					got = append(got, f.Edges[e].From+">"+f.Edges[e].To)
 				}
 			}
@@ -153,25 +132,25 @@ func TestBackEdges(t *testing.T) {
 	}
 }
 
-func reach(g *graph, n int, seen bits) {
+func reach(g *Graph, n int, seen NodeSet) {
 	for _, e := range g.out[n] {
-		if t, ok := g.target(e); ok && !seen.has(t) {
-			seen.add(t)
+		if t, ok := g.Target(e); ok && !seen.Has(t) {
+			seen.Add(t)
 			reach(g, t, seen)
 		}
 	}
 }
 
 func TestBits(t *testing.T) {
-	a, b := newBits(130), newBits(130)
-	a.add(0)
-	a.add(129)
-	b.add(64)
-	if !a.has(0) || !a.has(129) || a.has(64) {
+	a, b := NewNodeSet(130), NewNodeSet(130)
+	a.Add(0)
+	a.Add(129)
+	b.Add(64)
+	if !a.Has(0) || !a.Has(129) || a.Has(64) {
 		t.Errorf("%v, %v", a, b)
 	}
-	b.union(a)
-	if !b.has(0) || !b.has(129) || !b.has(64) || a.has(64) {
+	b.Union(a)
+	if !b.Has(0) || !b.Has(129) || !b.Has(64) || a.Has(64) {
 		t.Errorf("%v, %v", a, b)
 	}
 }

@@ -1,7 +1,8 @@
-package workflows
+package schedule
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand"
 	"os"
@@ -14,33 +15,45 @@ import (
 
 	"weft/activities/contract"
 	"weft/workflows/plan"
+	"weft/workflows/schedule/scheduletest"
 )
 
 // simulate runs a flow on the scheduler alone: every execution takes a random time. It
 // returns node#step of all executions, sorted.
-func simulate(f *plan.Flow, yes func(question string, step int) bool, limit int, rng *rand.Rand) []string {
-	g := newGraph(f)
-	s := newScheduler(g)
+func simulate(f *plan.Flow, yes func(question string, step int) bool, maxSteps int, rng *rand.Rand) []string {
+	f.Limits.MaxSteps = maxSteps
+	g := NewGraph(f)
+	s := New(g)
 	taken := func(edges []int, step int) []int {
 		return slices.DeleteFunc(slices.Clone(edges), func(e int) bool {
 			q := f.Edges[e].Question
 			return q != "" && !yes(q, step)
 		})
 	}
-	var ran []string
-	s.arrive(taken(g.starts, 0), 1, limit, "", contract.View{})
-	for {
-		for _, x := range s.ready() {
-			ran = append(ran, fmt.Sprintf("%s#%d", f.Nodes[x.node].ID, x.step))
+	arrive := func(edges []int, step int, x *Execution) {
+		var err error
+		if x == nil {
+			err = s.Arrive(taken(edges, 0), 1, "", contract.View{})
+		} else {
+			err = s.Leave(x, step, taken(edges, step), contract.View{})
 		}
-		if len(s.running) == 0 {
+		if limit := (*StepLimitError)(nil); err != nil && !errors.As(err, &limit) {
+			panic(err)
+		}
+	}
+	var ran []string
+	arrive(g.Starts(), 0, nil)
+	for {
+		for _, x := range s.Ready() {
+			ran = append(ran, fmt.Sprintf("%s#%d", f.Nodes[x.Node].ID, x.Step))
+		}
+		if len(s.Running()) == 0 {
 			break
 		}
-		x := s.running[rng.Intn(len(s.running))]
-		s.done(x)
-		s.arrive(taken(g.out[x.node], x.step), x.step+1, limit, x.lineage, contract.View{})
+		x := s.Running()[rng.Intn(len(s.Running()))]
+		arrive(g.Out(x.Node), x.Step, x)
 	}
-	if len(s.pending)+len(s.armed) > 0 {
+	if !s.Finished() {
 		ran = append(ran, "stuck")
 	}
 	slices.Sort(ran)
@@ -77,7 +90,7 @@ func (c *randomCase) flow() *plan.Flow {
 }
 
 func TestSchedulerMatchesStepRule(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "shared", "cases", "step_rule_random.json"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "cases", "step_rule_random.json"))
 	if err != nil {
 		t.Skip("../shared/cases/step_rule_random.json is not there")
 	}
@@ -149,7 +162,7 @@ func TestNestedJoins(t *testing.T) {
 			slices.Sort(want)
 			for timing := range int64(12) {
 				laps := map[string]int{}
-				got := simulate(sketch(tc.edges, tc.deferred...), func(q string, _ int) bool {
+				got := simulate(scheduletest.Sketch(tc.edges, tc.deferred...), func(q string, _ int) bool {
 					laps[q]++
 					return laps[q] <= tc.laps
 				}, 100, rand.New(rand.NewSource(timing)))
@@ -159,33 +172,6 @@ func TestNestedJoins(t *testing.T) {
 			}
 		})
 	}
-}
-
-// randomFlow makes a graph with conditions, loops and deferred joins.
-func randomFlow(rng *rand.Rand) *plan.Flow {
-	n := 3 + rng.Intn(6)
-	f := &plan.Flow{Name: "random"}
-	for i := range n {
-		f.Nodes = append(f.Nodes, plan.Node{ID: fmt.Sprint("N", i), Deferred: rng.Intn(3) == 0})
-	}
-	add := func(from, to string) {
-		e := plan.Edge{ID: fmt.Sprint("e", len(f.Edges)), From: from, To: to}
-		if rng.Intn(2) == 0 {
-			e.Question = fmt.Sprint("q", len(f.Edges))
-		}
-		f.Edges = append(f.Edges, e)
-	}
-	for range 1 + rng.Intn(3) {
-		add(plan.Start, f.Nodes[rng.Intn(n)].ID)
-	}
-	for range n + rng.Intn(n) {
-		to := plan.End
-		if rng.Intn(5) > 0 {
-			to = f.Nodes[rng.Intn(n)].ID
-		}
-		add(f.Nodes[rng.Intn(n)].ID, to)
-	}
-	return f
 }
 
 // answersOf answers conditions by question and step, more often no as steps grow.
@@ -201,7 +187,7 @@ func answersOf(seed int64) func(string, int) bool {
 
 func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 	for seed := range int64(400) {
-		f := randomFlow(rand.New(rand.NewSource(seed)))
+		f := scheduletest.Random(rand.New(rand.NewSource(seed)))
 		var first []string
 		for timing := range int64(12) {
 			// A low limit cuts loops that never end; nodes beyond it are just not run here.
@@ -209,22 +195,11 @@ func TestExecutionsDoNotDependOnTiming(t *testing.T) {
 			if timing == 0 {
 				first = got
 			} else if diff := cmp.Diff(first, got); diff != "" {
-				t.Fatalf("graph %d, timing %d:\n%s\n%s", seed, timing, diff, describe(f))
+				t.Fatalf("graph %d, timing %d:\n%s\n%s", seed, timing, diff, scheduletest.Describe(f))
 			}
 			if slices.Contains(got, "stuck") {
-				t.Fatalf("graph %d, timing %d is stuck:\n%s", seed, timing, describe(f))
+				t.Fatalf("graph %d, timing %d is stuck:\n%s", seed, timing, scheduletest.Describe(f))
 			}
 		}
 	}
-}
-
-func describe(f *plan.Flow) string {
-	var b strings.Builder
-	for _, n := range f.Nodes {
-		fmt.Fprintf(&b, "%s deferred=%v\n", n.ID, n.Deferred)
-	}
-	for _, e := range f.Edges {
-		fmt.Fprintf(&b, "%s -> %s %s\n", e.From, e.To, e.Question)
-	}
-	return b.String()
 }

@@ -1,4 +1,4 @@
-package workflows
+package schedule
 
 import (
 	"math/rand"
@@ -18,8 +18,8 @@ func TestEscapeID(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := escapeID(tc.id); got != tc.want {
-				t.Errorf("escapeID(%q) = %q, want %q", tc.id, got, tc.want)
+			if got := EscapeID(tc.id); got != tc.want {
+				t.Errorf("EscapeID(%q) = %q, want %q", tc.id, got, tc.want)
 			}
 		})
 	}
@@ -35,7 +35,7 @@ func TestIDsAreUnique(t *testing.T) {
 			id.WriteRune(signs[rng.Intn(len(signs))])
 		}
 		for _, n := range []int{1, 2} {
-			x := executionID(id.String(), 1, n) + "/tool/1"
+			x := ExecutionID(id.String(), 1, n) + "/tool/1"
 			owner := id.String() + "\x00" + strings.Repeat("~", n)
 			if other, ok := seen[x]; ok && other != owner {
 				t.Fatalf("%q and %q are both %q", other, owner, x)
@@ -47,17 +47,17 @@ func TestIDsAreUnique(t *testing.T) {
 
 func TestLongIDsStayApart(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	one, two := executionID(long+"a", 1, 1), executionID(long+"b", 1, 1)
+	one, two := ExecutionID(long+"a", 1, 1), ExecutionID(long+"b", 1, 1)
 	if one == two {
 		t.Error("two long ids are the same")
 	}
-	if one != executionID(long+"a", 1, 1) || executionID(long+"a", 2, 1) == one {
+	if one != ExecutionID(long+"a", 1, 1) || ExecutionID(long+"a", 2, 1) == one {
 		t.Errorf("%q is not stable, or does not say its step", one)
 	}
-	if got := boundID(strings.Repeat("y", maxIDBytes)); got != strings.Repeat("y", maxIDBytes) {
+	if got := BoundID(strings.Repeat("y", MaxIDBytes)); got != strings.Repeat("y", MaxIDBytes) {
 		t.Errorf("an id of just the length became %q", got)
 	}
-	if got := boundID(one + "/model/1"); len(got) > maxIDBytes || got == boundID(one+"/model/2") {
+	if got := BoundID(one + "/model/1"); len(got) > MaxIDBytes || got == BoundID(one+"/model/2") {
 		t.Errorf("an activity of a long id is %q", got)
 	}
 }
@@ -67,9 +67,9 @@ func FuzzEscapeID(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
-		got := escapeID(id)
-		if len(got) > maxIDBytes || strings.ContainsAny(got, "/#~:[]\x00\n\x7f") || !utf8.ValidString(got) {
-			t.Fatalf("escapeID(%q) = %q", id, got)
+		got := EscapeID(id)
+		if len(got) > MaxIDBytes || strings.ContainsAny(got, "/#~:[]\x00\n\x7f") || !utf8.ValidString(got) {
+			t.Fatalf("EscapeID(%q) = %q", id, got)
 		}
 	})
 }

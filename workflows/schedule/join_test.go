@@ -1,4 +1,4 @@
-package workflows
+package schedule
 
 import (
 	"encoding/json"
@@ -15,8 +15,8 @@ import (
 
 // write makes a view write a key in a strand at a step; the value names the write.
 func write(v *contract.View, strand string, step int, key, value string) contract.Stamp {
-	by := tick(v, strand, value, step)
-	set(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: by})
+	by := NextStamp(v, strand, value, step)
+	SetEntry(v, contract.StateEntry{Key: key, Value: json.RawMessage(`"` + value + `"`), By: by})
 	return by
 }
 
@@ -29,17 +29,17 @@ func held(v *contract.View) string {
 	return strings.Join(out, " ")
 }
 
-func arrivals(views ...*contract.View) []arrival {
-	var out []arrival
-	for i, v := range views {
-		out = append(out, arrival{edge: i, view: *v})
+func arrivals(views ...*contract.View) []Arrival {
+	var out []Arrival
+	for _, v := range views {
+		out = append(out, Arrival{View: *v})
 	}
 	return out
 }
 
 // child is a view that begins where another is.
-func childOf(v *contract.View) *contract.View {
-	c := cloneView(v)
+func child(v *contract.View) *contract.View {
+	c := Clone(v)
 	return &c
 }
 
@@ -59,21 +59,21 @@ func TestJoin(t *testing.T) {
 		"one write that both know is no conflict": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
-			return []*contract.View{childOf(root), childOf(root)}
+			return []*contract.View{child(root), child(root)}
 		}, "k=root", nil},
 		"the causally latest wins, whatever the steps say": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 9, "k", "root")
-			later := childOf(root)
+			later := child(root)
 			write(later, "l", 2, "k", "later")
 			return []*contract.View{later, root}
 		}, "k=later", nil},
 		"it wins over all, at any place": {func() []*contract.View {
 			root := &contract.View{}
 			write(root, "r", 1, "k", "root")
-			mid := childOf(root)
+			mid := child(root)
 			write(mid, "m", 2, "k", "mid")
-			last := childOf(mid)
+			last := child(mid)
 			write(last, "l", 3, "k", "last")
 			return []*contract.View{root, last, mid}
 		}, "k=last", nil},
@@ -83,7 +83,7 @@ func TestJoin(t *testing.T) {
 			write(b, "b", 4, "k", "four")
 			return []*contract.View{a, b}
 		}, "k=five", []string{"k=four, kept five"}},
-		"of those the later by arrival": {func() []*contract.View {
+		"of those the later by Arrival": {func() []*contract.View {
 			a, b, c := &contract.View{}, &contract.View{}, &contract.View{}
 			write(a, "a", 4, "k", "first")
 			write(b, "b", 4, "k", "second")
@@ -101,21 +101,21 @@ func TestJoin(t *testing.T) {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "a")
 			write(b, "b", 1, "k", "b")
-			settled, _ := join(arrivals(a, b))
+			settled, _ := Join(arrivals(a, b))
 			return []*contract.View{&settled, a}
 		}, "k=b", nil},
 		"settled in two ways, it is a conflict again": {func() []*contract.View {
 			a, b := &contract.View{}, &contract.View{}
 			write(a, "a", 1, "k", "a")
 			write(b, "b", 1, "k", "b")
-			one, _ := join(arrivals(a, b))
-			other, _ := join(arrivals(b, a))
+			one, _ := Join(arrivals(a, b))
+			other, _ := Join(arrivals(b, a))
 			return []*contract.View{&one, &other}
 		}, "k=a", []string{"k=b, kept a"}},
 		"what was before everything gives way": {func() []*contract.View {
 			root := &contract.View{}
-			set(root, contract.StateEntry{Key: "k", Value: json.RawMessage(`"start"`), By: contract.Stamp{Exec: "START"}})
-			a, b := childOf(root), childOf(root)
+			SetEntry(root, contract.StateEntry{Key: "k", Value: json.RawMessage(`"start"`), By: contract.Stamp{Exec: "START"}})
+			a, b := child(root), child(root)
 			write(b, "b", 1, "k", "b")
 			return []*contract.View{b, a}
 		}, "k=b", nil},
@@ -127,7 +127,7 @@ func TestJoin(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			v, conflicts := join(arrivals(tc.views()...))
+			v, conflicts := Join(arrivals(tc.views()...))
 			if got := held(&v); got != tc.want {
 				t.Errorf("state is %q, want %q", got, tc.want)
 			}
@@ -144,11 +144,11 @@ func TestJoin(t *testing.T) {
 
 func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
 	root := &contract.View{}
-	say(root, contract.NodeOutput{Node: "n", Name: "old", By: tick(root, "r", "n#1", 1)})
-	a, b := childOf(root), childOf(root)
-	say(a, contract.NodeOutput{Node: "n", Name: "new", By: tick(a, "a", "n#2", 2)})
-	say(b, contract.NodeOutput{Node: "b", Name: "b", By: tick(b, "b", "b#2", 2)})
-	v, conflicts := join(arrivals(a, b))
+	SetOutput(root, contract.NodeOutput{Node: "n", Name: "old", By: NextStamp(root, "r", "n#1", 1)})
+	a, b := child(root), child(root)
+	SetOutput(a, contract.NodeOutput{Node: "n", Name: "new", By: NextStamp(a, "a", "n#2", 2)})
+	SetOutput(b, contract.NodeOutput{Node: "b", Name: "b", By: NextStamp(b, "b", "b#2", 2)})
+	v, conflicts := Join(arrivals(a, b))
 	if len(v.Outputs) != 2 || v.Outputs[0].Name != "b" || v.Outputs[1].Name != "new" || conflicts != nil {
 		t.Errorf("outputs are %+v, conflicts %v", v.Outputs, conflicts)
 	}
@@ -157,11 +157,11 @@ func TestJoinKeepsTheLatestOutputOfEachNode(t *testing.T) {
 func TestViewsAreApart(t *testing.T) {
 	root := &contract.View{}
 	write(root, "r", 1, "k", "root")
-	one, _ := join(arrivals(root))
-	two := childOf(root)
+	one, _ := Join(arrivals(root))
+	two := child(root)
 	write(&one, "r", 2, "k", "one")
 	write(two, "r", 2, "j", "two")
-	settle(&one)
+	ForgetVersions(&one)
 	if held(root) != "k=root" || held(&one) != "k=one" || held(two) != "j=two k=root" {
 		t.Errorf("root %q, one %q, two %q", held(root), held(&one), held(two))
 	}
@@ -211,7 +211,7 @@ func (w *world) write(b *being) {
 
 func (w *world) fork(b *being) {
 	for range 1 + w.rng.Intn(2) {
-		w.live = append(w.live, &being{view: cloneView(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
+		w.live = append(w.live, &being{view: Clone(&b.view), knows: copySet(b.knows), step: b.step + 1, strand: w.newStrand()})
 	}
 	b.step++
 	if w.rng.Intn(2) == 0 {
@@ -224,13 +224,13 @@ func (w *world) join() []*being {
 	w.rng.Shuffle(len(w.live), func(i, j int) { w.live[i], w.live[j] = w.live[j], w.live[i] })
 	n := 2 + w.rng.Intn(len(w.live)-1)
 	in := w.live[:n]
-	var list []arrival
+	var list []Arrival
 	b := &being{knows: map[string]bool{}, strand: w.newStrand()}
-	for i, x := range in {
-		list = append(list, arrival{edge: i, view: x.view})
+	for _, x := range in {
+		list = append(list, Arrival{View: x.view})
 		b.knows, b.step = copySet(b.knows, x.knows), max(b.step, x.step+1)
 	}
-	b.view, _ = join(list)
+	b.view, _ = Join(list)
 	w.live = append([]*being{b}, w.live[n:]...)
 	return in
 }
@@ -238,14 +238,14 @@ func (w *world) join() []*being {
 // leaveAndReturn lets a child go on for a branch, as a chain does, and checks that what it
 // brings back makes its view.
 func (w *world) leaveAndReturn(t *testing.T, b *being) {
-	before := cloneView(&b.view)
+	before := Clone(&b.view)
 	b.strand = w.newStrand()
 	for range 1 + w.rng.Intn(3) {
 		w.write(b)
 		b.step++
 	}
-	delta := since(&b.view, b.strand)
-	apply(&before, &delta)
+	delta := Since(&b.view, b.strand)
+	Apply(&before, &delta)
 	if diff := cmp.Diff(b.view, before); diff != "" {
 		t.Fatalf("since and apply (-child +parent):\n%s", diff)
 	}
@@ -257,13 +257,13 @@ func (w *world) check(t *testing.T) {
 	for _, b := range w.live {
 		for _, other := range w.live {
 			for _, e := range other.view.State {
-				if known(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
-					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Clock, e.By, known(&b.view, e.By))
+				if Knows(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
+					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Clock, e.By, Knows(&b.view, e.By))
 				}
 			}
 		}
 		for name := range b.knows {
-			if _, ok := get(&b.view, w.key[name]); !ok {
+			if _, ok := Entry(&b.view, w.key[name]); !ok {
 				t.Fatalf("the key of %s is lost", name)
 			}
 		}
@@ -283,11 +283,11 @@ func (w *world) check(t *testing.T) {
 func (w *world) checkOrder(t *testing.T, in []*being) {
 	t.Helper()
 	sides := func(order []int) (kept, all map[string]string) {
-		var list []arrival
-		for i, k := range order {
-			list = append(list, arrival{edge: i, view: in[k].view})
+		var list []Arrival
+		for _, k := range order {
+			list = append(list, Arrival{View: in[k].view})
 		}
-		v, conflicts := join(list)
+		v, conflicts := Join(list)
 		kept, all = map[string]string{}, map[string]string{}
 		met := map[string][]string{}
 		for _, e := range v.State {
@@ -342,7 +342,7 @@ func TestViewsAreCausal(t *testing.T) {
 				in := slices.Clone(w.join())
 				w.checkOrder(t, in)
 			case len(w.live) == 1:
-				settle(&b.view)
+				ForgetVersions(&b.view)
 				b.strand = w.newStrand()
 			}
 			w.check(t)

@@ -1,0 +1,44 @@
+package schedule
+
+import (
+	"weft/activities/contract"
+)
+
+// Execution is one execution of a node, and the first of a chain where a branch runs several. The
+// scheduler alone changes it.
+type Execution struct {
+	Node, Step int
+	// Occurrence is 2 for the second execution with the same node and step, and so on; 0 for one that
+	// is not ready yet.
+	Occurrence int
+	// Lineage is the last deferred join that the execution's branch has passed.
+	Lineage  string
+	Arrivals []Arrival
+	// Resume, if set, is the state in which an execution that was suspended goes on.
+	Resume *contract.Resume
+
+	// alive is set until the execution ends. blocker, if set, kept it from running when it was last
+	// looked at, and does so while it is alive.
+	alive   bool
+	blocker *Execution
+}
+
+// Arrival is an edge taken into a node, with the lineage of its branch and what that knows.
+type Arrival struct {
+	Edge    int
+	Lineage string
+	View    contract.View
+}
+
+// started returns an execution that goes on from a view.
+func started(node, step, occurrence int, lineage string, view contract.View, resume *contract.Resume) *Execution {
+	return &Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: lineage, Arrivals: []Arrival{{View: view}}, Resume: resume}
+}
+
+// StepLimitError says that a node would run beyond the flow's limit of steps.
+type StepLimitError struct {
+	// Node is the index of the first such node.
+	Node int
+}
+
+func (*StepLimitError) Error() string { return "step limit exceeded" }

@@ -1,0 +1,172 @@
+package schedule
+
+import (
+	"weft/workflows/plan"
+)
+
+// Graph answers questions about a flow's edges. Nodes and edges are known by their index in the
+// plan, which is their declaration order. A graph keeps its answers; it is not safe for
+// concurrent use.
+type Graph struct {
+	flow  *plan.Flow
+	index map[string]int
+	// edges are the indices of edges by their id, nil until they are first needed.
+	edges map[string]int
+	// starts are the edges from START; out are the edges from each node.
+	starts []int
+	out    [][]int
+	// reach and forward are by node and nil where not asked for yet; forward is reach without back edges.
+	reach, forward []NodeSet
+	// back holds the back edges, nil until it is first needed.
+	back NodeSet
+	// walksTo holds, by target and by length less one, the nodes from which a walk leads there.
+	walksTo [][]NodeSet
+}
+
+// NewGraph returns the graph of a flow. The flow's nodes and edges must not change any more.
+func NewGraph(f *plan.Flow) *Graph {
+	n := len(f.Nodes)
+	g := &Graph{flow: f, index: make(map[string]int, n), out: make([][]int, n),
+		reach: make([]NodeSet, n), forward: make([]NodeSet, n), walksTo: make([][]NodeSet, n)}
+	for i := range f.Nodes {
+		g.index[f.Nodes[i].ID] = i
+	}
+	for i := range f.Edges {
+		if f.Edges[i].From == plan.Start {
+			g.starts = append(g.starts, i)
+		} else if from, ok := g.index[f.Edges[i].From]; ok {
+			g.out[from] = append(g.out[from], i)
+		}
+	}
+	return g
+}
+
+// Index returns the index of the node with an id, -1 where the flow has none.
+func (g *Graph) Index(id string) int {
+	if n, ok := g.index[id]; ok {
+		return n
+	}
+	return -1
+}
+
+// Edge returns the index of the edge with an id, the first one if several have it; -1 where the flow
+// has none.
+func (g *Graph) Edge(id string) int {
+	if g.edges == nil {
+		g.edges = make(map[string]int, len(g.flow.Edges))
+		for i := len(g.flow.Edges) - 1; i >= 0; i-- {
+			g.edges[g.flow.Edges[i].ID] = i
+		}
+	}
+	if e, ok := g.edges[id]; ok {
+		return e
+	}
+	return -1
+}
+
+// Starts returns the edges from START, Out those from a node. They must not be changed.
+func (g *Graph) Starts() []int { return g.starts }
+
+// Out returns the edges from a node, in declaration order. They must not be changed.
+func (g *Graph) Out(node int) []int { return g.out[node] }
+
+// Target returns the node that an edge leads to; false for END.
+func (g *Graph) Target(edge int) (int, bool) {
+	n, ok := g.index[g.flow.Edges[edge].To]
+	return n, ok
+}
+
+func (g *Graph) deferred(node int) bool { return g.flow.Nodes[node].Deferred }
+
+// Reachable returns the set of nodes that a walk of one edge or more from a node leads to. It must
+// not be changed.
+func (g *Graph) Reachable(node int) NodeSet {
+	if g.reach[node] == nil {
+		g.reach[node] = g.walk(node, nil)
+	}
+	return g.reach[node]
+}
+
+// reachableForward returns the set of nodes that a walk of one edge or more from a node leads to
+// without a back edge.
+func (g *Graph) reachableForward(node int) NodeSet {
+	if g.forward[node] == nil {
+		g.forward[node] = g.walk(node, g.backEdges())
+	}
+	return g.forward[node]
+}
+
+// walk returns the set of nodes that a walk of one edge or more from a node leads to without an
+// edge of except, which may be nil.
+func (g *Graph) walk(node int, except NodeSet) NodeSet {
+	r := NewNodeSet(len(g.flow.Nodes))
+	todo := []int{node}
+	for len(todo) > 0 {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, e := range g.out[n] {
+			if t, ok := g.Target(e); ok && !r.Has(t) && (except == nil || !except.Has(e)) {
+				r.Add(t)
+				todo = append(todo, t)
+			}
+		}
+	}
+	return r
+}
+
+// backEdges is the set of edges that a depth-first walk from START, edges in declaration order,
+// finds leading to a node that it has not yet left. Without them the graph that START reaches has
+// no cycle.
+func (g *Graph) backEdges() NodeSet {
+	if g.back != nil {
+		return g.back
+	}
+	g.back = NewNodeSet(len(g.flow.Edges))
+	entered, left := NewNodeSet(len(g.flow.Nodes)), NewNodeSet(len(g.flow.Nodes))
+	var follow func(edges []int)
+	follow = func(edges []int) {
+		for _, e := range edges {
+			t, ok := g.Target(e)
+			switch {
+			case !ok:
+			case !entered.Has(t):
+				entered.Add(t)
+				follow(g.out[t])
+				left.Add(t)
+			case !left.Has(t):
+				g.back.Add(e)
+			}
+		}
+	}
+	follow(g.starts)
+	return g.back
+}
+
+// walks reports whether a walk of exactly length edges leads from one node to another, which is not
+// deferred, without passing a deferred node in between.
+func (g *Graph) walks(from, to, length int) bool {
+	if length < 1 || g.deferred(to) || !g.Reachable(from).Has(to) {
+		return false
+	}
+	for len(g.walksTo[to]) < length {
+		g.walksTo[to] = append(g.walksTo[to], g.before(to))
+	}
+	return g.walksTo[to][length-1].Has(from)
+}
+
+// before returns the nodes from which walks lead to a node that are one edge longer than the longest
+// known ones.
+func (g *Graph) before(to int) NodeSet {
+	known := g.walksTo[to]
+	out := NewNodeSet(len(g.flow.Nodes))
+	for n := range g.out {
+		for _, e := range g.out[n] {
+			t, ok := g.Target(e)
+			if ok && (len(known) == 0 && t == to || len(known) > 0 && !g.deferred(t) && known[len(known)-1].Has(t)) {
+				out.Add(n)
+				break
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package schedule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weft/activities/contract"
+)
+
+// MaxIDBytes keeps ids readable; Temporal's own limit is 1,000 bytes.
+const MaxIDBytes = 200
+
+// ExecutionID names an execution: node#step, with ~n from the second with that node and step on.
+func ExecutionID(node string, step, occurrence int) string {
+	id := EscapeID(node) + "#" + strconv.Itoa(step)
+	if occurrence > 1 {
+		id += "~" + strconv.Itoa(occurrence)
+	}
+	return id
+}
+
+// EscapeID makes a node id safe inside a workflow or activity id, whose own signs are
+// / # ~ : [ ]. Only ASCII is left: the ids travel in headers too, and a run whose id has
+// other characters would never be answered.
+func EscapeID(id string) string {
+	if !strings.ContainsFunc(id, escaped) {
+		return BoundID(id)
+	}
+	var b strings.Builder
+	for i := 0; i < len(id); i++ {
+		if c := id[i]; escaped(rune(c)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return BoundID(b.String())
+}
+
+// escaped reports whether a byte, or a rune of several bytes, is written as hexadecimal digits in an id.
+func escaped(c rune) bool { return c < ' ' || c >= 0x7f || strings.ContainsRune("/#~:[]%", c) }
+
+// BoundID keeps an id within MaxIDBytes: a longer one becomes a prefix and a hash of the whole.
+func BoundID(id string) string {
+	if len(id) <= MaxIDBytes {
+		return id
+	}
+	return strings.ToValidUTF8(id[:MaxIDBytes-17], "") + "-" + contract.SHA([]byte(id))[:16]
+}

@@ -1,0 +1,146 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"weft/activities/contract"
+)
+
+// Log holds the finished executions of another run that a scheduler has not replayed yet.
+type Log struct {
+	entries []contract.Past
+	// at holds what is left of entries by execution, in the order of their occurrences. It is nil until
+	// the log is replayed.
+	at map[logKey][]int
+	// replayed says which entries are.
+	replayed []bool
+}
+
+// logKey is what an execution has in every run of a flow. Of a join it has no lineage: that is new.
+type logKey struct {
+	node, step int
+	lineage    string
+}
+
+// NewLog returns a log of finished executions.
+func NewLog(entries []contract.Past) *Log {
+	return &Log{entries: entries, replayed: make([]bool, len(entries))}
+}
+
+// Left returns the entries that no execution has replayed.
+func (l *Log) Left() []contract.Past {
+	var out []contract.Past
+	for i := range l.entries {
+		if !l.replayed[i] {
+			out = append(out, l.entries[i])
+		}
+	}
+	return out
+}
+
+// open finds the log's entries by execution, and keeps their occurrences from others.
+func (l *Log) open(s *Scheduler) {
+	if l.at != nil {
+		return
+	}
+	l.at = map[logKey][]int{}
+	for i := range l.entries {
+		e := &l.entries[i]
+		node := s.g.Index(e.Node)
+		if node < 0 {
+			continue
+		}
+		k := keyOf(s.g, node, e.Step, e.Lineage)
+		at, _ := slices.BinarySearchFunc(l.at[k], e.Nth, func(o, nth int) int { return cmp.Compare(l.entries[o].Nth, nth) })
+		l.at[k] = slices.Insert(l.at[k], at, i)
+		for s.lastOccurrence(node, e.Step) < max(e.Nth, 1) {
+			s.count(node, e.Step)
+		}
+	}
+}
+
+func keyOf(g *Graph, node, step int, lineage string) logKey {
+	if g.deferred(node) {
+		lineage = ""
+	}
+	return logKey{node, step, lineage}
+}
+
+// entry returns the log's entry of an execution, nil where there is none.
+func (l *Log) entry(g *Graph, x *Execution) *contract.Past {
+	if l == nil || x.Resume != nil {
+		return nil
+	}
+	if list := l.at[keyOf(g, x.Node, x.Step, x.Lineage)]; len(list) > 0 {
+		return &l.entries[list[0]]
+	}
+	return nil
+}
+
+// take is entry, and takes it out of the log.
+func (l *Log) take(g *Graph, x *Execution) *contract.Past {
+	entry := l.entry(g, x)
+	if entry != nil {
+		k := keyOf(g, x.Node, x.Step, x.Lineage)
+		l.replayed[l.at[k][0]] = true
+		l.at[k] = l.at[k][1:]
+	}
+	return entry
+}
+
+// Replayed is an execution that was taken from a log instead of being run.
+type Replayed struct {
+	*Execution
+	Entry *contract.Past
+	// View is what the execution knew when it ended; Conflicts are the concurrent writes that met in
+	// the view with which it began.
+	View      contract.View
+	Conflicts []contract.Conflict
+}
+
+// Replay ends each execution that is ready and that the log has, with what it wrote, its output and
+// the edges that it took, until no more are. It calls visit for each, in order, and returns the
+// executions that are ready and not in the log. The error is that of visit, or a [StepLimitError].
+func (s *Scheduler) Replay(log *Log, visit func(*Replayed) error) ([]*Execution, error) {
+	log.open(s)
+	var left []*Execution
+	for {
+		replayed := 0
+		for _, x := range s.ready(log) {
+			entry := log.take(s.g, x)
+			if entry == nil {
+				left = append(left, x)
+				continue
+			}
+			replayed++
+			if err := s.replay(x, entry, visit); err != nil {
+				return left, err
+			}
+		}
+		if replayed == 0 {
+			return left, nil
+		}
+	}
+}
+
+func (s *Scheduler) replay(x *Execution, entry *contract.Past, visit func(*Replayed) error) error {
+	r := &Replayed{Execution: x, Entry: entry}
+	r.View, r.Conflicts = s.Begin(x)
+	id, node := s.ID(x), &s.g.flow.Nodes[x.Node]
+	for _, w := range entry.Writes {
+		w.By = NextStamp(&r.View, id, id, x.Step)
+		SetEntry(&r.View, w)
+	}
+	SetOutput(&r.View, contract.NodeOutput{Node: node.ID, Name: node.Name, Order: x.Node, SHA: entry.SHA, By: NextStamp(&r.View, id, id, x.Step)})
+	if err := visit(r); err != nil {
+		return err
+	}
+	var edges []int
+	for _, e := range entry.Taken {
+		if i := s.g.Edge(e); i >= 0 {
+			edges = append(edges, i)
+		}
+	}
+	return s.Leave(x, x.Step, edges, r.View)
+}

@@ -1,0 +1,217 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"weft/activities/contract"
+)
+
+// Scheduler holds the executions of a run that have not ended, and says which can run. It is not
+// safe for concurrent use.
+type Scheduler struct {
+	g *Graph
+	// running includes suspended, which are those that go on in their middle.
+	running, waiting, joins, suspended []*Execution
+	// reached counts, by node, the executions alive that are at it or can reach it.
+	reached []int
+	// ran counts executions by node and step.
+	ran [][]int
+	// ended is what the branches that ended knew, in the order in which they did.
+	ended []Arrival
+}
+
+// New returns a scheduler of a flow's graph. The flow's limit of steps holds.
+func New(g *Graph) *Scheduler {
+	return &Scheduler{g: g, reached: make([]int, len(g.flow.Nodes)), ran: make([][]int, len(g.flow.Nodes))}
+}
+
+// Reset forgets everything but how often nodes ran.
+func (s *Scheduler) Reset() {
+	ran := s.ran
+	*s = *New(s.g)
+	s.ran = ran
+}
+
+// Arrive notes that edges were taken into step, by a branch with a lineage that knows a view. The
+// error is a [StepLimitError] or nil.
+func (s *Scheduler) Arrive(edges []int, step int, lineage string, view contract.View) error {
+	seen := make([]int, 0, len(edges))
+	for _, e := range edges {
+		node, ok := s.g.Target(e)
+		if !ok || slices.Contains(seen, node) {
+			continue
+		}
+		if step > s.g.flow.Limits.MaxSteps {
+			return &StepLimitError{Node: node}
+		}
+		seen = append(seen, node)
+		a := Arrival{Edge: e, Lineage: lineage, View: view}
+		if s.g.deferred(node) {
+			s.joins = s.add(s.joins, node, step, "", a)
+		} else {
+			s.waiting = s.add(s.waiting, node, step, lineage, a)
+		}
+	}
+	return nil
+}
+
+// add gives an arrival to the execution of a list that takes it, or to a new one. A join takes
+// arrivals of any step and lineage.
+func (s *Scheduler) add(list []*Execution, node, step int, lineage string, a Arrival) []*Execution {
+	join := s.g.deferred(node)
+	for _, x := range list {
+		if x.Node == node && (join || x.Step == step && x.Lineage == lineage) {
+			x.Step = max(x.Step, step)
+			x.Arrivals = append(x.Arrivals, a)
+			return list
+		}
+	}
+	x := &Execution{Node: node, Step: step, Lineage: lineage, Arrivals: []Arrival{a}}
+	s.enter(x)
+	return append(list, x)
+}
+
+// enter counts an execution as alive.
+func (s *Scheduler) enter(x *Execution) {
+	x.alive = true
+	s.reached[x.Node]++
+	s.g.Reachable(x.Node).each(func(n int) {
+		if n != x.Node {
+			s.reached[n]++
+		}
+	})
+}
+
+// exit undoes enter.
+func (s *Scheduler) exit(x *Execution) {
+	x.alive = false
+	s.reached[x.Node]--
+	s.g.Reachable(x.Node).each(func(n int) {
+		if n != x.Node {
+			s.reached[n]--
+		}
+	})
+}
+
+// Ready takes out what can run now, by step and declaration, and counts it as running. Executions
+// that were suspended come first.
+func (s *Scheduler) Ready() []*Execution { return s.ready(nil) }
+
+// ready is Ready; what a log has keeps its occurrence from there.
+func (s *Scheduler) ready(log *Log) []*Execution {
+	var out, waiting, joins []*Execution
+	for _, x := range s.waiting {
+		if s.blocked(x) {
+			waiting = append(waiting, x)
+		} else {
+			out = append(out, x)
+		}
+	}
+	for _, x := range s.joins {
+		if s.blocked(x) {
+			joins = append(joins, x)
+		} else {
+			out = append(out, x)
+		}
+	}
+	s.waiting, s.joins = waiting, joins
+	slices.SortStableFunc(out, func(a, b *Execution) int {
+		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Lineage, b.Lineage))
+	})
+	for _, x := range out {
+		if entry := log.entry(s.g, x); entry != nil {
+			x.Occurrence = max(entry.Nth, 1)
+		} else {
+			x.Occurrence = s.count(x.Node, x.Step)
+		}
+		if s.g.deferred(x.Node) {
+			x.Lineage = s.ID(x)
+		}
+		slices.SortStableFunc(x.Arrivals, byEdge)
+		s.running = append(s.running, x)
+	}
+	out = append(s.suspended, out...)
+	s.suspended = nil
+	return out
+}
+
+func byEdge(a, b Arrival) int {
+	return cmp.Or(cmp.Compare(a.Edge, b.Edge), cmp.Compare(a.Lineage, b.Lineage))
+}
+
+// Begin returns the view with which an execution that is ready starts, and the concurrent writes
+// that met in it.
+func (s *Scheduler) Begin(x *Execution) (contract.View, []contract.Conflict) {
+	view, conflicts := Join(x.Arrivals)
+	if s.alone(x) {
+		ForgetVersions(&view)
+		if len(s.ended) > 0 {
+			// Or what ended before would count as later than all that x writes.
+			before, _ := Join(s.ended)
+			ForgetVersions(&before)
+			s.ended = []Arrival{{View: before}}
+		}
+	}
+	return view, conflicts
+}
+
+// Started records the view with which an execution runs elsewhere, in place of its arrivals.
+func (s *Scheduler) Started(x *Execution, view contract.View) { x.Arrivals = []Arrival{{View: view}} }
+
+// End notes that an execution, or the chain that began with it, has ended without going on.
+func (s *Scheduler) End(x *Execution) {
+	if i := slices.Index(s.running, x); i >= 0 {
+		s.running = slices.Delete(s.running, i, i+1)
+		s.exit(x)
+	}
+}
+
+// Leave ends an execution, or the chain that began with it, whose last execution was at step, took
+// edges and then knew view. The error is a [StepLimitError] or nil.
+func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.View) error {
+	s.End(x)
+	if !slices.ContainsFunc(edges, func(e int) bool { _, ok := s.g.Target(e); return ok }) {
+		s.ended = append(s.ended, Arrival{View: view})
+		return nil
+	}
+	return s.Arrive(edges, step+1, x.Lineage, view)
+}
+
+// Suspend ends an execution, or the chain that began with it, in the middle of the execution of a
+// node, which is ready again at once. It keeps running meanwhile: nothing starts in its place.
+func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, resume *contract.Resume) {
+	s.End(x)
+	s.Requeue(started(node, step, occurrence, x.Lineage, view, resume))
+}
+
+// Requeue makes executions ready again that were ready before and did not start.
+func (s *Scheduler) Requeue(list ...*Execution) {
+	for _, x := range list {
+		if !x.alive {
+			s.enter(x)
+			s.running = append(s.running, x)
+		}
+		s.suspended = append(s.suspended, x)
+	}
+}
+
+// lastOccurrence returns how often a node ran at a step.
+func (s *Scheduler) lastOccurrence(node, step int) int {
+	if step < len(s.ran[node]) {
+		return s.ran[node][step]
+	}
+	return 0
+}
+
+// count returns the next number for an execution at a place: 1 for the first.
+func (s *Scheduler) count(node, step int) int {
+	if grow := step + 1 - len(s.ran[node]); grow > 0 {
+		s.ran[node] = append(s.ran[node], make([]int, grow)...)
+	}
+	s.ran[node][step]++
+	return s.ran[node][step]
+}
+
+// CountRan counts an execution that a chain ran by itself.
+func (s *Scheduler) CountRan(node, step int) { s.count(node, step) }

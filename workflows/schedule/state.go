@@ -1,0 +1,142 @@
+package schedule
+
+import (
+	"slices"
+
+	"weft/activities/contract"
+)
+
+// Running returns the executions that run or are suspended. Like the other lists it must not be
+// changed.
+func (s *Scheduler) Running() []*Execution { return s.running }
+
+// Waiting returns the executions of plain nodes at which a live branch may still arrive.
+func (s *Scheduler) Waiting() []*Execution { return s.waiting }
+
+// Joins returns the pending joins.
+func (s *Scheduler) Joins() []*Execution { return s.joins }
+
+// NotRunning returns all executions that do not run: those that are suspended, wait, or are
+// pending joins.
+func (s *Scheduler) NotRunning() []*Execution { return slices.Concat(s.suspended, s.waiting, s.joins) }
+
+// Suspended returns the executions that go on in their middle.
+func (s *Scheduler) Suspended() []*Execution { return s.suspended }
+
+// Ended returns what the branches that ended knew.
+func (s *Scheduler) Ended() []Arrival { return s.ended }
+
+// ID returns an execution's id.
+func (s *Scheduler) ID(x *Execution) string {
+	return ExecutionID(s.g.flow.Nodes[x.Node].ID, x.Step, x.Occurrence)
+}
+
+// IDs returns the ids of a list of executions.
+func (s *Scheduler) IDs(list []*Execution) []string {
+	var out []string
+	for _, x := range list {
+		out = append(out, s.ID(x))
+	}
+	return out
+}
+
+// Known returns what all branches know together.
+func (s *Scheduler) Known() contract.View {
+	all := slices.Clone(s.ended)
+	for _, list := range [...][]*Execution{s.running, s.waiting, s.joins} {
+		for _, x := range list {
+			all = append(all, x.Arrivals...)
+		}
+	}
+	if len(all) == 0 {
+		return contract.View{}
+	}
+	v, _ := Join(all)
+	return v
+}
+
+// Ran lists how often the nodes of a set ran at the steps behind one.
+func (s *Scheduler) Ran(nodes NodeSet, step int) []contract.Count {
+	var out []contract.Count
+	nodes.each(func(n int) {
+		for k := max(step+1, 0); k < len(s.ran[n]); k++ {
+			if s.ran[n][k] > 0 {
+				out = append(out, contract.Count{Node: s.g.flow.Nodes[n].ID, Step: k, N: s.ran[n][k]})
+			}
+		}
+	})
+	return out
+}
+
+// State is what another scheduler of the same flow goes on with. Executions that run are not in it:
+// a run continues as new when none does.
+type State struct {
+	Suspended, Waiting, Joins []contract.CarriedExecution
+	Ran                       []contract.Count
+	// Ended is what the branches that ended knew together, nil where none has ended.
+	Ended *contract.View
+}
+
+// Snapshot returns the scheduler's state. Of more than maxRan counts, if that is not 0, those are
+// left out that lie before everything that is alive: no execution comes there any more.
+func (s *Scheduler) Snapshot(maxRan int) State {
+	out := State{Suspended: s.carried(s.suspended), Waiting: s.carried(s.waiting), Joins: s.carried(s.joins)}
+	if len(s.ended) > 0 {
+		v, _ := Join(s.ended)
+		out.Ended = &v
+	}
+	all := NewNodeSet(len(s.ran))
+	for n := range s.ran {
+		all.Add(n)
+	}
+	if out.Ran = s.Ran(all, -1); maxRan == 0 || len(out.Ran) <= maxRan {
+		return out
+	}
+	oldest := s.g.flow.Limits.MaxSteps + 1
+	for _, x := range s.NotRunning() {
+		oldest = min(oldest, x.Step)
+	}
+	out.Ran = s.Ran(all, oldest-1)
+	return out
+}
+
+// Restore brings a new scheduler to a state that [Scheduler.Snapshot] returned.
+func (s *Scheduler) Restore(state State) {
+	for _, n := range state.Ran {
+		for range n.N {
+			s.count(s.g.Index(n.Node), n.Step)
+		}
+	}
+	s.waiting, s.joins = s.restored(state.Waiting), s.restored(state.Joins)
+	for _, x := range slices.Concat(s.waiting, s.joins) {
+		s.enter(x)
+	}
+	s.Requeue(s.restored(state.Suspended)...)
+	if state.Ended != nil {
+		s.ended = []Arrival{{View: *state.Ended}}
+	}
+}
+
+func (s *Scheduler) carried(list []*Execution) []contract.CarriedExecution {
+	var out []contract.CarriedExecution
+	for _, x := range list {
+		e := contract.CarriedExecution{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence, Lineage: x.Lineage, Resume: x.Resume}
+		for _, a := range x.Arrivals {
+			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (s *Scheduler) restored(list []contract.CarriedExecution) []*Execution {
+	var out []*Execution
+	for _, e := range list {
+		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Nth, Lineage: e.Lineage, Resume: e.Resume}
+		for _, a := range e.Arrivals {
+			x.Arrivals = append(x.Arrivals, Arrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
+		}
+		out = append(out, x)
+	}
+	return out
+}

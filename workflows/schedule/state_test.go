@@ -1,0 +1,103 @@
+package schedule
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"weft/activities/contract"
+	"weft/workflows/plan"
+	"weft/workflows/schedule/scheduletest"
+)
+
+// suspended makes a scheduler in which an execution goes on in its middle.
+func suspended(f *plan.Flow, node string, step int) (*Scheduler, *Execution) {
+	s := New(NewGraph(f))
+	s.Restore(State{Suspended: []contract.CarriedExecution{{Node: node, Step: step, Nth: 1}}})
+	return s, s.suspended[0]
+}
+
+// TestRanIsBounded leaves out what no execution that is alive can come to.
+func TestRanIsBounded(t *testing.T) {
+	f := scheduletest.Sketch("START>a a>a")
+	f.Limits.MaxSteps = 10_000
+	s, _ := suspended(f, "a", 890)
+	for i := range 900 {
+		s.CountRan(0, i+1)
+	}
+	if n := len(s.Snapshot(1000).Ran); n != 900 {
+		t.Errorf("the snapshot has %d counts of 900", n)
+	}
+	for i := range 4100 {
+		s.CountRan(0, i+901)
+	}
+	s.suspended[0].Step = 4990
+	if got := s.Snapshot(1000).Ran; len(got) != 11 || got[0].Step != 4990 {
+		t.Errorf("the snapshot has %+v", got)
+	}
+	if n := len(s.Snapshot(0).Ran); n != 5000 {
+		t.Errorf("without a bound the snapshot has %d counts of 5000", n)
+	}
+}
+
+// TestSnapshotLosesNothing compares a scheduler with the one that goes on from its snapshot, field by
+// field: one that the test does not set might be lost and nobody would know.
+func TestSnapshotLosesNothing(t *testing.T) {
+	f := scheduletest.Sketch("START>a a>b b>j START>j j>k j>b k>END", "j", "k")
+	s, x := suspended(f, "a", 1)
+	view := contract.View{}
+	write(&view, "a#1", 1, "k", "v")
+	x.Lineage, x.Arrivals, x.Resume = "l", []Arrival{{Edge: 1, Lineage: "l", View: view}}, &contract.Resume{Routing: &contract.RoutingCarry{SHA: "s"}}
+	for edge, step := range map[int]int{2: 2, 5: 7, 3: 3} {
+		if err := s.Arrive([]int{edge}, step, "l", view); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.CountRan(1, 1)
+	s.ended = []Arrival{{View: view}}
+
+	again := New(s.g)
+	again.Restore(s.Snapshot(0))
+	was := reflect.ValueOf(s).Elem()
+	for i := range was.NumField() {
+		if was.Field(i).IsZero() {
+			t.Errorf("Scheduler.%s is not set here: set it, so that its loss would be seen", was.Type().Field(i).Name)
+		}
+	}
+	carried := reflect.ValueOf(x).Elem()
+	for i := range carried.NumField() {
+		if name := carried.Type().Field(i).Name; carried.Field(i).IsZero() && name != "blocker" && name != "Node" {
+			t.Errorf("Execution.%s is not set here", name)
+		}
+	}
+	_, _ = s.Waits(), s.Ready() // blockers are found again
+	_, _ = again.Waits(), again.Ready()
+	if diff := cmp.Diff(s, again, cmp.AllowUnexported(Scheduler{}, Execution{}, Graph{})); diff != "" {
+		t.Errorf("-before +after:\n%s", diff)
+	}
+}
+
+func TestKnownIsTheLatestOfAllBranches(t *testing.T) {
+	s, x := suspended(scheduletest.Sketch("START>a START>b a>END b>c c>d d>END"), "d", 3)
+	start := &contract.View{}
+	SetEntry(start, contract.StateEntry{Key: "k", Value: []byte(`"start"`), By: contract.Stamp{Exec: plan.Start}})
+	a, c := child(start), child(start)
+	write(a, "a#1", 1, "k", "a")
+	write(a, "a#1", 1, "only-a", "a")
+	write(c, "b#1", 2, "k", "c")
+	s.ended = arrivals(a)
+	x.Arrivals = arrivals(c)
+	if got := s.Known(); held(&got) != "k=c only-a=a" {
+		t.Errorf("while the branches' versions are known: %q", held(&got))
+	}
+	view, _ := s.Begin(x) // d is alone, so versions are forgotten
+	x.Arrivals = arrivals(&view)
+	if got := s.Known(); held(&got) != "k=c only-a=a" {
+		t.Errorf("once d is alone: %q", held(&got))
+	}
+	write(&x.Arrivals[0].View, "d#3", 3, "k", "d")
+	if got := s.Known(); held(&got) != "k=d only-a=a" {
+		t.Errorf("once d has written: %q", held(&got))
+	}
+}
