@@ -48,6 +48,7 @@ const AgentspecMixed = `{"component_type":"Flow","agentspec_version":"26.1.2","n
 "note":{"component_type":"OutputMessageNode","name":"note","message":"{{length}} letters","inputs":[{"title":"length","type":"integer"}]},
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"total","type":"integer"},{"title":"length","type":"integer"},{"title":"why","anyOf":[{"type":"string"},{"type":"null"}],"default":null}]}}}`
 
+// AgentspecMixedScript is what the model says in AgentspecMixed.
 const AgentspecMixedScript = `rules:
 - {node: count, say: "2"}
 - {node: agent, turn: 1, say: I would rather talk}
@@ -84,7 +85,8 @@ const AgentspecTalk = `{"component_type":"Flow","agentspec_version":"25.4.2","na
 "last":{"component_type":"AgentNode","name":"last","agent":{"component_type":"Agent","name":"b","llm_config":{"$component_ref":"model"},"system_prompt":"Close.","outputs":[{"title":"word","type":"string"}],"human_in_the_loop":false}},
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"words","type":"array","items":{"type":"string"}},{"title":"word","type":"string"}]}}}`
 
-// An agent's turn counts the assistant's messages of the whole conversation.
+// AgentspecTalkScript is what the model says in AgentspecTalk. An agent's turn counts the assistant's
+// messages of the whole conversation.
 const AgentspecTalkScript = `rules:
 - {turn: 2, match: ^Ann$, call: [{tool: submit_result, arguments: {word: "yes, Ann"}}]}
 - {turn: 3, match: ^Bob$, say: let me think}
@@ -102,6 +104,7 @@ const AgentspecWorkers = `{"component_type":"ManagerWorkers","agentspec_version"
 "porter":{"component_type":"Agent","name":"porter","description":"opens","llm_config":{"$component_ref":"m"},"system_prompt":"Open."},
 "reader":{"component_type":"Agent","name":"reader","description":"reads","llm_config":{"$component_ref":"m"},"system_prompt":"Read."}}}`
 
+// AgentspecWorkersScript is what the model says in AgentspecWorkers.
 const AgentspecWorkersScript = `rules:
 - {node: team, turn: 1, call: [{tool: send_message, arguments: {recipient: counter, message: "How many?"}}, {tool: send_message, arguments: {recipient: library, message: "What is tea?"}},
     {tool: send_message, arguments: {recipient: counter, message: "Once more?"}}, {tool: send_message, arguments: {recipient: mute, message: "And you?"}}, {tool: send_message, arguments: {recipient: nobody, message: "You?"}}, {tool: send_message, arguments: {recipient: mute}}]}
@@ -129,6 +132,7 @@ const AgentspecSwarm = `{"component_type":"Flow","agentspec_version":"26.1.0","n
 "b":{"component_type":"Agent","name":"b","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"You are b.","human_in_the_loop":false},
 "c":{"component_type":"Agent","name":"c","description":"d","llm_config":{"$component_ref":"m"},"system_prompt":"You are c.","human_in_the_loop":false}}}`
 
+// AgentspecSwarmScript is what the model says in AgentspecSwarm.
 const AgentspecSwarmScript = `rules:
 - {node: team, turn: 1, say: I would rather talk}
 - {node: team, turn: 2, call: [{tool: send_message, arguments: {recipient: b, message: hello b}}, {tool: send_message, arguments: {recipient: c, message: hello c}}]}
@@ -148,6 +152,7 @@ const AgentspecDigest = `{"component_type":"Agent","agentspec_version":"26.1.2",
 {"component_type":"MessageSummarizationTransform","name":"l","llm":{"$component_ref":"m"},"max_message_size":30,"summarization_instructions":"Shorten.","summarized_message_template":"In short: {{ summary }}"}],
 "$referenced_components":{"m":{"component_type":"OpenAiConfig","name":"m","model_id":"m"}}}`
 
+// AgentspecDigestScript is what the model says in AgentspecDigest.
 const AgentspecDigestScript = `rules:
 - {kind: condense, contains: "<earlier>", say: all that was said}
 - {kind: condense, contains: "In short: reminded", say: no such thing}

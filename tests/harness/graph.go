@@ -151,11 +151,3 @@ func Executions(s contract.Status) []string {
 	slices.Sort(out)
 	return out
 }
-
-func (NoLog) Debug(string, ...any) {}
-
-func (NoLog) Info(string, ...any) {}
-
-func (NoLog) Warn(string, ...any) {}
-
-func (NoLog) Error(string, ...any) {}

@@ -12,10 +12,12 @@ import (
 // FixedSource answers for what the run was given; all else must come from the cache.
 type FixedSource map[string][]byte
 
+// Transcript fails.
 func (FixedSource) Transcript(context.Context, string, string, contract.TranscriptQuery) (*contract.TranscriptPage, error) {
 	return nil, fmt.Errorf("no run can be asked here")
 }
 
+// Content reads what the run was given.
 func (k FixedSource) Content(_ context.Context, _, _ string, q contract.ContentQuery) (*contract.ContentPage, error) {
 	raw, ok := k[q.SHA]
 	if !ok {
