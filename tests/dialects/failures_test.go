@@ -1,4 +1,4 @@
-package e2e
+package dialects
 
 import (
 	"fmt"
@@ -147,9 +147,9 @@ func testsIn(dir string) (map[string]testSource, error) {
 func TestFailuresFindsWhatIsWrong(t *testing.T) {
 	row := func(proof string) string { return "| A | b | c | d | e | f | " + proof + " |" }
 	tests := map[string]struct{ text, want string }{
-		"as it should be":     {row("`tests/e2e.TestFailuresFindsWhatIsWrong/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
+		"as it should be":     {row("`tests/dialects.TestFailuresFindsWhatIsWrong/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
 		"no proof":            {row("somebody saw it"), "no test proves it"},
-		"no such test":        {row("`tests/e2e.TestNobody`"), "tests/e2e has no test TestNobody"},
+		"no such test":        {row("`tests/dialects.TestNobody`"), "tests/dialects has no test TestNobody"},
 		"no such package":     {row("`nowhere.TestA`"), "has no tests"},
 		"no such subtest":     {row("`tests/chaos.TestChaosFindsWhatIsWrong/the moon falls`"), `no subtest "the moon falls"`},
 		"a name that is none": {row("`make test`"), "is not of the form"},

@@ -1,0 +1,92 @@
+package dialects
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// removedNames are identifiers that the code had and must not have again, with what is said instead.
+// A word is added when its last use is gone.
+var removedNames = map[string]string{
+	"means":    "limits",
+	"mend":     "repair, fix",
+	"mended":   "repaired, fixed",
+	"misheard": "rejected",
+}
+
+// removedFields are names of JSON fields in activities/contract, in the same way.
+var removedFields = map[string]string{}
+
+// TestRemovedNames keeps removed identifiers and JSON names out of the code that is not a test's.
+func TestRemovedNames(t *testing.T) {
+	t.Parallel()
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if name := d.Name(); d.IsDir() && (name == "testdata" || name == "node_modules" || name == "bin" || strings.HasPrefix(name, ".") && len(name) > 2) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files++
+		found, err := removedIn(path, nil, strings.Contains(filepath.ToSlash(path), "activities/contract/"))
+		for _, problem := range found {
+			t.Error(problem)
+		}
+		return err
+	})
+	if err != nil || files < 300 {
+		t.Errorf("%d files: %v", files, err)
+	}
+}
+
+// removedIn lists the removed names in a file, or in src, with their places. The names of JSON
+// fields are looked at where fields is set.
+func removedIn(path string, src any, fields bool) (problems []string, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if instead, ok := removedNames[n.Name]; ok {
+				problems = append(problems, fmt.Sprintf("%s: %s is a removed name; say %s", set.Position(n.Pos()), n.Name, instead))
+			}
+		case *ast.Field:
+			if n.Tag == nil || !fields {
+				return true
+			}
+			tag, _ := strconv.Unquote(n.Tag.Value) // the parser has read it
+			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+			if instead, ok := removedFields[name]; ok {
+				problems = append(problems, fmt.Sprintf("%s: %s is a removed JSON name; say %s", set.Position(n.Pos()), name, instead))
+			}
+		}
+		return true
+	})
+	return problems, nil
+}
+
+// TestRemovedNamesAreFound gives the check code that must not pass.
+func TestRemovedNamesAreFound(t *testing.T) {
+	t.Parallel()
+	got, err := removedIn("a.go", "package a\n\nfunc mend() { fix(\"mend\") } // mend\n", true)
+	want := []string{"a.go:3:6: mend is a removed name; say repair, fix"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("found %q, %v; want %q", got, err, want)
+	}
+}
