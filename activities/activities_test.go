@@ -81,7 +81,7 @@ func scripted(t *testing.T, r *fakeRun, source string) *contract.ContentRef {
 	return &contract.ContentRef{Workflow: "wf", Run: "run", SHA: contract.SHA(raw)}
 }
 
-func TestLeave(t *testing.T) {
+func TestToActivityError(t *testing.T) {
 	denied := &contract.Failure{Class: contract.ClassDenied, Text: "no key"}
 	tests := map[string]struct {
 		err                 error
@@ -114,10 +114,10 @@ func TestLeave(t *testing.T) {
 				if tc.cancelled {
 					cancel()
 				}
-				got = a.leave(ctx, tc.err)
+				got = a.toActivityError(ctx, tc.err)
 				return nil
-			}, activity.RegisterOptions{Name: "leave"})
-			if _, err := env.ExecuteActivity("leave"); err != nil {
+			}, activity.RegisterOptions{Name: "fail"})
+			if _, err := env.ExecuteActivity("fail"); err != nil {
 				t.Fatal(err)
 			}
 			var app *temporal.ApplicationError
@@ -137,46 +137,46 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-func TestBounded(t *testing.T) {
+func TestCheckSize(t *testing.T) {
 	fits := strings.Repeat("x", maxResult-2) // two quotes make it full
 	a := New(Deps{})
-	if err := a.bounded("it", fits); err != nil {
+	if err := a.checkSize("it", fits); err != nil {
 		t.Errorf("what fits is refused: %v", err)
 	}
-	f := contract.FailureOf(a.bounded("the answer", fits+"x"))
+	f := contract.FailureOf(a.checkSize("the answer", fits+"x"))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 1945601 bytes, at most 1945600") || f.Remedy == "" {
 		t.Errorf("failure is %+v", f)
 	}
-	if err := a.bounded("it", func() {}); err == nil {
+	if err := a.checkSize("it", func() {}); err == nil {
 		t.Error("what cannot be encoded is accepted")
 	}
 	small := strings.Repeat("x", 998)
-	if err := a.within("it", small, 1000); err != nil {
+	if err := a.checkRoom("it", small, 1000); err != nil {
 		t.Errorf("what has room is refused: %v", err)
 	}
-	if f := contract.FailureOf(a.within("it", small+"x", 1000)); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, "it is 1001 bytes, at most 1000 can go into the run's history") {
+	if f := contract.FailureOf(a.checkRoom("it", small+"x", 1000)); f.Class != contract.ClassTooLarge || !strings.HasPrefix(f.Text, "it is 1001 bytes, at most 1000 can go into the run's history") {
 		t.Errorf("failure is %+v", f)
 	}
-	if err := a.within("it", fits+"x", 4<<20); err == nil {
+	if err := a.checkRoom("it", fits+"x", 4<<20); err == nil {
 		t.Error("room lifts the server's limit")
 	}
 	stored := New(Deps{MaxPayload: 4 << 20})
-	if err := stored.within("it", small+"x", 1000); err != nil {
+	if err := stored.checkRoom("it", small+"x", 1000); err != nil {
 		t.Errorf("what the store takes is refused: %v", err)
 	}
 	for n, want := range map[int]bool{-10: false, 10: true} {
 		out := &contract.ToolResult{Message: []byte(`"` + strings.Repeat("x", 1000+n-len(`{"message":""}`)) + `"`)}
-		if err := stored.within("it", out, 1000); err != nil || out.Outside != want {
+		if err := stored.checkRoom("it", out, 1000); err != nil || out.Outside != want {
 			t.Errorf("%d bytes beside the room go outside: %t, %v", n, out.Outside, err)
 		}
-		if err := stored.within("it", out, 0); err != nil {
+		if err := stored.checkRoom("it", out, 0); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := stored.bounded("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
+	if err := stored.checkSize("it", strings.Repeat("x", 4<<20-envelope-2)); err != nil {
 		t.Errorf("what fits into the store is refused: %v", err)
 	}
-	f = contract.FailureOf(stored.bounded("the answer", strings.Repeat("x", 4<<20)))
+	f = contract.FailureOf(stored.checkSize("the answer", strings.Repeat("x", 4<<20)))
 	if f.Class != contract.ClassTooLarge || !strings.Contains(f.Text, "the answer is 4194306 bytes, at most 4190208 can go into the store") {
 		t.Errorf("failure is %+v", f)
 	}
@@ -227,16 +227,16 @@ func (o *beatsOutbound) RecordHeartbeat(ctx context.Context, details ...any) {
 // beatFor runs an activity with a heartbeat timeout and gives its heartbeats.
 func beatFor(t *testing.T, timeout time.Duration, work func(tell func(string))) []contract.Beat {
 	t.Helper()
-	return pulseFor(t, timeout, func(tell, _ func(string)) { work(tell) })
+	return waitingBeatFor(t, timeout, func(tell, _ func(string)) { work(tell) })
 }
 
-// pulseFor is beatFor for work that can wait.
-func pulseFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Beat {
+// waitingBeatFor is beatFor for work that can wait.
+func waitingBeatFor(t *testing.T, timeout time.Duration, work func(tell, waits func(string))) []contract.Beat {
 	t.Helper()
 	return watchedFor(t, timeout, nil, func(tell, waits func(string), _ func() []contract.Beat) { work(tell, waits) })
 }
 
-// watchedFor is pulseFor for work that looks at its heartbeats so far, and that somebody watches or
+// watchedFor is waitingBeatFor for work that looks at its heartbeats so far, and that somebody watches or
 // nobody does.
 func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, work func(tell, waits func(string), seen func() []contract.Beat)) []contract.Beat {
 	t.Helper()
@@ -246,9 +246,10 @@ func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, 
 	b := &beats{}
 	env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{b}, DeadlockDetectionTimeout: time.Minute})
 	env.SetTestTimeout(3 * time.Minute)
-	a := New(Deps{Mask: mask.New(veiledSecret), Watched: watched})
+	a := New(Deps{Mask: mask.New(testSecret), Watched: watched})
 	env.RegisterActivityWithOptions(func(ctx context.Context) error {
-		tell, waits, stop := a.pulse(ctx)
+		h := a.heartbeat(ctx)
+		tell, waits, stop := h.progress, h.waiting, h.stop
 		defer stop()
 		work(tell, waits, b.all)
 		return nil
@@ -264,7 +265,7 @@ func watchedFor(t *testing.T, timeout time.Duration, watched func(string) bool, 
 }
 
 func TestBeatTellsTheLatestText(t *testing.T) {
-	long := strings.Repeat("x", 10) + strings.Repeat("y", maxBeat)
+	long := strings.Repeat("x", 10) + strings.Repeat("y", maxHeartbeat)
 	watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
 		began := time.Now()
 		says := func(text string) {
@@ -280,25 +281,25 @@ func TestBeatTellsTheLatestText(t *testing.T) {
 		}
 		says("text 999")
 		tell(long)
-		says(long[len(long)-len(bounded(contract.Beat{Attempt: 1, Text: long}).Text):])
-		if n, most := len(seen()), int(time.Since(began)/soonest)+2; n > most {
-			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), soonest)
+		says(long[len(long)-len(truncateText(contract.Beat{Attempt: 1, Text: long}).Text):])
+		if n, most := len(seen()), int(time.Since(began)/minInterval)+2; n > most {
+			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), minInterval)
 		}
 	})
 }
 
 func TestBeatsAreBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"short": "a story", "plain": strings.Repeat("x", maxBeat), "quotes and lines": strings.Repeat("\"\n", maxBeat/2),
-		"marks": strings.Repeat("<b>", maxBeat), "of several bytes": strings.Repeat("日本", maxBeat), "no text": strings.Repeat("\x00\xff", maxBeat),
+		"short": "a story", "plain": strings.Repeat("x", maxHeartbeat), "quotes and lines": strings.Repeat("\"\n", maxHeartbeat/2),
+		"marks": strings.Repeat("<b>", maxHeartbeat), "of several bytes": strings.Repeat("日本", maxHeartbeat), "no text": strings.Repeat("\x00\xff", maxHeartbeat),
 	} {
 		for _, waiting := range []string{"", "its turn: 3s"} {
-			b := bounded(contract.Beat{Attempt: 1, Text: text, Waiting: waiting})
+			b := truncateText(contract.Beat{Attempt: 1, Text: text, Waiting: waiting})
 			raw, err := json.Marshal(b)
-			if err != nil || len(raw) > maxBeat || !strings.HasSuffix(text, b.Text) || b.Waiting != waiting {
+			if err != nil || len(raw) > maxHeartbeat || !strings.HasSuffix(text, b.Text) || b.Waiting != waiting {
 				t.Errorf("%s: %d bytes of JSON (%v) with %d of the text", name, len(raw), err, len(b.Text))
 			}
-			if full := len(text) < maxBeat/2; full && b.Text != text || b.Text == "" || utf8.ValidString(text) && !utf8.ValidString(b.Text) {
+			if full := len(text) < maxHeartbeat/2; full && b.Text != text || b.Text == "" || utf8.ValidString(text) && !utf8.ValidString(b.Text) {
 				t.Errorf("%s: the text is %.40q… of %d bytes", name, b.Text, len(b.Text))
 			}
 		}
@@ -314,10 +315,10 @@ func TestBeatWhereNobodyWatches(t *testing.T) {
 		began := time.Now()
 		for i := range 20 {
 			tell(fmt.Sprint("text ", i))
-			time.Sleep(soonest)
+			time.Sleep(minInterval)
 		}
-		if n, most := len(seen()), int(time.Since(began)/slowest)+1; n > most {
-			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), slowest)
+		if n, most := len(seen()), int(time.Since(began)/maxInterval)+1; n > most {
+			t.Errorf("%d heartbeats in %v, want one each %v at most", n, time.Since(began), maxInterval)
 		}
 		watched.Store(true)
 		tell("the end")

@@ -16,16 +16,15 @@ import (
 	"weft/activities/contract"
 )
 
-// attributesFor is how long an answer about a namespace's search attributes is used again. One
-// that is removed within this time keeps runs that begin then from going on until it is added
-// again; one that is added is not seen by runs that begin before.
+// attributesFor is how long an answer about a namespace's search attributes is reused. An attribute that is
+// removed within it blocks runs that start then until it is added again.
 const attributesFor = 10 * time.Second
 
-// attributesTimeout bounds the question, which a run's first step waits for.
+// attributesTimeout bounds the request, which a run's first step waits for.
 const attributesTimeout = 3 * time.Second
 
-// Attributes asks Temporal which of the contract's search attributes a namespace has. It may
-// be used by several goroutines.
+// Attributes asks Temporal which of the contract's search attributes a namespace has. It is safe for
+// concurrent use.
 type Attributes struct {
 	client client.Client
 
@@ -48,8 +47,7 @@ type AttributeState struct {
 // NewAttributes makes one that asks through a client.
 func NewAttributes(c client.Client) *Attributes { return &Attributes{client: c} }
 
-// Of says what a namespace has. The answer may be some seconds old. It fails where the server
-// does not answer, or does not let this client ask.
+// Of returns what a namespace has, up to some seconds old. It fails if the server does not answer, or refuses.
 func (a *Attributes) Of(ctx context.Context, namespace string) (AttributeState, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,9 +84,8 @@ func RegisterCommand(namespace string, names ...string) string {
 		" --name " + strings.Join(names, " --type Keyword --name ") + " --type Keyword"
 }
 
-// settle decides what a run publishes: what its start request has set, because the server
-// took it, and what the namespace has besides. Nobody to ask, or no answer, means no more than
-// was set: a run is worth more than being found by its attributes.
+// settle decides what a run publishes: the attributes that its start request set, and the others that the
+// namespace has. If nobody can say, only those that were set.
 func (a *Attributes) settle(ctx context.Context, namespace string, start *contract.StartFacts) *contract.Publish {
 	out := &contract.Publish{Attributes: start.Attributes, Memo: !start.Memo}
 	if a == nil || len(start.Attributes) == len(contract.Attributes) {

@@ -20,15 +20,15 @@ import (
 type fakeOperator struct {
 	client.Client
 	operatorservice.OperatorServiceClient
-	kinds map[string]enumspb.IndexedValueType
-	err   error
-	asked []string
+	kinds     map[string]enumspb.IndexedValueType
+	err       error
+	modelCall []string
 }
 
 func (o *fakeOperator) OperatorService() operatorservice.OperatorServiceClient { return o }
 
 func (o *fakeOperator) ListSearchAttributes(_ context.Context, in *operatorservice.ListSearchAttributesRequest, _ ...grpc.CallOption) (*operatorservice.ListSearchAttributesResponse, error) {
-	o.asked = append(o.asked, in.GetNamespace())
+	o.modelCall = append(o.modelCall, in.GetNamespace())
 	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.kinds}, o.err
 }
 
@@ -54,12 +54,12 @@ func TestAttributesOfANamespace(t *testing.T) {
 			t.Errorf("Of(%s) (-want +got):\n%s", namespace, diff)
 		}
 	}
-	if got := strings.Join(o.asked, " "); got != "one two" {
+	if got := strings.Join(o.modelCall, " "); got != "one two" {
 		t.Errorf("the server was asked for %q, want one two: an answer is used again, for its own namespace", got)
 	}
 	a.until = time.Now()
-	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.asked) != 3 {
-		t.Errorf("an answer that is old was used again: %v, %v", o.asked, err)
+	if _, err := a.Of(t.Context(), "two"); err != nil || len(o.modelCall) != 3 {
+		t.Errorf("an answer that is old was used again: %v, %v", o.modelCall, err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -67,36 +67,36 @@ func TestAttributesOfANamespace(t *testing.T) {
 	if _, err := a.Of(ended, "two"); !errors.Is(err, context.Canceled) || a.until.After(time.Now()) {
 		t.Errorf("a caller that has ended gets %v, and what it got is kept until %v", err, a.until)
 	}
-	o.asked = o.asked[:3]
+	o.modelCall = o.modelCall[:3]
 	a.until, o.err = time.Now(), errors.New("not for you")
 	for range 2 {
 		if _, err := a.Of(t.Context(), "two"); err == nil || err.Error() != `ask for the search attributes of namespace "two": not for you` {
 			t.Errorf("error is %v", err)
 		}
 	}
-	if len(o.asked) != 4 {
-		t.Errorf("the server was asked %d times, want 4: a refusal is remembered too", len(o.asked))
+	if len(o.modelCall) != 4 {
+		t.Errorf("the server was asked %d times, want 4: a refusal is remembered too", len(o.modelCall))
 	}
 }
 
 func TestPrepareSettlesWhatIsPublished(t *testing.T) {
 	all := contract.Attributes
 	tests := map[string]struct {
-		kinds map[string]enumspb.IndexedValueType
-		err   error
-		root  *contract.StartFacts
-		want  *contract.Publish
-		asked int
+		kinds     map[string]enumspb.IndexedValueType
+		err       error
+		root      *contract.StartFacts
+		want      *contract.Publish
+		modelCall int
 	}{
 		"no root run": {kinds: keywords(all...)},
-		"all are there": {kinds: keywords(all...), root: &contract.StartFacts{}, asked: 1,
+		"all are there": {kinds: keywords(all...), root: &contract.StartFacts{}, modelCall: 1,
 			want: &contract.Publish{Attributes: all, Unset: all, Memo: true}},
-		"none is there": {root: &contract.StartFacts{}, asked: 1, want: &contract.Publish{Memo: true}},
+		"none is there": {root: &contract.StartFacts{}, modelCall: 1, want: &contract.Publish{Memo: true}},
 		"the start request set all": {root: &contract.StartFacts{Attributes: all, Memo: true},
 			want: &contract.Publish{Attributes: all}},
-		"the start request set one": {kinds: keywords("FlowName", "FlowStatus"), root: &contract.StartFacts{Attributes: []string{"FlowName"}}, asked: 1,
+		"the start request set one": {kinds: keywords("FlowName", "FlowStatus"), root: &contract.StartFacts{Attributes: []string{"FlowName"}}, modelCall: 1,
 			want: &contract.Publish{Attributes: []string{"FlowName", "FlowStatus"}, Unset: []string{"FlowStatus"}, Memo: true}},
-		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"FlowName"}, Memo: true}, asked: 1,
+		"the server does not say": {err: errors.New("no"), root: &contract.StartFacts{Attributes: []string{"FlowName"}, Memo: true}, modelCall: 1,
 			want: &contract.Publish{Attributes: []string{"FlowName"}}},
 	}
 	for name, tc := range tests {
@@ -107,8 +107,8 @@ func TestPrepareSettlesWhatIsPublished(t *testing.T) {
 			if f != nil {
 				t.Fatal(f)
 			}
-			if diff := cmp.Diff(tc.want, out.Publish); diff != "" || len(o.asked) != tc.asked {
-				t.Errorf("asked %d times, publish (-want +got):\n%s", len(o.asked), diff)
+			if diff := cmp.Diff(tc.want, out.Publish); diff != "" || len(o.modelCall) != tc.modelCall {
+				t.Errorf("asked %d times, publish (-want +got):\n%s", len(o.modelCall), diff)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"weft/activities/contract"
 )
 
-// cache keeps transcripts on a worker: messages and other content by hash, and links, by
-// which a thread's hash leads to the message before. It forgets what was used longest ago.
+// cache is a worker's LRU cache of transcripts: content by hash, and links from a thread's hash to the message
+// before.
 type cache struct {
 	mu    sync.Mutex
 	max   int
@@ -73,8 +73,8 @@ func (c *cache) content(sha string) ([]byte, bool) {
 	return x.data, ok
 }
 
-// decoded gives stored content as a value, decoded at most once while it stays here. Nobody
-// may change the value.
+// decoded returns stored content as a value, decoded at most once while it is cached. The value must not be
+// changed.
 func decoded[T any](c *cache, sha string, raw []byte) (*T, error) {
 	if x, ok := c.get("c" + sha); ok {
 		if v, ok := x.value.(*T); ok {
@@ -98,21 +98,20 @@ func decoded[T any](c *cache, sha string, raw []byte) (*T, error) {
 	return v, nil
 }
 
-// link notes that a thread of hash prev, followed by a message of hash sha, has the hash
-// that it returns.
+// link records the hash of a thread with hash prev followed by a message with hash sha, and returns it.
 func (c *cache) link(prev, sha string) string {
 	hash := contract.Chain(prev, sha)
 	c.put(cached{key: "l" + hash, data: []byte(sha), prev: prev})
 	return hash
 }
 
-// before undoes a link.
-func (c *cache) before(hash string) (prev, sha string, ok bool) {
+// predecessor is the inverse of link.
+func (c *cache) predecessor(hash string) (prev, sha string, ok bool) {
 	x, ok := c.get("l" + hash)
 	return x.prev, string(x.data), ok
 }
 
-// locks let one activity at a time ask one run; the others find the answer in the cache.
+// locks let one activity at a time query a run; the others find the answer in the cache.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
@@ -125,8 +124,8 @@ type lock struct {
 
 func newLocks() *locks { return &locks{held: map[string]*lock{}} }
 
-// take waits for a name; the caller calls the function that it returns.
-func (l *locks) take(ctx context.Context, name string) (func(), error) {
+// acquire waits for the lock of a name. The caller calls the function that it returns.
+func (l *locks) acquire(ctx context.Context, name string) (func(), error) {
 	l.mu.Lock()
 	k, ok := l.held[name]
 	if !ok {

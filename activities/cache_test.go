@@ -116,7 +116,7 @@ func TestLinksLeadBack(t *testing.T) {
 	}
 	var got []string
 	for hash != "" {
-		prev, sha, ok := c.before(hash)
+		prev, sha, ok := c.predecessor(hash)
 		if !ok {
 			t.Fatal("a link is missing")
 		}
@@ -125,7 +125,7 @@ func TestLinksLeadBack(t *testing.T) {
 	if strings.Join(got, "") != "cba" {
 		t.Errorf("the way back is %v", got)
 	}
-	if _, _, ok := c.before("unknown"); ok {
+	if _, _, ok := c.predecessor("unknown"); ok {
 		t.Error("an unknown hash has a link")
 	}
 }
@@ -138,7 +138,7 @@ func TestLocksLetOneThroughAtATime(t *testing.T) {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			free, err := l.take(t.Context(), "run")
+			free, err := l.acquire(t.Context(), "run")
 			if err != nil {
 				t.Error(err)
 				return
@@ -160,12 +160,12 @@ func TestLocksLetOneThroughAtATime(t *testing.T) {
 
 func TestLocksOfOtherNamesDoNotWait(t *testing.T) {
 	l := newLocks()
-	one, err := l.take(t.Context(), "one")
+	one, err := l.acquire(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer one()
-	two, err := l.take(t.Context(), "two")
+	two, err := l.acquire(t.Context(), "two")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,17 +174,17 @@ func TestLocksOfOtherNamesDoNotWait(t *testing.T) {
 
 func TestContextEndsTheWaitForALock(t *testing.T) {
 	l := newLocks()
-	free, err := l.take(t.Context(), "run")
+	free, err := l.acquire(t.Context(), "run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	if _, err := l.take(ctx, "run"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.acquire(ctx, "run"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error is %v", err)
 	}
 	free()
-	again, err := l.take(t.Context(), "run")
+	again, err := l.acquire(t.Context(), "run")
 	if err != nil {
 		t.Fatalf("the lock was not freed: %v", err)
 	}

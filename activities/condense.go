@@ -16,36 +16,36 @@ task needs, with exact names and numbers; drop the rest. Answer with the condens
 
 // Condense shortens a value that a model wants to store to what the node's task needs.
 func (a *Activities) Condense(ctx context.Context, in contract.CondenseInput) (*contract.CondenseResult, error) {
-	tell, waits, stop := a.pulse(ctx)
-	defer stop()
-	out, err := a.condense(ctx, &in, tell, waits)
-	return out, a.leave(ctx, err)
+	beats := a.heartbeat(ctx)
+	defer beats.stop()
+	out, err := a.condense(ctx, &in, beats)
+	return out, a.toActivityError(ctx, err)
 }
 
-func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, tell, waits func(string)) (*contract.CondenseResult, error) {
+func (a *Activities) condense(ctx context.Context, in *contract.CondenseInput, beats *heartbeats) (*contract.CondenseResult, error) {
 	value, err := a.valueOf(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := a.generate(ctx, asked{
+	answer, err := a.generate(ctx, modelCall{
 		model: in.Model, script: in.Script, system: condenseSystem,
 		messages: []contract.Message{{Role: contract.RoleUser, Text: fmt.Sprintf(
 			"<task>\n%s\n</task>\n\n<value key=%q>\n%s\n</value>", in.Prompt, in.Key, value)}},
 		call: &llm.Call{
 			IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
-			Node: in.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
+			Node: in.Node, Step: in.Step, Turn: 1, Partial: beats.progress, Waiting: beats.waiting,
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.CondenseResult{Value: whole(answer.Message.Text), Usage: answer.Usage, Switched: answer.Switched}
+	out := &contract.CondenseResult{Value: parseWhole(answer.Message.Text), Usage: answer.Usage, Switched: answer.Switched}
 	if out.Value == nil {
 		if out.Value, err = json.Marshal(answer.Message.Text); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.bounded("the condensed value", out); err != nil {
+	if err := a.checkSize("the condensed value", out); err != nil {
 		return nil, contract.Spent(err, answer.Usage)
 	}
 	return out, nil

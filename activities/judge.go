@@ -18,34 +18,34 @@ import (
 const judgeSystem = `You decide where a workflow goes next. Read the material and answer the question about it.
 Answer with a JSON object and nothing else: {"answer": "yes" or "no", "reason": "one short sentence"}`
 
-// maxJudgedValue is how much a judge sees of a long state value.
+// maxJudgedValue bounds what a judge sees of a state value.
 const maxJudgedValue = 2 << 10
 
-// Judge answers one yes/no question about a node's output. An answer that is neither is
-// asked for once more, then the failure is condition_unparsable.
+// Judge answers a yes/no question about a node's output. An invalid answer is asked for once more; then the
+// failure is condition_unparsable.
 func (a *Activities) Judge(ctx context.Context, in contract.JudgeInput) (*contract.JudgeResult, error) {
-	_, waits, stop := a.pulse(ctx)
-	defer stop()
-	out, err := a.judge(ctx, &in, waits)
+	beats := a.heartbeat(ctx)
+	defer beats.stop()
+	out, err := a.judge(ctx, &in, beats)
 	if err == nil {
-		err = a.bounded("the judge's answer", out)
+		err = a.checkSize("the judge's answer", out)
 	}
-	return out, a.leave(ctx, err)
+	return out, a.toActivityError(ctx, err)
 }
 
-func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits func(string)) (*contract.JudgeResult, error) {
-	prompt, err := a.material(ctx, in)
+func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, beats *heartbeats) (*contract.JudgeResult, error) {
+	prompt, err := a.judgePrompt(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	messages := []contract.Message{{Role: contract.RoleUser, Text: prompt}}
 	out := &contract.JudgeResult{}
 	for try := 1; ; try++ {
-		answer, err := a.generate(ctx, asked{
+		answer, err := a.generate(ctx, modelCall{
 			model: in.Model, script: in.Script, system: judgeSystem, messages: messages,
 			call: &llm.Call{
 				IdempotencyKey: fmt.Sprintf("%s/%d", key(ctx), try), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindJudge,
-				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: waits,
+				Node: in.Node, Step: in.Step, Turn: try, Question: in.Question, JSON: true, Waiting: beats.waiting,
 			},
 		}, llms.WithTemperature(0))
 		switch {
@@ -71,21 +71,21 @@ func (a *Activities) judge(ctx context.Context, in *contract.JudgeInput, waits f
 	}
 }
 
-// material is what the judge reads.
-func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (string, error) {
+// judgePrompt is the text that the judge reads.
+func (a *Activities) judgePrompt(ctx context.Context, in *contract.JudgeInput) (string, error) {
 	own := activity.GetInfo(ctx).WorkflowExecution
-	homes := homesOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID})
+	runs := runsOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID})
 	input := in.Input.Text
 	if in.Input.Ref != nil {
 		var err error
-		if input, err = a.text(ctx, *in.Input.Ref, homes); err != nil {
+		if input, err = a.text(ctx, *in.Input.Ref, runs); err != nil {
 			return "", err
 		}
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Question: %s\n\n<input>\n%s\n</input>\n", in.Question, input)
 	if in.Output != nil {
-		output, err := a.text(ctx, *in.Output, homes)
+		output, err := a.text(ctx, *in.Output, runs)
 		if err != nil {
 			return "", err
 		}
@@ -100,7 +100,7 @@ func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (str
 	}
 	fmt.Fprintf(&b, "\n<state>\n%s\n", in.State)
 	for _, l := range in.Long {
-		value, err := a.text(ctx, contract.ContentRef{SHA: l.SHA}, homes)
+		value, err := a.text(ctx, contract.ContentRef{SHA: l.SHA}, runs)
 		if err != nil {
 			return "", err
 		}
@@ -110,7 +110,7 @@ func (a *Activities) material(ctx context.Context, in *contract.JudgeInput) (str
 	return b.String(), nil
 }
 
-// verdict reads a yes or no: {"answer": …}, or the text's first word.
+// verdict parses {"answer": …}, or the text's first word.
 func verdict(text string) (yes bool, reason string, ok bool) {
 	// Models without a parser for their reasoning write it in front of the answer.
 	if _, after, ok := strings.Cut(text, "</think>"); ok && strings.HasPrefix(strings.TrimSpace(text), "<think>") {
@@ -124,11 +124,11 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 	if raw := extract(text); raw != nil && json.Unmarshal(raw, &object) == nil {
 		// An object that does not say answer must not be read by its first word.
 		if object.Answer != nil {
-			yes, ok = word(fmt.Sprint(object.Answer))
+			yes, ok = yesOrNo(fmt.Sprint(object.Answer))
 		}
 		return yes, object.Reason, ok
 	}
-	yes, ok = word(text)
+	yes, ok = yesOrNo(text)
 	if ok {
 		_, rest, _ := strings.Cut(text, " ")
 		reason = textutil.Truncate(strings.TrimSpace(rest), 500)
@@ -136,9 +136,9 @@ func verdict(text string) (yes bool, reason string, ok bool) {
 	return yes, reason, ok
 }
 
-// word reads a text's first word. The short forms must be all that is said or stand before
-// a blank as they are, so that "1. No", n/a and 0.5 are not taken for answers.
-func word(text string) (yes, ok bool) {
+// yesOrNo parses a text's first word. Short forms count only alone or before a blank, so that "1. No", n/a and
+// 0.5 are not answers.
+func yesOrNo(text string) (yes, ok bool) {
 	other := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	text = strings.TrimLeftFunc(strings.ToLower(text), other)
 	fields := strings.Fields(text)

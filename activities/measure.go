@@ -10,9 +10,8 @@ import (
 	"weft/activities/contract"
 )
 
-// Metrics of activities, in base units: seconds, tokens, calls. They go to the handler of
-// the worker's client, which adds the labels namespace, task_queue, workflow_type and
-// activity_type, and the ending of each unit: _seconds, _total.
+// Metrics of activities, in base units: seconds, tokens, calls. The worker's client adds the labels namespace,
+// task_queue, workflow_type and activity_type, and the suffixes _seconds and _total.
 const (
 	// metricLatency is how long a model's answer took, by model.
 	metricLatency = "weft_model_latency"

@@ -16,34 +16,27 @@ import (
 
 // Model asks a model for the next message of a thread.
 //
-// The input names the thread; what this worker does not know of it comes from the run by
-// query. It heartbeats while it waits, with the text streamed so far. Where the profile asks
-// for JSON, an answer without tool calls is checked here, off the workflow thread. Its
-// failures have the classes of package llm, and too_large for an answer that history cannot
-// hold.
+// The input names the thread; the worker queries the run for what it does not have. Heartbeats carry the text
+// streamed so far. JSON output is validated here. Failures have the classes of package llm, or too_large.
 func (a *Activities) Model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	tasks := make(chan string, 1)
-	tell, waits, stop := a.pulseOf(ctx, tasks)
-	defer stop()
-	out, err := a.model(ctx, &in, &progress{tell, waits, func(task string) { latest(tasks, task) }})
-	return out, a.leave(ctx, err)
+	beats := a.heartbeat(ctx)
+	defer beats.stop()
+	out, err := a.model(ctx, &in, beats)
+	return out, a.toActivityError(ctx, err)
 }
 
-// progress is what a call's heartbeats say.
-type progress struct{ tell, waits, began func(string) }
-
-func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *progress) (*contract.ModelResult, error) {
+func (a *Activities) model(ctx context.Context, in *contract.ModelInput, beats *heartbeats) (*contract.ModelResult, error) {
 	profile, err := a.profile(ctx, &in.Profile)
 	if err != nil {
 		return nil, err
 	}
-	based(ctx, in)
-	messages, err := a.transcript(ctx, in, homesOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
+	setBase(ctx, in)
+	messages, err := a.transcript(ctx, in, runsOf(profile.Home, contract.Run{Workflow: in.Base.Workflow, Run: in.Base.Run}))
 	if err != nil {
 		return nil, err
 	}
 	if profile.Remote != nil && !a.deps.Models.Scripted(profile.Model) {
-		return a.remote(ctx, in, profile, messages, p.began)
+		return a.remote(ctx, in, profile, messages, beats.task)
 	}
 	tools, err := a.toolsOf(ctx, profile)
 	if err != nil {
@@ -51,18 +44,18 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindAgent,
-		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: p.tell, Waiting: p.waits,
+		Node: profile.Node, Step: in.Step, Turn: turnOf(messages), Partial: beats.progress, Waiting: beats.waiting,
 	}
-	sent := shownOf(messages, in.Sent)
+	sent := messagesSent(messages, in.Sent)
 	if profile.RetellCalls {
-		sent = retold(sent, offeredBy(profile, in.NoTools))
+		sent = callsAsText(sent, offeredTools(profile, in.NoTools))
 	}
 	if profile.Output != nil {
 		call.Schema, call.JSON = profile.Output.Schema, true
 	}
 	opts := options(profile.Params, profile.Finish, call, messages, in.NoTools)
 	began := time.Now()
-	answer, err := a.generate(ctx, asked{
+	answer, err := a.generate(ctx, modelCall{
 		model: profile.Model, script: profile.Script, call: call, system: profile.System, messages: sent, tools: tools,
 		conversation: in.Base.Workflow + "/" + in.Base.Thread,
 	}, opts...)
@@ -87,8 +80,8 @@ func (a *Activities) model(ctx context.Context, in *contract.ModelInput, p *prog
 	return out, a.finish(in, out, &answer.Message)
 }
 
-// based names the run that asks where the thread is its own.
-func based(ctx context.Context, in *contract.ModelInput) {
+// setBase sets the run of a thread that names none to the activity's own.
+func setBase(ctx context.Context, in *contract.ModelInput) {
 	if in.Base.Run == "" {
 		own := activity.GetInfo(ctx).WorkflowExecution
 		in.Base.Workflow, in.Base.Run = own.ID, own.RunID
@@ -106,24 +99,24 @@ func turnOf(messages []contract.Message) int {
 	return n
 }
 
-// finish encodes an answer and lets this worker know the thread's new end.
+// finish encodes an answer and adds it to this worker's cache.
 func (a *Activities) finish(in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
 	raw, err := m.Encode()
 	if err != nil {
 		return err
 	}
 	out.Message = raw
-	if err := a.bounded("the model's answer", out); err != nil {
+	if err := a.checkSize("the model's answer", out); err != nil {
 		return contract.Spent(err, out.Usage)
 	}
 	sha := contract.SHA(raw)
 	a.cache.keep(sha, raw)
-	a.cache.link(a.relink(in), sha)
+	a.cache.link(a.linkTail(in), sha)
 	return nil
 }
 
-// asked is one call of a model.
-type asked struct {
+// modelCall is one call of a model.
+type modelCall struct {
 	model    string
 	script   *contract.ContentRef
 	call     *llm.Call
@@ -135,7 +128,7 @@ type asked struct {
 }
 
 // generate calls a model once; of a list, each model until one answers.
-func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOption) (*llm.Answer, error) {
+func (a *Activities) generate(ctx context.Context, q modelCall, opts ...llms.CallOption) (*llm.Answer, error) {
 	var err error
 	if q.script != nil && a.deps.Models.Scripted(q.model) {
 		if q.call.Script, err = a.content(ctx, *q.script); err != nil {
@@ -150,20 +143,20 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	var began time.Time
 	q.call.Observe = func(ctx context.Context, m llm.Request) (context.Context, func(*llm.Answer, error)) {
 		began = time.Now()
-		return beginChat(ctx, &m, &q)
+		return startChat(ctx, &m, &q)
 	}
-	waits := q.call.Waiting
+	waiting := q.call.Waiting
 	q.call.Waiting = func(what string) {
 		began = time.Now() // the time until its turn is not the model's
-		if waits != nil {
-			waits(what)
+		if waiting != nil {
+			waiting(what)
 		}
 	}
 	answer, err := a.deps.Models.Ask(llm.WithCall(ctx, q.call), q.model, in, q.tools, opts...)
 	if err != nil {
 		return nil, err
 	}
-	a.veil(answer)
+	a.maskAnswer(answer)
 	measureAnswer(ctx, answer.Model, time.Since(began), answer.Usage)
 	for _, s := range answer.Switched {
 		activity.GetLogger(ctx).Warn("model switched", "model", s.Model, "class", s.Class, "text", s.Text, "to", answer.Model)
@@ -171,11 +164,10 @@ func (a *Activities) generate(ctx context.Context, q asked, opts ...llms.CallOpt
 	return answer, nil
 }
 
-// again is what an operator's retry adds to a call's id.
+// again matches what an operator's retry appends to a call's id.
 var again = regexp.MustCompile(`~\d+$`)
 
-// PlaceOf is where an activity's call stands: the id of its workflow, a slash, and the call's own
-// id there, which is the same when an operator has it made again.
+// PlaceOf is the workflow's id, a slash, and the call's id, which is the same when an operator retries it.
 func PlaceOf(ctx context.Context) string {
 	info := activity.GetInfo(ctx)
 	return info.WorkflowExecution.ID + "/" + CallID(info.ActivityID)
@@ -188,7 +180,7 @@ func CallID(activityID string) string { return again.ReplaceAllString(activityID
 func (a *Activities) profile(ctx context.Context, ref *contract.ProfileRef) (*contract.Profile, error) {
 	if len(ref.Body) > 0 {
 		if contract.SHA(ref.Body) != ref.SHA {
-			return nil, damaged("the call's profile")
+			return nil, hashMismatch("the call's profile")
 		}
 		a.cache.keep(ref.SHA, ref.Body)
 	}

@@ -49,7 +49,7 @@ func TestModelAnswers(t *testing.T) {
 	}
 	// The worker that made the answer needs nothing for the next call.
 	r.threads["t"] = append(r.threads["t"], out.Message, encode(t, contract.Message{Role: contract.RoleUser, Text: "go on"}))
-	r.asked = nil
+	r.modelCall = nil
 	in = r.call("t", 4, 1)
 	in.Profile, in.Step = p, 4
 	in.Profile.Body = nil
@@ -57,8 +57,8 @@ func TestModelAnswers(t *testing.T) {
 	if f == nil || f.Class != contract.ClassBadRequest || !strings.Contains(f.Text, "turn 3") {
 		t.Errorf("without a rule: %+v", f)
 	}
-	if len(r.asked) != 0 {
-		t.Errorf("it asked %v", r.asked)
+	if len(r.modelCall) != 0 {
+		t.Errorf("it asked %v", r.modelCall)
 	}
 }
 

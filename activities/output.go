@@ -14,14 +14,12 @@ import (
 	"weft/workflows/plan"
 )
 
-// check extracts JSON from an answer and validates it. An empty schema takes any JSON. Its
-// error is ctx's: what was cut short says nothing about the answer.
+// check extracts JSON from an answer and validates it. An empty schema accepts any JSON. Its error is ctx's.
 func check(ctx context.Context, rules json.RawMessage, text string) (*contract.Checked, error) {
 	return checkAs(ctx, rules, text, schema.Options{Limit: schema.Time})
 }
 
-// checkLone is [check] for an output that may have a lone member: an answer that is no object
-// with it is taken as its value.
+// checkLone is [check] for an output that may have a lone member: other answers are taken as its value.
 func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Checked, error) {
 	o := schema.Options{Limit: schema.Time, Documented: out.Style == plan.StyleDocumented}
 	if out.Lone == "" {
@@ -48,10 +46,10 @@ func checkLone(ctx context.Context, out *plan.Output, text string) (*contract.Ch
 func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.Options) (*contract.Checked, error) {
 	raw := extract(text)
 	if raw == nil {
-		return wrong("$", "No JSON output found but output_schema requires structured output"), nil
+		return invalid("$", "No JSON output found but output_schema requires structured output"), nil
 	}
 	if d := plan.Depth(raw); d > schema.MaxDepth {
-		return wrong("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxDepth)), nil
+		return invalid("$", fmt.Sprintf("the answer nests %d deep, at most %d are checked", d, schema.MaxDepth)), nil
 	}
 	if len(rules) == 0 || string(bytes.TrimSpace(rules)) == "{}" {
 		return &contract.Checked{Data: raw}, nil
@@ -68,16 +66,15 @@ func checkAs(ctx context.Context, rules json.RawMessage, text string, o schema.O
 	return c, nil
 }
 
-func wrong(path, message string) *contract.Checked {
+func invalid(path, message string) *contract.Checked {
 	return &contract.Checked{Errors: []contract.FieldError{{Path: path, Message: message}}}
 }
 
-// A fenced block, as the blueprint dialect's framework finds it.
+// A fenced block, as the reference implementation of the blueprint dialect finds it.
 var fence = regexp.MustCompile("(?s)```(?:json)?\\s*\\n?(.*?)\\n?```")
 
-// extract finds JSON in an answer: an answer that is an object and nothing else; the whole
-// of a fenced block, tried in order; else from the first brace to the last, else the whole
-// text. It returns nil where there is none; null counts as none.
+// extract finds JSON in an answer: an object alone; else a whole fenced block; else from the first to the last
+// brace; else the whole text. It returns nil if there is none, also for null.
 func extract(text string) json.RawMessage {
 	// An object first: a string in it may quote a fenced block.
 	if raw := parse(text); raw != nil && raw[0] == '{' {
@@ -97,9 +94,8 @@ func extract(text string) json.RawMessage {
 	return parse(text)
 }
 
-// whole reads a text that is JSON and nothing else, or one fenced block; nil where more is
-// said.
-func whole(text string) json.RawMessage {
+// parseWhole parses a text that is only JSON, or only one fenced block; nil for others.
+func parseWhole(text string) json.RawMessage {
 	text = strings.TrimSpace(text)
 	if m := fence.FindStringSubmatchIndex(text); m != nil && m[0] == 0 && m[1] == len(text) {
 		text = text[m[2]:m[3]]

@@ -131,7 +131,7 @@ func TestWhole(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := string(whole(tc.text)); got != tc.want {
+			if got := string(parseWhole(tc.text)); got != tc.want {
 				t.Errorf("whole(%q) = %s, want %s", tc.text, got, tc.want)
 			}
 		})
@@ -305,7 +305,7 @@ func TestHostileSchemas(t *testing.T) {
 }
 
 func TestValidationEndsWithItsTime(t *testing.T) {
-	before := runtime.NumGoroutine()
+	predecessor := runtime.NumGoroutine()
 	c, err := checkAs(t.Context(), json.RawMessage(ladder(40, `{"minLength":1}`)), `"x"`, schema.Options{Limit: 20 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestValidationEndsWithItsTime(t *testing.T) {
 		t.Errorf("errors are %q", got)
 	}
 	for range 200 {
-		if runtime.NumGoroutine() <= before {
+		if runtime.NumGoroutine() <= predecessor {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -339,7 +339,7 @@ func FuzzExtract(f *testing.F) {
 	}
 	rules := json.RawMessage(`{"type":"object","required":["a"],"properties":{"a":{"type":"integer"}},"additionalProperties":{"$ref":"#"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for name, raw := range map[string]json.RawMessage{"extract": extract(text), "whole": whole(text)} {
+		for name, raw := range map[string]json.RawMessage{"extract": extract(text), "whole": parseWhole(text)} {
 			if raw == nil {
 				continue
 			}
@@ -351,7 +351,7 @@ func FuzzExtract(f *testing.F) {
 				t.Fatalf("%s(%q) = %q, and of that %q", name, text, raw, again)
 			}
 		}
-		if whole(text) != nil && extract(text) == nil {
+		if parseWhole(text) != nil && extract(text) == nil {
 			t.Fatalf("%q is whole but holds nothing", text)
 		}
 		c, err := check(t.Context(), rules, text)

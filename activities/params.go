@@ -42,9 +42,8 @@ func options(p *plan.Params, finish *plan.Finish, call *llm.Call, messages []con
 		llms.WithFrequencyPenalty(p.Frequency), llms.WithPresencePenalty(p.Presence))
 }
 
-// choiceOf is the tool choice of one call. A call is forced only until a tool has answered: a
-// model that must always call a tool never comes to an end. Where a tool is the end, some call
-// is always wanted.
+// choiceOf is the tool choice of one call. A forced choice ends when a tool has answered: otherwise the model
+// would never finish. With a finish tool some call is always required.
 func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) any {
 	always := any(nil)
 	if finish != nil && !finish.Free {
@@ -67,7 +66,7 @@ func choiceOf(choice string, finish *plan.Finish, messages []contract.Message) a
 	return llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: choice}}
 }
 
-// checkEnd checks the arguments with which a message ends its node, where the node wants that.
+// checkEnd validates the arguments of a call of the finish tool, if the profile wants that.
 func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput, out *contract.ModelResult, m *contract.Message) error {
 	if p.Finish == nil || !p.Finish.Checked || in.NoTools {
 		return nil
@@ -83,8 +82,7 @@ func checkEnd(ctx context.Context, p *contract.Profile, in *contract.ModelInput,
 	return nil
 }
 
-// firstKey is a call's arguments under the first of the keys by which its value may be given:
-// the schema knows that one alone.
+// firstKey renames an argument that is given under an alias to the first of keys, which the schema has.
 func firstKey(args string, keys []string) string {
 	var given map[string]json.RawMessage
 	if len(keys) < 2 || json.Unmarshal([]byte(args), &given) != nil || len(given) != 1 {

@@ -6,15 +6,14 @@ import (
 	"weft/activities/contract"
 )
 
-// Program runs a program of a folder that the worker's operator trusts. A code other than 0 is a
-// result; errors are programs that may not be run, or that print too much.
+// Program runs a program of a trusted folder. A non-zero exit code is a result; a program that may not run, or
+// prints too much, is an error.
 func (a *Activities) Program(ctx context.Context, in contract.ProgramInput) (*contract.ProgramResult, error) {
-	_, stop := a.beat(ctx)
-	defer stop()
+	defer a.heartbeat(ctx).stop()
 	out, err := a.deps.Tools.Run(ctx, &in.Program, key(ctx))
 	if err == nil {
-		a.veilProgram(out)
-		err = a.bounded("what the program printed", out)
+		a.maskProgram(out)
+		err = a.checkSize("what the program printed", out)
 	}
-	return out, a.leave(ctx, err)
+	return out, a.toActivityError(ctx, err)
 }

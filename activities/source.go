@@ -15,20 +15,18 @@ import (
 	"weft/activities/contract"
 )
 
-// Source answers for what runs hold. Temporal's test environment has no client, so tests
-// bring one of their own.
+// Source reads what runs hold. Tests have implementations of their own.
 type Source interface {
 	Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error)
 	Content(ctx context.Context, workflow, run string, q contract.ContentQuery) (*contract.ContentPage, error)
 }
 
-// NewClientSource asks runs by query, which leaves nothing in history.
+// NewClientSource reads runs by query, which leaves nothing in history.
 func NewClientSource(c client.Client) Source { return &clientSource{client: c} }
 
 type clientSource struct{ client client.Client }
 
-// queryTimeout bounds one query. Every query but the first to a cold worker takes
-// milliseconds.
+// queryTimeout bounds one query; all but the first to a cold worker take milliseconds.
 const queryTimeout = 20 * time.Second
 
 func (s *clientSource) Transcript(ctx context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
@@ -74,8 +72,8 @@ func (s *clientSource) ask(ctx context.Context, workflow, run, query string, arg
 	}
 }
 
-// release lets any worker answer for a run. A call that is made again may be so because its
-// worker died; a query would first wait for that worker, as long as the sticky timeout.
+// release resets the run's sticky task queue on a retry: a query would first wait for a worker that may have
+// died.
 func (s *clientSource) release(ctx context.Context, workflow, run string) {
 	if !activity.IsActivity(ctx) {
 		return

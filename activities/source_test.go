@@ -20,15 +20,15 @@ import (
 // fakeClient answers queries with what each of its answers gives, one behind the other.
 type fakeClient struct {
 	client.Client
-	answers []func() (any, error)
-	asked   []string
+	answers   []func() (any, error)
+	modelCall []string
 }
 
 func (c *fakeClient) QueryWorkflow(ctx context.Context, workflow, run, query string, args ...any) (converter.EncodedValue, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		return nil, errors.New("a query without a time limit")
 	}
-	c.asked = append(c.asked, fmt.Sprint(workflow, "/", run, " ", query, " ", args))
+	c.modelCall = append(c.modelCall, fmt.Sprint(workflow, "/", run, " ", query, " ", args))
 	next := c.answers[0]
 	if len(c.answers) > 1 {
 		c.answers = c.answers[1:]
@@ -71,7 +71,7 @@ func TestSourceAsksRuns(t *testing.T) {
 		t.Errorf("piece is %+v, %v", piece, err)
 	}
 	want := "[wf/run transcript [{t 1 2}] wf/run content [{abc 5}]]"
-	if got := fmt.Sprint(c.asked); got != want {
+	if got := fmt.Sprint(c.modelCall); got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
 }
@@ -79,8 +79,8 @@ func TestSourceAsksRuns(t *testing.T) {
 func TestBusyServerIsAskedAgain(t *testing.T) {
 	c := &fakeClient{answers: []func() (any, error){busy, busy, func() (any, error) { return contract.ContentPage{Data: []byte("x"), Total: 1}, nil }}}
 	piece, err := NewClientSource(c).Content(t.Context(), "wf", "run", contract.ContentQuery{SHA: "abc"})
-	if err != nil || string(piece.Data) != "x" || len(c.asked) != 3 {
-		t.Errorf("%+v, %v after %d queries", piece, err, len(c.asked))
+	if err != nil || string(piece.Data) != "x" || len(c.modelCall) != 3 {
+		t.Errorf("%+v, %v after %d queries", piece, err, len(c.modelCall))
 	}
 }
 
@@ -106,9 +106,9 @@ func TestUntypedQueryErrors(t *testing.T) {
 		return nil, queryFailed((&contract.Failure{Class: contract.ClassTranscriptLost, Text: `this run has no thread "t"`}).Wire())
 	}
 	for name, tc := range map[string]struct {
-		answers []func() (any, error)
-		class   string
-		asked   int
+		answers   []func() (any, error)
+		class     string
+		modelCall int
 	}{
 		"typed when asked again": {[]func() (any, error){untyped, typed}, contract.ClassTranscriptLost, 2},
 		"never typed":            {[]func() (any, error){untyped}, contract.ClassUnavailable, maxUntyped},
@@ -117,8 +117,8 @@ func TestUntypedQueryErrors(t *testing.T) {
 			c := &fakeClient{answers: tc.answers}
 			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
 			var f *contract.Failure
-			if !errors.As(err, &f) || f.Class != tc.class || len(c.asked) != tc.asked {
-				t.Errorf("failure is %+v after %d queries, want class %s after %d", f, len(c.asked), tc.class, tc.asked)
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.modelCall) != tc.modelCall {
+				t.Errorf("failure is %+v after %d queries, want class %s after %d", f, len(c.modelCall), tc.class, tc.modelCall)
 			}
 		})
 	}
@@ -142,8 +142,8 @@ func TestFailedQueries(t *testing.T) {
 			c := &fakeClient{answers: []func() (any, error){func() (any, error) { return nil, tc.err }}}
 			_, err := NewClientSource(c).Transcript(t.Context(), "wf", "run", contract.TranscriptQuery{Thread: "t"})
 			var f *contract.Failure
-			if !errors.As(err, &f) || f.Class != tc.class || len(c.asked) != 1 {
-				t.Fatalf("failure is %+v after %d queries, want class %s", f, len(c.asked), tc.class)
+			if !errors.As(err, &f) || f.Class != tc.class || len(c.modelCall) != 1 {
+				t.Fatalf("failure is %+v after %d queries, want class %s", f, len(c.modelCall), tc.class)
 			}
 			if (f.Class == contract.ClassTranscriptLost) == contract.Retryable(f.Class) {
 				t.Errorf("%s is retried: %v", f.Class, contract.Retryable(f.Class))

@@ -14,18 +14,16 @@ import (
 	"weft/activities/llm"
 )
 
-// Spans of calls follow OpenTelemetry's conventions for generative AI. They are parts of the
-// span of the attempt, which the worker makes; without one they cost nothing. What is said
-// never enters them.
+// Spans of calls follow OpenTelemetry's conventions for generative AI, below the worker's span of the attempt.
+// They contain no messages.
 
-// begin begins a span inside the attempt's.
+// begin starts a span below the attempt's.
 func begin(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	return trace.SpanFromContext(ctx).TracerProvider().Tracer("weft").Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// beginChat begins the span of one call of one model; of a list of models each that is asked has
-// its own. It is called with what came of it.
-func beginChat(ctx context.Context, m *llm.Request, q *asked) (context.Context, func(*llm.Answer, error)) {
+// startChat starts the span of one call of one model. The function ends it with the outcome.
+func startChat(ctx context.Context, m *llm.Request, q *modelCall) (context.Context, func(*llm.Answer, error)) {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(m.System),
 		semconv.GenAIRequestModel(m.Model), semconv.GenAIAgentName(q.call.Node), attribute.String("weft.kind", q.call.Kind)}
 	if q.conversation != "" {
@@ -41,7 +39,7 @@ func beginChat(ctx context.Context, m *llm.Request, q *asked) (context.Context, 
 	return ctx, func(a *llm.Answer, err error) { endChat(span, a, err) }
 }
 
-// requested are the parameters of a request, those that it has.
+// requested are the parameters that a request has.
 func requested(o *llms.CallOptions) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	if o.MaxTokens > 0 {
@@ -84,13 +82,13 @@ func endChat(span trace.Span, a *llm.Answer, err error) {
 	end(span, err)
 }
 
-// beginTool begins the span of one call of a tool.
-func beginTool(ctx context.Context, in *contract.ToolInput) (context.Context, trace.Span) {
+// startTool begins the span of one call of a tool.
+func startTool(ctx context.Context, in *contract.ToolInput) (context.Context, trace.Span) {
 	return begin(ctx, "execute_tool "+in.Name, trace.SpanKindInternal, semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(in.Name),
 		semconv.GenAIToolCallID(in.CallID), semconv.GenAIToolType("function"))
 }
 
-// end ends a span; a failure's class stands for its text, which may quote what was said.
+// end ends a span with a failure's class; its text may quote messages.
 func end(span trace.Span, err error) {
 	if err != nil {
 		class := contract.FailureOf(err).Class

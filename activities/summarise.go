@@ -11,20 +11,20 @@ import (
 	"weft/activities/llm"
 )
 
-// Summarise makes a summary of messages of a thread, which is sent in their place from then on.
-// Its failures are those of [Activities.Model].
+// Summarise summarises messages of a thread, which are then replaced by it. Its failures are those of
+// [Activities.Model].
 func (a *Activities) Summarise(ctx context.Context, in contract.SummariseInput) (*contract.SummariseResult, error) {
-	tell, waits, stop := a.pulse(ctx)
-	defer stop()
-	out, err := a.summarise(ctx, &in, tell, waits)
-	return out, a.leave(ctx, err)
+	beats := a.heartbeat(ctx)
+	defer beats.stop()
+	out, err := a.summarise(ctx, &in, beats)
+	return out, a.toActivityError(ctx, err)
 }
 
-func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput, tell, waits func(string)) (*contract.SummariseResult, error) {
+func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput, beats *heartbeats) (*contract.SummariseResult, error) {
 	own := activity.GetInfo(ctx).WorkflowExecution
 	of := &contract.ModelInput{Base: in.Base, Tail: in.Tail}
 	of.Base.Workflow, of.Base.Run = own.ID, own.RunID
-	messages, err := a.transcript(ctx, of, homesOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID}))
+	messages, err := a.transcript(ctx, of, runsOf(in.Home, contract.Run{Workflow: own.ID, Run: own.RunID}))
 	if err != nil {
 		return nil, err
 	}
@@ -33,28 +33,28 @@ func (a *Activities) summarise(ctx context.Context, in *contract.SummariseInput,
 	}
 	call := &llm.Call{
 		IdempotencyKey: key(ctx), Attempt: activity.GetInfo(ctx).Attempt, Kind: llm.KindCondense,
-		Node: in.Node, Step: in.Step, Turn: 1, Partial: tell, Waiting: waits,
+		Node: in.Node, Step: in.Step, Turn: 1, Partial: beats.progress, Waiting: beats.waiting,
 	}
 	opts := options(in.Params, nil, call, nil, false)
-	answer, err := a.generate(ctx, asked{
+	answer, err := a.generate(ctx, modelCall{
 		model: in.Model, script: in.Script, system: in.Instructions, call: call,
-		messages: []contract.Message{{Role: contract.RoleUser, Text: written(in.Before, messages[in.From:in.To])}},
+		messages: []contract.Message{{Role: contract.RoleUser, Text: asText(in.Before, messages[in.From:in.To])}},
 	}, opts...)
 	if err != nil {
 		return nil, err
 	}
 	out := &contract.SummariseResult{Text: answer.Message.Text, Usage: answer.Usage, Switched: answer.Switched}
-	if err := a.bounded("the summary", out); err != nil {
+	if err := a.checkSize("the summary", out); err != nil {
 		return nil, contract.Spent(err, answer.Usage)
 	}
 	return out, nil
 }
 
-// written is a conversation as text for a model to read.
-func written(before string, messages []contract.Message) string {
+// asText is a conversation as text.
+func asText(predecessor string, messages []contract.Message) string {
 	var b strings.Builder
-	if before != "" {
-		fmt.Fprintf(&b, "<earlier>\n%s\n</earlier>\n", before)
+	if predecessor != "" {
+		fmt.Fprintf(&b, "<earlier>\n%s\n</earlier>\n", predecessor)
 	}
 	for i := range messages {
 		m := &messages[i]
@@ -67,8 +67,8 @@ func written(before string, messages []contract.Message) string {
 	return b.String()
 }
 
-// shownOf is what a model is sent of a conversation.
-func shownOf(messages []contract.Message, s *contract.Sent) []contract.Message {
+// messagesSent is what a model is sent of a conversation.
+func messagesSent(messages []contract.Message, s *contract.Sent) []contract.Message {
 	if s == nil || s.Skip > len(messages) {
 		return messages
 	}

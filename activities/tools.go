@@ -18,13 +18,12 @@ import (
 	"weft/workflows/plan"
 )
 
-// ListTools lists the tools of a connection that a flow binds. The result is what the run
-// uses from then on, whatever the server offers later.
+// ListTools lists the tools of a connection that a flow binds. The run uses the result, whatever the server
+// offers later.
 func (a *Activities) ListTools(ctx context.Context, in contract.CatalogueInput) (*contract.CatalogueResult, error) {
-	_, stop := a.beat(ctx)
-	defer stop()
+	defer a.heartbeat(ctx).stop()
 	out, err := a.list(ctx, &in)
-	return out, a.leave(ctx, err)
+	return out, a.toActivityError(ctx, err)
 }
 
 func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*contract.CatalogueResult, error) {
@@ -38,14 +37,14 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if err != nil {
 		return nil, err
 	}
-	asked := in.Names
+	names := in.Names
 	if in.All {
-		asked = nil
+		names = nil
 		for _, s := range specs {
-			asked = append(asked, s.Name)
+			names = append(names, s.Name)
 		}
 	}
-	out.Confirm = a.confirm(out.Resolved, asked)
+	out.Confirm = a.confirm(out.Resolved, names)
 	var c contract.Catalogue
 	for _, s := range specs {
 		if in.All || slices.Contains(in.Names, s.Name) {
@@ -61,22 +60,21 @@ func (a *Activities) list(ctx context.Context, in *contract.CatalogueInput) (*co
 	if len(out.Missing) == 0 {
 		out.Offered = nil
 	}
-	out.Wrong = misfits(c.Tools, in.Takes)
+	out.Wrong = signatureMismatches(c.Tools, in.Takes)
 	if out.Catalogue, err = json.Marshal(c); err != nil {
 		return nil, err
 	}
 	out.SHA = contract.SHA(out.Catalogue)
 	a.cache.keep(out.SHA, out.Catalogue)
 	var large *contract.Failure
-	if err = a.within("the tool catalogue", out, in.Room); errors.As(err, &large) {
+	if err = a.checkRoom("the tool catalogue", out, in.Room); errors.As(err, &large) {
 		large.Text = fmt.Sprintf("connection %q: %s", in.Connection.ID, large.Text)
 		large.Remedy = "have the connection describe its tools shorter, bind fewer tools and connections, or give the workers a store (store.dir) before the run starts"
 	}
 	return out, err
 }
 
-// specs are the tools that a connection has: those that it lists, or those that the flow or the
-// run describes. It resolves the connection in out.
+// specs are the tools that a connection lists, or that the flow or the run describes. It sets out.Resolved.
 func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out *contract.CatalogueResult) ([]contract.ToolSpec, error) {
 	if in.Connection.Kind == plan.ConnectionClient {
 		return clientTools(&in.Connection)
@@ -98,7 +96,7 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 			return []contract.ToolSpec{spec}, err
 		}
 		specs, err := a.deps.Tools.List(ctx, out.Resolved)
-		a.veilSpecs(specs)
+		a.maskToolSpecs(specs)
 		return specs, err
 	}
 	var specs []contract.ToolSpec
@@ -108,7 +106,7 @@ func (a *Activities) specs(ctx context.Context, in *contract.CatalogueInput, out
 	return specs, nil
 }
 
-// confirm lists those of a connection's tools whose calls need a person's yes.
+// confirm lists the tools of a connection whose calls need a person's approval.
 func (a *Activities) confirm(c plan.Connection, names []string) []contract.ConfirmRule {
 	if a.deps.Tools == nil {
 		return nil
@@ -122,8 +120,7 @@ func (a *Activities) confirm(c plan.Connection, names []string) []contract.Confi
 	return out
 }
 
-// clientTools are the tools that a run's client executes, as the flow or the run's input
-// declares them.
+// clientTools are the tools that a run's client executes, as the flow or the run declares them.
 func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	var out []contract.ToolSpec
 	for i := range c.Tools {
@@ -143,12 +140,11 @@ func clientTools(c *plan.Connection) ([]contract.ToolSpec, error) {
 	return out, nil
 }
 
-// CheckAnswer checks what somebody answered to a request against what the tool declares.
+// CheckAnswer validates an answer to a request against the tool's declaration.
 func (a *Activities) CheckAnswer(ctx context.Context, in contract.CheckInput) (*contract.CheckResult, error) {
-	_, stop := a.beat(ctx)
-	defer stop()
+	defer a.heartbeat(ctx).stop()
 	out, err := a.checkAnswer(ctx, &in)
-	return out, a.leave(ctx, err)
+	return out, a.toActivityError(ctx, err)
 }
 
 func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (*contract.CheckResult, error) {
@@ -158,11 +154,11 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (
 	}
 	var c contract.Catalogue
 	if err := json.Unmarshal(raw, &c); err != nil {
-		return nil, damaged("the tool catalogue")
+		return nil, hashMismatch("the tool catalogue")
 	}
 	i := slices.IndexFunc(c.Tools, func(s contract.ToolSpec) bool { return s.Name == in.Name })
 	if i < 0 {
-		return nil, damaged(fmt.Sprintf("the tool %q in its catalogue", in.Name))
+		return nil, hashMismatch(fmt.Sprintf("the tool %q in its catalogue", in.Name))
 	}
 	schema, value := c.Tools[i].Schema, in.Arguments
 	if len(value) == 0 {
@@ -178,15 +174,15 @@ func (a *Activities) checkAnswer(ctx context.Context, in *contract.CheckInput) (
 	return &contract.CheckResult{Errors: checked.Errors}, nil
 }
 
-// Tool calls one tool. What the tool itself reports as an error is a result, for the model.
+// Tool calls one tool. An error that the tool reports is a result, for the model.
 func (a *Activities) Tool(ctx context.Context, in contract.ToolInput) (*contract.ToolResult, error) {
-	tell, stop := a.beat(ctx)
-	defer stop()
-	out, err := a.tool(ctx, &in, tell)
-	return out, a.leave(ctx, err)
+	beats := a.heartbeat(ctx)
+	defer beats.stop()
+	out, err := a.tool(ctx, &in, beats)
+	return out, a.toActivityError(ctx, err)
 }
 
-func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func(string)) (*contract.ToolResult, error) {
+func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, beats *heartbeats) (*contract.ToolResult, error) {
 	if in.Call != nil {
 		args, err := a.argumentsOf(ctx, *in.Call, in.CallID)
 		if err != nil {
@@ -194,11 +190,11 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 		}
 		in.Arguments = args
 	}
-	calling, span := beginTool(ctx, in)
-	said, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: tell, Panicked: func(value any, stack []byte) {
+	calling, span := startTool(ctx, in)
+	result, err := a.deps.Tools.Call(calling, *in, tool.Meta{IdempotencyKey: key(ctx), Caller: conversation(ctx), Progress: beats.progress, Panicked: func(value any, stack []byte) {
 		activity.GetLogger(ctx).Error("A tool panicked.", "tool", in.Name, "panic", fmt.Sprint(value), "stack", string(stack))
 	}})
-	if said.Failed {
+	if result.Failed {
 		span.SetAttributes(semconv.ErrorTypeOther)
 		span.SetStatus(codes.Error, "the tool reports an error")
 	}
@@ -206,8 +202,8 @@ func (a *Activities) tool(ctx context.Context, in *contract.ToolInput, tell func
 	if err != nil {
 		return nil, err
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(said.Text), CallID: in.CallID, Name: in.As, Error: said.Failed, Images: said.Images}
-	out, err := a.toolResult(&m, said.Failed, in.Room)
+	m := contract.Message{Role: contract.RoleTool, Text: in.Note + a.deps.Mask.Text(result.Text), CallID: in.CallID, Name: in.As, Error: result.Failed, Images: result.Images}
+	out, err := a.toolResult(&m, result.Failed, in.Room)
 	if err != nil {
 		return nil, err
 	}
@@ -222,8 +218,8 @@ func conversation(ctx context.Context) string {
 	return info.WorkflowExecution.ID + "/" + exec
 }
 
-// toolResult is a tool's message as a result. Images that do not fit into it are left out, the last
-// ones first, and the model reads so.
+// toolResult is a tool's message as a result. Images that do not fit are dropped, the last ones first; the
+// text says so.
 func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*contract.ToolResult, error) {
 	text := m.Text
 	for left := 0; ; left++ {
@@ -232,7 +228,7 @@ func (a *Activities) toolResult(m *contract.Message, failed bool, room int) (*co
 			return nil, err
 		}
 		out := &contract.ToolResult{Message: raw, Error: failed}
-		err = a.within("the result of "+m.Name, out, room)
+		err = a.checkRoom("the result of "+m.Name, out, room)
 		if err == nil || len(m.Images) == 0 {
 			return out, err
 		}
@@ -256,5 +252,5 @@ func (a *Activities) argumentsOf(ctx context.Context, ref contract.ContentRef, i
 			return json.RawMessage(c.Arguments), nil
 		}
 	}
-	return nil, damaged(fmt.Sprintf("the message with call %q", id))
+	return nil, hashMismatch(fmt.Sprintf("the message with call %q", id))
 }

@@ -11,16 +11,16 @@ import (
 	"weft/activities/contract"
 )
 
-// transcript gives the messages that a model call is about: its base, then its tail. What
-// this worker does not know it asks the run for, once for all who need it.
-func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, homes []contract.Run) ([]contract.Message, error) {
+// transcript returns the messages of a model call: its base, then its tail. Missing ones are queried from the
+// run, once for all calls that need them.
+func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, runs []contract.Run) ([]contract.Message, error) {
 	t := assembly{Activities: a, in: in, raws: map[string][]byte{}}
 	for _, e := range in.Tail {
 		if len(e.Message) == 0 {
 			continue
 		}
 		if contract.SHA(e.Message) != e.SHA {
-			return nil, damaged("a message of the call's input")
+			return nil, hashMismatch("a message of the call's input")
 		}
 		t.keep(e.SHA, e.Message)
 	}
@@ -33,18 +33,18 @@ func (a *Activities) transcript(ctx context.Context, in *contract.ModelInput, ho
 	}
 	out := make([]contract.Message, 0, len(t.shas))
 	for _, sha := range t.shas {
-		m, err := a.message(ctx, sha, t.raws[sha], homes)
+		m, err := a.message(ctx, sha, t.raws[sha], runs)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, *m)
 	}
-	a.relink(in)
+	a.linkTail(in)
 	return out, nil
 }
 
-// assembly is a transcript being put together. It holds its messages itself, so that a
-// small cache makes it slow, not wrong.
+// assembly is a transcript that is being assembled. It holds the messages itself: a small cache makes it slow,
+// not wrong.
 type assembly struct {
 	*Activities
 	in *contract.ModelInput
@@ -58,13 +58,12 @@ func (t *assembly) keep(sha string, raw []byte) {
 	t.cache.keep(sha, raw)
 }
 
-// known follows the base's hash back as far as this worker knows the thread, and says
-// whether it knows all messages.
+// known follows the base's hash back through the cache and reports whether it found all messages.
 func (t *assembly) known() bool {
 	t.shas = make([]string, t.in.Base.Len, t.in.Base.Len+len(t.in.Tail))
 	hash := t.in.Base.Hash
 	for i := t.in.Base.Len - 1; i >= 0; i-- {
-		prev, sha, ok := t.cache.before(hash)
+		prev, sha, ok := t.cache.predecessor(hash)
 		if !ok {
 			break
 		}
@@ -80,7 +79,7 @@ func (t *assembly) known() bool {
 	return all
 }
 
-// has reports whether a message is here, and takes it from the cache if need be.
+// has reports whether a message is here, or in the cache.
 func (t *assembly) has(sha string) bool {
 	if t.raws[sha] == nil {
 		raw, ok := t.cache.content(sha)
@@ -92,10 +91,9 @@ func (t *assembly) has(sha string) bool {
 	return true
 }
 
-// fetch asks the run for the messages that this worker lacks and checks them against the
-// call's hashes.
+// fetch queries the run for missing messages and verifies their hashes.
 func (t *assembly) fetch(ctx context.Context) error {
-	free, err := t.locks.take(ctx, t.in.Base.Workflow+"\x00"+t.in.Base.Run)
+	free, err := t.locks.acquire(ctx, t.in.Base.Workflow+"\x00"+t.in.Base.Run)
 	if err != nil {
 		return err
 	}
@@ -115,7 +113,7 @@ func (t *assembly) fetch(ctx context.Context) error {
 	for i, raw := range raws {
 		sha := contract.SHA(raw)
 		if want := t.shas[from+i]; want != "" && want != sha {
-			return damaged(fmt.Sprintf("message %d of thread %q", from+i+1, t.in.Base.Thread))
+			return hashMismatch(fmt.Sprintf("message %d of thread %q", from+i+1, t.in.Base.Thread))
 		}
 		t.shas[from+i] = sha
 		t.keep(sha, raw)
@@ -125,7 +123,7 @@ func (t *assembly) fetch(ctx context.Context) error {
 		hash = t.cache.link(hash, sha)
 	}
 	if hash != t.in.Base.Hash {
-		return damaged(fmt.Sprintf("thread %q of run %s", t.in.Base.Thread, t.in.Base.Run))
+		return hashMismatch(fmt.Sprintf("thread %q of run %s", t.in.Base.Thread, t.in.Base.Run))
 	}
 	return nil
 }
@@ -142,13 +140,13 @@ func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage
 			return nil, err
 		}
 		if n := len(page.Messages); n == 0 || from+len(out)+n > upto {
-			return nil, damaged(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
+			return nil, hashMismatch(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
 		}
 		for _, l := range page.Long {
 			if l.Index < 0 || l.Index >= len(page.Messages) {
-				return nil, damaged(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
+				return nil, hashMismatch(fmt.Sprintf("thread %q of run %s", head.Thread, head.Run))
 			}
-			raw, err := t.pull(ctx, contract.ContentRef{Workflow: head.Workflow, Run: head.Run, SHA: l.SHA})
+			raw, err := t.fetchContent(ctx, contract.ContentRef{Workflow: head.Workflow, Run: head.Run, SHA: l.SHA})
 			if err != nil {
 				return nil, err
 			}
@@ -159,8 +157,8 @@ func (t *assembly) pages(ctx context.Context, from, upto int) ([]json.RawMessage
 	return out, nil
 }
 
-// relink lets this worker walk back from the call's end, where the next call begins.
-func (a *Activities) relink(in *contract.ModelInput) string {
+// linkTail links the tail in the cache, for the next call.
+func (a *Activities) linkTail(in *contract.ModelInput) string {
 	hash := in.Base.Hash
 	for _, e := range in.Tail {
 		hash = a.cache.link(hash, e.SHA)
@@ -168,8 +166,8 @@ func (a *Activities) relink(in *contract.ModelInput) string {
 	return hash
 }
 
-// message decodes stored bytes and puts in the texts that its parts refer to.
-func (a *Activities) message(ctx context.Context, sha string, raw []byte, homes []contract.Run) (*contract.Message, error) {
+// message decodes a stored message and resolves the references of its parts.
+func (a *Activities) message(ctx context.Context, sha string, raw []byte, runs []contract.Run) (*contract.Message, error) {
 	stored, err := decoded[contract.Message](a.cache, sha, raw)
 	if err != nil || len(stored.Parts) == 0 {
 		return stored, err
@@ -181,7 +179,7 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, homes 
 			m.Text += p.Text
 			continue
 		}
-		other, err := a.referred(ctx, *p.Ref, homes)
+		other, err := a.referenced(ctx, *p.Ref, runs)
 		if err != nil {
 			return nil, err
 		}
@@ -193,23 +191,22 @@ func (a *Activities) message(ctx context.Context, sha string, raw []byte, homes 
 }
 
 // text is the text of the message that a reference names.
-func (a *Activities) text(ctx context.Context, ref contract.ContentRef, homes []contract.Run) (string, error) {
-	m, err := a.referred(ctx, ref, homes)
+func (a *Activities) text(ctx context.Context, ref contract.ContentRef, runs []contract.Run) (string, error) {
+	m, err := a.referenced(ctx, ref, runs)
 	if err != nil {
 		return "", err
 	}
 	return m.Text, nil
 }
 
-// referred is the message that a reference names. One that names no run is looked for at each of
-// homes.
-func (a *Activities) referred(ctx context.Context, ref contract.ContentRef, homes []contract.Run) (*contract.Message, error) {
+// referenced is the message that a reference names. One without a run is looked up in each of runs.
+func (a *Activities) referenced(ctx context.Context, ref contract.ContentRef, runs []contract.Run) (*contract.Message, error) {
 	if ref.Run != "" {
-		homes = []contract.Run{{Workflow: ref.Workflow, Run: ref.Run}}
+		runs = []contract.Run{{Workflow: ref.Workflow, Run: ref.Run}}
 	}
 	var raw []byte
-	err := damaged("a reference without a run")
-	for _, home := range homes {
+	err := hashMismatch("a reference without a run")
+	for _, home := range runs {
 		raw, err = a.content(ctx, contract.ContentRef{Workflow: home.Workflow, Run: home.Run, SHA: ref.SHA})
 		if err == nil || contract.FailureOf(err).Class != contract.ClassTranscriptLost {
 			break
@@ -221,17 +218,15 @@ func (a *Activities) referred(ctx context.Context, ref contract.ContentRef, home
 	return decoded[contract.Message](a.cache, ref.SHA, raw)
 }
 
-// homesOf are the runs that may hold what a message refers to: the flow's, then the call's
-// own.
-func homesOf(home, own contract.Run) []contract.Run {
+// runsOf are the runs that may have referenced messages: the flow's, then the call's own.
+func runsOf(home, own contract.Run) []contract.Run {
 	if home == own || home.Run == "" {
 		return []contract.Run{own}
 	}
 	return []contract.Run{home, own}
 }
 
-// content gives the bytes that a reference names: from the cache, or from the run; without a
-// run, from the call's own.
+// content returns the bytes of a reference: from the cache, or from its run, by default the call's own.
 func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	raw, ok := a.cache.content(ref.SHA)
 	measureLookup(ctx, "content", ok)
@@ -242,7 +237,7 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 		own := activity.GetInfo(ctx).WorkflowExecution
 		ref.Workflow, ref.Run = own.ID, own.RunID
 	}
-	free, err := a.locks.take(ctx, ref.Workflow+"\x00"+ref.Run)
+	free, err := a.locks.acquire(ctx, ref.Workflow+"\x00"+ref.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -250,11 +245,11 @@ func (a *Activities) content(ctx context.Context, ref contract.ContentRef) ([]by
 	if raw, ok := a.cache.content(ref.SHA); ok {
 		return raw, nil
 	}
-	return a.pull(ctx, ref)
+	return a.fetchContent(ctx, ref)
 }
 
-// pull asks a run for stored bytes, whoever else may be asking.
-func (a *Activities) pull(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
+// fetchContent queries a run for stored bytes.
+func (a *Activities) fetchContent(ctx context.Context, ref contract.ContentRef) ([]byte, error) {
 	var raw []byte
 	for {
 		measureQuery(ctx, contract.QueryContent)
@@ -268,14 +263,14 @@ func (a *Activities) pull(ctx context.Context, ref contract.ContentRef) ([]byte,
 		}
 	}
 	if contract.SHA(raw) != ref.SHA {
-		return nil, damaged(fmt.Sprintf("content %s of run %s", ref.SHA, ref.Run))
+		return nil, hashMismatch(fmt.Sprintf("content %s of run %s", ref.SHA, ref.Run))
 	}
 	a.cache.keep(ref.SHA, raw)
 	return raw, nil
 }
 
-// damaged is the failure of bytes that do not have the hash by which they are named.
-func damaged(what string) error {
+// hashMismatch is the failure of bytes that do not have their hash.
+func hashMismatch(what string) error {
 	return &contract.Failure{Class: contract.ClassTranscriptLost, Text: what + " is not what its hash names",
 		Remedy: "start the run again with workers of one build"}
 }

@@ -28,8 +28,8 @@ type fakeRun struct {
 	fail  error
 	delay time.Duration
 
-	mu    sync.Mutex
-	asked []string
+	mu        sync.Mutex
+	modelCall []string
 }
 
 func newFakeRun() *fakeRun {
@@ -40,7 +40,7 @@ func (r *fakeRun) note(format string, args ...any) {
 	time.Sleep(r.delay)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.asked = append(r.asked, fmt.Sprintf(format, args...))
+	r.modelCall = append(r.modelCall, fmt.Sprintf(format, args...))
 }
 
 func (r *fakeRun) Transcript(_ context.Context, workflow, run string, q contract.TranscriptQuery) (*contract.TranscriptPage, error) {
@@ -136,17 +136,17 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 		// warm lets the worker know something before the call.
 		warm      func(a *Activities, r *fakeRun)
 		base, own int
-		asked     []string
+		modelCall []string
 	}{
-		"all comes with the first call": {perPage: 9, base: 0, own: 7, asked: nil},
-		"a cold worker asks once":       {perPage: 9, base: 6, own: 1, asked: []string{"wf/run t 0-6"}},
-		"a cold worker asks by pages":   {perPage: 2, base: 6, own: 1, asked: []string{"wf/run t 0-6", "wf/run t 2-6", "wf/run t 4-6"}},
-		"an answer of another worker's": {perPage: 9, base: 4, own: 1, asked: []string{"wf/run t 0-6"}},
+		"all comes with the first call": {perPage: 9, base: 0, own: 7, modelCall: nil},
+		"a cold worker asks once":       {perPage: 9, base: 6, own: 1, modelCall: []string{"wf/run t 0-6"}},
+		"a cold worker asks by pages":   {perPage: 2, base: 6, own: 1, modelCall: []string{"wf/run t 0-6", "wf/run t 2-6", "wf/run t 4-6"}},
+		"an answer of another worker's": {perPage: 9, base: 4, own: 1, modelCall: []string{"wf/run t 0-6"}},
 		"a worker that made the calls before asks nothing": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 6) }},
 		"a worker that knows the beginning asks for the rest": {perPage: 9, base: 5, own: 1,
-			warm:  func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 5) },
-			asked: []string{"wf/run t 5-6"}},
+			warm:      func(a *Activities, r *fakeRun) { know(a, r.threads["t"], 5) },
+			modelCall: []string{"wf/run t 5-6"}},
 		"a worker that knows the end asks for the beginning": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) {
 				hash := ""
@@ -158,7 +158,7 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 					hash = contract.Chain(hash, contract.SHA(raw))
 				}
 			},
-			asked: []string{"wf/run t 0-4"}},
+			modelCall: []string{"wf/run t 0-4"}},
 		"a worker that forgot one in the middle asks for that": {perPage: 9, base: 6, own: 1,
 			warm: func(a *Activities, r *fakeRun) {
 				know(a, r.threads["t"], 6)
@@ -166,7 +166,7 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 				a.cache.order.Remove(a.cache.items[key])
 				delete(a.cache.items, key)
 			},
-			asked: []string{"wf/run t 2-3"}},
+			modelCall: []string{"wf/run t 2-3"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -185,12 +185,12 @@ func TestTranscriptIsFetchedAsFarAsNeeded(t *testing.T) {
 			if diff := cmp.Diff(want, texts(got)); diff != "" {
 				t.Errorf("texts (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.asked, r.asked); diff != "" {
+			if diff := cmp.Diff(tc.modelCall, r.modelCall); diff != "" {
 				t.Errorf("questions (-want +got):\n%s", diff)
 			}
-			r.asked = nil
-			if _, err := a.transcript(t.Context(), r.call("t", 7, 0), nil); err != nil || r.asked != nil {
-				t.Errorf("the next call asks %v: %v", r.asked, err)
+			r.modelCall = nil
+			if _, err := a.transcript(t.Context(), r.call("t", 7, 0), nil); err != nil || r.modelCall != nil {
+				t.Errorf("the next call asks %v: %v", r.modelCall, err)
 			}
 		})
 	}
@@ -261,8 +261,8 @@ func TestConcurrentCallsOfOneRunFetchOnce(t *testing.T) {
 		}()
 	}
 	all.Wait()
-	slices.Sort(r.asked)
-	if diff := cmp.Diff([]string{"wf/run content@0", "wf/run t 0-8"}, r.asked); diff != "" {
+	slices.Sort(r.modelCall)
+	if diff := cmp.Diff([]string{"wf/run content@0", "wf/run t 0-8"}, r.modelCall); diff != "" {
 		t.Errorf("questions (-want +got):\n%s", diff)
 	}
 }
@@ -341,7 +341,7 @@ func TestWaitForAnotherFetchEndsWithTheCall(t *testing.T) {
 	r := newFakeRun()
 	r.say(t, "t", 3)
 	a := New(Deps{Source: r})
-	free, err := a.locks.take(t.Context(), "wf\x00run")
+	free, err := a.locks.acquire(t.Context(), "wf\x00run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestContentComesByPages(t *testing.T) {
 		}
 	}
 	want := []string{"wf/run content@0", fmt.Sprintf("wf/run content@%d", contract.PageBytes), fmt.Sprintf("wf/run content@%d", 2*contract.PageBytes)}
-	if diff := cmp.Diff(want, r.asked); diff != "" {
+	if diff := cmp.Diff(want, r.modelCall); diff != "" {
 		t.Errorf("questions (-want +got):\n%s", diff)
 	}
 }
@@ -408,8 +408,8 @@ func TestPartsAreJoined(t *testing.T) {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
 	}
-	if len(r.asked) != 2 {
-		t.Errorf("questions are %v", r.asked)
+	if len(r.modelCall) != 2 {
+		t.Errorf("questions are %v", r.modelCall)
 	}
 	gone := contract.ContentRef{SHA: "gone"}
 	r.threads["u"] = []json.RawMessage{encode(t, contract.Message{Role: contract.RoleUser, Parts: []contract.Part{{Ref: &gone}}})}

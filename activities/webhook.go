@@ -8,5 +8,5 @@ import (
 
 // Webhook delivers one event to one receiver of the worker's configuration.
 func (a *Activities) Webhook(ctx context.Context, in contract.WebhookInput) error {
-	return a.leave(ctx, a.deps.Webhooks.Send(ctx, &in))
+	return a.toActivityError(ctx, a.deps.Webhooks.Send(ctx, &in))
 }

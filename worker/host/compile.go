@@ -81,7 +81,7 @@ func document(f config.Flows, ref contract.FlowRef) (*specadapter.Folder, error)
 
 // Begin applies a run's input to a flow that declares inputs, and returns the flow and its text. Input
 // that does not match is a [contract.Failure] of class bad_request.
-func Begin(ctx context.Context, f *plan.Flow, given activities.Given) (*plan.Flow, string, error) {
+func Begin(ctx context.Context, f *plan.Flow, given activities.FlowInput) (*plan.Flow, string, error) {
 	v := inputs.Values{RunID: given.Run, SessionID: given.Run, Unchecked: given.Unchecked, Replaced: given.Replaced}
 	text := ""
 	err := v.Read(f.Inputs, given.Params, given.Scope, given.Text)

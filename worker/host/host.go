@@ -68,7 +68,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Webhooks: p.hooks, Mask: cfg.Mask(),
-		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Means: cfg.Means(), Watched: p.audience.Watched,
+		Attributes: h.attributes, MaxPayload: cfg.Store.Most(), Limits: cfg.Means(), Watched: p.audience.Watched,
 	}).Register(h.worker)
 	return h, nil
 }

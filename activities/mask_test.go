@@ -15,17 +15,17 @@ import (
 	"weft/workflows/plan"
 )
 
-// veiledSecret is what nothing that leaves an activity may show.
-const veiledSecret = "Vq4-canary-88c1"
+// testSecret is what nothing that leaves an activity may show.
+const testSecret = "Vq4-canary-88c1"
 
 // TestVeil has everything that comes from outside repeat a secret of the worker's.
 func TestVeil(t *testing.T) {
 	type nothing struct{}
 	tools, err := tool.Open(tool.Settings{Functions: []tool.Function{
-		tool.Func("tells", "It knows "+veiledSecret+".", func(context.Context, nothing) (any, error) {
-			return map[string]any{"found": veiledSecret, "n": 1}, nil
+		tool.Func("tells", "It knows "+testSecret+".", func(context.Context, nothing) (any, error) {
+			return map[string]any{"found": testSecret, "n": 1}, nil
 		}),
-		tool.Func("fails", "", func(context.Context, nothing) (any, error) { return nil, fmt.Errorf("no %s", veiledSecret) }),
+		tool.Func("fails", "", func(context.Context, nothing) (any, error) { return nil, fmt.Errorf("no %s", testSecret) }),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestVeil(t *testing.T) {
 	t.Cleanup(tools.Close)
 	r := newFakeRun()
 	r.say(t, "t", 1)
-	_, env := bench(t, Deps{Source: r, Tools: tools, Mask: mask.New(veiledSecret)})
+	_, env := bench(t, Deps{Source: r, Tools: tools, Mask: mask.New(testSecret)})
 	ask := func(script string, output *plan.Output) *contract.ModelInput {
 		in := r.call("t", 0, 1)
 		in.Profile = profileOf(t, r, contract.Profile{Model: "script", Node: "n", Script: scripted(t, r, script), Output: output})
@@ -43,16 +43,16 @@ func TestVeil(t *testing.T) {
 	local := plan.Connection{Kind: plan.ConnectionLocal}
 	said := map[string]func() (any, *contract.Failure){
 		"an answer": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{say: "it is `+veiledSecret+`"}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{say: "it is `+testSecret+`"}]`, nil))
 		},
 		"arguments": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{call: {tool: send, arguments: {to: "`+veiledSecret+`"}}}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{call: {tool: send, arguments: {to: "`+testSecret+`"}}}]`, nil))
 		},
 		"data": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`{"rules":[{"say":"{\"key\":\"`+veiledSecret+`\"}"}]}`, schema))
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`{"rules":[{"say":"{\"key\":\"`+testSecret+`\"}"}]}`, schema))
 		},
 		"a failure": func() (any, *contract.Failure) {
-			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{fail: {class: denied, text: "wrong key `+veiledSecret+`"}}]`, nil))
+			return perform[contract.ModelResult](t, env, contract.ActivityModel, ask(`rules: [{fail: {class: denied, text: "wrong key `+testSecret+`"}}]`, nil))
 		},
 		"a result": func() (any, *contract.Failure) {
 			return perform[contract.ToolResult](t, env, contract.ActivityTool, contract.ToolInput{Connection: local, Name: "tells", As: "tells", CallID: "1"})
@@ -71,7 +71,7 @@ func TestVeil(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := string(raw); strings.Contains(text, veiledSecret) || !strings.Contains(text, mask.Hidden) {
+			if text := string(raw); strings.Contains(text, testSecret) || !strings.Contains(text, mask.Hidden) {
 				t.Errorf("it leaves as %s", text)
 			}
 		})
@@ -80,23 +80,23 @@ func TestVeil(t *testing.T) {
 
 // TestVeilOfAStream lets an answer grow letter by letter under the eyes of a watcher.
 func TestVeilOfAStream(t *testing.T) {
-	text := "my key is " + veiledSecret + ", as you asked"
-	whole := func(b contract.Beat) bool { return b.Text == "my key is [secret], as you asked" }
+	text := "my key is " + testSecret + ", as you asked"
+	parseWhole := func(b contract.Beat) bool { return b.Text == "my key is [secret], as you asked" }
 	seen := watchedFor(t, 500*time.Millisecond, nil, func(tell, _ func(string), seen func() []contract.Beat) {
 		for n := range len(text) {
 			tell(text[:n+1])
 			time.Sleep(40 * time.Millisecond)
 		}
-		for end := time.Now().Add(time.Minute); !slices.ContainsFunc(seen(), whole) && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); !slices.ContainsFunc(seen(), parseWhole) && time.Now().Before(end); {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
 	for _, b := range seen {
-		if strings.Contains(b.Text, veiledSecret[:4]) {
+		if strings.Contains(b.Text, testSecret[:4]) {
 			t.Errorf("a heartbeat says %q", b.Text)
 		}
 	}
-	if !slices.ContainsFunc(seen, whole) {
+	if !slices.ContainsFunc(seen, parseWhole) {
 		t.Errorf("the whole text is in none of %q", seen)
 	}
 }

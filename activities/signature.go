@@ -8,7 +8,7 @@ import (
 	"weft/activities/contract"
 )
 
-// signature is what two descriptions of a tool's arguments are compared by.
+// signature is what is compared of a tool's arguments.
 type signature struct {
 	Properties map[string]struct {
 		Type json.RawMessage `json:"type"`
@@ -16,10 +16,9 @@ type signature struct {
 	Required []string `json:"required"`
 }
 
-// misfits says which tools take other arguments than the flow knows them by: one that the flow
-// names and the tool does not take, one of another type, one that the tool needs and the flow
-// does not know. What has no simple type is not compared.
-func misfits(tools []contract.ToolSpec, takes map[string]json.RawMessage) []string {
+// signatureMismatches compares tools with what the flow declares: an argument that the tool does not have, one
+// of another type, one that it requires. Complex types are not compared.
+func signatureMismatches(tools []contract.ToolSpec, takes map[string]json.RawMessage) []string {
 	var out []string
 	for i := range tools {
 		t := &tools[i]

@@ -9,8 +9,8 @@ import (
 	"weft/activities/textutil"
 )
 
-// offeredBy are the names of the tools that a call offers.
-func offeredBy(p *contract.Profile, none bool) map[string]bool {
+// offeredTools are the names of the tools that a call offers.
+func offeredTools(p *contract.Profile, none bool) map[string]bool {
 	out := map[string]bool{}
 	if none {
 		return out
@@ -27,10 +27,9 @@ func offeredBy(p *contract.Profile, none bool) map[string]bool {
 	return out
 }
 
-// retold makes texts of calls of tools that are not offered, and of their results: a call is
-// what the model said, a result what a user did. Results of offered tools stay next to their
-// calls.
-func retold(messages []contract.Message, offered map[string]bool) []contract.Message {
+// callsAsText replaces calls of tools that are not offered, and their results, by texts. Results of offered
+// tools stay next to their calls.
+func callsAsText(messages []contract.Message, offered map[string]bool) []contract.Message {
 	var out, late []contract.Message
 	for _, m := range messages {
 		if m.Role != contract.RoleTool {
@@ -38,9 +37,9 @@ func retold(messages []contract.Message, offered map[string]bool) []contract.Mes
 		}
 		switch {
 		case m.Role == contract.RoleTool && !offered[m.Name]:
-			late = append(late, contract.Message{Role: contract.RoleUser, Text: retell("tool_name", m.Name, "tool_result", quoted(m.Text)), Images: m.Images})
+			late = append(late, contract.Message{Role: contract.RoleUser, Text: jsonPair("tool_name", m.Name, "tool_result", quoted(m.Text)), Images: m.Images})
 		case m.Role == contract.RoleAssistant && len(m.Calls) > 0:
-			out = append(out, retoldCalls(m, offered)...)
+			out = append(out, splitCalls(m, offered)...)
 		default:
 			out = append(out, m)
 		}
@@ -48,9 +47,8 @@ func retold(messages []contract.Message, offered map[string]bool) []contract.Mes
 	return append(out, late...)
 }
 
-// retoldCalls splits an answer: what is said of tools that are not offered, then the other
-// calls.
-func retoldCalls(m contract.Message, offered map[string]bool) []contract.Message {
+// splitCalls splits an answer into the text of calls of tools that are not offered, and the other calls.
+func splitCalls(m contract.Message, offered map[string]bool) []contract.Message {
 	var said []string
 	var calls []contract.ToolCall
 	for _, c := range m.Calls {
@@ -62,7 +60,7 @@ func retoldCalls(m contract.Message, offered map[string]bool) []contract.Message
 		if !json.Valid([]byte(args)) {
 			args = quoted(args)
 		}
-		said = append(said, retell("tool_name", c.Name, "tool_args", args))
+		said = append(said, jsonPair("tool_name", c.Name, "tool_args", args))
 	}
 	if len(said) == 0 {
 		return []contract.Message{m}
@@ -77,8 +75,8 @@ func retoldCalls(m contract.Message, offered map[string]bool) []contract.Message
 	return out
 }
 
-// retell is an object of a name and what belongs to it, which is JSON.
-func retell(nameKey, name, key, raw string) string {
+// jsonPair is an object of a name and a raw value, compacted if it is JSON.
+func jsonPair(nameKey, name, key, raw string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(raw)) == nil {
 		raw = b.String()

@@ -12,11 +12,11 @@ import (
 	"weft/activities/tool"
 )
 
-// remote tells an agent that runs elsewhere what was said since it spoke last. A later attempt
-// waits for what an earlier one began.
+// remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
+// an earlier one.
 func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, began func(string)) (*contract.ModelResult, error) {
 	turn := tool.Turn{Key: key(ctx), Began: began, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
-	turn.Text, turn.Session = since(messages, p.Remote.Connection.URL)
+	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Beat
 		if err := activity.GetHeartbeatDetails(ctx, &b); err == nil {
@@ -30,7 +30,7 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 	}
 	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: said.Asks}
 	m := contract.Message{Role: contract.RoleAssistant, Text: said.Text, Provider: said.Session}
-	a.veilMessage(&m)
+	a.maskMessage(&m)
 	if p.Output != nil && !said.Asks {
 		if out.Checked, err = checkLone(ctx, p.Output, m.Text); err != nil {
 			return nil, err
@@ -39,10 +39,9 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 	return out, a.finish(in, out, &m)
 }
 
-// since is what was said behind the last message of the agent at an address, and its session. Of what
-// people said before a remote agent's first turn it is told the last, and so where nobody has
-// spoken since.
-func since(messages []contract.Message, address string) (string, json.RawMessage) {
+// messagesSince is what users wrote since the last message of the agent at an address, and its session;
+// without such a message, the last text.
+func messagesSince(messages []contract.Message, address string) (string, json.RawMessage) {
 	var said []string
 	var session json.RawMessage
 	for i := len(messages) - 1; i >= 0; i-- {

@@ -34,10 +34,10 @@ func TestCallsOfOtherTools(t *testing.T) {
 		{Role: contract.RoleUser, Text: `{"tool_name":"odd","tool_result":"three"}`},
 		talk[5], talk[6],
 	}
-	if diff := cmp.Diff(want, retold(talk, offeredBy(p, false))); diff != "" {
+	if diff := cmp.Diff(want, callsAsText(talk, offeredTools(p, false))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	none := retold(talk[5:], offeredBy(p, true))
+	none := callsAsText(talk[5:], offeredTools(p, true))
 	want = []contract.Message{{Role: contract.RoleAssistant, Text: `{"tool_name":"end","tool_args":{}}`}, {Role: contract.RoleUser, Text: `{"tool_name":"end","tool_result":"{}"}`}}
 	if diff := cmp.Diff(want, none); diff != "" {
 		t.Errorf("no tools (-want +got):\n%s", diff)

@@ -7,20 +7,19 @@ import (
 	"weft/activities/llm"
 )
 
-// What comes from outside may repeat a secret that it was sent, or that another was. It loses them
-// here, before anything is made of it: hashes are taken over what is left, so history, the cache
-// and later calls all have the same.
+// What comes from outside may contain a secret. It is masked before it is hashed, so that history, the cache
+// and later calls have the same bytes.
 
-// veil takes secrets out of a model's answer.
-func (a *Activities) veil(answer *llm.Answer) {
-	a.veilMessage(&answer.Message)
+// maskAnswer removes secrets from a model's answer.
+func (a *Activities) maskAnswer(answer *llm.Answer) {
+	a.maskMessage(&answer.Message)
 	answer.Model, answer.Stop = a.deps.Mask.Text(answer.Model), a.deps.Mask.Text(answer.Stop)
 	for i := range answer.Switched {
 		answer.Switched[i].Text = a.deps.Mask.Text(answer.Switched[i].Text)
 	}
 }
 
-func (a *Activities) veilMessage(m *contract.Message) {
+func (a *Activities) maskMessage(m *contract.Message) {
 	m.Text, m.Reasoning = a.deps.Mask.Text(m.Text), a.deps.Mask.Text(m.Reasoning)
 	m.Provider = a.deps.Mask.JSON(m.Provider)
 	for i := range m.Calls {
@@ -29,8 +28,8 @@ func (a *Activities) veilMessage(m *contract.Message) {
 	}
 }
 
-// veilSpecs takes secrets out of what a server says of its tools.
-func (a *Activities) veilSpecs(specs []contract.ToolSpec) {
+// maskToolSpecs removes secrets from a server's descriptions of its tools.
+func (a *Activities) maskToolSpecs(specs []contract.ToolSpec) {
 	for i := range specs {
 		s := &specs[i]
 		s.Name, s.Description = a.deps.Mask.Text(s.Name), a.deps.Mask.Text(s.Description)
@@ -38,13 +37,13 @@ func (a *Activities) veilSpecs(specs []contract.ToolSpec) {
 	}
 }
 
-// veilProgram takes secrets out of what a program printed.
-func (a *Activities) veilProgram(r *contract.ProgramResult) {
+// maskProgram removes secrets from a program's output.
+func (a *Activities) maskProgram(r *contract.ProgramResult) {
 	r.Stdout, r.Stderr, r.Data = a.deps.Mask.Text(r.Stdout), a.deps.Mask.Text(r.Stderr), a.deps.Mask.JSON(r.Data)
 }
 
-// veiled is a failure without secrets.
-func (a *Activities) veiled(f *contract.Failure) *contract.Failure {
+// maskFailure is a failure without secrets.
+func (a *Activities) maskFailure(f *contract.Failure) *contract.Failure {
 	out := *f
 	out.Text, out.Remedy, out.Data = a.deps.Mask.Text(f.Text), a.deps.Mask.Text(f.Remedy), a.deps.Mask.JSON(f.Data)
 	out.Diagnostics = slices.Clone(f.Diagnostics)

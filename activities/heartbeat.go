@@ -1,0 +1,114 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/activity"
+
+	"weft/activities/contract"
+)
+
+const (
+	// maxHeartbeat bounds the details of a heartbeat, in bytes of JSON.
+	maxHeartbeat = 4 << 10
+	// minInterval is the least time between two heartbeats with new text. The SDK throttles what
+	// reaches the server.
+	minInterval = 100 * time.Millisecond
+	// maxInterval is the most time between two heartbeats of a call that nobody watches.
+	maxInterval = 10 * time.Second
+)
+
+// heartbeats sends the heartbeats of one activity until stop is called. Its methods do not block.
+type heartbeats struct {
+	texts, reasons, tasks chan string
+	done, ended           chan struct{}
+}
+
+// progress replaces the text of the next heartbeats. Where somebody may be watching, it is sent soon.
+func (h *heartbeats) progress(text string) { replace(h.texts, text) }
+
+// waiting sets what the call waits for; "" means that it runs.
+func (h *heartbeats) waiting(reason string) { replace(h.reasons, reason) }
+
+// task sets the id of a remote task, from which a later attempt continues.
+func (h *heartbeats) task(id string) { replace(h.tasks, id) }
+
+func (h *heartbeats) stop() {
+	close(h.done)
+	<-h.ended
+}
+
+// heartbeat starts the heartbeats of an activity, if it has a heartbeat timeout.
+func (a *Activities) heartbeat(ctx context.Context) *heartbeats {
+	measureAttempt(ctx)
+	h := &heartbeats{texts: make(chan string, 1), reasons: make(chan string, 1), tasks: make(chan string, 1),
+		done: make(chan struct{}), ended: make(chan struct{})}
+	if activity.GetInfo(ctx).HeartbeatTimeout == 0 {
+		close(h.ended)
+	} else {
+		go a.sendHeartbeats(ctx, h)
+	}
+	return h
+}
+
+func (a *Activities) sendHeartbeats(ctx context.Context, h *heartbeats) {
+	defer close(h.ended)
+	info := activity.GetInfo(ctx)
+	b := contract.Beat{Attempt: info.Attempt}
+	interval := min(max(info.HeartbeatTimeout/4, minInterval), maxInterval)
+	t := time.NewTicker(minInterval)
+	defer t.Stop()
+	// A call that ends before the first tick costs no heartbeat.
+	var last time.Time
+	text, sent := "", ""
+	for {
+		select {
+		case <-h.done:
+			return
+		case text = <-h.texts:
+		case task := <-h.tasks:
+			b.Task = a.deps.Mask.Text(task)
+			activity.RecordHeartbeat(ctx, truncateText(b))
+		case b.Waiting = <-h.reasons:
+			activity.RecordHeartbeat(ctx, truncateText(b))
+		case now := <-t.C:
+			if now.Sub(last) >= interval || text != sent && a.deps.Watched(info.WorkflowExecution.RunID) {
+				last, sent = now, text
+				b.Text = a.deps.Mask.Tail(text, maxHeartbeat)
+				activity.RecordHeartbeat(ctx, truncateText(b))
+			}
+		}
+	}
+}
+
+// truncateText keeps as much of the end of a heartbeat's text as maxHeartbeat leaves room for.
+func truncateText(b contract.Beat) contract.Beat {
+	for {
+		raw, err := json.Marshal(b)
+		excess := len(raw) - maxHeartbeat
+		if err != nil || excess <= 0 || b.Text == "" {
+			return b
+		}
+		// A byte of the text takes one of the JSON or several.
+		from := 1 + excess*len(b.Text)/len(raw)
+		for from < len(b.Text) && !utf8.RuneStart(b.Text[from]) {
+			from++
+		}
+		b.Text = b.Text[from:]
+	}
+}
+
+// replace puts a value into a channel of size 1, in the place of an older one.
+func replace(c chan string, value string) {
+	select {
+	case <-c:
+	default:
+	}
+	select {
+	case c <- value:
+	default:
+	}
+}
