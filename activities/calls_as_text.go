@@ -49,7 +49,7 @@ func callsAsText(messages []contract.Message, offered map[string]bool) []contrac
 
 // splitCalls splits an answer into the text of calls of tools that are not offered, and the other calls.
 func splitCalls(m contract.Message, offered map[string]bool) []contract.Message {
-	var said []string
+	var texts []string
 	var calls []contract.ToolCall
 	for _, c := range m.Calls {
 		if offered[c.Name] {
@@ -60,15 +60,15 @@ func splitCalls(m contract.Message, offered map[string]bool) []contract.Message 
 		if !json.Valid([]byte(args)) {
 			args = quoted(args)
 		}
-		said = append(said, jsonPair("tool_name", c.Name, "tool_args", args))
+		texts = append(texts, jsonPair("tool_name", c.Name, "tool_args", args))
 	}
-	if len(said) == 0 {
+	if len(texts) == 0 {
 		return []contract.Message{m}
 	}
 	if m.Text != "" {
-		said = append([]string{m.Text}, said...)
+		texts = append([]string{m.Text}, texts...)
 	}
-	out := []contract.Message{{Role: contract.RoleAssistant, Text: strings.Join(said, "\n")}}
+	out := []contract.Message{{Role: contract.RoleAssistant, Text: strings.Join(texts, "\n")}}
 	if len(calls) > 0 {
 		out = append(out, contract.Message{Role: contract.RoleAssistant, Calls: calls})
 	}

@@ -153,10 +153,10 @@ func yesOrNo(text string) (yes, ok bool) {
 		return bare == "y", true
 	}
 	words := strings.FieldsFunc(fields[0], other)
-	said := map[string]bool{"yes": true, "true": true, "no": false, "false": false}
-	yes, ok = said[words[0]]
+	answers := map[string]bool{"yes": true, "true": true, "no": false, "false": false}
+	yes, ok = answers[words[0]]
 	for _, w := range words[1:] {
-		if again, more := said[w]; more && again != yes {
+		if again, more := answers[w]; more && again != yes {
 			return false, false // yes/no is neither
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 // remote sends a remote agent what users wrote since its last message. A later attempt continues the task of
 // an earlier one.
-func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, began func(string)) (*contract.ModelResult, error) {
-	turn := tool.Turn{Key: key(ctx), Began: began, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
+func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *contract.Profile, messages []contract.Message, started func(string)) (*contract.ModelResult, error) {
+	turn := tool.Turn{Key: key(ctx), Started: started, Poll: time.Duration(p.Remote.PollMillis) * time.Millisecond}
 	turn.Text, turn.Session = messagesSince(messages, p.Remote.Connection.URL)
 	if activity.HasHeartbeatDetails(ctx) {
 		var b contract.Beat
@@ -24,14 +24,14 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 		}
 	}
 	start := time.Now()
-	said, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
+	answer, err := a.deps.Tools.Converse(ctx, p.Remote.Connection, turn)
 	if err != nil {
 		return nil, err
 	}
-	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: said.Asks}
-	m := contract.Message{Role: contract.RoleAssistant, Text: said.Text, Provider: said.Session}
+	out := &contract.ModelResult{Model: p.Model, Stop: "stop", LatencyMS: time.Since(start).Milliseconds(), Attempt: activity.GetInfo(ctx).Attempt, Asks: answer.Asks}
+	m := contract.Message{Role: contract.RoleAssistant, Text: answer.Text, Provider: answer.Session}
 	a.maskMessage(&m)
-	if p.Output != nil && !said.Asks {
+	if p.Output != nil && !answer.Asks {
 		if out.Checked, err = checkLone(ctx, p.Output, m.Text); err != nil {
 			return nil, err
 		}
@@ -42,24 +42,24 @@ func (a *Activities) remote(ctx context.Context, in *contract.ModelInput, p *con
 // messagesSince is what users wrote since the last message of the agent at an address, and its session;
 // without such a message, the last text.
 func messagesSince(messages []contract.Message, address string) (string, json.RawMessage) {
-	var said []string
+	var texts []string
 	var session json.RawMessage
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := &messages[i]
 		if m.Role == contract.RoleAssistant && session == nil && tool.Spoke(m.Provider, address) {
 			session = m.Provider
-			if len(said) > 0 {
-				return strings.Join(said, "\n\n"), session
+			if len(texts) > 0 {
+				return strings.Join(texts, "\n\n"), session
 			}
 		}
 		if m.Role == contract.RoleUser {
-			said = append([]string{textOf(m)}, said...)
+			texts = append([]string{textOf(m)}, texts...)
 		}
 	}
-	if len(said) > 0 {
-		said = said[len(said)-1:]
+	if len(texts) > 0 {
+		texts = texts[len(texts)-1:]
 	}
-	return strings.Join(said, ""), session
+	return strings.Join(texts, ""), session
 }
 
 func textOf(m *contract.Message) string {

@@ -19,24 +19,23 @@ import (
 // setting names it.
 const TransportA2A = "a2a"
 
-// Turn is what a remote agent is told.
+// Turn is a message to a remote agent.
 type Turn struct {
-	// Text is what was said to it.
 	Text string
-	// Session is that of the agent's answer before, or nothing.
+	// Session is that of the agent's previous answer, or empty.
 	Session json.RawMessage
-	// Task is one that an earlier attempt has begun: it is waited for, and nothing is said.
+	// Task is one that an earlier attempt has started: it is waited for, and nothing is sent.
 	Task string
 	// Key is the same for all attempts, and becomes the message's id.
 	Key string
-	// Poll is the pause between two looks at a task; 0 is two seconds.
+	// Poll is the interval of polling a task; 0 means two seconds.
 	Poll time.Duration
-	// Began is told of a task that is under way.
-	Began func(task string)
+	// Started, if set, is called with the id of a task that is running.
+	Started func(task string)
 }
 
-// Said is a remote agent's answer.
-type Said struct {
+// Answer is a remote agent's answer.
+type Answer struct {
 	Text string
 	// Session goes with the next turn.
 	Session json.RawMessage
@@ -46,16 +45,16 @@ type Said struct {
 
 // Converse sends a message to a remote agent and waits for its answer. Its errors are a *[contract.Failure],
 // or ctx's own.
-func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Said, error) {
+func (t *Tools) Converse(ctx context.Context, c plan.Connection, turn Turn) (*Answer, error) {
 	at, err := t.locate(c, "")
 	if err != nil {
 		return nil, err
 	}
-	var out *Said
+	var out *Answer
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) error {
 		agent, ok := e.server.(*a2a)
 		if !ok {
-			return at.failure(contract.ClassConnection, "there is no agent behind a connection of kind "+c.Kind, "")
+			return at.failure(contract.ClassConnection, "connections of kind "+c.Kind+" have no agent", "")
 		}
 		out, err = agent.converse(ctx, turn)
 		return err
@@ -78,7 +77,7 @@ func dialA2A(_ context.Context, at *target) (remote, error) {
 func (a *a2a) list(context.Context) ([]contract.ToolSpec, error) { return nil, nil }
 
 func (a *a2a) call(context.Context, contract.ToolInput, Meta) (reply, error) {
-	return reply{}, a.at.failure(contract.ClassConnection, "an agent that runs elsewhere is no tool", "")
+	return reply{}, a.at.failure(contract.ClassConnection, "a remote agent is not a tool", "")
 }
 
 // a2aSession is what ties a turn to the ones before.
@@ -125,7 +124,7 @@ type a2aResult struct {
 // defaultPoll is the pause between two looks at a task.
 const defaultPoll = 2 * time.Second
 
-func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
+func (a *a2a) converse(ctx context.Context, turn Turn) (*Answer, error) {
 	var own a2aSession
 	if Spoke(turn.Session, a.at.conn.URL) && json.Unmarshal(turn.Session, &own) != nil {
 		own = a2aSession{}
@@ -133,7 +132,7 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
 	var res a2aResult
 	var err error
 	if turn.Task != "" {
-		err = a.look(ctx, turn.Task, &res)
+		err = a.poll(ctx, turn.Task, &res)
 	} else {
 		m := a2aMessage{Kind: "message", Role: "user", ID: turn.Key, Parts: []a2aPart{{Kind: "text", Text: turn.Text}}, Context: own.Context, Task: own.Task}
 		err = a.rpc(ctx, "message/send", map[string]any{
@@ -142,55 +141,55 @@ func (a *a2a) converse(ctx context.Context, turn Turn) (*Said, error) {
 	}
 	pause := cmp.Or(max(0, turn.Poll), defaultPoll)
 	for err == nil && res.running() {
-		if turn.Began != nil {
-			turn.Began(res.TaskID)
+		if turn.Started != nil {
+			turn.Started(res.TaskID)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, a.gaveUp(ctx, res.TaskID)
+			return nil, a.stopWaiting(ctx, res.TaskID)
 		case <-time.After(pause):
 		}
 		id := res.TaskID
 		res = a2aResult{}
-		err = a.look(ctx, id, &res)
+		err = a.poll(ctx, id, &res)
 	}
 	if err != nil {
 		if ctx.Err() != nil && res.TaskID != "" {
-			return nil, a.gaveUp(ctx, res.TaskID)
+			return nil, a.stopWaiting(ctx, res.TaskID)
 		}
 		return nil, err
 	}
-	return a.said(&res)
+	return a.answer(&res)
 }
 
-// gaveUp ends a wait. It cancels the task if the run is cancelled; otherwise the next attempt waits on.
-func (a *a2a) gaveUp(ctx context.Context, task string) error {
+// stopWaiting ends a wait. It cancels the task if the run is cancelled; otherwise the next attempt waits on.
+func (a *a2a) stopWaiting(ctx context.Context, task string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
 		var res a2aResult
-		// Whether the agent heard it changes nothing: the run is over.
+		// Best effort: the run is over.
 		_ = a.rpc(short, "tasks/cancel", map[string]any{"id": task}, &res)
 	}
 	return ctx.Err()
 }
 
-func (a *a2a) look(ctx context.Context, task string, res *a2aResult) error {
+func (a *a2a) poll(ctx context.Context, task string, res *a2aResult) error {
 	return a.rpc(ctx, "tasks/get", map[string]any{"id": task}, res)
 }
 
-// running reports whether there is a task that has not come to an end or a question.
+// running reports whether there is a task that has neither ended nor asked for input.
 func (r *a2aResult) running() bool {
 	return r.TaskID != "" && (r.Status.State == "submitted" || r.Status.State == "working")
 }
 
-// said reads an answer.
-func (a *a2a) said(r *a2aResult) (*Said, error) {
-	out := &Said{}
+// answer reads an answer.
+func (a *a2a) answer(r *a2aResult) (*Answer, error) {
+	out := &Answer{}
 	own := a2aSession{By: TransportA2A, At: a.at.conn.URL, Context: r.Context}
-	words := textOf(r.Parts)
+	text := textOf(r.Parts)
 	if r.Status.Message != nil {
-		words = textOf(r.Status.Message.Parts)
+		text = textOf(r.Status.Message.Parts)
 	}
 	switch r.Status.State {
 	case "", "completed":
@@ -202,20 +201,20 @@ func (a *a2a) said(r *a2aResult) (*Said, error) {
 			made = append(made, textOf(f.Parts))
 		}
 		if len(made) > 0 {
-			words = strings.Join(made, "\n")
+			text = strings.Join(made, "\n")
 		}
 	case "input-required":
 		out.Asks, own.Task = true, r.TaskID
 	case "auth-required":
-		return nil, a.at.failure(contract.ClassDenied, "it wants credentials: "+words, "give them in the headers of the agent's connection")
+		return nil, a.at.failure(contract.ClassDenied, "it requires credentials: "+text, "set them in the headers of the agent's connection")
 	case "rejected":
-		return nil, a.at.failure(contract.ClassRefused, "it refuses: "+words, "")
+		return nil, a.at.failure(contract.ClassRefused, "it refuses: "+text, "")
 	case "failed", "canceled":
-		return nil, a.at.failure(contract.ClassToolErrors, fmt.Sprintf("its task %s: %s", r.Status.State, words), "look at what the agent was told, and at the agent")
+		return nil, a.at.failure(contract.ClassToolErrors, fmt.Sprintf("its task %s: %s", r.Status.State, text), "check the conversation and the agent")
 	default:
-		return nil, a.at.failure(contract.ClassBadRequest, fmt.Sprintf("its task is in the state %.50q, which is none of the protocol's", r.Status.State), "")
+		return nil, a.at.failure(contract.ClassBadRequest, fmt.Sprintf("unknown task state %.50q", r.Status.State), "")
 	}
-	out.Text = words
+	out.Text = text
 	raw, err := json.Marshal(own)
 	out.Session = raw
 	return out, err
@@ -229,7 +228,7 @@ func textOf(parts []a2aPart) string {
 		case p.Kind == "data":
 			out = append(out, string(p.Data))
 		case p.File != nil:
-			out = append(out, fmt.Sprintf("[file %s %s]", p.File.Name, shown(p.File.URI)))
+			out = append(out, fmt.Sprintf("[file %s %s]", p.File.Name, redactURL(p.File.URI)))
 		default:
 			out = append(out, p.Text)
 		}
@@ -268,7 +267,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil || answer.Result == nil && answer.Error == nil {
-		return a.at.failure(contract.ClassConnection, "its answer to "+method+" is not the Agent2Agent protocol's", "check agent_url: it is where the agent takes JSON-RPC, not its card")
+		return a.at.failure(contract.ClassConnection, "its answer to "+method+" is not of the Agent2Agent protocol", "check agent_url: it is where the agent takes JSON-RPC, not its card")
 	}
 	if answer.Error != nil {
 		class := contract.ClassBadRequest
@@ -278,7 +277,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 		return a.at.failure(class, fmt.Sprintf("error %d to %s: %s", answer.Error.Code, method, answer.Error.Message), "")
 	}
 	if err := json.Unmarshal(answer.Result, out); err != nil {
-		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" cannot be read: "+plain(err), "")
+		return a.at.failure(contract.ClassBadRequest, "its answer to "+method+" is invalid: "+errorText(err), "")
 	}
 	return nil
 }

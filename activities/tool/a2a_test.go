@@ -18,7 +18,7 @@ func TestConverse(t *testing.T) {
 	answer := ""
 	web := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) }))
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	ask := func(address string) (*Said, error) {
+	ask := func(address string) (*Answer, error) {
 		return tools.Converse(soon(t, time.Minute), plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: address}, Turn{Text: "hi", Key: "k"})
 	}
 	task := func(state, more string) string {
@@ -30,7 +30,7 @@ func TestConverse(t *testing.T) {
 		"a question":            {answer: task("input-required", ""), said: "because"},
 		"a refusal":             {answer: task("rejected", ""), class: contract.ClassRefused, wrong: "it refuses: because"},
 		"a failure":             {answer: task("failed", ""), class: contract.ClassToolErrors, wrong: "its task failed: because"},
-		"credentials":           {answer: task("auth-required", ""), class: contract.ClassDenied, wrong: "it wants credentials"},
+		"credentials":           {answer: task("auth-required", ""), class: contract.ClassDenied, wrong: "it requires credentials"},
 		"a state of nobody's":   {answer: task("dreaming", ""), class: contract.ClassBadRequest, wrong: `"dreaming"`},
 		"an error":              {answer: `{"error":{"code":-32602,"message":"no such skill"}}`, class: contract.ClassBadRequest, wrong: "error -32602 to message/send: no such skill"},
 		"an error of the agent": {answer: `{"error":{"code":-32603,"message":"oops"}}`, class: contract.ClassUnavailable, wrong: "oops"},
@@ -75,7 +75,7 @@ func TestConverseGivesUp(t *testing.T) {
 		began := make(chan string, 1000)
 		done := make(chan error, 1)
 		go func() {
-			_, err := tools.Converse(ctx, plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: web.URL}, Turn{Key: "k", Poll: time.Millisecond, Began: func(task string) { began <- task }})
+			_, err := tools.Converse(ctx, plan.Connection{ID: "a", Kind: plan.ConnectionA2A, URL: web.URL}, Turn{Key: "k", Poll: time.Millisecond, Started: func(task string) { began <- task }})
 			done <- err
 		}()
 		if task := <-began; task != "t" {

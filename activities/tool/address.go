@@ -10,18 +10,18 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// chosen reports whether the arguments of a call choose the server of a request.
-func chosen(c plan.Connection) bool {
+// hasAddressTemplate reports whether the arguments of a call choose the server of a request.
+func hasAddressTemplate(c plan.Connection) bool {
 	return c.Kind == plan.ConnectionHTTP && strings.Contains(c.URL, "{{")
 }
 
 // hostValue is what may stand for a part of a server's name.
 var hostValue = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
-// aimed fills the placeholders in the address of a request's server, so that rules and secrets apply to the
+// fillAddress fills the placeholders in the address of a request's server, so that rules and secrets apply to the
 // address that is called. A leading placeholder takes an address with a path, any other a part of a host name.
 // The text is what is wrong with the arguments.
-func aimed(in contract.ToolInput) (contract.ToolInput, string) {
+func fillAddress(in contract.ToolInput) (contract.ToolInput, string) {
 	c := in.Connection
 	args, err := value.Parse(in.Arguments)
 	if err != nil {
@@ -37,7 +37,7 @@ func aimed(in contract.ToolInput) (contract.ToolInput, string) {
 			problem = "the address has no value for " + name
 		case strings.HasPrefix(c.URL, m) && !strings.HasPrefix(c.URL[len(m):], "://"):
 			if urlProblem(text) != "" || strings.ContainsAny(text, "?#{}") {
-				problem = "the value of " + name + " " + orWhole(urlProblem(text))
+				problem = "the value of " + name + " " + orPathProblem(urlProblem(text))
 			}
 			text = strings.TrimRight(text, "/")
 		case !hostValue.MatchString(text):
@@ -65,8 +65,8 @@ func aimed(in contract.ToolInput) (contract.ToolInput, string) {
 	return in, ""
 }
 
-// orWhole is what is wrong with an address that is one.
-func orWhole(problem string) string {
+// orPathProblem is what is wrong with an address that is one.
+func orPathProblem(problem string) string {
 	if problem == "" {
 		return "has more than a server and a path"
 	}

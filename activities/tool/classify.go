@@ -24,8 +24,8 @@ const codeTooLarge = -31999
 // oddType begins an error about an answer that is neither JSON nor a stream of events.
 const oddType = "unexpected content type: "
 
-// forgotten reports whether a server refused a request, unexecuted, because it does not know the session.
-func forgotten(err error) bool {
+// sessionUnknown reports whether a server refused a request, unexecuted, because it does not know the session.
+func sessionUnknown(err error) bool {
 	if errors.Is(err, transport.ErrSessionTerminated) {
 		return true
 	}
@@ -51,14 +51,14 @@ func classify(at *target, err error) error {
 	if errors.As(err, &se) {
 		return classifyStatus(at, se)
 	}
-	if errors.Is(err, errForgotten) {
-		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the session was lost twice: %v", plain(err)), "")
+	if errors.Is(err, errSessionUnknown) {
+		return at.failure(contract.ClassUnavailable, fmt.Sprintf("the server lost the session twice: %v", errorText(err)), "")
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return at.failure(contract.ClassTimeout, plain(err), "")
+		return at.failure(contract.ClassTimeout, errorText(err), "")
 	}
-	return at.failure(contract.ClassUnavailable, plain(err), "is the server up and reachable from the worker?")
+	return at.failure(contract.ClassUnavailable, errorText(err), "check that the server is up and reachable from the worker")
 }
 
 // classifyOwn knows the errors of this package and of certificates; nil: none of them.
@@ -78,16 +78,16 @@ func classifyOwn(at *target, err error) error {
 		return no.failure(at.id)
 	case errors.As(err, &redirect):
 		return at.failure(contract.ClassConnection, "it "+redirect.Error()+", and redirects are not followed",
-			"give the connection its final url")
+			"set the connection's url to the final one")
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		remedy := fmt.Sprintf("set %s.%s.ca_file to the authority that signed it", SettingConnections, at.id)
 		switch {
 		case at.conn.Transport == TransportRequest:
-			remedy = "have it present a certificate of an authority that the worker's machine knows, or the flow name a secret with that authority"
+			remedy = "use a certificate of an authority that the worker trusts, or name a secret with that authority in the flow"
 		case at.supplied:
-			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, shown(at.conn.URL))
+			remedy = fmt.Sprintf("set the authority that signed it in weft.yaml, with this url: %s: {%q: {url: %q, ca_file: FILE}}", SettingConnections, at.id, redactURL(at.conn.URL))
 		}
-		return at.failure(contract.ClassConnection, plain(err), remedy)
+		return at.failure(contract.ClassConnection, errorText(err), remedy)
 	}
 	return nil
 }
@@ -110,19 +110,19 @@ func classifyDial(at *target, err error) error {
 	var f *contract.Failure
 	if errors.As(err, &f) && f.Class == contract.ClassUnavailable && at.conn.Transport == TransportStdio {
 		// A command that does not get to its first answer is not configured well.
-		return refusal(f.Text, "correct "+at.setting("command")+", or its args and env")
+		return connectionFailure(f.Text, "correct "+at.setting("command")+", or its args and env")
 	}
 	return classify(at, err)
 }
 
 // noServer is the failure where no MCP server answers. se may be nil; page: the content type was wrong.
 func noServer(at *target, se *statusError, err error, page bool) error {
-	text := "there is no MCP server over " + at.conn.Transport
+	text := "no MCP server answers over " + at.conn.Transport
 	switch {
 	case se != nil:
 		text += ": " + se.Error()
 	case page:
-		text += ": " + plain(err)
+		text += ": " + errorText(err)
 	}
 	other := TransportSSE
 	if at.conn.Transport == TransportSSE {
@@ -130,7 +130,7 @@ func noServer(at *target, se *statusError, err error, page bool) error {
 	}
 	remedy := fmt.Sprintf("set %s.%s.transport: %s", SettingConnections, at.id, other)
 	if at.supplied {
-		remedy = "give the connection the transport " + other + " in the flow"
+		remedy = "set the connection's transport to " + other + " in the flow"
 	}
 	return at.failure(contract.ClassConnection, text, "check the path of the url; for a server that speaks the other transport "+remedy)
 }
@@ -143,16 +143,16 @@ func otherVersion(err error) string {
 		return version.Error()
 	}
 	var se *statusError
-	var said struct {
+	var body struct {
 		Error struct {
 			Code int
 			Data struct{ Supported []string }
 		}
 	}
-	if !errors.As(err, &se) || json.Unmarshal([]byte(se.body), &said) != nil || said.Error.Code != mcp.UNSUPPORTED_PROTOCOL_VERSION {
+	if !errors.As(err, &se) || json.Unmarshal([]byte(se.body), &body) != nil || body.Error.Code != mcp.UNSUPPORTED_PROTOCOL_VERSION {
 		return ""
 	}
-	return "unsupported protocol version: the server speaks " + short(strings.Join(said.Error.Data.Supported, ", "))
+	return "unsupported protocol version: the server speaks " + short(strings.Join(body.Error.Data.Supported, ", "))
 }
 
 // setting says where a setting of the target is.
@@ -167,10 +167,10 @@ func (t *target) setting(name string) string {
 func (t *target) credentials() string {
 	switch {
 	case t.conn.Transport == TransportRequest:
-		return fmt.Sprintf("have the flow name a secret for a header of the request, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
+		return fmt.Sprintf("name a secret for a header of the request in the flow, and set it in weft.yaml: %s: {NAME: {value: \"${TOKEN}\", hosts: [%q]}}",
 			SettingSecrets, hostOf(t.conn.URL))
 	case t.supplied:
-		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, shown(t.conn.URL))
+		return fmt.Sprintf("set them in weft.yaml, with this url: %s: {%q: {url: %q, headers: {Authorization: \"Bearer ${TOKEN}\"}}}", SettingConnections, t.id, redactURL(t.conn.URL))
 	}
 	return fmt.Sprintf("set the credentials in %s.%s.headers in weft.yaml", SettingConnections, t.id)
 }
@@ -217,8 +217,8 @@ func (t *target) tooLarge() *contract.Failure {
 		"have the tool return less, or raise max_message_bytes")
 }
 
-// plain is an error's text without URLs, which can contain keys, and without the library's prefixes.
-func plain(err error) string {
+// errorText is an error's text without URLs, which can contain keys, and without the library's prefixes.
+func errorText(err error) string {
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err

@@ -21,10 +21,10 @@ type CommandRule struct {
 }
 
 // Refused lists what the rule does not allow of a flow's command, and the settings that would.
-func (r CommandRule) Refused(c Connection) (what, lines []string) {
+func (r CommandRule) Refused(c Connection) (what, settings []string) {
 	add := func(text, setting, value string) {
 		what = append(what, text)
-		lines = append(lines, fmt.Sprintf("%s: [%q]", setting, value))
+		settings = append(settings, fmt.Sprintf("%s: [%q]", setting, value))
 	}
 	if !slices.Contains(r.Commands, c.Command) && !slices.Contains(r.Commands, "*") {
 		add(fmt.Sprintf("the command %q started", c.Command), SettingAllowCommand, c.Command)
@@ -34,44 +34,44 @@ func (r CommandRule) Refused(c Connection) (what, lines []string) {
 			add(fmt.Sprintf("the variable %s set for the command %q", name, c.Command), SettingAllowEnv, name)
 		}
 	}
-	if c.Dir != "" && !slices.ContainsFunc(r.Dirs, func(dir string) bool { return below(real(dir), real(c.Dir)) }) {
+	if c.Dir != "" && !slices.ContainsFunc(r.Dirs, func(dir string) bool { return isWithin(realPath(dir), realPath(c.Dir)) }) {
 		add(fmt.Sprintf("the command %q started in %q", c.Command, c.Dir), SettingAllowDirs, c.Dir)
 	}
-	return what, lines
+	return what, settings
 }
 
-// real is a path without links and dots, as far as it is there.
-func real(path string) string {
+// realPath is a path without links and dots, as far as it is there.
+func realPath(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
 	}
 	return filepath.Clean(path)
 }
 
-// below reports whether a path is a folder or in it.
-func below(folder, path string) bool {
+// isWithin reports whether a path is a folder or in it.
+func isWithin(folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// checkOwn asks whether the operator, or the worker's user, has allowed a flow's command.
-func (t *Tools) checkOwn(c plan.Connection) error {
+// checkCommandAllowed asks whether the operator, or the worker's user, has allowed a flow's command.
+func (t *Tools) checkCommandAllowed(c plan.Connection) error {
 	conn := supplied(c)
 	if conn.Dir != "" && (!filepath.IsAbs(conn.Dir) || strings.ContainsRune(c.Command, filepath.Separator) && !filepath.IsAbs(c.Command)) {
-		return refusal(fmt.Sprintf("connection %q: the flow wants the command %q started in %q", c.ID, c.Command, conn.Dir), "write absolute paths, or a command that is found in PATH")
+		return connectionFailure(fmt.Sprintf("connection %q: the flow wants the command %q started in %q", c.ID, c.Command, conn.Dir), "write absolute paths, or a command that is found in PATH")
 	}
-	what, lines := t.settings.commandRule().Refused(conn)
+	what, settings := t.settings.commandRule().Refused(conn)
 	if len(what) == 0 {
 		return nil
 	}
-	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s, or configure %s.%s with the command", strings.Join(lines, " and "), SettingConnections, c.ID)
+	remedy := fmt.Sprintf("to allow it set in weft.yaml: %s, or configure %s.%s with the command", strings.Join(settings, " and "), SettingConnections, c.ID)
 	if own := t.settings.AllowCommand; own != nil {
 		if own(conn) {
 			return nil
 		}
 		remedy += "; on your own machine start the run with: starter -dev -allow-commands"
 	}
-	return refusal(fmt.Sprintf("connection %q: the flow wants %s, which the operator has not allowed", c.ID, strings.Join(what, " and ")), remedy)
+	return connectionFailure(fmt.Sprintf("connection %q: the flow wants %s, which the operator has not allowed", c.ID, strings.Join(what, " and ")), remedy)
 }
 
 // commandRule is what the settings allow of flows' commands.

@@ -31,15 +31,15 @@ func (r ConfirmRule) covers(connection, name string) bool {
 
 func matches(patterns []string, s string) bool {
 	for _, p := range patterns {
-		if ok, err := path.Match(flat(p), flat(s)); ok && err == nil {
+		if ok, err := path.Match(withoutSlashes(p), withoutSlashes(s)); ok && err == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// flat replaces slashes, at which a * would stop: a rule for all tools must match files/delete.
-func flat(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+// withoutSlashes replaces slashes, at which a * would stop: a rule for all tools must match files/delete.
+func withoutSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
 func (r ConfirmRule) check(p *problems, at string) {
 	if len(r.Tools) == 0 {

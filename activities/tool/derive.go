@@ -25,7 +25,7 @@ func derive[In any]() (json.RawMessage, error) {
 		return nil, fmt.Errorf("%v is no struct and no map", reflect.TypeFor[In]())
 	}
 	own := map[reflect.Type]*jsonschema.Schema{}
-	if err := encoded(t, own, map[reflect.Type]bool{}); err != nil {
+	if err := findCustomSchemas(t, own, map[reflect.Type]bool{}); err != nil {
 		return nil, err
 	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: own})
@@ -43,20 +43,20 @@ var (
 // anyType is every type: for a pointer to a schema without a type the library allows only null.
 var anyType = []string{"null", "boolean", "number", "string", "array", "object"}
 
-// encoded finds the types in t with a JSON encoding of their own, which the library ignores. It refuses the
+// findCustomSchemas finds the types in t with a JSON encoding of their own, which the library ignores. It refuses the
 // tag option string for the same reason.
-func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+func findCustomSchemas(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil
 	}
 	seen[t] = true
-	if s := ownSchema(t); s != nil {
+	if s := customSchema(t); s != nil {
 		into[t] = s
 		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return encoded(t.Elem(), into, seen)
+		return findCustomSchemas(t.Elem(), into, seen)
 	case reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
@@ -66,7 +66,7 @@ func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[
 			if _, options, _ := strings.Cut(f.Tag.Get("json"), ","); slices.Contains(strings.Split(options, ","), "string") {
 				return fmt.Errorf("the tag of field %s of %v has the option string", f.Name, t)
 			}
-			if err := encoded(f.Type, into, seen); err != nil {
+			if err := findCustomSchemas(f.Type, into, seen); err != nil {
 				return err
 			}
 		}
@@ -74,8 +74,8 @@ func encoded(t reflect.Type, into map[reflect.Type]*jsonschema.Schema, seen map[
 	return nil
 }
 
-// ownSchema is the schema of a type that encodes itself; nil: that of its kind.
-func ownSchema(t reflect.Type) *jsonschema.Schema {
+// customSchema is the schema of a type that encodes itself; nil: that of its kind.
+func customSchema(t reflect.Type) *jsonschema.Schema {
 	p := reflect.PointerTo(t)
 	switch {
 	case t == reflect.TypeFor[time.Time]():

@@ -43,7 +43,7 @@ type Activity struct {
 func (t *Tools) Elsewhere(name string) (*contract.Elsewhere, contract.ToolSpec, error) {
 	a, ok := t.settings.Activities[name]
 	if !ok {
-		return nil, contract.ToolSpec{}, refusal(fmt.Sprintf("tool %q is no activity of another worker here", name), t.boundBy(name))
+		return nil, contract.ToolSpec{}, connectionFailure(fmt.Sprintf("tool %q is no activity of another worker here", name), t.bindRemedy(name))
 	}
 	how := &contract.Elsewhere{
 		Activity: cmp.Or(a.Activity, name), TaskQueue: a.TaskQueue, StartSeconds: cmp.Or(a.StartSeconds, 60), TimeoutSeconds: a.TimeoutSeconds,
@@ -80,7 +80,7 @@ func (a Activity) check(p *problems, at string) {
 		return
 	}
 	f := Function{spec: contract.ToolSpec{Schema: json.RawMessage(a.Schema)}}
-	if err := f.settle(nil); err != nil {
+	if err := f.compileSchema(nil); err != nil {
 		p.add("%s.schema: %v", at, strings.TrimPrefix(err.Error(), "its schema "))
 	}
 }

@@ -95,7 +95,7 @@ func TestLostSession(t *testing.T) {
 			l := &legacy{lost: lost}
 			tools := open(t, Connection{URL: start(t, l).URL})
 			must(t, tools, "x", `{}`)
-			l.forget()
+			l.remove()
 			if text := must(t, tools, "x", `{}`); text != "ok" {
 				t.Errorf("got %q", text)
 			}
@@ -196,7 +196,7 @@ func TestWrongTransport(t *testing.T) {
 	sse := overSSE(t, nil)
 	sse.Transport = TransportHTTP
 	_, _, err := said(open(t, sse).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-	fails(t, err, contract.ClassConnection, "no MCP server over http", "connections.c.transport: sse")
+	fails(t, err, contract.ClassConnection, "no MCP server answers over http", "connections.c.transport: sse")
 	// A page for people is at the address.
 	page := start(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -204,7 +204,7 @@ func TestWrongTransport(t *testing.T) {
 	}))
 	for _, transport := range []string{TransportHTTP, TransportSSE} {
 		_, _, err := said(open(t, Connection{URL: page.URL, Transport: transport, ConnectSeconds: 3600}).Call(soon(t, time.Minute), call("x", `{}`), Meta{}))
-		fails(t, err, contract.ClassConnection, "no MCP server over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
+		fails(t, err, contract.ClassConnection, "no MCP server answers over "+transport+": ", "unexpected content type: text/html", "check the path of the url")
 	}
 }
 

@@ -83,7 +83,7 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 	if fn == nil {
 		f.problems = append(f.problems, "it is nil")
 	}
-	if err := f.settle(derive[In]); err != nil {
+	if err := f.compileSchema(derive[In]); err != nil {
 		f.problems = append(f.problems, err.Error())
 	}
 	f.invoke = func(ctx context.Context, args json.RawMessage) (text, problem string, err error) {
@@ -97,14 +97,14 @@ func Func[In, Out any](name, description string, fn func(ctx context.Context, in
 		if err != nil {
 			return "", "", err
 		}
-		text, err = rendered(out)
+		text, err = encodeResult(out)
 		return text, "", err
 	}
 	return f
 }
 
-// settle makes the schema ready, that of the option Schema or else the derived one.
-func (f *Function) settle(derive func() (json.RawMessage, error)) error {
+// compileSchema makes the schema ready, that of the option Schema or else the derived one.
+func (f *Function) compileSchema(derive func() (json.RawMessage, error)) error {
 	var out bytes.Buffer
 	if f.spec.Schema == nil {
 		raw, err := derive()
@@ -138,12 +138,12 @@ func (f *Function) settle(derive func() (json.RawMessage, error)) error {
 // maxArgumentDepth bounds what is validated: the validator's cost grows with depth.
 const maxArgumentDepth = 64
 
-// fits says what of the arguments does not fit the schema, in words for the model.
-func (f *Function) fits(args json.RawMessage) (problem string) {
+// validate says what of the arguments does not fit the schema, in words for the model.
+func (f *Function) validate(args json.RawMessage) (problem string) {
 	if d := plan.Depth(args); d > maxArgumentDepth {
 		return fmt.Sprintf("arguments: they nest %d deep, at most %d are taken", d, maxArgumentDepth)
 	}
-	value, ok := exact(args)
+	value, ok := decodeExact(args)
 	if !ok {
 		return "arguments: they are not JSON"
 	}
@@ -170,8 +170,8 @@ func (f *Function) fits(args json.RawMessage) (problem string) {
 	return "arguments: " + strings.Join(slices.Compact(all), "; ")
 }
 
-// rendered is a result as text.
-func rendered(v any) (string, error) {
+// encodeResult is a result as text.
+func encodeResult(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
@@ -191,10 +191,10 @@ func rendered(v any) (string, error) {
 	return string(raw), nil
 }
 
-type keyOfCall struct{}
+type idempotencyKeyType struct{}
 
 // IdempotencyKey is the same for all attempts of the call of a [Function]'s ctx; empty outside a call.
 func IdempotencyKey(ctx context.Context) string {
-	key, _ := ctx.Value(keyOfCall{}).(string)
+	key, _ := ctx.Value(idempotencyKeyType{}).(string)
 	return key
 }

@@ -4,8 +4,8 @@ package tool
 
 import "os/exec"
 
-// ownGroup does nothing: the system has no process groups.
-func ownGroup(*exec.Cmd) {}
+// setProcessGroup does nothing: the system has no process groups.
+func setProcessGroup(*exec.Cmd) {}
 
 // signalGroup ends the command itself; the system cannot end what it started.
 func signalGroup(cmd *exec.Cmd, _ bool) { _ = cmd.Process.Kill() }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup starts a command as the leader of a process group.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// setProcessGroup starts a command as the leader of a process group.
+func setProcessGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // signalGroup asks the group of a command to end, or with force ends it.
 func signalGroup(cmd *exec.Cmd, force bool) {

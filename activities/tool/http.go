@@ -26,8 +26,8 @@ const (
 	dialTimeout = 10 * time.Second
 	// errorBody bounds what is read of an answer with an error status.
 	errorBody = 64 << 10
-	// forEver stands for no limit where the library wants one: the call's context rules.
-	forEver = 24 * time.Hour
+	// noTimeout stands for no limit where the library wants one: the call's context rules.
+	noTimeout = 24 * time.Hour
 )
 
 var errTooLarge = errors.New("a message of the server is too large")
@@ -74,54 +74,54 @@ func withExchange(ctx context.Context, e *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, e)
 }
 
-// wireHTTP prepares streamable HTTP. A session needs no connection of its own.
-func wireHTTP(at *target) (*wire, error) {
+// newHTTPTransport prepares streamable HTTP. A session needs no connection of its own.
+func newHTTPTransport(at *target) (*mcpTransport, error) {
 	c, err := newHTTPClient(at)
 	if err != nil {
 		return nil, err
 	}
-	tr, err := transport.NewStreamableHTTP(at.conn.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(silent))
+	tr, err := transport.NewStreamableHTTP(at.conn.URL, transport.WithHTTPBasicClient(c), transport.WithHTTPLogger(discardLog))
 	if err != nil {
 		return nil, err
 	}
-	return &wire{
-		transport: &httpTap{tap: tap{tr}, http: tr},
+	return &mcpTransport{
+		transport: &rawHTTPTransport{rawTransport: rawTransport{tr}, http: tr},
 		lost:      context.Background(),
 		close:     c.CloseIdleConnections,
 	}, nil
 }
 
-// wireSSE prepares HTTP with server-sent events. The session ends with its stream.
-func wireSSE(at *target) (*wire, error) {
+// newSSETransport prepares HTTP with server-sent events. The session ends with its stream.
+func newSSETransport(at *target) (*mcpTransport, error) {
 	c, err := newHTTPClient(at)
 	if err != nil {
 		return nil, err
 	}
-	tr, err := transport.NewSSE(at.conn.URL, transport.WithHTTPClient(c), transport.WithSSELogger(silent),
-		transport.WithEndpointTimeout(forEver), transport.WithResponseTimeout(forEver))
+	tr, err := transport.NewSSE(at.conn.URL, transport.WithHTTPClient(c), transport.WithSSELogger(discardLog),
+		transport.WithEndpointTimeout(noTimeout), transport.WithResponseTimeout(noTimeout))
 	if err != nil {
 		return nil, err
 	}
 	lost, end := context.WithCancelCause(context.Background())
-	questions := make(chan question, maxQuestions)
+	requests := make(chan serverRequest, maxServerRequests)
 	c.Transport.(*guard).take = func(event []byte) bool {
-		if to := elsewhereIn(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
-			end(at.failure(contract.ClassConnection, "the server wants its messages at "+to+", which is another server",
-				"have the server name its own address, or give the connection the url of that one"))
+		if to := foreignEndpoint(event, at.conn.URL); to != "" && tr.GetEndpoint() == nil {
+			end(at.failure(contract.ClassConnection, "the server's endpoint is on another server: "+to,
+				"correct the server's endpoint, or set the connection's url to that server"))
 		}
-		q, ok := questionIn(event)
+		q, ok := parseServerRequest(event)
 		if ok {
 			select {
-			case questions <- q:
+			case requests <- q:
 			default:
 			}
 		}
 		return ok
 	}
-	go answerAll(lost, c, tr.GetEndpoint, questions)
+	go answerRequests(lost, c, tr.GetEndpoint, requests)
 	tr.SetConnectionLostHandler(func(err error) { end(fmt.Errorf("the event stream ended: %w", err)) })
-	return &wire{
-		transport: sseTap{tr},
+	return &mcpTransport{
+		transport: rawSSETransport{tr},
 		lost:      lost,
 		close: func() {
 			end(errStopping)
@@ -134,7 +134,7 @@ func wireSSE(at *target) (*wire, error) {
 func newHTTPClient(at *target) (*http.Client, error) {
 	u, err := url.Parse(at.conn.URL)
 	if err != nil {
-		return nil, fmt.Errorf("url %q: %w", shown(at.conn.URL), err)
+		return nil, fmt.Errorf("url %q: %w", redactURL(at.conn.URL), err)
 	}
 	security, err := tlsConfig(at.conn)
 	if err != nil {
@@ -142,7 +142,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 		if at.supplied {
 			where = "the " + SettingSecrets + " that the flow names"
 		}
-		return nil, refusal(fmt.Sprintf("%s: %v", at.name(), err), fmt.Sprintf("correct %s in weft.yaml", where))
+		return nil, connectionFailure(fmt.Sprintf("%s: %v", at.name(), err), fmt.Sprintf("correct %s in weft.yaml", where))
 	}
 	d := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 	if at.restricted {
@@ -162,7 +162,7 @@ func newHTTPClient(at *target) (*http.Client, error) {
 	return &http.Client{
 		Transport: &guard{base: base, transport: at.conn.Transport, scheme: u.Scheme, host: u.Host, headers: at.conn.Headers, limit: at.settings.MaxMessageBytes},
 		CheckRedirect: func(req *http.Request, _ []*http.Request) error {
-			return &redirected{to: shown(req.URL.String())}
+			return &redirected{to: redactURL(req.URL.String())}
 		},
 	}, nil
 }
@@ -202,7 +202,7 @@ func tlsConfig(c Connection) (*tls.Config, error) {
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(authorities) {
-			return nil, errors.New("ca_file: there is no PEM certificate in it")
+			return nil, errors.New("ca_file: it has no PEM certificate")
 		}
 	}
 	if c.CertFile != "" {
@@ -249,7 +249,7 @@ func (g *guard) CloseIdleConnections() { g.base.CloseIdleConnections() }
 // RoundTrip implements [http.RoundTripper].
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != g.scheme || req.URL.Host != g.host {
-		return nil, &redirected{to: shown(req.URL.String())}
+		return nil, &redirected{to: redactURL(req.URL.String())}
 	}
 	req = req.Clone(req.Context())
 	for name, value := range g.headers {
@@ -257,7 +257,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	// The transport asks for compressed answers itself, and expands what it has asked for alone.
 	req.Header.Del("Accept-Encoding")
-	onceOnly(req.Header)
+	lowerIdempotencyKeys(req.Header)
 	ex, _ := req.Context().Value(exchangeKey{}).(*exchange)
 	if ex == nil {
 		ex = &exchange{}
@@ -283,7 +283,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New(oddType + cmp.Or(kind, "none")) // the library would wait for its events
 	}
 	events := g.streams(req, resp)
-	resp.Body = &limited{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, left: g.limit, limit: g.limit, events: events, ex: ex}
 	if events && g.take != nil {
 		resp.Body = newEvents(resp.Body, g.take)
 	}
@@ -296,9 +296,9 @@ func (g *guard) streams(req *http.Request, resp *http.Response) bool {
 	return byEvent && resp.StatusCode == http.StatusOK && isEventStream(resp.Header.Get("Content-Type"))
 }
 
-// onceOnly writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
+// lowerIdempotencyKeys writes idempotency keys in lower case: Go's transport repeats requests that have the canonical
 // name.
-func onceOnly(h http.Header) {
+func lowerIdempotencyKeys(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
 			delete(h, name)

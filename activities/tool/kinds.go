@@ -51,7 +51,7 @@ type reply struct {
 }
 
 // errForgotten: the server no longer knows the session, and executed nothing.
-var errForgotten = errors.New("the server has forgotten the session")
+var errSessionUnknown = errors.New("the server does not know the session")
 
 // dial begins a session.
 func dial(ctx context.Context, at *target) (remote, error) {
@@ -61,8 +61,8 @@ func dial(ctx context.Context, at *target) (remote, error) {
 	}
 	if ctx.Err() == context.DeadlineExceeded {
 		return nil, at.failure(contract.ClassTimeout,
-			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, plain(err)),
-			fmt.Sprintf("is the server up? Raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
+			fmt.Sprintf("no session within %d s: %v", at.conn.ConnectSeconds, errorText(err)),
+			fmt.Sprintf("check that the server is up; raise %s.%s.connect_timeout if it starts slowly", SettingConnections, at.id))
 	}
 	return nil, err
 }

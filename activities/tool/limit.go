@@ -11,8 +11,8 @@ import (
 // longestWait bounds what a server may ask us to wait.
 const longestWait = time.Hour
 
-// limited bounds a body: all of it, or each event of a stream that lives long.
-type limited struct {
+// limitedBody bounds a body: all of it, or each event of a stream that lives long.
+type limitedBody struct {
 	io.ReadCloser
 	left, limit int
 	events      bool
@@ -21,7 +21,7 @@ type limited struct {
 }
 
 // Read fails with errTooLarge once the limit is passed.
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	for _, b := range p[:n] {
 		l.left--
@@ -39,7 +39,7 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // event gives an event that begins, after an empty line, the whole limit again.
-func (l *limited) event(b byte) {
+func (l *limitedBody) event(b byte) {
 	switch b {
 	case '\n':
 		if l.blank {

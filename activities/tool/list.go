@@ -63,7 +63,7 @@ func (s *session) list(ctx context.Context) ([]contract.ToolSpec, error) {
 		}
 		next := mcp.Cursor(page.NextCursor)
 		if next == "" {
-			s.listed.Store(true)
+			s.isConfigured.Store(true)
 			sort.Slice(specs, func(i, j int) bool { return specs[i].Name < specs[j].Name })
 			return specs, nil
 		}
@@ -108,7 +108,7 @@ func (s *session) listProblem(p *mcp.JSONRPCErrorDetails) error {
 	class, remedy := contract.ClassBadRequest, ""
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
-		return fmt.Errorf("%w: %s", errForgotten, p.Message)
+		return fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.METHOD_NOT_FOUND:
 		class, remedy = contract.ClassConnection, "is it an MCP server with tools?"
 	case mcp.INTERNAL_ERROR:

@@ -57,10 +57,10 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 			fmt.Sprintf("this worker has no function %q; it has: %s", in.Name, l.at.settings.functions()),
 			"roll the same build out to all workers of the task queue")
 	}
-	if problem := f.fits(in.Arguments); problem != "" {
+	if problem := f.validate(in.Arguments); problem != "" {
 		return reply{text: problem, isError: true}, nil
 	}
-	run, cancel := context.WithCancelCause(context.WithValue(ctx, keyOfCall{}, m.IdempotencyKey))
+	run, cancel := context.WithCancelCause(context.WithValue(ctx, idempotencyKeyType{}, m.IdempotencyKey))
 	defer cancel(nil)
 	stop := context.AfterFunc(l.life, func() { cancel(errStopping) })
 	defer stop()
@@ -70,7 +70,7 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 		defer end()
 	}
 	done := make(chan outcome, 1)
-	go func() { f.guarded(run, in, m, done) }()
+	go func() { f.runGuarded(run, in, m, done) }()
 	var o outcome
 	select {
 	case o = <-done:
@@ -84,8 +84,8 @@ func (l *local) call(ctx context.Context, in contract.ToolInput, m Meta) (reply,
 	return l.reply(run, f, o)
 }
 
-// guarded calls the function in a goroutine of its own, which recovers panics.
-func (f *Function) guarded(ctx context.Context, in contract.ToolInput, m Meta, done chan<- outcome) {
+// runGuarded calls the function in a goroutine of its own, which recovers panics.
+func (f *Function) runGuarded(ctx context.Context, in contract.ToolInput, m Meta, done chan<- outcome) {
 	o := outcome{err: errors.New("the tool ended without a result")} // runtime.Goexit
 	defer func() {
 		if v := recover(); v != nil {

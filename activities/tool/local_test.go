@@ -232,8 +232,8 @@ func TestPanicIsAnError(t *testing.T) {
 
 func TestContextOfFunctions(t *testing.T) {
 	tools := functions(t, fallible(func(ctx context.Context, _ place) (string, error) {
-		_, has := ctx.Deadline()
-		return fmt.Sprint(IdempotencyKey(ctx), " ", has), nil
+		_, containsHost := ctx.Deadline()
+		return fmt.Sprint(IdempotencyKey(ctx), " ", containsHost), nil
 	}))
 	text, _, err := said(tools.Call(soon(t, time.Minute), byName("f", `{"city":"x"}`), Meta{IdempotencyKey: "run/1"}))
 	if err != nil || text != "run/1 true" {

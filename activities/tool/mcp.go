@@ -27,44 +27,44 @@ const (
 	keyHeader = "idempotency-key"
 	// lossGrace lets an answer that came just before the connection ended win.
 	lossGrace = 100 * time.Millisecond
-	// stalls is how many consecutive calls may time out before a command is restarted.
-	stalls = 3
+	// maxTimeouts is how many consecutive calls may time out before a command is restarted.
+	maxTimeouts = 3
 )
 
-// silent swallows the library's log, which quotes what servers say.
-var silent = slog.New(slog.DiscardHandler)
+// discardLog swallows the library's log, which quotes what servers say.
+var discardLog = slog.New(slog.DiscardHandler)
 
-// wire is a transport that has been made ready, with what ends it.
-type wire struct {
+// mcpTransport is a transport that has been made ready, with what ends it.
+type mcpTransport struct {
 	transport transport.Interface
 	// lost is done when the server or the connection is gone.
 	lost context.Context
 	// restarts: timeouts say that the server hangs, and a new one would not.
 	restarts bool
-	// why adds to an error what is known of the server's end; may be nil.
-	why func(error) error
+	// explain adds to an error what is known of the server's end; may be nil.
+	explain func(error) error
 	// close ends what is behind the transport.
 	close func()
 }
 
 // transports are the ways to an MCP server, by [Connection.Transport].
-var transports = map[string]func(at *target) (*wire, error){
-	TransportHTTP:  wireHTTP,
-	TransportSSE:   wireSSE,
-	TransportStdio: wireStdio,
+var transports = map[string]func(at *target) (*mcpTransport, error){
+	TransportHTTP:  newHTTPTransport,
+	TransportSSE:   newSSETransport,
+	TransportStdio: newStdioTransport,
 }
 
 var transportNames = []string{TransportHTTP, TransportSSE, TransportStdio}
 
 // session is a session with an MCP server.
 type session struct {
-	at       *target
-	wire     *wire
-	client   *client.Client
-	listed   atomic.Bool
-	timeouts atomic.Int32
-	tokens   atomic.Int64
-	closing  sync.Once
+	at           *target
+	mcpTransport *mcpTransport
+	client       *client.Client
+	isConfigured atomic.Bool
+	timeouts     atomic.Int32
+	tokens       atomic.Int64
+	closing      sync.Once
 
 	mu       sync.Mutex
 	progress map[string]chan string // by progress token
@@ -76,10 +76,10 @@ func dialMCP(ctx context.Context, at *target) (remote, error) {
 	if err != nil {
 		return nil, classifyDial(at, err)
 	}
-	s := &session{at: at, wire: w, client: client.NewClient(w.transport), progress: map[string]chan string{}}
+	s := &session{at: at, mcpTransport: w, client: client.NewClient(w.transport), progress: map[string]chan string{}}
 	if err := s.begin(ctx); err != nil {
-		if w.why != nil {
-			err = w.why(err)
+		if w.explain != nil {
+			err = w.explain(err)
 		}
 		s.close()
 		return nil, classifyDial(at, err)
@@ -91,14 +91,14 @@ func (s *session) begin(ctx context.Context) error {
 	// Start's context is the stream's for SSE, so it must outlive ctx.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
-	inner := s.wire.close
-	s.wire.close = func() { end(); inner() }
+	inner := s.mcpTransport.close
+	s.mcpTransport.close = func() { end(); inner() }
 	ex := &exchange{}
-	early := context.AfterFunc(s.wire.lost, end)
+	early := context.AfterFunc(s.mcpTransport.lost, end)
 	err := s.client.Start(withExchange(life, ex))
 	early()
 	if err != nil {
-		if cause := context.Cause(s.wire.lost); cause != nil {
+		if cause := context.Cause(s.mcpTransport.lost); cause != nil {
 			return cause
 		}
 		_, err = ex.judge(nil, err)
@@ -111,32 +111,32 @@ func (s *session) begin(ctx context.Context) error {
 	// The library waits for an answer, though the stream on which it would come has ended.
 	shake, done := context.WithCancel(ctx)
 	defer done()
-	defer context.AfterFunc(s.wire.lost, func() { time.AfterFunc(lossGrace, done) })()
+	defer context.AfterFunc(s.mcpTransport.lost, func() { time.AfterFunc(lossGrace, done) })()
 	_, err = s.client.Initialize(shake, mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ClientInfo: mcp.Implementation{Name: "weft", Version: "1"},
 	}})
 	if err != nil && shake.Err() != nil && ctx.Err() == nil {
-		return context.Cause(s.wire.lost)
+		return context.Cause(s.mcpTransport.lost)
 	}
 	return err
 }
 
 func (s *session) usable(idle bool) bool {
-	if s.wire.lost.Err() != nil {
+	if s.mcpTransport.lost.Err() != nil {
 		return false
 	}
-	return !s.wire.restarts || !idle || s.timeouts.Load() < stalls
+	return !s.mcpTransport.restarts || !idle || s.timeouts.Load() < maxTimeouts
 }
 
-// keeps reports whether the server has a session of this client's: over streamable HTTP it need not.
-func (s *session) keeps() bool {
-	return s.at.conn.Transport != TransportHTTP || s.wire.transport.GetSessionId() != ""
+// hasState reports whether the server has a session of this client's: over streamable HTTP it need not.
+func (s *session) hasState() bool {
+	return s.at.conn.Transport != TransportHTTP || s.mcpTransport.transport.GetSessionId() != ""
 }
 
 func (s *session) close() {
 	s.closing.Do(func() {
 		_ = s.client.Close()
-		s.wire.close()
+		s.mcpTransport.close()
 	})
 }
 
@@ -144,7 +144,7 @@ func (s *session) close() {
 // listed.
 func (s *session) call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error) {
 	a, err := s.callOnce(ctx, in, m)
-	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.listed.Load() {
+	if err == nil && a.problem != nil && a.problem.Code == mcp.HEADER_MISMATCH && !s.isConfigured.Load() {
 		if _, err := s.list(ctx); err != nil {
 			return reply{}, err
 		}
@@ -185,10 +185,10 @@ func (s *session) callOnce(ctx context.Context, in contract.ToolInput, m Meta) (
 func (s *session) ask(ctx context.Context, send func(context.Context) error) (*answer, error) {
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(s.wire.lost, func() {
+	stop := context.AfterFunc(s.mcpTransport.lost, func() {
 		select {
 		case <-time.After(lossGrace):
-			cancel(context.Cause(s.wire.lost))
+			cancel(context.Cause(s.mcpTransport.lost))
 		case <-run.Done():
 		}
 	})
@@ -214,11 +214,11 @@ func (s *session) ask(ctx context.Context, send func(context.Context) error) (*a
 	case run.Err() != nil:
 		err = context.Cause(run)
 	}
-	if s.wire.why != nil {
-		err = s.wire.why(err)
+	if s.mcpTransport.explain != nil {
+		err = s.mcpTransport.explain(err)
 	}
-	if forgotten(err) {
-		return nil, fmt.Errorf("%w: %w", errForgotten, err)
+	if sessionUnknown(err) {
+		return nil, fmt.Errorf("%w: %w", errSessionUnknown, err)
 	}
 	return nil, err
 }
@@ -290,7 +290,7 @@ func inDigits(v any) string {
 func (s *session) problem(p *mcp.JSONRPCErrorDetails) (reply, error) {
 	switch p.Code {
 	case mcp.UNSUPPORTED_PROTOCOL_VERSION:
-		return reply{}, fmt.Errorf("%w: %s", errForgotten, p.Message)
+		return reply{}, fmt.Errorf("%w: %s", errSessionUnknown, p.Message)
 	case mcp.PARSE_ERROR, mcp.INVALID_REQUEST, mcp.HEADER_MISMATCH, mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
 		return reply{}, s.at.failure(contract.ClassBadRequest,
 			fmt.Sprintf("the server refused the request (%d): %s", p.Code, p.Message), "")

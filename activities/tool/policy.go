@@ -36,12 +36,12 @@ func (r *refused) Error() string {
 }
 
 func (r *refused) failure(id string) *contract.Failure {
-	lines := []string{fmt.Sprintf("%s: [%q]", SettingAllowHosts, r.host)}
+	settings := []string{fmt.Sprintf("%s: [%q]", SettingAllowHosts, r.host)}
 	if strings.HasPrefix(r.reason, loopback) {
-		lines = append(lines, SettingAllowLoopback+": true (the worker's own machine)")
+		settings = append(settings, SettingAllowLoopback+": true (the worker's own machine)")
 	}
-	lines = append(lines, SettingAllowPrivate+": true (all such addresses)")
-	return refusal(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()), allowedBy(lines...))
+	settings = append(settings, SettingAllowPrivate+": true (all such addresses)")
+	return connectionFailure(fmt.Sprintf("connection %q: %s; a url that a flow or a run supplies may not lead there", id, r.Error()), allowRemedy(settings...))
 }
 
 func newRule(s *Settings, raw string) rule {
@@ -54,8 +54,8 @@ func newRule(s *Settings, raw string) rule {
 
 func canonicalHost(h string) string { return strings.ToLower(strings.TrimSuffix(h, ".")) }
 
-// has reports whether a list of hosts or host:port contains an address's. The default port is the scheme's.
-func has(list []string, u *url.URL) bool {
+// containsHost reports whether a list of hosts or host:port contains an address's. The default port is the scheme's.
+func containsHost(list []string, u *url.URL) bool {
 	host, port := canonicalHost(u.Hostname()), u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -67,7 +67,9 @@ func has(list []string, u *url.URL) bool {
 }
 
 // allowed reports whether the operator lifted the policy for this host.
-func (r rule) allowed() bool { return r.settings.AllowPrivate || has(r.settings.AllowHosts, r.at) }
+func (r rule) allowed() bool {
+	return r.settings.AllowPrivate || containsHost(r.settings.AllowHosts, r.at)
+}
 
 // checkName refuses what the name alone gives away, without asking a name server.
 func (r rule) checkName() *refused {
@@ -84,7 +86,7 @@ func (r rule) checkName() *refused {
 	if err == nil {
 		return r.checkAddr(ip)
 	}
-	if ip, ok := oldAddress(r.host); ok {
+	if ip, ok := legacyIPv4(r.host); ok {
 		return r.checkAddr(ip)
 	}
 	return nil
@@ -190,9 +192,9 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// oldAddress parses an IPv4 address as C libraries do: one to four numbers, decimal, octal (017) or
+// legacyIPv4 parses an IPv4 address as C libraries do: one to four numbers, decimal, octal (017) or
 // hexadecimal (0xf), of which the last has the remaining bytes. A resolver may accept it.
-func oldAddress(host string) (netip.Addr, bool) {
+func legacyIPv4(host string) (netip.Addr, bool) {
 	parts := strings.Split(host, ".")
 	if len(parts) > 4 {
 		return netip.Addr{}, false

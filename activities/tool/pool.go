@@ -35,9 +35,9 @@ type entry struct {
 	server remote
 	err    error
 
-	users int
-	gone  bool // no longer offered; closed when users is 0
-	timer *time.Timer
+	users   int
+	dropped bool // no longer offered; closed when users is 0
+	timer   *time.Timer
 }
 
 func newPool(idle time.Duration, dial func(context.Context, *target) (remote, error)) *pool {
@@ -72,7 +72,7 @@ func (p *pool) enter(at *target) (*entry, error) {
 	}
 	e := p.entries[at.key]
 	if e != nil && e.server != nil && !e.server.usable(e.users == 0) {
-		p.forget(e)
+		p.remove(e)
 		e = nil
 	}
 	if e == nil {
@@ -102,7 +102,7 @@ func (p *pool) open(e *entry, at *target) {
 	e.server, e.err = s, err
 	close(e.ready)
 	if err != nil {
-		p.forget(e)
+		p.remove(e)
 		return
 	}
 	p.rest(e)
@@ -120,12 +120,12 @@ func (p *pool) release(e *entry) {
 func (p *pool) drop(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forget(e)
+	p.remove(e)
 }
 
-// forget is drop under the lock.
-func (p *pool) forget(e *entry) {
-	e.gone = true
+// remove is drop under the lock.
+func (p *pool) remove(e *entry) {
+	e.dropped = true
 	if p.entries[e.key] == e {
 		delete(p.entries, e.key)
 	}
@@ -146,7 +146,7 @@ func (p *pool) rest(e *entry) {
 		e.timer.Stop()
 		e.timer = nil
 	}
-	if !e.gone {
+	if !e.dropped {
 		e.timer = time.AfterFunc(p.idle, func() { p.expire(e) })
 		return
 	}
@@ -159,8 +159,8 @@ func (p *pool) rest(e *entry) {
 func (p *pool) expire(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e.users == 0 && !e.gone {
-		p.forget(e)
+	if e.users == 0 && !e.dropped {
+		p.remove(e)
 	}
 }
 
@@ -181,7 +181,7 @@ func (p *pool) close() {
 			open = append(open, e.server)
 		}
 		delete(p.all, e)
-		e.gone = true
+		e.dropped = true
 	}
 	p.entries = map[string]*entry{}
 	p.mu.Unlock()

@@ -23,36 +23,36 @@ import (
 const (
 	// exitGrace is how long a command has to end by itself, and again after SIGTERM.
 	exitGrace = time.Second
-	// lastWords bounds what is kept of a command's standard error.
-	lastWords = 4 << 10
+	// maxStderrQuoted bounds what is kept of a command's standard error.
+	maxStderrQuoted = 4 << 10
 )
 
 // process is a command that serves MCP on its standard input and output. It belongs to the session, not to a
 // call.
 type process struct {
-	cmd    *exec.Cmd
-	in     *outbox
-	out    *lines
-	stderr *tail
-	exited chan struct{}
-	said   chan struct{} // closed once stderr is read to its end
-	state  error         // of Wait; after exited
+	cmd     *exec.Cmd
+	in      *writeQueue
+	out     *lineReader
+	stderr  *tail
+	exited  chan struct{}
+	drained chan struct{} // closed once stderr is read to its end
+	state   error         // of Wait; after exited
 }
 
-// wireStdio starts the command of a target.
-func wireStdio(at *target) (*wire, error) {
+// newStdioTransport starts the command of a target.
+func newStdioTransport(at *target) (*mcpTransport, error) {
 	lost, end := context.WithCancelCause(context.Background())
 	p, err := startProcess(at, func() { end(errors.New("the command has ended")) })
 	if err != nil {
-		return nil, refusal(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
+		return nil, connectionFailure(at.secrets.text(fmt.Sprintf("connection %q: command %q does not start: %v", at.id, at.conn.Command, err)),
 			"correct "+at.setting("command"))
 	}
 	tr := transport.NewIO(p.out, p.in, nil)
-	return &wire{
-		transport: tap{tr},
+	return &mcpTransport{
+		transport: rawTransport{tr},
 		lost:      lost,
 		restarts:  true,
-		why:       func(err error) error { return p.why(at, err) },
+		explain:   func(err error) error { return p.explain(at, err) },
 		close: func() {
 			end(errStopping)
 			p.stop()
@@ -73,7 +73,7 @@ func startProcess(at *target, lost func()) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{exited: make(chan struct{}), said: make(chan struct{}), stderr: &tail{}}
+	p := &process{exited: make(chan struct{}), drained: make(chan struct{}), stderr: &tail{}}
 	p.cmd = &exec.Cmd{
 		Path: path, Args: append([]string{at.conn.Command}, at.conn.Args...), Env: assignments(env), Dir: at.conn.Dir,
 		// Files, not writers: Wait must not wait for what the command has started.
@@ -82,16 +82,16 @@ func startProcess(at *target, lost func()) (*process, error) {
 	if p.cmd.Dir == "" {
 		p.cmd.Dir = os.TempDir()
 	}
-	ownGroup(p.cmd)
+	setProcessGroup(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		pipes.close()
 		return nil, err
 	}
 	pipes.closeTheirs()
-	p.in = newOutbox(pipes.inW, at.settings.MaxMessageBytes)
-	p.out = newLines(pipes.outR, at.settings.MaxMessageBytes, lost)
+	p.in = newWriteQueue(pipes.inW, at.settings.MaxMessageBytes)
+	p.out = newLineReader(pipes.outR, at.settings.MaxMessageBytes, lost)
 	go func() {
-		defer close(p.said)
+		defer close(p.drained)
 		p.stderr.drain(pipes.errR)
 	}()
 	go p.reap(pipes)
@@ -126,8 +126,8 @@ func (p *process) stop() {
 	p.out.finish()
 }
 
-// why adds how the command ended to an error that its end caused.
-func (p *process) why(at *target, err error) error {
+// explain adds how the command ended to an error that its end caused.
+func (p *process) explain(at *target, err error) error {
 	var f *contract.Failure
 	if errors.As(err, &f) || !errors.Is(err, transport.ErrTransportClosed) && !errors.Is(err, fs.ErrClosed) &&
 		!errors.Is(err, errBacklog) && !errors.Is(err, errEnded) && !strings.Contains(err.Error(), "file already closed") {
@@ -147,13 +147,13 @@ func (p *process) why(at *target, err error) error {
 			text += " with " + p.state.Error()
 		}
 		select {
-		case <-p.said:
+		case <-p.drained:
 		case <-time.After(2 * lossGrace):
 		}
 	case <-time.After(2 * lossGrace):
 	}
-	if words := p.stderr.String(); words != "" {
-		text += "; its last words: " + words
+	if output := p.stderr.String(); output != "" {
+		text += "; its last output: " + output
 	}
 	return at.failure(contract.ClassUnavailable, text, "")
 }
@@ -224,7 +224,7 @@ func closeAll(files ...*os.File) {
 
 // tail keeps the end of a command's standard error, which must be drained.
 type tail struct {
-	// most is how much is kept; 0 means lastWords.
+	// most is how much is kept; 0 means maxStderrQuoted.
 	most int
 	mu   sync.Mutex
 	end  []byte
@@ -235,7 +235,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
-	if extra := len(t.end) - cmp.Or(t.most, lastWords); extra > 0 {
+	if extra := len(t.end) - cmp.Or(t.most, maxStderrQuoted); extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
 	return len(p), nil

@@ -28,8 +28,8 @@ import (
 // folder, and the folder's files say what runs.
 
 const (
-	// lateCode is the exit code of a program that took too long.
-	lateCode = 124
+	// timeoutCode is the exit code of a program that took too long.
+	timeoutCode = 124
 	// maxStderr bounds what is kept of a program's standard error: its end.
 	maxStderr = 64 << 10
 	// maxSetting bounds script.json and agent.json.
@@ -62,11 +62,11 @@ func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract
 	env := maps.Clone(t.settings.BaseEnv)
 	env[keyVariable] = key
 	cmd.Env = assignments(env)
-	ownGroup(cmd)
+	setProcessGroup(cmd)
 	cmd.Cancel = func() error { signalGroup(cmd, false); return nil }
 	cmd.WaitDelay = exitGrace
 	if err := cmd.Start(); err != nil {
-		return nil, denied(fmt.Sprintf("the program %q does not start: %v", words[0], err), "correct the program, or make it executable")
+		return nil, deniedFailure(fmt.Sprintf("the program %q does not start: %v", words[0], err), "correct the program, or make it executable")
 	}
 	failed := cmd.Wait()
 	signalGroup(cmd, true) // what it has left behind
@@ -77,17 +77,17 @@ func (t *Tools) Run(ctx context.Context, p *plan.Program, key string) (*contract
 		return nil, &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the program %q printed more than %d bytes and was ended", words[0], out.limit),
 			Remedy: "have it print less, or write a file and print its name"}
 	}
-	return left(cmd, failed, run.Err() != nil, out, last), nil
+	return programResult(cmd, failed, run.Err() != nil, out, last), nil
 }
 
-// left is what a program that has ended leaves.
-func left(cmd *exec.Cmd, failed error, late bool, out *output, last *tail) *contract.ProgramResult {
+// programResult is what a program that has ended leaves.
+func programResult(cmd *exec.Cmd, failed error, late bool, out *output, last *tail) *contract.ProgramResult {
 	res := &contract.ProgramResult{Code: cmd.ProcessState.ExitCode()}
 	if state := (*exec.ExitError)(nil); errors.As(failed, &state) && res.Code < 0 {
 		res.Code = signalCode(state)
 	}
 	if late && res.Code != 0 {
-		res.Code, res.Late = lateCode, true
+		res.Code, res.Late = timeoutCode, true
 	}
 	printed := bytes.TrimSpace(out.text.Bytes())
 	var compact bytes.Buffer
@@ -128,37 +128,37 @@ func (t *Tools) program(p *plan.Program) (words []string, dir string, err error)
 		registry, name = "scripts", p.Script
 	}
 	if !entryName.MatchString(name) {
-		return nil, "", denied(fmt.Sprintf("%q is no name of a folder in %s/", name, registry), "correct the name")
+		return nil, "", deniedFailure(fmt.Sprintf("%q is not a valid name of a folder in %s/", name, registry), "correct the name")
 	}
 	for _, dir := range t.settings.Trusted {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
-			return nil, "", denied(fmt.Sprintf("the trusted folder %q cannot be read: %v", dir, plainly(err)), "correct "+SettingTrusted+" in the worker's weft.yaml")
+			return nil, "", deniedFailure(fmt.Sprintf("the trusted folder %q cannot be read: %v", dir, withoutPath(err)), "correct "+SettingTrusted+" in the worker's weft.yaml")
 		}
-		words, err = t.found(root, p, dir)
+		words, err = t.commandLine(root, p, dir)
 		root.Close()
 		if !errors.Is(err, fs.ErrNotExist) {
 			return words, dir, err
 		}
 	}
 	known := cmp.Or(strings.Join(t.settings.Trusted, ", "), "none")
-	return nil, "", denied(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
-		allowedBy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
+	return nil, "", deniedFailure(fmt.Sprintf("%s/%s is in no folder whose programs this worker may run; trusted: %s", registry, name, known),
+		allowRemedy(fmt.Sprintf("agents: {trusted: [/PATH/TO/FOLDER]} (the folder that has %s/%s)", registry, name)))
 }
 
-// found returns the command line of a program in a trusted folder, or [fs.ErrNotExist].
-func (t *Tools) found(root *os.Root, p *plan.Program, dir string) ([]string, error) {
+// commandLine returns the command line of a program in a trusted folder, or [fs.ErrNotExist].
+func (t *Tools) commandLine(root *os.Root, p *plan.Program, dir string) ([]string, error) {
 	if p.Script == "" {
 		var agent struct{ Command string }
 		if err := readSetting(root, path.Join("agents", p.Agent, "agent.json"), &agent); err != nil {
 			return nil, err
 		}
 		if agent.Command != p.Command {
-			return nil, denied(fmt.Sprintf("the command of the agent %q is another one in the trusted folder %q", p.Agent, dir), "start a new run, with the agent as it is there")
+			return nil, deniedFailure(fmt.Sprintf("the trusted folder %[2]q has another command for the agent %[1]q", p.Agent, dir), "start a new run, with the agent as it is there")
 		}
 		full, err := lookUp(p.Words[0], t.settings.BaseEnv["PATH"], dir)
 		if err != nil {
-			return nil, denied(fmt.Sprintf("the program %q is %v", p.Words[0], err), "install it, or correct the command")
+			return nil, deniedFailure(fmt.Sprintf("the program %q is %v", p.Words[0], err), "install it, or correct the command")
 		}
 		return append([]string{full}, p.Words[1:]...), nil
 	}
@@ -170,14 +170,14 @@ func (t *Tools) found(root *os.Root, p *plan.Program, dir string) ([]string, err
 	}
 	file := path.Join("scripts", p.Script, p.File)
 	if script.File != p.File || !filepath.IsLocal(p.File) {
-		return nil, denied(fmt.Sprintf("the script %q is the file %q in the trusted folder %q, and not %q", p.Script, script.File, dir, p.File), "start a new run, with the script as it is there")
+		return nil, deniedFailure(fmt.Sprintf("the script %q is the file %q in the trusted folder %q, not %q", p.Script, script.File, dir, p.File), "start a new run, with the script as it is there")
 	}
 	info, err := root.Stat(file)
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, denied(fmt.Sprintf("the script's file %s cannot be read in the trusted folder %q", file, dir), "write the file, or correct script_file")
+		return nil, deniedFailure(fmt.Sprintf("the script's file %s cannot be read in the trusted folder %q", file, dir), "write the file, or correct script_file")
 	}
 	if sum, err := hashOf(root, file); p.SHA != "" && (err != nil || sum != p.SHA) {
-		return nil, denied(fmt.Sprintf("the script's file %s in the trusted folder %q has been changed since the run was started", file, dir), "start a new run")
+		return nil, deniedFailure(fmt.Sprintf("the script's file %s in the trusted folder %q has changed since the run was started", file, dir), "start a new run")
 	}
 	full := filepath.Join(dir, filepath.FromSlash(file))
 	if info.Mode()&0o111 != 0 {
@@ -185,7 +185,7 @@ func (t *Tools) found(root *os.Root, p *plan.Program, dir string) ([]string, err
 	}
 	runner, err := lookUp(uv, t.settings.BaseEnv["PATH"], dir)
 	if err != nil {
-		return nil, denied(fmt.Sprintf("the script's file %s is not executable, and %s, which would run it, is not there", full, uv), "make it executable: chmod +x "+full)
+		return nil, deniedFailure(fmt.Sprintf("the script's file %s is not executable, and %s, which would run it, was not found", full, uv), "make it executable: chmod +x "+full)
 	}
 	return []string{runner, "run", "--script", full}, nil
 }
@@ -204,7 +204,7 @@ func readSetting(root *os.Root, name string, into any) error {
 		}
 	}
 	if err != nil {
-		return denied(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), plainly(err)), "correct the file")
+		return deniedFailure(fmt.Sprintf("read %s in the trusted folder %q: %v", name, root.Name(), withoutPath(err)), "correct the file")
 	}
 	return nil
 }
@@ -222,8 +222,8 @@ func hashOf(root *os.Root, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// plainly drops what a message names anyway.
-func plainly(err error) error {
+// withoutPath drops what a message names anyway.
+func withoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return at.Err
@@ -231,7 +231,7 @@ func plainly(err error) error {
 	return err
 }
 
-// denied is the failure of a program that may not be run, or cannot.
-func denied(text, remedy string) *contract.Failure {
+// deniedFailure is the failure of a program that may not be run, or cannot.
+func deniedFailure(text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: contract.ClassDenied, Text: text, Remedy: remedy}
 }

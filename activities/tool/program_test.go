@@ -125,7 +125,7 @@ func ended(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone(t, pid)
+	dropped(t, pid)
 }
 
 // Nothing runs but what a trusted folder has, as it was when the run was started.
@@ -143,11 +143,11 @@ func TestProgramsRefused(t *testing.T) {
 	}{
 		"nothing trusted":     {script(), nil, []string{"trusted: none", "agents: {trusted: [/PATH/TO/FOLDER]}", "scripts/s"}},
 		"of no folder":        {&plan.Program{Script: "t", File: "run.sh"}, []string{dir}, []string{"scripts/t is in no folder", dir}},
-		"a path as a name":    {&plan.Program{Script: "../s", File: "run.sh"}, []string{dir}, []string{"is no name"}},
+		"a path as a name":    {&plan.Program{Script: "../s", File: "run.sh"}, []string{dir}, []string{"is not a valid name"}},
 		"another file":        {&plan.Program{Script: "s", File: "../../../bin/sh"}, []string{dir}, []string{`is the file "run.sh"`}},
 		"a link out":          {&plan.Program{Script: "s", File: "link"}, []string{dir}, []string{`is the file "run.sh"`}},
-		"a file that changed": {changed, []string{dir}, []string{"has been changed since the run was started"}},
-		"another command":     {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Words: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"is another one in the trusted folder"}},
+		"a file that changed": {changed, []string{dir}, []string{"has changed since the run was started"}},
+		"another command":     {&plan.Program{Agent: "a", Command: "/bin/sh -c id", Words: []string{"/bin/sh", "-c", "id"}}, []string{dir}, []string{"has another command for the agent"}},
 		"no such folder":      {script(), []string{dir + "/no"}, []string{"cannot be read", "agents.trusted"}},
 	}
 	for name, tc := range tests {

@@ -52,7 +52,7 @@ type legacy struct {
 	seen     []string // method and Authorization of every request
 }
 
-func (l *legacy) forget() {
+func (l *legacy) remove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session = "gone"

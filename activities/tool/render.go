@@ -39,7 +39,7 @@ type content struct {
 }
 
 // reply renders a result as text: its parts, a line each, others than text by type and size, then structured
-// content unless a part repeats it. With whole it is a [wholeResult].
+// content unless a part repeats it. With whole it is a [rawResult].
 func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -47,22 +47,22 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	}
 	if r.ResultType == "input_required" {
 		if len(r.InputRequests) == 0 {
-			return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server has put off tool %q", name), "")
+			return reply{}, s.at.failure(contract.ClassUnavailable, fmt.Sprintf("the server has deferred tool %q", name), "")
 		}
-		return reply{text: fmt.Sprintf("tool %q asks its caller for more input, which is not possible here", name), isError: true}, nil
+		return reply{text: fmt.Sprintf("tool %q asks its caller for more input, which is not supported", name), isError: true}, nil
 	}
 	if whole {
-		text, err := wholeOf(raw)
+		text, err := encodeRaw(raw)
 		if err != nil {
 			return reply{}, s.at.malformed("result of tool %q: %v", name, err)
 		}
 		return reply{text: text, isError: r.IsError}, nil
 	}
-	parts, images, said, err := s.contents(name, &r)
+	parts, images, repeated, err := s.contents(name, &r)
 	if err != nil {
 		return reply{}, err
 	}
-	if len(r.Structured) > 0 && string(r.Structured) != "null" && !said {
+	if len(r.Structured) > 0 && string(r.Structured) != "null" && !repeated {
 		if strings.Join(parts, "") == "" {
 			parts = nil
 		}
@@ -71,14 +71,14 @@ func (s *session) reply(name string, raw []byte, whole bool) (reply, error) {
 	return reply{text: strings.Join(parts, "\n"), images: images, isError: r.IsError}, nil
 }
 
-// contents renders a result's parts. said says that one of them is the structured content.
-func (s *session) contents(name string, r *toolResult) (parts []string, images []contract.Image, said bool, err error) {
+// contents renders a result's parts. repeated: one of them is the structured content.
+func (s *session) contents(name string, r *toolResult) (parts []string, images []contract.Image, repeated bool, err error) {
 	for i, part := range r.Content {
 		var c content
 		if err := json.Unmarshal(part, &c); err != nil {
 			return nil, nil, false, s.at.malformed("result of tool %q, content %d: %v", name, i, err)
 		}
-		said = said || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
+		repeated = repeated || c.Type == "text" && sameJSON([]byte(c.Text), r.Structured)
 		if image, ok := c.image(); ok && len(images) < contract.MaxImages {
 			images = append(images, image)
 			parts = append(parts, image.Note(len(images)))
@@ -86,7 +86,7 @@ func (s *session) contents(name string, r *toolResult) (parts []string, images [
 		}
 		parts = append(parts, c.render(len(part)))
 	}
-	return parts, images, said, nil
+	return parts, images, repeated, nil
 }
 
 // image is a part that is an image, or an embedded image. Its type is the file's own.
@@ -161,15 +161,15 @@ func compact(raw json.RawMessage) string {
 
 // sameJSON reports whether two texts are the same JSON, numbers compared digit by digit.
 func sameJSON(a, b []byte) bool {
-	x, ok := exact(a)
+	x, ok := decodeExact(a)
 	if !ok {
 		return false
 	}
-	y, ok := exact(b)
+	y, ok := decodeExact(b)
 	return ok && reflect.DeepEqual(x, y)
 }
 
-func exact(raw []byte) (v any, ok bool) {
+func decodeExact(raw []byte) (v any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if d.Decode(&v) != nil {
@@ -178,16 +178,16 @@ func exact(raw []byte) (v any, ok bool) {
 	return v, !d.More()
 }
 
-// wholeResult is a result as unabridged JSON: what the protocol defines, in the order of its reference types,
+// rawResult is a result as unabridged JSON: what the protocol defines, in the order of its reference types,
 // without the result's own type and _meta and without null members.
-type wholeResult struct {
-	Content    []wholeContent   `json:"content"`
+type rawResult struct {
+	Content    []rawContent     `json:"content"`
 	IsError    *bool            `json:"isError,omitempty"`
 	Structured *json.RawMessage `json:"structuredContent,omitempty"`
 }
 
-// wholeContent is a part of a [wholeResult], of any type.
-type wholeContent struct {
+// rawContent is a part of a [rawResult], of any type.
+type rawContent struct {
 	Text        *string          `json:"text,omitempty"`
 	Data        *string          `json:"data,omitempty"`
 	Name        *string          `json:"name,omitempty"`
@@ -202,14 +202,14 @@ type wholeContent struct {
 	Type        string           `json:"type"`
 }
 
-// wholeOf is a result's JSON in one line.
-func wholeOf(raw []byte) (string, error) {
-	r := wholeResult{Content: []wholeContent{}}
+// encodeRaw is a result's JSON in one line.
+func encodeRaw(raw []byte) (string, error) {
+	r := rawResult{Content: []rawContent{}}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return "", err
 	}
 	if r.Content == nil { // null
-		r.Content = []wholeContent{}
+		r.Content = []rawContent{}
 	}
 	out, err := textutil.JSON(r)
 	return string(out), err

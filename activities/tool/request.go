@@ -67,7 +67,7 @@ func replyOf(resp *http.Response, ex *exchange, body string, retry *plan.Retry) 
 	case s < 300:
 		return reply{text: body}, nil
 	case s < 400:
-		return reply{}, &redirected{to: shown(resp.Header.Get("Location"))}
+		return reply{}, &redirected{to: redactURL(resp.Header.Get("Location"))}
 	case failed.transient:
 		return reply{}, failed
 	case slices.Contains(callerErrors, s), s >= 500 && retry != nil && retry.NoServer:
@@ -93,47 +93,47 @@ func fill(text string, args value.Value, form func(string) string) string {
 	})
 }
 
-func asIs(s string) string { return s }
+func unescaped(s string) string { return s }
 
 // build makes the request of a call, or says what is wrong with the arguments.
 func build(ctx context.Context, server string, q *plan.Request, args value.Value) (*http.Request, string) {
 	path, query, _ := strings.Cut(q.Path, "?")
 	u, err := url.Parse(server + fill(path, args, url.PathEscape))
 	if err != nil {
-		return nil, fmt.Sprintf("the arguments make no address: %v", plain(err))
+		return nil, fmt.Sprintf("the arguments make an invalid address: %v", errorText(err))
 	}
-	if upward(u.EscapedPath()) > upward(server+path) {
-		return nil, "the arguments make a path that goes up: no part of it may become .. by them; give another value"
+	if countParents(u.EscapedPath()) > countParents(server+path) {
+		return nil, "the arguments make a path with ..; use other values"
 	}
 	u.RawQuery = fill(query, args, url.QueryEscape)
 	for _, p := range q.Query {
 		if u.RawQuery != "" {
 			u.RawQuery += "&"
 		}
-		u.RawQuery += url.QueryEscape(fill(p.Name, args, asIs)) + "=" + url.QueryEscape(fill(p.Value, args, asIs))
+		u.RawQuery += url.QueryEscape(fill(p.Name, args, unescaped)) + "=" + url.QueryEscape(fill(p.Value, args, unescaped))
 	}
 	if !allowed(q.Allow, u) {
-		return nil, fmt.Sprintf("the address %s is not in the list of those that are allowed", shown(u.String()))
+		return nil, fmt.Sprintf("the address %s is not allowed", redactURL(u.String()))
 	}
 	header := http.Header{}
 	for _, h := range q.Headers {
-		name, text := fill(h.Name, args, asIs), fill(h.Value, args, asIs)
+		name, text := fill(h.Name, args, unescaped), fill(h.Value, args, unescaped)
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) {
 			return nil, fmt.Sprintf("the arguments make a header %.100q that cannot be sent", name)
 		}
 		header.Set(name, text)
 	}
 	body := bodyOf(q.Body, args, header)
-	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(fill(q.Method, args, asIs)), u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, strings.ToUpper(fill(q.Method, args, unescaped)), u.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Sprintf("the arguments make no request: %v", plain(err))
+		return nil, fmt.Sprintf("the arguments make an invalid request: %v", errorText(err))
 	}
 	req.Header = header
 	return req, ""
 }
 
-// upward counts the parts of a path that go up.
-func upward(path string) int {
+// countParents counts the parts of a path that go up.
+func countParents(path string) int {
 	n := 0
 	for part := range strings.SplitSeq(path, "/") {
 		if part == ".." {
@@ -150,12 +150,12 @@ func allowed(list []string, u *url.URL) bool {
 	}
 	return slices.ContainsFunc(list, func(raw string) bool {
 		a, err := url.Parse(raw)
-		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !climbs(u.Path)
+		return err == nil && a.Scheme == u.Scheme && a.Host == u.Host && strings.HasPrefix(u.Path, a.Path) && !hasParent(u.Path)
 	})
 }
 
-// climbs reports whether a path goes up, also if a server decodes it once more.
-func climbs(path string) bool {
+// hasParent reports whether a path goes up, also if a server decodes it once more.
+func hasParent(path string) bool {
 	either := func(r rune) bool { return r == '/' || r == '\\' }
 	return slices.ContainsFunc(strings.FieldsFunc(path, either), func(part string) bool {
 		// Twice encoded, it is decoded once more by a server behind the first.
@@ -174,7 +174,7 @@ func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
 		return nil
 	}
 	kind := header.Get("Content-Type")
-	v = filledIn(v, args)
+	v = fillValue(v, args)
 	text := v.JSON()
 	switch {
 	case v.Kind == value.Object && strings.HasPrefix(strings.ToLower(kind), "application/x-www-form-urlencoded"):
@@ -197,18 +197,18 @@ func bodyOf(raw json.RawMessage, args value.Value, header http.Header) []byte {
 	return text
 }
 
-// filledIn replaces the placeholders of all texts in a value, keys included.
-func filledIn(v value.Value, args value.Value) value.Value {
+// fillValue replaces the placeholders of all texts in a value, keys included.
+func fillValue(v value.Value, args value.Value) value.Value {
 	out := v
 	out.Items, out.Members = nil, nil
 	if v.Kind == value.String {
-		out.Text = fill(v.Text, args, asIs)
+		out.Text = fill(v.Text, args, unescaped)
 	}
 	for _, item := range v.Items {
-		out.Items = append(out.Items, filledIn(item, args))
+		out.Items = append(out.Items, fillValue(item, args))
 	}
 	for _, m := range v.Members {
-		out.Members = append(out.Members, value.Member{Key: fill(m.Key, args, asIs), Value: filledIn(m.Value, args)})
+		out.Members = append(out.Members, value.Member{Key: fill(m.Key, args, unescaped), Value: fillValue(m.Value, args)})
 	}
 	return out
 }

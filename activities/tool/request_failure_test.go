@@ -120,17 +120,17 @@ func silentHalf(w http.ResponseWriter, r *http.Request) {
 // TestRequestsToNobody asks where nothing listens, and ends calls that wait with what ended them.
 func TestRequestsToNobody(t *testing.T) {
 	tools := open(t, Connection{URL: "http://x"}, func(s *Settings) { s.AllowLoopback = true })
-	gone := httptest.NewServer(nil)
-	gone.Close()
-	_, _, err := said(tools.Call(soon(t, time.Minute), posting(gone.URL), Meta{}))
+	dropped := httptest.NewServer(nil)
+	dropped.Close()
+	_, _, err := said(tools.Call(soon(t, time.Minute), posting(dropped.URL), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "connection refused")
 
-	entered, left := make(chan bool, 1), make(chan bool, 1)
+	entered, programResult := make(chan bool, 1), make(chan bool, 1)
 	web := start(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		entered <- true
 		<-r.Context().Done()
-		left <- true
+		programResult <- true
 	}))
 	ctx, cancel := context.WithCancel(soon(t, time.Minute))
 	go func() {
@@ -141,7 +141,7 @@ func TestRequestsToNobody(t *testing.T) {
 		t.Errorf("a cancelled call gives %v", err)
 	}
 	select {
-	case <-left:
+	case <-programResult:
 	case <-time.After(time.Minute):
 		t.Error("the server is not told that the call is cancelled")
 	}

@@ -39,10 +39,10 @@ type target struct {
 func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, error) {
 	if c.Kind != "" {
 		if _, ok := Kinds[c.Kind]; !ok {
-			return c, refusal(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
+			return c, connectionFailure(fmt.Sprintf("connection %q is of kind %q, which has no tools", c.ID, c.Kind), "use kind "+kindNames())
 		}
 	}
-	if chosen(c) {
+	if hasAddressTemplate(c) {
 		return c, nil // by the arguments of each call
 	}
 	if c.Kind == plan.ConnectionHTTP {
@@ -62,8 +62,8 @@ func (t *Tools) Resolve(c plan.Connection, toolName string) (plan.Connection, er
 		return c, nil
 	}
 	if c.ID != "" {
-		return c, refusal(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
-			allowedBy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
+		return c, connectionFailure(fmt.Sprintf("no connection %q; known: %s", c.ID, t.settings.known()),
+			allowRemedy(connectionLine(c.ID, exampleURL))+"; or give the connection a url in the flow")
 	}
 	if c.Kind == plan.ConnectionLocal || c.Kind == plan.ConnectionActivity {
 		return c, nil // resolved before, perhaps by another worker
@@ -82,9 +82,9 @@ func (t *Tools) resolveName(c plan.Connection, toolName string) (plan.Connection
 	if t.settings.function(toolName) != nil {
 		return plan.Connection{Kind: plan.ConnectionLocal}, nil
 	}
-	return c, refusal(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
+	return c, connectionFailure(fmt.Sprintf("tool %q is bound to no connection; known connections: %s; functions of the worker: %s",
 		toolName, t.settings.known(), t.settings.functions()),
-		t.boundBy(toolName))
+		t.bindRemedy(toolName))
 }
 
 // resolveAgent is [Tools.Resolve] for a remote agent. The worker's connection of its id and URL has its
@@ -122,24 +122,24 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 		supplied(c).check(&p, fmt.Sprintf("connection %q", c.ID))
 		if len(p) > 0 {
 			sort.Strings(p)
-			return refusal(strings.Join(p, "; "), "correct the connection")
+			return connectionFailure(strings.Join(p, "; "), "correct the connection")
 		}
 	}
 	if c.Command != "" {
-		return t.checkOwn(c)
+		return t.checkCommandAllowed(c)
 	}
 	if problem := urlProblem(c.URL); problem != "" {
 		remedy := "correct the url of the connection"
 		if u, err := url.Parse(c.URL); err == nil && u.User != nil {
 			u.User = nil
-			remedy = "take it out of the url; " + allowedBy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, shown(u.String())))
+			remedy = "take it out of the url; " + allowRemedy(fmt.Sprintf("%s: {%q: {url: %q, headers: {Authorization: \"Basic ${TOKEN}\"}}}", SettingConnections, c.ID, redactURL(u.String())))
 		}
-		return refusal(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
+		return connectionFailure(fmt.Sprintf("connection %q: url %s", c.ID, problem), remedy)
 	}
-	if err := t.reveal(&c, &Connection{Headers: map[string]string{}}); err != nil {
+	if err := t.addSecrets(&c, &Connection{Headers: map[string]string{}}); err != nil {
 		return err
 	}
-	if t.listed(c.URL) {
+	if t.isConfigured(c.URL) {
 		return nil
 	}
 	if r := newRule(&t.settings, c.URL).checkName(); r != nil {
@@ -148,8 +148,8 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 	return nil
 }
 
-// listed reports whether a URL is that of one of the operator's connections.
-func (t *Tools) listed(raw string) bool {
+// isConfigured reports whether a URL is that of one of the operator's connections.
+func (t *Tools) isConfigured(raw string) bool {
 	for _, c := range t.settings.Connections {
 		if c.URL == raw {
 			return true
@@ -177,7 +177,7 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		at.conn = t.settings.Connections[c.ID]
 	default:
 		at.conn, at.supplied = supplied(c), true
-		if err := t.reveal(&c, &at.conn); err != nil {
+		if err := t.addSecrets(&c, &at.conn); err != nil {
 			return nil, err
 		}
 		if err := t.fill(c, &at.conn); err != nil {
@@ -189,9 +189,9 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		if c.Kind == plan.ConnectionA2A {
 			at.conn.Transport = TransportA2A
 		}
-		at.restricted = !t.listed(c.URL)
+		at.restricted = !t.isConfigured(c.URL)
 		if at.id == "" {
-			at.id = shown(c.URL)
+			at.id = redactURL(c.URL)
 		}
 	}
 	at.secrets = newSecrets(at.conn)
@@ -221,10 +221,10 @@ func (t *target) name() string {
 	if t.id == "" {
 		return "functions of the worker"
 	}
-	if t.conn.URL == "" || t.id == shown(t.conn.URL) {
+	if t.conn.URL == "" || t.id == redactURL(t.conn.URL) {
 		return fmt.Sprintf("connection %q", t.id)
 	}
-	return fmt.Sprintf("connection %q (%s)", t.id, shown(t.conn.URL))
+	return fmt.Sprintf("connection %q (%s)", t.id, redactURL(t.conn.URL))
 }
 
 // failure makes a failure of this target, without its secrets.
@@ -252,12 +252,12 @@ func (c Connection) kind() string {
 	return plan.ConnectionMCP
 }
 
-func refusal(text, remedy string) *contract.Failure {
+func connectionFailure(text, remedy string) *contract.Failure {
 	return &contract.Failure{Class: contract.ClassConnection, Text: text, Remedy: remedy}
 }
 
-// shown is a URL without what can be secret in it.
-func shown(raw string) string {
+// redactURL is a URL without what can be secret in it.
+func redactURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "(not a URL)"
@@ -269,9 +269,9 @@ func shown(raw string) string {
 // exampleURL stands in remedies for an address that nobody but the operator knows.
 const exampleURL = "https://HOST/mcp"
 
-// allowedBy is the remedy of a refusal: the settings of which one lifts it.
-func allowedBy(lines ...string) string {
-	return "to allow it set in the worker's weft.yaml: " + strings.Join(lines, ", or ")
+// allowRemedy is the remedy of a refusal: the settings of which one lifts it.
+func allowRemedy(settings ...string) string {
+	return "to allow it set in the worker's weft.yaml: " + strings.Join(settings, ", or ")
 }
 
 // connectionLine is the line that makes a connection the worker's own.
@@ -279,18 +279,18 @@ func connectionLine(id, address string) string {
 	return fmt.Sprintf("%s: {%q: {url: %q}}", SettingConnections, id, address)
 }
 
-// boundBy says which line binds a tool to a connection: to one that there is, or to a new one.
-func (t *Tools) boundBy(name string) string {
+// bindRemedy says which line binds a tool to a connection: to one that there is, or to a new one.
+func (t *Tools) bindRemedy(name string) string {
 	if name == "" {
 		name = "TOOL"
 	}
 	ids := slices.Sorted(maps.Keys(t.settings.Connections))
 	if len(ids) == 0 {
-		return allowedBy(fmt.Sprintf("%s: {%q: \"CONNECTION\"} and %s", SettingTools, name, connectionLine("CONNECTION", exampleURL)))
+		return allowRemedy(fmt.Sprintf("%s: {%q: \"CONNECTION\"} and %s", SettingTools, name, connectionLine("CONNECTION", exampleURL)))
 	}
-	var lines []string
+	var settings []string
 	for _, id := range ids[:min(len(ids), 3)] {
-		lines = append(lines, fmt.Sprintf("%s: {%q: %q}", SettingTools, name, id))
+		settings = append(settings, fmt.Sprintf("%s: {%q: %q}", SettingTools, name, id))
 	}
-	return allowedBy(lines...)
+	return allowRemedy(settings...)
 }

@@ -41,19 +41,19 @@ func (s Secret) check(p *problems, at string) {
 func (s *Settings) Secret(ref, address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return "", refusal(fmt.Sprintf("the secret %q is for no address", ref), "correct the url")
+		return "", connectionFailure(fmt.Sprintf("the secret %q is for an invalid address", ref), "correct the url")
 	}
 	own, ok := s.Secrets[ref]
 	if s.Lent != nil {
-		if lent, has := s.Lent(ref); has {
+		if lent, found := s.Lent(ref); found {
 			own, ok = lent, true
 		}
 	}
 	switch {
 	case !ok:
-		return "", refusal(fmt.Sprintf("the flow wants the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
-	case !has(own.Hosts, u):
-		return "", refusal(fmt.Sprintf("the flow wants the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
+		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q, which the worker does not have", ref), secretLine(ref, u.Host))
+	case !containsHost(own.Hosts, u):
+		return "", connectionFailure(fmt.Sprintf("the flow needs the secret %q at %s, where it may not be used", ref, u.Host), secretLine(ref, append(slices.Clone(own.Hosts), u.Host)...))
 	}
 	return own.Value, nil
 }
@@ -64,25 +64,25 @@ func secretLine(ref string, hosts ...string) string {
 	for i, h := range hosts {
 		quoted[i] = fmt.Sprintf("%q", h)
 	}
-	return allowedBy(fmt.Sprintf("%s: {%q: {value: \"${NAME}\", hosts: [%s]}}", SettingSecrets, ref, strings.Join(quoted, ", "))) +
+	return allowRemedy(fmt.Sprintf("%s: {%q: {value: \"${NAME}\", hosts: [%s]}}", SettingSecrets, ref, strings.Join(quoted, ", "))) +
 		"; NAME is a variable of the worker's environment, or NAME_FILE names a file"
 }
 
-// reveal adds the secrets that a connection names. The values stay in this process.
-func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
+// addSecrets adds the secrets that a connection names. The values stay in this process.
+func (t *Tools) addSecrets(c *plan.Connection, out *Connection) error {
 	var problem error
 	get := func(ref string) string {
 		v, err := t.settings.Secret(ref, c.URL)
 		if err != nil && problem == nil {
 			f := contract.FailureOf(err)
-			problem = refusal(fmt.Sprintf("connection %q: %s", c.ID, f.Text), f.Remedy)
+			problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, f.Text), f.Remedy)
 		}
 		return v
 	}
 	for _, h := range c.Secrets {
 		headers := map[string]string{h.Name: get(h.Value)}
 		if h.Name == "" && problem == nil && json.Unmarshal([]byte(headers[""]), &headers) != nil {
-			problem = refusal(fmt.Sprintf("connection %q: the secret %q is no JSON object of headers", c.ID, h.Value),
+			problem = connectionFailure(fmt.Sprintf("connection %q: the secret %q is not a JSON object of headers", c.ID, h.Value),
 				fmt.Sprintf(`set %s.%q.value in weft.yaml, or what it names, to text like {"Authorization": "Bearer ..."}`, SettingSecrets, h.Value))
 		}
 		if h.Name == "" {
@@ -90,7 +90,7 @@ func (t *Tools) reveal(c *plan.Connection, out *Connection) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(headers)) {
 			if wrong := headerProblem(name, headers[name]); wrong != "" && problem == nil {
-				problem = refusal(fmt.Sprintf("connection %q: %s", c.ID, wrong), "correct the header in the flow, or the secret")
+				problem = connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, wrong), "correct the header in the flow, or the secret")
 			}
 			out.Headers[name] = headers[name]
 			out.named = append(out.named, headers[name])
@@ -129,18 +129,18 @@ func (t *Tools) fill(c plan.Connection, to *Connection) error {
 		}
 		u, err := url.Parse(c.URL)
 		if err != nil {
-			return refusal(fmt.Sprintf("connection %q: the url is not a URL", c.ID), "correct the url of the connection")
+			return connectionFailure(fmt.Sprintf("connection %q: the url is not a URL", c.ID), "correct the url of the connection")
 		}
 		var failed error
 		value := variable.ReplaceAllStringFunc(h.Value, func(ref string) string {
 			name := ref[len("${env.") : len(ref)-1]
 			v, ok := t.settings.Variables[name]
 			switch {
-			case !ok || !has(v.Hosts, u):
-				failed = refusal(fmt.Sprintf("connection %q: the header %s wants the variable %s, which may not go to %s", c.ID, h.Name, name, u.Host),
-					allowedBy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, u.Host)))
+			case !ok || !containsHost(v.Hosts, u):
+				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which may not go to %s", c.ID, h.Name, name, u.Host),
+					allowRemedy(fmt.Sprintf("%s: {%q: {hosts: [%q]}}", SettingVariables, name, u.Host)))
 			case v.Value == "":
-				failed = refusal(fmt.Sprintf("connection %q: the header %s wants the variable %s, which is not set", c.ID, h.Name, name),
+				failed = connectionFailure(fmt.Sprintf("connection %q: the header %s needs the variable %s, which is not set", c.ID, h.Name, name),
 					fmt.Sprintf("set %s or %s_FILE in the worker's environment", name, name))
 			}
 			return v.Value
@@ -149,7 +149,7 @@ func (t *Tools) fill(c plan.Connection, to *Connection) error {
 			return failed
 		}
 		if problem := headerProblem(h.Name, value); problem != "" {
-			return refusal(fmt.Sprintf("connection %q: %s", c.ID, problem), "correct the header, or the variable")
+			return connectionFailure(fmt.Sprintf("connection %q: %s", c.ID, problem), "correct the header, or the variable")
 		}
 		to.Headers[h.Name] = value
 	}

@@ -309,11 +309,11 @@ func urlProblem(raw string) string {
 	case err != nil:
 		return "is not a URL; write it as https://host/path"
 	case u.User != nil:
-		return fmt.Sprintf("%q carries a user or password; leave it out, and send a header instead", shown(raw))
+		return fmt.Sprintf("%q carries a user or password; leave it out, and send a header instead", redactURL(raw))
 	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Sprintf("%q has scheme %q, want http or https", shown(raw), u.Scheme)
+		return fmt.Sprintf("%q has scheme %q, want http or https", redactURL(raw), u.Scheme)
 	case u.Hostname() == "":
-		return fmt.Sprintf("%q names no host", shown(raw))
+		return fmt.Sprintf("%q names no host", redactURL(raw))
 	}
 	return ""
 }

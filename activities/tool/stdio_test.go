@@ -23,7 +23,7 @@ func alive(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-func gone(t *testing.T, pids ...int) {
+func dropped(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
 		for i := 0; alive(pid); i++ {
@@ -55,7 +55,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	if d := time.Since(began); d > time.Minute {
 		t.Errorf("Close took %s", d)
 	}
-	gone(t, child, grandchild)
+	dropped(t, child, grandchild)
 }
 
 func TestShellThatLeavesItsServerBehind(t *testing.T) {
@@ -68,7 +68,7 @@ func TestShellThatLeavesItsServerBehind(t *testing.T) {
 	})
 	child, grandchild := spawn(t, tools)
 	tools.Close()
-	gone(t, child, grandchild)
+	dropped(t, child, grandchild)
 }
 
 func TestDeadCommandIsStartedAgain(t *testing.T) {
@@ -76,13 +76,13 @@ func TestDeadCommandIsStartedAgain(t *testing.T) {
 	child, grandchild := spawn(t, tools)
 	_, _, err := said(tools.Call(soon(t, time.Minute), call("die", `{}`), Meta{}))
 	fails(t, err, contract.ClassUnavailable, "exit status 7", "out of cheese")
-	gone(t, child, grandchild)
+	dropped(t, child, grandchild)
 	must(t, tools, "echo", `{}`)
 	child, _ = spawn(t, tools)
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, child)
+	dropped(t, child)
 	time.Sleep(2 * lossGrace)
 	must(t, tools, "echo", `{}`)
 }
@@ -119,7 +119,7 @@ func TestCommandThatFails(t *testing.T) {
 		"unknown path":   {Connection{Command: "/no/such/command"}, contract.ClassConnection, "connections.c.command"},
 		"not executable": {Connection{Command: "/etc/hostname"}, contract.ClassConnection, "does not start"},
 		"unknown dir":    {Connection{Command: "/bin/sh", Dir: "/no/such/dir"}, contract.ClassConnection, "/no/such/dir"},
-		"crashes":        {crash, contract.ClassConnection, "exit status 3; its last words: no such key: [secret]"},
+		"crashes":        {crash, contract.ClassConnection, "exit status 3; its last output: no such key: [secret]"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	o := newOutbox(w, 300_000)
+	o := newWriteQueue(w, 300_000)
 	message := make([]byte, 100_000)
 	for i := 0; ; i++ {
 		if _, err := o.Write(message); err != nil {
@@ -173,11 +173,11 @@ func TestLossOfACommand(t *testing.T) {
 	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, child)
+	dropped(t, child)
 	// The worker may need a moment to see it; a call in between fails as unavailable.
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if text, isError, err := said(tools.Call(soon(t, time.Minute), call("echo", `{}`), m)); err == nil {
-			if !isError || text != lostText {
+			if !isError || text != sessionLostText {
 				t.Errorf("got %q, %v", text, isError)
 			}
 			break

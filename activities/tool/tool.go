@@ -25,9 +25,9 @@ import (
 
 // Tools is a worker's access to tools. Its methods may be called concurrently.
 type Tools struct {
-	settings Settings
-	sessions *pool
-	losses   losses
+	settings      Settings
+	sessions      *pool
+	sessionLosses sessionLosses
 }
 
 // Meta is what one call carries besides its input.
@@ -94,8 +94,8 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 		return Result{Text: problem, Failed: true}, nil
 	}
 	in.Arguments = args
-	if chosen(in.Connection) {
-		if in, problem = aimed(in); problem != "" {
+	if hasAddressTemplate(in.Connection) {
+		if in, problem = fillAddress(in); problem != "" {
 			return Result{Text: problem, Failed: true}, nil
 		}
 	}
@@ -105,12 +105,12 @@ func (t *Tools) Call(ctx context.Context, in contract.ToolInput, m Meta) (Result
 	}
 	var r reply
 	err = t.within(ctx, at, func(ctx context.Context, e *entry) (err error) {
-		if t.losses.moved(m.Caller, e) {
-			r = reply{text: lostText, isError: true}
+		if t.sessionLosses.sessionChanged(m.Caller, e) {
+			r = reply{text: sessionLostText, isError: true}
 			return nil
 		}
 		r, err = e.server.call(ctx, in, m)
-		t.losses.served(m.Caller, e, err)
+		t.sessionLosses.record(m.Caller, e, err)
 		return err
 	})
 	if err != nil {
@@ -137,7 +137,7 @@ func (t *Tools) within(ctx context.Context, at *target, f func(context.Context, 
 		defer cancel()
 	}
 	err := t.once(run, at, f)
-	if errors.Is(err, errForgotten) {
+	if errors.Is(err, errSessionUnknown) {
 		err = t.once(run, at, f)
 	}
 	if err == nil {
@@ -160,7 +160,7 @@ func (t *Tools) once(ctx context.Context, at *target, f func(context.Context, *e
 	}
 	defer t.sessions.release(e)
 	err = f(ctx, e)
-	if errors.Is(err, errForgotten) {
+	if errors.Is(err, errSessionUnknown) {
 		t.sessions.drop(e)
 	}
 	return err

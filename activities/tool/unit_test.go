@@ -288,7 +288,7 @@ func TestReply(t *testing.T) {
 		"structured, said less exactly": {`{"content":[{"type":"text","text":"{\"a\":1e19}"}],"structuredContent":{"a":10000000000000000001}}`, "{\"a\":1e19}\n" + `{"a":10000000000000000001}`},
 		"structured, in words":          {`{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`, "one\n[1]"},
 		"nothing":                       {`{}`, ""},
-		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{}}}`, `tool "t" asks its caller for more input, which is not possible here`},
+		"more input":                    {`{"resultType":"input_required","inputRequests":{"x":{}}}`, `tool "t" asks its caller for more input, which is not supported`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -400,7 +400,7 @@ func TestLines(t *testing.T) {
 				w.Close()
 			}()
 			lost := 0
-			l := newLines(r, 100, func() { lost++ })
+			l := newLineReader(r, 100, func() { lost++ })
 			got, err := io.ReadAll(l)
 			if err != nil || string(got) != tc.want || l.tooLong() != tc.over || lost != 1 {
 				t.Errorf("got %q, %v, over %v, lost %d; want %q, %v", got, err, l.tooLong(), lost, tc.want, tc.over)
@@ -443,7 +443,7 @@ func TestLimitOfEvents(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			ex := &exchange{}
-			_, err := io.ReadAll(&limited{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, limit: 12, events: tc.events, ex: ex})
+			_, err := io.ReadAll(&limitedBody{ReadCloser: io.NopCloser(strings.NewReader(tc.in)), left: 12, limit: 12, events: tc.events, ex: ex})
 			if (err == nil) != tc.ok || ex.tooLarge == tc.ok {
 				t.Errorf("error %v, too large %v", err, ex.tooLarge)
 			}

@@ -111,7 +111,7 @@ const agentspecServer = `{"component_type":"Flow","agentspec_version":"26.1.2","
 func TestAgentSpecServer(t *testing.T) {
 	t.Parallel()
 	server, other := suiteHTTP(t), suiteHTTP(t)
-	for base, want := range map[string]string{server: "", other: "is not in the list", server + "/x": "is not in the list"} {
+	for base, want := range map[string]string{server: "", other: "is not allowed", server + "/x": "is not allowed"} {
 		p := harness.TestRun{Document: strings.ReplaceAll(agentspecServer, "SERVER", server), Script: "rules: [{say: x}]", ToolSettings: tool.Settings{AllowPrivate: true},
 			SetInput: func(in *contract.RunInput) { in.Params = json.RawMessage(`{"BASE":"` + base + `"}`) }}.Execute(t)
 		if want == "" && (p.Err != nil || string(p.Result.ResultData) != `{"animal":"Panda"}`) {

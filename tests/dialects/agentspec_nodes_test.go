@@ -99,7 +99,7 @@ var nodeCases = map[string]nodeCase{
 		params: `{"q":"a b/c","list":[1]}`, want: `{"path":"/echo/a%20b%2Fc","query":"ka+b%2Fc=v+a+b%2Fc","one":"h a b/c","key":"sesame","body":{"aa b/c":{"deep":["a b/c",3,true]},"n":"[1]"}}`}},
 	"a whole answer":                 {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: ApiNode, url: 'HOST/list', http_method: GET}", "n", "[{title: response}]"), params: `{}`, want: `{"response":[1,2]}`}},
 	"a form":                         {shortCase: shortCase{doc: flowOf("[]", "n: {component_type: ToolNode, tool: {component_type: RemoteTool, name: form, url: 'HOST/form', http_method: POST, headers: {Content-Type: application/x-www-form-urlencoded}, data: {a: 'x y', b: 'z'}, outputs: [{title: form, type: string}]}}", "n", "[{title: form, type: string}]"), params: `{}`, want: `{"form":"a=x+y\u0026b=z"}`}},
-	"an address that is not allowed": {shortCase: shortCase{doc: flowOf("[{title: h, type: string}]", "n: {component_type: ApiNode, url: 'HOST/{{h}}', http_method: GET, url_allow_list: ['HOST/other']}", "n", "[{title: response}]"), params: `{"h":"list"}`, fails: "is not in the list of those that are allowed"}},
+	"an address that is not allowed": {shortCase: shortCase{doc: flowOf("[{title: h, type: string}]", "n: {component_type: ApiNode, url: 'HOST/{{h}}', http_method: GET, url_allow_list: ['HOST/other']}", "n", "[{title: response}]"), params: `{"h":"list"}`, fails: "is not allowed"}},
 }
 
 const members = `a: {component_type: Agent, description: d, llm_config: '@m', human_in_the_loop: false, system_prompt: A}

@@ -104,7 +104,7 @@ func TestEndToEndBlueprintPins(t *testing.T) {
 			t.Errorf("the program is %s, want %s", got, counted)
 		}
 		if boss := f.Turns(t, kids[1], 1)[0]; counted == contract.TurnFailed {
-			if boss.Failure == nil || !strings.Contains(boss.Failure.Text, "has been changed since the run was started") || boss.Failure.Remedy != "start a new run" {
+			if boss.Failure == nil || !strings.Contains(boss.Failure.Text, "has changed since the run was started") || boss.Failure.Remedy != "start a new run" {
 				t.Errorf("the changed script is refused with %+v", boss.Failure)
 			}
 		} else if string(boss.ResultData) != `"`+word+`"` {

@@ -7,25 +7,25 @@ import (
 	"weft/activities/contract"
 )
 
-// lostText tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
+// sessionLostText tells a model that a server may have lost state of its earlier calls: a page, a transaction, a
 // login.
-const lostText = "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " +
+const sessionLostText = "The session with this tool's server was lost, and a new one has begun: what earlier calls left in it is gone. " +
 	"This call was not made. Do again what it needs, if anything, and then repeat it."
 
-// keeper is a session in which a server can keep something from one call to the next.
-type keeper interface{ keeps() bool }
+// stateful is a session in which a server can keep something from one call to the next.
+type stateful interface{ hasState() bool }
 
 // mostUsers bounds how many callers are remembered; of more the oldest are forgotten.
 const mostUsers = 10_000
 
-// losses record which session has served which caller, so that a caller is told of a new one.
-type losses struct {
+// sessionLosses record which session has served which caller, so that a caller is told of a new one.
+type sessionLosses struct {
 	mu          sync.Mutex
 	recent, old map[string]int
 }
 
-// moved reports, once, whether a caller was served by another session than this one.
-func (l *losses) moved(caller string, e *entry) bool {
+// sessionChanged reports, once, whether a caller was served by another session than this one.
+func (l *sessionLosses) sessionChanged(caller string, e *entry) bool {
 	if caller == "" {
 		return false
 	}
@@ -43,13 +43,13 @@ func (l *losses) moved(caller string, e *entry) bool {
 	return true
 }
 
-// served records that a session has served a caller, if the server can keep state in it. A call without an
+// record records that a session has served a caller, if the server can keep state in it. A call without an
 // answer leaves no state.
-func (l *losses) served(caller string, e *entry, err error) {
+func (l *sessionLosses) record(caller string, e *entry, err error) {
 	var f *contract.Failure
 	answered := err == nil || errors.Is(err, errTooLarge) || errors.As(err, &f) && !contract.Retryable(f.Class)
-	k, ok := e.server.(keeper)
-	if caller == "" || !ok || !answered || !k.keeps() {
+	k, ok := e.server.(stateful)
+	if caller == "" || !ok || !answered || !k.hasState() {
 		return
 	}
 	l.mu.Lock()
@@ -58,7 +58,7 @@ func (l *losses) served(caller string, e *entry, err error) {
 }
 
 // note keeps where a caller is served. The lock is held.
-func (l *losses) note(place string, serial int) {
+func (l *sessionLosses) note(place string, serial int) {
 	if l.recent == nil || len(l.recent) >= mostUsers/2 {
 		l.recent, l.old = map[string]int{}, l.recent
 	}

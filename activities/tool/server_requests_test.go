@@ -81,10 +81,10 @@ func TestServerAsksOverSSE(t *testing.T) {
 
 // Questions are taken out wherever they are, nothing else is; a server that takes no answers is left alone.
 func TestQuestionsInAStream(t *testing.T) {
-	stream := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 3*maxQuestions) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
-	var got []question
+	stream := strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n", 3*maxServerRequests) + ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\n"
+	var got []serverRequest
 	out, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream+"data: cut")), func(event []byte) bool {
-		q, ok := questionIn(event)
+		q, ok := parseServerRequest(event)
 		if ok {
 			got = append(got, q)
 		}
@@ -93,7 +93,7 @@ func TestQuestionsInAStream(t *testing.T) {
 	if want := ": a note\n\nevent: message\ndata: {\"id\":1,\"result\":{}}\n\ndata: cut"; err != nil || string(out) != want {
 		t.Errorf("left is %q, %v; want %q", out, err, want)
 	}
-	if len(got) != 3*maxQuestions || got[0].Method != "ping" || string(got[0].ID) != "1" {
+	if len(got) != 3*maxServerRequests || got[0].Method != "ping" || string(got[0].ID) != "1" {
 		t.Errorf("%d questions, %+v", len(got), got)
 	}
 	released := make(chan struct{})
@@ -104,7 +104,7 @@ func TestQuestionsInAStream(t *testing.T) {
 		}
 	}))
 	defer close(released)
-	q := question{ID: json.RawMessage("1"), Method: "ping"}
+	q := serverRequest{ID: json.RawMessage("1"), Method: "ping"}
 	q.answer(t.Context(), deaf.Client(), deaf.URL) // comes back
 }
 
@@ -112,7 +112,7 @@ func TestQuestionsInAStream(t *testing.T) {
 // session may take to begin.
 func TestStreamsThatBeginWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ first, class, says string }{
-		"another server":   {"event: endpoint\ndata: http://internal.example:8000/messages?id=1\n\n", contract.ClassConnection, "wants its messages at http://internal.example:8000/messages, which is another server"},
+		"another server":   {"event: endpoint\ndata: http://internal.example:8000/messages?id=1\n\n", contract.ClassConnection, "endpoint is on another server: http://internal.example:8000/messages"},
 		"it ends at once":  {"", contract.ClassUnavailable, "the event stream ended"},
 		"it ends too soon": {": hello\n\n", contract.ClassUnavailable, "the event stream ended"},
 		"no address":       {"event: endpoint\ndata: http://[x\n\n", contract.ClassConnection, "(not a URL)"},

@@ -16,14 +16,14 @@ import (
 // An SSE server can send requests to its client, mostly pings. The library does not answer them, and takes one
 // for the answer to its own request of the same number. So they are removed from the stream.
 
-// question is a request of a server's.
-type question struct {
+// serverRequest is a request of a server's.
+type serverRequest struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// maxQuestions is how many may wait for their answers; more are dropped.
-const maxQuestions = 16
+// maxServerRequests is how many may wait for their answers; more are dropped.
+const maxServerRequests = 16
 
 // events is an event stream without the events that are taken.
 type events struct {
@@ -65,8 +65,8 @@ func (a *events) event() ([]byte, error) {
 	}
 }
 
-// questionIn reads an event that is a question.
-func questionIn(event []byte) (q question, ok bool) {
+// parseServerRequest reads an event that is a question.
+func parseServerRequest(event []byte) (q serverRequest, ok bool) {
 	if !bytes.Contains(event, []byte(`"method"`)) {
 		return q, false
 	}
@@ -77,9 +77,9 @@ func questionIn(event []byte) (q question, ok bool) {
 	return q, q.Method != "" && len(q.ID) > 0 && string(q.ID) != "null"
 }
 
-// elsewhereIn reads an endpoint event whose address is invalid or another server's. The library would wait for
+// foreignEndpoint reads an endpoint event whose address is invalid or another server's. The library would wait for
 // ever.
-func elsewhereIn(event []byte, own string) string {
+func foreignEndpoint(event []byte, own string) string {
 	if !bytes.Contains(event, []byte("endpoint")) {
 		return ""
 	}
@@ -95,7 +95,7 @@ func elsewhereIn(event []byte, own string) string {
 	case to.Host == base.Host:
 		return ""
 	}
-	return shown(to.String())
+	return redactURL(to.String())
 }
 
 // fieldsOf are an event's name and data.
@@ -110,13 +110,13 @@ func fieldsOf(event []byte) (name string, data []byte) {
 	return name, data
 }
 
-// answerAll answers requests until ctx is done. A server that does not take an answer is ignored.
-func answerAll(ctx context.Context, c *http.Client, to func() *url.URL, questions <-chan question) {
+// answerRequests answers requests until ctx is done. A server that does not take an answer is ignored.
+func answerRequests(ctx context.Context, c *http.Client, to func() *url.URL, requests <-chan serverRequest) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case q := <-questions:
+		case q := <-requests:
 			if at := to(); at != nil {
 				q.answer(ctx, c, at.String())
 			}
@@ -125,7 +125,7 @@ func answerAll(ctx context.Context, c *http.Client, to func() *url.URL, question
 }
 
 // answer says that the client is there, or that it does nothing for servers.
-func (q question) answer(ctx context.Context, c *http.Client, to string) {
+func (q serverRequest) answer(ctx context.Context, c *http.Client, to string) {
 	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
 	if q.Method != string(mcp.MethodPing) {
 		text = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"this client has no such method"}}`, q.ID, mcp.METHOD_NOT_FOUND)

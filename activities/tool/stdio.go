@@ -17,9 +17,9 @@ var (
 	errEnded   = errors.New("the command has ended")
 )
 
-// outbox queues messages to a command, because the library writes under a lock without a context: a command
+// writeQueue queues messages to a command, because the library writes under a lock without a context: a command
 // that does not read would block every call.
-type outbox struct {
+type writeQueue struct {
 	file  *os.File
 	limit int
 	done  chan struct{}
@@ -31,15 +31,15 @@ type outbox struct {
 	closed bool
 }
 
-func newOutbox(file *os.File, limit int) *outbox {
-	o := &outbox{file: file, limit: limit, done: make(chan struct{})}
+func newWriteQueue(file *os.File, limit int) *writeQueue {
+	o := &writeQueue{file: file, limit: limit, done: make(chan struct{})}
 	o.wake = sync.NewCond(&o.mu)
 	go o.pump()
 	return o
 }
 
 // Write queues a message. It fails when the command is gone, or lets too much wait.
-func (o *outbox) Write(p []byte) (int, error) {
+func (o *writeQueue) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -55,7 +55,7 @@ func (o *outbox) Write(p []byte) (int, error) {
 }
 
 // Close closes the command's input. What still waits is lost.
-func (o *outbox) Close() error {
+func (o *writeQueue) Close() error {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *outbox) Close() error {
 	return err
 }
 
-func (o *outbox) pump() {
+func (o *writeQueue) pump() {
 	defer close(o.done)
 	for {
 		o.mu.Lock()
@@ -93,9 +93,9 @@ func (o *outbox) pump() {
 	}
 }
 
-// lines reads a command's messages, one per line. A message that is too long is replaced by an error for its
+// lineReader reads a command's messages, one per line. A message that is too long is replaced by an error for its
 // call.
-type lines struct {
+type lineReader struct {
 	file  *os.File
 	r     *bufio.Reader
 	limit int
@@ -105,15 +105,15 @@ type lines struct {
 	over  atomic.Bool
 }
 
-func newLines(file *os.File, limit int, lost func()) *lines {
-	return &lines{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost}
+func newLineReader(file *os.File, limit int, lost func()) *lineReader {
+	return &lineReader{file: file, r: bufio.NewReaderSize(file, 64<<10), limit: limit, lost: lost}
 }
 
 // tooLong reports whether the session ended because of a message that was too long.
-func (l *lines) tooLong() bool { return l.over.Load() }
+func (l *lineReader) tooLong() bool { return l.over.Load() }
 
 // Read hands out whole lines. Every end is io.EOF: the library logs others.
-func (l *lines) Read(p []byte) (int, error) {
+func (l *lineReader) Read(p []byte) (int, error) {
 	if len(l.rest) == 0 {
 		line, err := l.line()
 		if err != nil {
@@ -128,7 +128,7 @@ func (l *lines) Read(p []byte) (int, error) {
 }
 
 // finish ends the session and closes the file.
-func (l *lines) finish() {
+func (l *lineReader) finish() {
 	l.once.Do(func() {
 		l.lost()
 		l.file.Close()
@@ -136,7 +136,7 @@ func (l *lines) finish() {
 }
 
 // line reads the next line, or what stands for it.
-func (l *lines) line() ([]byte, error) {
+func (l *lineReader) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := l.r.ReadSlice('\n')
@@ -149,7 +149,7 @@ func (l *lines) line() ([]byte, error) {
 				return l.skip(head)
 			}
 			if err == nil {
-				return l.instead(head)
+				return l.errorLine(head)
 			}
 		}
 		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(line) > 0 {
@@ -162,11 +162,11 @@ func (l *lines) line() ([]byte, error) {
 }
 
 // skip reads to the end of a line that is too long.
-func (l *lines) skip(head []byte) ([]byte, error) {
+func (l *lineReader) skip(head []byte) ([]byte, error) {
 	for {
 		switch _, err := l.r.ReadSlice('\n'); {
 		case err == nil:
-			return l.instead(head)
+			return l.errorLine(head)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			l.over.Store(true)
 			return nil, err
@@ -174,9 +174,9 @@ func (l *lines) skip(head []byte) ([]byte, error) {
 	}
 }
 
-// instead makes the error that replaces a message that is too long. Without an early id it ends the session,
+// errorLine makes the error that replaces a message that is too long. Without an early id it ends the session,
 // so that no call waits.
-func (l *lines) instead(head []byte) ([]byte, error) {
+func (l *lineReader) errorLine(head []byte) ([]byte, error) {
 	id := requestID(head)
 	if id == nil {
 		l.over.Store(true)

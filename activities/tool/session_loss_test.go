@@ -29,20 +29,20 @@ func TestLossIsToldToTheModel(t *testing.T) {
 	}
 	told := func(caller string) {
 		t.Helper()
-		if text, isError := ask(caller); text != lostText || !isError {
+		if text, isError := ask(caller); text != sessionLostText || !isError {
 			t.Errorf("%s got %q, %v", caller, text, isError)
 		}
 	}
 	well("a")
 	well("b")
-	l.forget()
+	l.remove()
 	told("a") // who finds out
 	well("c") // who comes new
 	told("b") // whose session went without it
 	well("a")
 	well("b")
 	well("") // nobody to tell
-	l.forget()
+	l.remove()
 	well("")
 	told("c")
 	if sessions, calls := l.counts(); sessions != 3 || calls != 7 {
@@ -57,14 +57,14 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 	l.onCall = func(w http.ResponseWriter, id json.RawMessage, n int) {
 		switch n {
 		case 1, 3:
-			l.forget()
+			l.remove()
 			panic(http.ErrAbortHandler)
 		default:
 			result(w, id, `{"content":[{"type":"text","text":"ok"}]}`)
 		}
 	}
 	tools := open(t, Connection{URL: start(t, l).URL})
-	for i, want := range []string{"", "ok", "", lostText, "ok"} {
+	for i, want := range []string{"", "ok", "", sessionLostText, "ok"} {
 		text, _, err := said(tools.Call(soon(t, time.Minute), call("x", `{}`), Meta{Caller: "a"}))
 		if want == "" {
 			fails(t, err, contract.ClassUnavailable)
@@ -77,7 +77,7 @@ func TestNothingIsLostWithTheFirstCall(t *testing.T) {
 }
 
 func TestLossesForgetTheOldest(t *testing.T) {
-	var l losses
+	var l sessionLosses
 	for i := range 3 * mostUsers {
 		l.note(string(rune(i)), i)
 	}

@@ -13,50 +13,50 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// tap is between the library's client and its transport. It keeps the server's own bytes, and turns HTTP
+// rawTransport is between the library's client and its transport. It keeps the server's own bytes, and turns HTTP
 // statuses into errors.
-type tap struct {
+type rawTransport struct {
 	transport.BidirectionalInterface
 }
 
-// httpTap is a tap on a transport that sends the protocol's version in a header.
-type httpTap struct {
-	tap
+// rawHTTPTransport is a tap on a transport that sends the protocol's version in a header.
+type rawHTTPTransport struct {
+	rawTransport
 	http    transport.HTTPConnection
 	version atomic.Value // string
 }
 
 // SetProtocolVersion tells the transport what the client negotiated.
-func (t *httpTap) SetProtocolVersion(v string) {
+func (t *rawHTTPTransport) SetProtocolVersion(v string) {
 	t.version.Store(v)
 	t.http.SetProtocolVersion(v)
 }
 
 // SendRequest sends a request as [tap.SendRequest] does. In the newest protocol the end
 // of the request cancels it at the server; before, a notification does.
-func (t *httpTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	resp, err := sendTapped(ctx, t.http, req)
+func (t *rawHTTPTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	resp, err := sendRaw(ctx, t.http, req)
 	if v, _ := t.version.Load().(string); !mcp.IsModernProtocol(v) {
-		tellCancelled(ctx, t.http, req)
+		notifyCancelled(ctx, t.http, req)
 	}
 	return resp, err
 }
 
-// sseTap is an httpTap on a transport without requests from the server.
-type sseTap struct {
+// rawSSETransport is an httpTap on a transport without requests from the server.
+type rawSSETransport struct {
 	transport.HTTPConnection
 }
 
 // SendRequest sends a request as [tap.SendRequest] does.
-func (t sseTap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	resp, err := sendTapped(ctx, t.HTTPConnection, req)
-	tellCancelled(ctx, t.HTTPConnection, req)
+func (t rawSSETransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	resp, err := sendRaw(ctx, t.HTTPConnection, req)
+	notifyCancelled(ctx, t.HTTPConnection, req)
 	return resp, err
 }
 
-// tellCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
+// notifyCancelled notifies a server of a cancelled call, which the library does for commands only. It does not
 // block.
-func tellCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
+func notifyCancelled(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) {
 	if ctx.Err() == nil || req.Method != string(mcp.MethodToolsCall) {
 		return
 	}
@@ -75,13 +75,13 @@ func tellCancelled(ctx context.Context, inner transport.Interface, req transport
 const cancelTimeout = 2 * time.Second
 
 // SendRequest sends a request and keeps the answer for whoever asked with [withAnswer].
-func (t tap) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	return sendTapped(ctx, t.BidirectionalInterface, req)
+func (t rawTransport) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	return sendRaw(ctx, t.BidirectionalInterface, req)
 }
 
 var errNoResult = errors.New("the answer has neither a result nor an error")
 
-func sendTapped(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+func sendRaw(ctx context.Context, inner transport.Interface, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	ex := &exchange{}
 	resp, err := inner.SendRequest(withExchange(ctx, ex), req)
 	if resp, err = ex.judge(resp, err); err != nil {
@@ -102,7 +102,7 @@ func (e *exchange) judge(resp *transport.JSONRPCResponse, err error) (*transport
 		return nil, errTooLarge
 	case e.resumed && err != nil:
 		// The server had taken the request: that it does not know the session now is no refusal.
-		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", plain(err))
+		return nil, fmt.Errorf("the stream of the answer ended early, and the server does not go on with it: %s", errorText(err))
 	case e.status >= 400:
 		// Servers of the newest protocol refuse with 4xx and a real JSON-RPC error.
 		if err == nil && resp != nil && resp.Error != nil && resp.Error.Code != 0 && refuses(e.status) && !aboutSession(resp.Error) {
