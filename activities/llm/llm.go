@@ -37,9 +37,9 @@ type Settings struct {
 	Providers map[string]ProviderSettings
 	// Scripted replaces all models by the scripted model: nothing is called.
 	Scripted bool
-	// Lent, if set, returns credentials that override a provider's settings. They can change while the worker
+	// Credentials, if set, returns credentials that override a provider's settings. They can change while the worker
 	// runs.
-	Lent func(provider string) Lent
+	Credentials func(provider string) Credentials
 	// Mask, if set, removes secrets from quoted errors, and learns those that providers get while the worker
 	// runs.
 	Mask *mask.Mask
@@ -61,9 +61,8 @@ func (s Settings) Known() []string {
 	return out
 }
 
-// Lent is what a provider can be given besides its settings: a key, or OCI's file of keys. Empty
-// fields leave the settings as they are.
-type Lent struct{ Key, AuthFile string }
+// Credentials override those of a provider's settings: a key, or OCI's file of keys. Empty fields do not.
+type Credentials struct{ Key, AuthFile string }
 
 // ProviderSettings configure one provider. Zero values take the row's defaults.
 type ProviderSettings struct {
@@ -111,12 +110,12 @@ const ScriptModel = "script"
 
 // Models are the models that a worker can call. They are safe for concurrent use.
 type Models struct {
-	def       string
-	noDefault string
-	providers map[string]*provider
-	prices    []priceRow
-	cooldowns cooldownTable
-	lent      func(provider string) Lent
+	def         string
+	noDefault   string
+	providers   map[string]*provider
+	prices      []priceRow
+	cooldowns   cooldownTable
+	credentials func(provider string) Credentials
 	// scripted says that a script answers for all.
 	scripted bool
 }
@@ -148,7 +147,7 @@ type provider struct {
 // lists every problem. A missing key is reported by [Models.Get].
 func Open(s Settings) (*Models, error) {
 	o := opener{shared: newClient(nil), mask: s.Mask}
-	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, lent: s.Lent, scripted: s.Scripted}
+	m := &Models{def: s.Default, noDefault: s.NoDefault, providers: map[string]*provider{}, credentials: s.Credentials, scripted: s.Scripted}
 	for _, row := range Providers {
 		if _, ok := s.Providers[row.Name]; !ok {
 			m.providers[row.Name] = o.open(row.Name, ProviderSettings{})
@@ -232,10 +231,10 @@ func AsksScript(list string) bool { return slices.ContainsFunc(Refs(list), contr
 // provider gives a provider with what it was lent, or nil where there is none of the name.
 func (m *Models) provider(name string) *provider {
 	p := m.providers[name]
-	if p == nil || m.lent == nil {
+	if p == nil || m.credentials == nil {
 		return p
 	}
-	l := m.lent(name)
+	l := m.credentials(name)
 	if l.Key == "" && (l.AuthFile == "" || p.signer == nil) {
 		return p
 	}

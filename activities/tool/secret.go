@@ -44,9 +44,9 @@ func (s *Settings) Secret(ref, address string) (string, error) {
 		return "", connectionFailure(fmt.Sprintf("the secret %q is for an invalid address", ref), "correct the url")
 	}
 	own, ok := s.Secrets[ref]
-	if s.Lent != nil {
-		if lent, found := s.Lent(ref); found {
-			own, ok = lent, true
+	if s.SecretFor != nil {
+		if override, found := s.SecretFor(ref); found {
+			own, ok = override, true
 		}
 	}
 	switch {

@@ -52,8 +52,8 @@ type Settings struct {
 	Activities map[string]Activity
 	// Secrets are those that flows may name, by the name that a flow uses.
 	Secrets map[string]Secret
-	// Lent, if set, gives secrets that go before these, and that can come while the worker runs.
-	Lent func(ref string) (Secret, bool)
+	// SecretFor, if set, returns secrets that override these. They can change while the worker runs.
+	SecretFor func(ref string) (Secret, bool)
 	// Confirm are the rules that say which tools need a person's approval, by name.
 	Confirm map[string]ConfirmRule
 	// Functions are tools that the worker itself has. The worker's program brings them.

@@ -38,7 +38,7 @@ func (c *Config) ollamaAddress() (address, variable string) {
 // is of type [Problems]; the settings returned with it are incomplete.
 func (c *Config) LLM() (llm.Settings, error) {
 	var problems Problems
-	out := llm.Settings{Default: c.Model, Prices: map[string]llm.Price{}, Providers: map[string]llm.ProviderSettings{}, Lent: c.runtime.Model, Mask: c.mask}
+	out := llm.Settings{Default: c.Model, Prices: map[string]llm.Price{}, Providers: map[string]llm.ProviderSettings{}, Credentials: c.runtime.Model, Mask: c.mask}
 	for name, p := range c.Prices {
 		out.Prices[name] = llm.Price(p)
 	}
@@ -154,7 +154,7 @@ func (c *Config) Tool() (tool.Settings, error) {
 	if own, err := OwnCommands(c.env); c.author && err == nil {
 		out.AllowCommand = func(c tool.Connection) bool { return own.Allowed(Command{c.Command, c.Args, c.Env, c.Dir}) }
 	}
-	out.Secrets, out.Lent, out.Mask = map[string]tool.Secret{}, c.runtime.Secret, c.mask
+	out.Secrets, out.SecretFor, out.Mask = map[string]tool.Secret{}, c.runtime.Secret, c.mask
 	for _, ref := range slices.Sorted(maps.Keys(c.Secrets)) {
 		s := c.Secrets[ref]
 		value := c.expand("secrets."+ref, map[string]string{"value": s.Value}, &problems)["value"]

@@ -26,7 +26,7 @@ import (
 type RuntimeSecrets struct {
 	mu      sync.RWMutex
 	secrets map[string]tool.Secret
-	models  map[string]llm.Lent
+	models  map[string]llm.Credentials
 	mask    *mask.Mask
 }
 
@@ -42,9 +42,9 @@ func (r *RuntimeSecrets) Secret(ref string) (tool.Secret, bool) {
 }
 
 // Model returns the secrets of a provider of models.
-func (r *RuntimeSecrets) Model(provider string) llm.Lent {
+func (r *RuntimeSecrets) Model(provider string) llm.Credentials {
 	if r == nil {
-		return llm.Lent{}
+		return llm.Credentials{}
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -72,7 +72,7 @@ func (r *RuntimeSecrets) add(all []source.Lent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.secrets == nil {
-		r.secrets, r.models = map[string]tool.Secret{}, map[string]llm.Lent{}
+		r.secrets, r.models = map[string]tool.Secret{}, map[string]llm.Credentials{}
 	}
 	for _, s := range all {
 		if s.Setting != source.LentAuthFile {
