@@ -1,14 +1,13 @@
 #!/bin/bash
-# The services of compose.yaml without containers, on loopback: PostgreSQL, two Temporal
-# servers that are one cluster, two workers.
+# Runs the services of compose.yaml without containers, on loopback: PostgreSQL, a cluster of two
+# Temporal servers, two workers.
 #
 #   docker/cluster.sh               run until Ctrl-C
 #   docker/cluster.sh COMMAND...    run the command on it, then stop; its exit code
 #
-# The command has TEMPORAL_ADDRESS, and WEFT_CLUSTER: the folder with logs, with the pid of each
-# server and worker in NAME.pid, and with NAME.run, which starts that program again where it
-# was killed (then write its pid). Everything is thrown away at the end. make cluster builds
-# the programs and calls this.
+# The command gets TEMPORAL_ADDRESS and WEFT_CLUSTER: the directory with logs, the pid of each server
+# and worker in NAME.pid, and NAME.run, which restarts that program after a kill (then write its pid).
+# Everything is removed at the end. make cluster builds the programs and calls this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/bin
@@ -41,7 +40,7 @@ dir=$(mktemp -d "${TMPDIR:-/tmp}/weft-cluster.XXXXXX")
 chmod 711 "$dir"
 export WEFT_CLUSTER=$dir
 
-# again notes how a program is started.
+# again records how a program is started.
 again() {
   local name=$1
   shift
@@ -49,7 +48,7 @@ again() {
   printf ' %q' "$@" >>"$dir/$name.run"
 }
 
-# begin starts a program in the background and notes its pid.
+# begin starts a program in the background and records its pid.
 begin() {
   local name=$1
   again "$@"
@@ -58,10 +57,10 @@ begin() {
   echo $! >"$dir/$name.pid"
 }
 
-# ours says whether a pid is of a program of this cluster: its environment names the folder.
+# ours reports whether a pid belongs to this cluster: its environment names the directory.
 ours() { grep -qzxF "WEFT_CLUSTER=$dir" "/proc/$1/environ" 2>/dev/null; }
 
-# stop ends what belongs to the cluster, workers first, and PostgreSQL last.
+# stop stops the cluster, workers first and PostgreSQL last.
 stop() {
   local code=$? name pid
   trap - EXIT INT TERM
@@ -87,7 +86,7 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-# until_ok repeats a command for at most a number of seconds.
+# until_ok repeats a command until it succeeds, for at most a number of seconds.
 until_ok() {
   local seconds=$1 what=$2
   shift 2
@@ -117,7 +116,7 @@ for n in 1 2; do
   begin temporal-$n env DB=postgres12 POSTGRES_SEEDS=127.0.0.1 DB_PORT="$pgport" POSTGRES_USER=temporal POSTGRES_PWD=none \
     NUM_HISTORY_SHARDS=4 BIND_ON_IP=$ip TEMPORAL_BROADCAST_ADDRESS=$ip TEMPORAL_ALLOW_NO_AUTH=true LOG_LEVEL=error \
     DYNAMIC_CONFIG_FILE_PATH="$PWD/docker/temporal/dynamic.yaml" "$bin/temporal-server" start
-  # Not both at once: each would write the cluster's name into the new database, and one fail.
+  # One after the other: both would write the cluster's name into the new database, and one would fail.
   TEMPORAL_ADDRESS=$ip:7233 "$bin/worker" setup -wait 60s >"$dir/setup-$n.log" 2>&1 || fail "Temporal on $ip:7233 is not ready"
 done
 

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Builds the images of docker/Dockerfile with buildah: no daemon, and no registry, because
-# the stage that compiles stands on this machine's own Go toolchain. GO_IMAGE names a base
-# image instead. Run as root; make images calls it.
+# Builds the images of docker/Dockerfile with buildah, without a daemon and without a registry: the build
+# stage uses this machine's Go toolchain, or the base image GO_IMAGE. Run as root; make images calls it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,12 +10,12 @@ need() {
 need buildah buildah
 need jq jq
 
-# The version is the tag, or the commit; a changed tree says so.
+# The version is the tag or the commit, marked if the tree is dirty.
 VERSION=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}
 REVISION=${REVISION:-$(git rev-parse HEAD 2>/dev/null || true)}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 
-# base makes an image of this machine's Go toolchain, a shell and its root certificates.
+# base makes an image of this machine's Go toolchain, a shell and root certificates.
 base() {
   need busybox busybox-static
   local goroot container mount
@@ -35,8 +34,8 @@ base() {
   buildah commit --quiet "$container" "$1" >/dev/null
 }
 
-# settled takes out of an image what is another at each build: the ids of the containers that made
-# it. What is left depends on the source and the version alone, and so does the image's digest.
+# settled removes from an image what differs between builds: the ids of build containers. The result, and
+# so the image's digest, depends only on the source and the version.
 settled() {
   local dir config old new
   dir=$(mktemp -d)
@@ -58,8 +57,8 @@ if [[ -z ${GO_IMAGE:-} ]]; then
   buildah inspect --type image "$GO_IMAGE" >/dev/null 2>&1 || base "$GO_IMAGE"
 fi
 
-# A kept layer has the date of the build that made it, and would give an image another digest than
-# it has elsewhere; what Go compiled is kept all the same.
+# A cached layer has the date of its build, and would change the image's digest; Go's build cache is used
+# nevertheless.
 for target in worker starter; do
   buildah build --isolation chroot --format docker --no-cache --file docker/Dockerfile --ignorefile docker/Dockerfile.dockerignore \
     --target "$target" --build-arg GO_IMAGE="$GO_IMAGE" --build-arg VERSION="$VERSION" --build-arg REVISION="$REVISION" \

@@ -36,8 +36,8 @@ type object struct {
 // release is what one set of values renders to.
 type release struct {
 	deployment appsv1.Deployment
-	// door is the Deployment of the HTTP door.
-	door      appsv1.Deployment
+	// serve is the Deployment of starter serve.
+	serve     appsv1.Deployment
 	configMap corev1.ConfigMap
 	// others are by kind.
 	others map[string]string
@@ -86,8 +86,8 @@ func released(t *testing.T, values string) *release {
 			switch o.Kind {
 			case "Deployment":
 				into = &r.deployment
-				if name == "weft/templates/door.yaml" {
-					into = &r.door
+				if name == "weft/templates/serve.yaml" {
+					into = &r.serve
 				}
 			case "Service":
 				into = &corev1.Service{}
@@ -107,8 +107,8 @@ func released(t *testing.T, values string) *release {
 			if err := yaml.UnmarshalStrict([]byte(doc), into); err != nil {
 				t.Errorf("%s: %v in\n%s", name, err, doc)
 			}
-			if name == "weft/templates/door.yaml" {
-				o.Kind = "Door" + o.Kind
+			if name == "weft/templates/serve.yaml" {
+				o.Kind = "Serve" + o.Kind
 			}
 			r.others[o.Kind] = doc
 		}
@@ -272,26 +272,26 @@ func TestChartVersions(t *testing.T) {
 	}
 }
 
-func TestChartHasADoor(t *testing.T) {
+func TestChartServe(t *testing.T) {
 	r := released(t, plain+`
 taskQueue: agents
 secrets: [keys]
 store: {claim: payloads}
 flows: {configMap: flows}
-door:
+serve:
   enabled: true
   tokens: {secret: clients}
   autoscaling: {enabled: true, maxReplicas: 5}
   ingress: {host: weft.example.com, tlsSecret: weft-tls}
 `)
-	if r.deployment.Name != "prod-weft" || r.door.Name != "prod-weft-door" {
-		t.Fatalf("the Deployments are %q and %q", r.deployment.Name, r.door.Name)
+	if r.deployment.Name != "prod-weft" || r.serve.Name != "prod-weft-serve" {
+		t.Fatalf("the Deployments are %q and %q", r.deployment.Name, r.serve.Name)
 	}
-	cfg, e := r.settingsOf(t, &r.door)
+	cfg, e := r.settingsOf(t, &r.serve)
 	if cfg.TaskQueue != "agents" || e["TEMPORAL_ADDRESS"] == "" || e["WEFT_SERVE_TOKENS"] != "secret" || cfg.Store.Dir == "" || cfg.Flows.Dir == "" {
-		t.Errorf("the door's settings are %+v, its environment %v", cfg, e)
+		t.Errorf("the server's settings are %+v, its environment %v", cfg, e)
 	}
-	pod := r.door.Spec.Template.Spec
+	pod := r.serve.Spec.Template.Spec
 	mounted(t, &pod)
 	c := pod.Containers[0]
 	if !*pod.SecurityContext.RunAsNonRoot || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "weft/starter:devel" || c.Ports[0].ContainerPort != 8765 ||
@@ -302,7 +302,7 @@ door:
 		t.Errorf("the arguments are %v, the settings %s in %s", c.Args, e["WEFT_CONFIG"], c.VolumeMounts[0].MountPath)
 	}
 	// Requests under way get ten seconds when it closes.
-	if wait := c.Lifecycle.PreStop.Sleep.Seconds + 10; *pod.TerminationGracePeriodSeconds <= wait || r.door.Spec.Replicas != nil {
+	if wait := c.Lifecycle.PreStop.Sleep.Seconds + 10; *pod.TerminationGracePeriodSeconds <= wait || r.serve.Spec.Replicas != nil {
 		t.Errorf("the pod gets %d s to end, it needs %d", *pod.TerminationGracePeriodSeconds, wait)
 	}
 	var service corev1.Service
@@ -310,20 +310,20 @@ door:
 	var hpa autoscalingv2.HorizontalPodAutoscaler
 	var ingress networkingv1.Ingress
 	for kind, into := range map[string]any{"Service": &service, "PodDisruptionBudget": &pdb, "HorizontalPodAutoscaler": &hpa, "Ingress": &ingress} {
-		if err := yaml.UnmarshalStrict([]byte(r.others["Door"+kind]), into); err != nil {
+		if err := yaml.UnmarshalStrict([]byte(r.others["Serve"+kind]), into); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	own := r.door.Spec.Selector.MatchLabels
+	own := r.serve.Spec.Selector.MatchLabels
 	if !maps.Equal(service.Spec.Selector, own) || !maps.Equal(pdb.Spec.Selector.MatchLabels, own) || maps.Equal(own, r.deployment.Spec.Selector.MatchLabels) {
-		t.Errorf("the door's pods are %v, the Service is for %v, the budget for %v", own, service.Spec.Selector, pdb.Spec.Selector)
+		t.Errorf("the server's pods are %v, the Service is for %v, the budget for %v", own, service.Spec.Selector, pdb.Spec.Selector)
 	}
 	for k, v := range own {
-		if r.door.Spec.Template.Labels[k] != v {
+		if r.serve.Spec.Template.Labels[k] != v {
 			t.Errorf("the pods do not have the label %s=%s", k, v)
 		}
 	}
-	if hpa.Spec.ScaleTargetRef.Name != r.door.Name || *hpa.Spec.MinReplicas != 2 || hpa.Spec.MaxReplicas != 5 {
+	if hpa.Spec.ScaleTargetRef.Name != r.serve.Name || *hpa.Spec.MinReplicas != 2 || hpa.Spec.MaxReplicas != 5 {
 		t.Errorf("the autoscaler is %+v", hpa.Spec)
 	}
 	if at := ingress.Spec.Rules[0]; at.Host != "weft.example.com" || at.HTTP.Paths[0].Backend.Service.Name != service.Name || ingress.Spec.TLS[0].SecretName != "weft-tls" {
@@ -352,7 +352,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"an address that is a URL":      {"temporal: {address: 'https://t:7233'}", "/temporal/address"},
 		"a misspelt value":              {plain + "replica: 3", "replica"},
 		"a setting that the chart sets": {plain + "config: {worker: {stop_timeout: 5m}}", "stop_timeout"},
-		"a door for everybody":          {plain + "door: {enabled: true}", "set door.tokens.secret to the Secret with the tokens"},
+		"a server without tokens":       {plain + "serve: {enabled: true}", "set serve.tokens.secret to the Secret with the clients' tokens"},
 		"a number that is none":         {plain + "replicas: many", "replicas"},
 		"a deployment without a build":  {plain + "versioning: {deployment: agents}", "set versioning.buildId to the build"},
 		"a build without a deployment":  {plain + "versioning: {buildId: v1}", "set versioning.deployment to the name"},

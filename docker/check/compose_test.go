@@ -34,7 +34,7 @@ func project(t *testing.T) *types.Project {
 func TestComposeServices(t *testing.T) {
 	p := project(t)
 	names := slices.Sorted(maps.Keys(p.Services))
-	want := []string{"codec", "door-1", "door-2", "gate", "postgres", "prometheus", "schema", "setup", "starter", "temporal", "ui", "worker-1", "worker-2"}
+	want := []string{"codec", "postgres", "prometheus", "proxy", "schema", "serve-1", "serve-2", "setup", "starter", "temporal", "ui", "worker-1", "worker-2"}
 	if !slices.Equal(names, want) {
 		t.Errorf("services are %v, want %v", names, want)
 	}
@@ -105,11 +105,11 @@ func settings(t *testing.T, s types.ServiceConfig) (*config.Config, env) {
 	return cfg, e
 }
 
-// TestComposeDoors follows the way from this machine's ports to doors and codec.
-func TestComposeDoors(t *testing.T) {
+// TestComposeServers follows the way from this machine's ports to HTTP servers and codec.
+func TestComposeServers(t *testing.T) {
 	p := project(t)
-	token := *p.Services["gate"].Environment["CODEC_TOKEN"]
-	for _, name := range []string{"door-1", "door-2"} {
+	token := *p.Services["proxy"].Environment["CODEC_TOKEN"]
+	for _, name := range []string{"serve-1", "serve-2"} {
 		s := p.Services[name]
 		cfg, e := settings(t, s)
 		tokens, err := cfg.Tokens()
@@ -121,27 +121,27 @@ func TestComposeDoors(t *testing.T) {
 		}
 	}
 	cfg, e := settings(t, p.Services["codec"])
-	if _, err := cfg.CodecTokens(); err != nil || e["WEFT_CODEC_TOKENS"] != "gate:"+token || !slices.Equal(cfg.Codec.Origins, []string{"http://127.0.0.1:8233"}) {
-		t.Errorf("the codec takes %q from %v, %v; the gate has %q", e["WEFT_CODEC_TOKENS"], cfg.Codec.Origins, err, token)
+	if _, err := cfg.CodecTokens(); err != nil || e["WEFT_CODEC_TOKENS"] != "proxy:"+token || !slices.Equal(cfg.Codec.Origins, []string{"http://127.0.0.1:8233"}) {
+		t.Errorf("the codec takes %q from %v, %v; the proxy has %q", e["WEFT_CODEC_TOKENS"], cfg.Codec.Origins, err, token)
 	}
 	if at := p.Services["ui"].Environment["TEMPORAL_CODEC_ENDPOINT"]; at == nil || *at != "http://127.0.0.1:8766" {
 		t.Errorf("the Web UI asks %v", at)
 	}
-	gate, err := os.ReadFile("../Caddyfile")
+	caddyfile, err := os.ReadFile("../Caddyfile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"{$DOOR_PORT:8765}", "{$DOORS:door-1:8765 door-2:8765}", "{$CODEC_PORT:8766}", "{$CODEC:codec:8766}", "health_uri /health"} {
-		if !strings.Contains(string(gate), want) {
-			t.Errorf("the gate's file has no %s", want)
+	for _, want := range []string{"{$SERVE_PORT:8765}", "{$SERVERS:serve-1:8765 serve-2:8765}", "{$CODEC_PORT:8766}", "{$CODEC:codec:8766}", "health_uri /health"} {
+		if !strings.Contains(string(caddyfile), want) {
+			t.Errorf("the proxy's file has no %s", want)
 		}
 	}
 	ports := []string{}
-	for _, port := range p.Services["gate"].Ports {
+	for _, port := range p.Services["proxy"].Ports {
 		ports = append(ports, port.Published)
 	}
 	if want := []string{"8765", "8766"}; !slices.Equal(ports, want) {
-		t.Errorf("the gate's ports are %v, want %v", ports, want)
+		t.Errorf("the proxy's ports are %v, want %v", ports, want)
 	}
 }
 

@@ -91,18 +91,18 @@ func (c *cell) stay(t *testing.T, args ...string) {
 	})
 }
 
-// TestImagesReadOnly lets a worker and an HTTP door of the images work in files that they cannot
+// TestImagesReadOnly lets a worker and a starter serve of the images work in files that they cannot
 // write, and a flow run to its end: nothing needs a place to write to.
 func TestImagesReadOnly(t *testing.T) {
 	server := os.Getenv("WEFT_DEVSERVER")
 	if server == "" {
 		t.Skip("WEFT_DEVSERVER is not set; make images runs this where make devserver has built the server")
 	}
-	address, health, door := "TEMPORAL_ADDRESS="+temporal(t, server), free(t), free(t)
+	address, health, listen := "TEMPORAL_ADDRESS="+temporal(t, server), free(t), free(t)
 	worker := newCell(t, "worker", address, "WEFT_WORKER_HEALTH_LISTEN="+health, "WEFT_WORKER_METRICS_LISTEN="+health, "WEFT_WORKER_SLOTS=resources", "WEFT_MODEL=script")
 	starter := newCell(t, "starter", address, "WEFT_SERVE_TOKENS=local:only-for-this-machine")
 	worker.stay(t, "/worker")
-	starter.stay(t, "/starter", "serve", "-listen", door)
+	starter.stay(t, "/starter", "serve", "-listen", listen)
 
 	var out []byte
 	var err error
@@ -110,8 +110,8 @@ func TestImagesReadOnly(t *testing.T) {
 		out, err = worker.command("/worker", "health").CombinedOutput()
 		return err == nil && strings.Contains(string(out), `{"ok":true,`)
 	}, &out)
-	eventually(t, "the door", func() bool {
-		resp, err := http.Get("http://" + door + "/health")
+	eventually(t, "the server", func() bool {
+		resp, err := http.Get("http://" + listen + "/health")
 		if err != nil {
 			return false
 		}

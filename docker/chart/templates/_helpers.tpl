@@ -17,12 +17,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* TLS is on where it is enabled, where there is a certificate, and with an API key. */ -}}
+{{- /* TLS is on if it is enabled, if there is a client certificate, and with an API key. */ -}}
 {{- define "weft.tls" -}}
 {{- if or .Values.temporal.tls.enabled .Values.temporal.tls.secret .Values.temporal.apiKey.secret }}true{{ end }}
 {{- end }}
 
-{{- /* Whether the workers are versioned: then deployment and build are named. */ -}}
+{{- /* Worker versioning needs both deployment and build id. */ -}}
 {{- define "weft.versioned" -}}
 {{- with .Values.versioning }}{{ if or .deployment .buildId -}}
 {{- required "set versioning.deployment to the name of the deployment that versioning.buildId is a build of" .deployment | quote | trunc 0 -}}
@@ -30,20 +30,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 true{{ end }}{{ end }}
 {{- end }}
 
-{{- define "weft.door.selector" -}}
+{{- define "weft.serve.selector" -}}
 app.kubernetes.io/name: weft
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: door
+app.kubernetes.io/component: serve
 {{- end }}
 
-{{- define "weft.door.labels" -}}
-{{ include "weft.door.selector" . }}
-app.kubernetes.io/version: {{ .Values.door.image.tag | default .Chart.AppVersion | quote }}
+{{- define "weft.serve.labels" -}}
+{{ include "weft.serve.selector" . }}
+app.kubernetes.io/version: {{ .Values.serve.image.tag | default .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{- /* Where Temporal is, as variables. */ -}}
+{{- /* Temporal's settings as environment variables. */ -}}
 {{- define "weft.temporal" -}}
 {{- $v := .Values -}}
 - { name: TEMPORAL_ADDRESS, value: {{ required "set temporal.address to host:port of Temporal's frontend" $v.temporal.address | quote }} }
@@ -69,7 +69,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{- /* What workers and doors read besides: weft.yaml, certificates, flows, payloads. */ -}}
+{{- /* Files of workers and servers: weft.yaml, certificates, flows, payloads. */ -}}
 {{- define "weft.volumes" -}}
 {{- $v := .Values -}}
 - name: settings
