@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"weft/starter/follow"
 	"weft/starter/progress"
 )
 
@@ -78,9 +79,9 @@ func (s *aloud) end() {
 
 // finish shows the rest of an answer whose end is known, or all of it where it is not what was
 // shown.
-func (s *aloud) finish(f *follower, result string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *aloud) finish(f *follow.Follower, result string) {
+	f.Lock()
+	defer f.Unlock()
 	rest, begun := strings.CutPrefix(result, s.text)
 	if s.asking || s.text == "" || !s.whole || !begun {
 		s.end()
@@ -92,30 +93,30 @@ func (s *aloud) finish(f *follower, result string) {
 }
 
 // anew forgets what was shown of an answer: all of it is shown again, below a line of its own.
-func (s *aloud) anew(f *follower) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *aloud) anew(f *follow.Follower) {
+	f.Lock()
+	defer f.Unlock()
 	s.end()
 	s.call, s.attempt, s.text, s.whole = "", 0, "", true
 }
 
-func (s *aloud) newline(f *follower) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *aloud) newline(f *follow.Follower) {
+	f.Lock()
+	defer f.Unlock()
 	s.end()
 }
 
 // entered takes note of a line that was typed: the terminal has ended it.
-func (s *aloud) entered(f *follower) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *aloud) entered(f *follow.Follower) {
+	f.Lock()
+	defer f.Unlock()
 	s.open, s.asking = false, false
 }
 
 // ask shows that a prompt may be typed.
-func (s *aloud) ask(f *follower) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (s *aloud) ask(f *follow.Follower) {
+	f.Lock()
+	defer f.Unlock()
 	s.end()
 	fmt.Fprint(s.app.stderr, promptSign)
 	s.asking = true

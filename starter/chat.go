@@ -26,10 +26,10 @@ func (f *follower) chat(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-f.asks:
+	case <-f.Asked():
 	}
 	stayInBackground()
-	f.once("chat", "type the answer here, in one line, or use the command")
+	f.Once("chat", "type the answer here, in one line, or use the command")
 	lines := make(chan string)
 	go func() {
 		defer f.app.caught()
@@ -54,27 +54,20 @@ func (f *follower) chat(ctx context.Context) {
 
 // typed sends a line as an answer.
 func (f *follower) typed(ctx context.Context, line string) {
-	var oldest *contract.Request
-	f.mu.Lock()
-	if l, ok := f.report.(*progress.Live); ok {
+	f.Lock()
+	if l, ok := f.Report.(*progress.Live); ok {
 		l.Entered()
 	}
-	for _, q := range f.desk.open {
-		if q.Kind == contract.RequestMessage && (oldest == nil || q.OpenedAt.Before(oldest.OpenedAt)) {
-			oldest = &q
-		}
-	}
+	f.Unlock()
+	oldest := f.OldestQuestion()
 	if oldest == nil && line != "" {
-		f.tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
+		f.Tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
 	}
-	f.mu.Unlock()
 	if oldest == nil || line == "" {
 		return
 	}
 	_, err := updateRun(ctx, f.temporal, f.id, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
 	if err != nil && ctx.Err() == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
+		f.Tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
 	}
 }

@@ -54,7 +54,7 @@ func TestQuestionsAreAnsweredOnTheTerminal(t *testing.T) {
 			a := &app{stdin: slave, stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText, answerFlags: answerFlags{by: "kim"}}}
 			done := make(chan error, 1)
 			go func() {
-				done <- a.newFollower(&config.Temporal{Client: c}, "root", "r").toTheEnd(context.Background())
+				done <- a.newFollower(&config.Temporal{Client: c}, "root", "r", "").toTheEnd(context.Background())
 				slave.WriteString("END\n")
 			}()
 			var out strings.Builder

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/follow"
 	"weft/worker/config"
 )
 
@@ -30,7 +31,7 @@ func TestExitCodes(t *testing.T) {
 		"an id that there is":   {serviceerror.NewNotFound("no such run"), exitBadInput, false},
 		"a diagnostic":          {coded(exitBadInput), exitBadInput, true},
 		"no Temporal":           {&config.Unreachable{}, exitNoTemporal, false},
-		"no Temporal any more":  {&lostContact{"r", "here:7233", io.EOF}, exitNoTemporal, false},
+		"no Temporal any more":  {&follow.LostContactError{ID: "r", Address: "here:7233", Cause: io.EOF}, exitNoTemporal, false},
 		"a run that was ended":  {coded(exitCancelled), exitCancelled, true},
 		"Ctrl-C":                {coded(exitDetached), exitDetached, true},
 		"a worker that is away": {&noAnswer{id: "r", status: "running", cause: io.EOF}, exitFailed, false},

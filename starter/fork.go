@@ -76,8 +76,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 
 // followFork follows a fork to its end, and shows it beside the run from which it came.
 func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old string, run client.WorkflowRun, queue string) error {
-	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
-	f.queue = queue
+	f := a.newFollower(temporal, run.GetID(), run.GetRunID(), queue)
 	ended := f.toTheEnd(ctx)
 	var code coded
 	if errors.As(ended, &code) && code == exitDetached {

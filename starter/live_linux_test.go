@@ -73,8 +73,8 @@ func watchOn(t *testing.T, env mapEnv, flow *plan.Flow) string {
 	c.On("GetWorkflow", mock.Anything, "root", "r").Return(fakeRun{result: contract.RunResult{ResultText: &text}})
 	var stdout strings.Builder
 	a := &app{stdout: &stdout, stderr: slave, env: env, flags: flags{output: outputText}}
-	f := a.newFollower(&config.Temporal{Client: c}, "root", "r")
-	f.model("acme/m")
+	f := a.newFollower(&config.Temporal{Client: c}, "root", "r", "")
+	f.Model("acme/m")
 	if err := f.toTheEnd(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"weft/activities/mask"
 	"weft/specadapter/source"
+	"weft/starter/follow"
 	"weft/worker/config"
 )
 
@@ -159,7 +160,7 @@ func (a *app) exit(err error) int {
 		a.say("starter: %s", line)
 	}
 	var none *config.Unreachable
-	var lost *lostContact
+	var lost *follow.LostContactError
 	if errors.As(err, &none) || errors.As(err, &lost) {
 		return exitNoTemporal
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -156,16 +157,9 @@ func (a *app) explain(id string, f *contract.Failure) {
 }
 
 func answerLine(q contract.Answer) string {
-	line := fmt.Sprintf("%s asked %q: %s", clean(q.Execution, 200), clean(q.Question, 300), yesNo(q.Yes))
+	line := fmt.Sprintf("%s asked %q: %s", clean(q.Execution, 200), clean(q.Question, 300), plaintext.YesNo(q.Yes))
 	if q.Reason != "" {
 		line += " (" + clean(q.Reason, 300) + ")"
 	}
 	return line
-}
-
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
 }

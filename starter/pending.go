@@ -8,19 +8,9 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
-	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/worker/config"
 )
-
-// waitsFor is what a call under way waits for before it begins; "" where it has begun.
-func waitsFor(p *workflowpb.PendingActivityInfo) string {
-	var b contract.Beat
-	if p.GetHeartbeatDetails() == nil || !history.Decode(p.GetHeartbeatDetails(), &b) || b.Attempt != p.GetAttempt() {
-		return ""
-	}
-	return b.Waiting
-}
 
 // pausedText says that somebody has paused a call of a workflow at Temporal, and how it goes on; ""
 // where nobody has.
@@ -73,7 +63,7 @@ func heldText(p *workflowpb.PendingActivityInfo, workflow string, now time.Time)
 	if paused := pausedText(p, workflow); paused != "" {
 		return paused
 	}
-	if waiting := waitsFor(p); waiting != "" {
+	if waiting := history.Waiting(p); waiting != "" {
 		return waiting
 	}
 	if p.GetState() != enumspb.PENDING_ACTIVITY_STATE_SCHEDULED || p.GetLastFailure() == nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -21,19 +20,6 @@ import (
 )
 
 const turn = "waiting 3s for its turn (providers.p.requests_per_minute)"
-
-// A call that waits for its turn is told once, and again when it waits for something else.
-func TestWaitingIsTold(t *testing.T) {
-	var out bytes.Buffer
-	looks(t, &app{stdout: &out, flags: flags{output: outputLines}},
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: turn}),
-		pending(t, 1, contract.Beat{Attempt: 1, Waiting: "waiting for one of the 2 calls to end\x1b[2J"}),
-		pending(t, 1, contract.Beat{Attempt: 1}))
-	if got := out.String(); strings.Count(got, "requests_per_minute") != 1 || strings.Count(got, "one of the 2 calls to end") != 1 || strings.Contains(got, "\x1b") || strings.Contains(got, "fail") {
-		t.Errorf("objects are %s", got)
-	}
-}
 
 func TestHeldCalls(t *testing.T) {
 	h := historytest.New(t)

@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/follow"
 	"weft/starter/history"
 	"weft/starter/progress"
 	"weft/worker/config"
@@ -185,7 +186,7 @@ func (a *app) whileSilent(ctx context.Context, t *config.Temporal, about about) 
 			return
 		case <-time.After(silence):
 		}
-		last, err := lastPoll(ctx, t, queue)
+		last, err := follow.LastPoll(ctx, t, queue)
 		switch {
 		case err != nil:
 		case last.IsZero():

@@ -55,8 +55,7 @@ func (a *app) follow(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	f := a.newFollower(temporal, args[0], about.run)
-	f.queue = about.queue
+	f := a.newFollower(temporal, args[0], about.run, about.queue)
 	return f.toTheEnd(ctx)
 }
 

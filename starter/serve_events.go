@@ -6,13 +6,14 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"weft/starter/follow"
 	"weft/starter/progress"
 	"weft/starter/serve"
 )
 
 // CheckEvent refuses an id that no event can have.
 func (s *runs) CheckEvent(id string) error {
-	if _, err := readMarks(id); err != nil {
+	if _, err := follow.ParsePosition(id); err != nil {
 		return serve.NewProblem(serve.BadRequest, "send the id of an event of this run, or none", "the Last-Event-ID %.100q is of no event: %v", id, err)
 	}
 	return nil
@@ -21,17 +22,17 @@ func (s *runs) CheckEvent(id string) error {
 // Follow follows a run as the command does. Nothing is kept between two calls: what a client
 // has is in the id of its last event.
 func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell func(*serve.Event) error) error {
-	had, err := readMarks(after)
+	had, err := follow.ParsePosition(after)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	begin := s.begin(ctx, run, &had)
-	f := s.a.newFollower(s.t, workflowOf(run), begin)
-	f.queue, f.marks = run.Queue, newMarks(workflowOf(run), had)
-	f.report = &eventReport{f: f, tellIt: tell, failed: cancel}
-	helpers := []func(context.Context){f.watch, f.watchRequests}
+	report := &eventReport{tellIt: tell, failed: cancel}
+	report.f = follow.New(host{s.a, s.t}, s.t, workflowOf(run), begin, run.Queue, report)
+	report.f.Resume(had)
+	var helpers []func(context.Context)
 	if run.Kept {
 		// The session goes on; what is told is told to the end of the turn.
 		helpers = append(helpers, func(ctx context.Context) {
@@ -41,7 +42,7 @@ func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell fu
 			}
 		})
 	}
-	err = f.all(ctx, newTrack(workflowOf(run), begin, ""), helpers...)
+	_, err = report.f.Follow(ctx, helpers...)
 	if errors.Is(context.Cause(ctx), errTurnOver) {
 		return nil
 	}
@@ -53,8 +54,8 @@ func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell fu
 
 // begin is the run of the chain with which a reader goes on: that which it knows, or else the
 // first that is still there.
-func (s *runs) begin(ctx context.Context, run *serve.Run, had *reading) string {
-	known := had.Open[""].Run
+func (s *runs) begin(ctx context.Context, run *serve.Run, had *follow.Position) string {
+	known := had.RunID()
 	for _, id := range []string{known, run.First} {
 		if id == "" || id == run.Current {
 			continue
@@ -69,14 +70,14 @@ func (s *runs) begin(ctx context.Context, run *serve.Run, had *reading) string {
 		}
 	}
 	if known != run.Current {
-		had.Open = nil // what the reader has is gone; it gets what is there
+		had.Restart() // what the reader has is gone; it gets what is there
 	}
 	return run.Current
 }
 
 // eventReport hands what happens to a client.
 type eventReport struct {
-	f      *follower
+	f      *follow.Follower
 	tellIt func(*serve.Event) error
 	failed context.CancelCauseFunc
 	over   bool
@@ -86,7 +87,7 @@ func (r *eventReport) Tell(n progress.Notice) {
 	if r.over {
 		return
 	}
-	e := &serve.Event{ID: r.f.marks.id(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
+	e := &serve.Event{ID: r.f.Position(), Type: n.Event, Timestamp: n.Time, Node: n.Node, Call: n.Call, Attempt: n.Attempt,
 		Model: n.Model, Usage: n.Usage, Request: n.Request, Skipped: n.Skipped, Text: n.Text}
 	switch n.Event {
 	case progress.EventRequest:

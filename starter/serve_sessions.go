@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"weft/activities/contract"
+	"weft/starter/follow"
 	"weft/starter/history"
 	"weft/starter/serve"
 )
@@ -65,7 +66,7 @@ func (s *runs) asTurn(ctx context.Context, run *serve.Run, turn string, kept boo
 func (s *runs) busy(ctx context.Context, queue string, asked time.Time) bool {
 	limited, cancel := within(ctx, closedTimeout)
 	defer cancel()
-	last, err := lastPoll(limited, s.t, queue)
+	last, err := follow.LastPoll(limited, s.t, queue)
 	return err == nil && last.After(asked)
 }
 

@@ -222,11 +222,8 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 			pause(ctx, turnPause)
 		}
 	}
-	root := newTrack(f.id, f.run, "")
-	err := f.all(following, root, f.watch, f.watchRequests, f.chat, until)
-	f.mu.Lock()
-	f.report.Close()
-	f.mu.Unlock()
+	run, err := f.Follow(following, f.chat, until)
+	f.Close()
 	switch {
 	case turn != nil:
 		dev := ""
@@ -241,7 +238,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 	case err != nil:
 		return err
 	}
-	return f.app.conclude(ctx, f.temporal, f.id, root.run)
+	return f.app.conclude(ctx, f.temporal, f.id, run)
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -75,11 +76,10 @@ func (a *app) start(ctx context.Context, _ []string) error {
 		a.detached(id)
 		return nil
 	}
-	f := a.newFollower(temporal, run.GetID(), run.GetRunID())
-	f.queue = cfg.TaskQueue
-	f.tell(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
+	f := a.newFollower(temporal, run.GetID(), run.GetRunID(), cfg.TaskQueue)
+	f.Tell(progress.Notice{Event: progress.EventRun, Run: id}, "%s", started)
 	if in.Model != "" {
-		f.model(in.Model)
+		f.Model(in.Model)
 	}
 	if in.Session {
 		return f.toTurn(ctx, 1)
@@ -167,9 +167,4 @@ func newID(name string) string {
 }
 
 // quoted makes an id safe to paste into a shell.
-func quoted(id string) string {
-	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,") == "" && id != "" {
-		return id
-	}
-	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
-}
+func quoted(id string) string { return plaintext.ShellQuote(id) }

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/progress"
 	"weft/worker/config"
 )
 
@@ -155,7 +156,7 @@ func (a *app) print(id string, st *contract.Status) {
 		line("flow", "%s", flowLine(l))
 	}
 	if st.Model != "" {
-		line("model", "%s", modelLabel(st.Model))
+		line("model", "%s", progress.ModelLabel(st.Model))
 	}
 	line("usage", "%s", usageText(st.Usage))
 	for i := range st.Usage.Switched {

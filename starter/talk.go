@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/starter/follow"
 	"weft/worker/config"
 )
 
@@ -86,13 +87,13 @@ func counted(done, all int) string {
 // follow shows what happens in the session from now on.
 func (t *talk) follow(ctx context.Context) {
 	t.words = &aloud{app: t.app, streams: t.app.onTerminal()}
-	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.words)
-	t.f.queue = t.about.queue
-	t.f.marks = newMarks(t.id, reading{Open: map[string]mark{"": {Run: t.about.run, Event: t.about.events, Told: 1 << 30}}, Answers: latest{At: time.Now()}})
+	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.about.queue, t.words)
+	t.f.Resume(follow.After(t.about.run, t.about.events))
 	go func() {
 		defer t.app.caught()
 		defer close(t.silent)
-		t.ended <- t.f.all(ctx, newTrack(t.id, t.about.run, ""), t.f.watch, t.f.watchRequests)
+		_, err := t.f.Follow(ctx)
+		t.ended <- err
 	}()
 }
 
@@ -114,7 +115,7 @@ func (t *talk) listen(ctx context.Context) {
 func (t *talk) run(ctx context.Context) error {
 	ticker := time.NewTicker(turnPause)
 	defer ticker.Stop()
-	t.words.ask(t.f)
+	t.words.ask(t.f.Follower)
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,13 +130,13 @@ func (t *talk) run(ctx context.Context) error {
 				t.leave()
 				return nil
 			}
-			t.words.entered(t.f)
+			t.words.entered(t.f.Follower)
 			if line = strings.TrimSpace(line); line != "" {
 				if err := t.turn(ctx, line); err != nil {
 					return err
 				}
 			}
-			t.words.ask(t.f)
+			t.words.ask(t.f.Follower)
 		}
 	}
 }
@@ -159,7 +160,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 	lines := t.lines
 	for {
 		var answers chan string
-		if t.f.isAsking() {
+		if t.f.OldestQuestion() != nil {
 			answers = lines
 		}
 		select {
@@ -170,7 +171,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 				lines = nil // it ends when the turn does
 				continue
 			}
-			t.words.entered(t.f)
+			t.words.entered(t.f.Follower)
 			t.f.typed(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
@@ -194,7 +195,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 // others shows turns that nobody asked for here: those of callbacks, and of other clients. The
 // turn mine is shown where its result arrives.
 func (t *talk) others(ctx context.Context, mine string) {
-	now := t.f.changes()
+	now := t.f.Changes()
 	if now == t.events {
 		return
 	}
@@ -208,14 +209,14 @@ func (t *talk) others(ctx context.Context, mine string) {
 		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
 			continue
 		}
-		t.words.anew(t.f)
+		t.words.anew(t.f.Follower)
 		if len(o.Callbacks) > 0 {
 			t.app.say("turn %d, of what came back from %s:", o.N, clean(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
 		if t.conclude(o) == nil && mine == "" {
-			t.words.ask(t.f)
+			t.words.ask(t.f.Follower)
 		}
 	}
 }
@@ -224,10 +225,10 @@ func (t *talk) others(ctx context.Context, mine string) {
 func (t *talk) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
-		t.words.finish(t.f, resultOf(turn))
+		t.words.finish(t.f.Follower, resultOf(turn))
 		return nil
 	}
-	t.words.newline(t.f)
+	t.words.newline(t.f.Follower)
 	err := t.app.concludeTurn(t.id, turn)
 	if turn.Status == contract.TurnStopped {
 		return err
@@ -248,13 +249,13 @@ func resultOf(t *contract.Turn) string {
 
 // leave says how to come back.
 func (t *talk) leave() {
-	t.words.newline(t.f)
+	t.words.newline(t.f.Follower)
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), quoted(t.id), t.app.self(), quoted(t.id))
 }
 
 // end says why nothing more can be said to the session.
 func (t *talk) end(ctx context.Context, err error) error {
-	t.words.newline(t.f)
+	t.words.newline(t.f.Follower)
 	switch {
 	case ctx.Err() != nil:
 		t.leave()
@@ -264,18 +265,6 @@ func (t *talk) end(ctx context.Context, err error) error {
 	}
 	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), quoted(t.id))
 	return nil
-}
-
-// isAsking reports whether the run waits for a person's answer.
-func (f *follower) isAsking() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, q := range f.desk.open {
-		if q.Kind == contract.RequestMessage {
-			return true
-		}
-	}
-	return false
 }
 
 // wantsPrompt reports whether the prompt of resume was left out.

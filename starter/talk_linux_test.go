@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weft/starter/follow"
 	"weft/starter/progress"
 	"weft/tests/programs"
 )
@@ -44,7 +45,7 @@ func TestAloud(t *testing.T) {
 			for _, n := range tc.heard {
 				s.Tell(n)
 			}
-			s.finish(&follower{}, tc.result)
+			s.finish(&follow.Follower{}, tc.result)
 			if out.String() != tc.want {
 				t.Errorf("%q, want %q", out.String(), tc.want)
 			}

@@ -140,7 +140,7 @@ func pendingCalls(ctx context.Context, t *config.Temporal, f *why.Facts, v *runt
 		if at := p.GetScheduledTime(); at != nil {
 			c.Next = at.AsTime()
 		}
-		c.Waiting, c.Paused = waitsFor(p), pausedText(p, v.ID)
+		c.Waiting, c.Paused = history.Waiting(p), pausedText(p, v.ID)
 		f.Calls[exec] = append(f.Calls[exec], c)
 	}
 	if task := d.GetPendingWorkflowTask(); task.GetAttempt() > 1 {

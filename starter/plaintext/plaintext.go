@@ -37,3 +37,19 @@ func Lines(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
+
+// YesNo returns "yes" or "no".
+func YesNo(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+// ShellQuote makes an id safe to paste into a shell.
+func ShellQuote(id string) string {
+	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,") == "" && id != "" {
+		return id
+	}
+	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 )
 
 // Events of a run, as -output jsonl names them.
@@ -67,3 +68,11 @@ type TextReader interface{ ReadsText() bool }
 
 // Counter is a report that shows how much of a run is done.
 type Counter interface{ Count(Total) }
+
+// ModelLabel names a model, and says so where it is none.
+func ModelLabel(model string) string {
+	if contract.ScriptedAll(model) {
+		return plaintext.Line(model, 200) + " (scripted answers, no model is called)"
+	}
+	return plaintext.Line(model, 200)
+}

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"context"
@@ -9,11 +9,13 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -30,12 +32,14 @@ const (
 	announceEvery = contract.WatchedFor * time.Second / 2
 	// unclaimed is how long a task may wait for a worker before that is worth a line.
 	unclaimed = 3 * time.Second
+	// callTimeout bounds one question to Temporal.
+	callTimeout = 10 * time.Second
 	// maxAsked bounds how many runs are asked about at a time.
 	maxAsked = 20
 )
 
 // watch asks about quiet runs, and about those in which models answer, until ctx is done.
-func (f *follower) watch(ctx context.Context) {
+func (f *Follower) watch(ctx context.Context) {
 	ticker := time.NewTicker(textEvery)
 	defer ticker.Stop()
 	var announcing sync.WaitGroup
@@ -57,7 +61,7 @@ func (f *follower) watch(ctx context.Context) {
 
 // unannounced reports whether it is time to tell a run's worker that somebody watches, and takes it as
 // told.
-func (f *follower) unannounced(t *track) bool {
+func (f *Follower) unannounced(t *track) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.reads() || !t.streaming() || time.Since(t.announced) < announceEvery {
@@ -69,7 +73,7 @@ func (f *follower) unannounced(t *track) bool {
 
 // announce tells a run's worker that somebody watches. Where nobody hears it, text comes as often as
 // the calls' signs of life.
-func (f *follower) announce(ctx context.Context, t *track) {
+func (f *Follower) announce(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, announceEvery)
 	defer cancel()
 	_, _ = f.temporal.Client.QueryWorkflow(ctx, t.id, t.run, contract.QueryWatching)
@@ -77,7 +81,7 @@ func (f *follower) announce(ctx context.Context, t *track) {
 
 // due lists the runs that wait for something, those first that were not looked at for the
 // longest time.
-func (f *follower) due() []*track {
+func (f *Follower) due() []*track {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var out []*track
@@ -99,7 +103,7 @@ func (f *follower) due() []*track {
 }
 
 // look asks about one run. What goes wrong here is said where the history is read.
-func (f *follower) look(ctx context.Context, t *track) {
+func (f *Follower) look(ctx context.Context, t *track) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	d, err := f.temporal.Client.DescribeWorkflowExecution(ctx, t.id, t.run)
@@ -127,7 +131,7 @@ func (f *follower) look(ctx context.Context, t *track) {
 
 // attempts says that an attempt has failed and when the next one is, and what the one under
 // way answers.
-func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
+func (f *Follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range t.calls {
@@ -141,16 +145,16 @@ func (f *follower) attempts(t *track, p *workflowpb.PendingActivityInfo) {
 
 // waits says what a call waits for before it begins, such as its turn at a provider. The caller
 // holds f.mu.
-func (f *follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
-	waiting := waitsFor(p)
+func (f *Follower) waits(c *call, p *workflowpb.PendingActivityInfo) {
+	waiting := history.Waiting(p)
 	if waiting != "" && waiting != c.waits {
-		f.tell(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, clean(waiting, 300))
+		f.tell(progress.Notice{Event: progress.EventNote, Time: time.Now(), Node: c.node, Call: c.what}, "%s: %s", c.what, plaintext.Line(waiting, 300))
 	}
 	c.waits = waiting
 }
 
 // attempt says that an attempt has failed. The caller holds f.mu.
-func (f *follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
+func (f *Follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 	failed := p.GetAttempt() - 1
 	if failed <= c.reported || p.GetLastFailure() == nil {
 		return
@@ -166,15 +170,15 @@ func (f *follower) attempt(c *call, p *workflowpb.PendingActivityInfo) {
 
 // stuck says that a run's workflow tasks fail, why, and what to do: once until something
 // happens again. Temporal tries such a task for ever.
-func (f *follower) stuck(t *track, failed int32) {
+func (f *Follower) stuck(t *track, failed int32) {
 	f.mu.Lock()
 	why, remedy := t.broken, t.remedy
 	f.mu.Unlock()
 	if why == "" {
 		why, remedy = "the worker gave no answer in time", brokenRemedy(enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, "")
 	}
-	f.once("stuck "+t.id, "%s cannot go on: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
-		clean(t.id, 200), failed, f.queue, f.temporal.Namespace, f.temporal.Address, why, remedy)
+	f.Once("stuck "+t.id, "%s cannot go on: its workflow task has failed %d times (task queue %q, namespace %s at %s): %s; %s; waiting",
+		plaintext.Line(t.id, 200), failed, f.queue, f.temporal.Namespace, f.temporal.Address, why, remedy)
 }
 
 // brokenRemedy is what to do about workflow tasks that fail.
@@ -189,8 +193,8 @@ func brokenRemedy(cause enumspb.WorkflowTaskFailedCause, text string) string {
 }
 
 // unclaimed says that no worker takes tasks, once until something happens again.
-func (f *follower) unclaimed(ctx context.Context) {
-	last, err := lastPoll(ctx, f.temporal, f.queue)
+func (f *Follower) unclaimed(ctx context.Context) {
+	last, err := LastPoll(ctx, f.temporal, f.queue)
 	if err != nil {
 		return
 	}
@@ -198,15 +202,15 @@ func (f *follower) unclaimed(ctx context.Context) {
 	if !last.IsZero() {
 		seen = fmt.Sprintf("no worker takes tasks (one was last seen %.0f s ago) from", time.Since(last).Seconds())
 	}
-	f.once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
+	f.Once("no worker", "%s task queue %q, namespace %s at %s; start one with: bin/worker or make dev; waiting",
 		seen, f.queue, f.temporal.Namespace, f.temporal.Address)
 }
 
-// lastPoll is when a worker last asked a task queue for work; zero if none did lately.
-func lastPoll(ctx context.Context, t *config.Temporal, queue string) (time.Time, error) {
+// LastPoll is when a worker last asked a task queue for work; zero if none did lately.
+func LastPoll(ctx context.Context, t *config.Temporal, queue string) (time.Time, error) {
 	var last time.Time
 	d, err := t.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: t.Namespace, TaskQueue: queueOf(queue), TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
+		Namespace: t.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
 	})
 	for _, p := range d.GetPollers() {
 		if at := p.GetLastAccessTime().AsTime(); at.After(last) {

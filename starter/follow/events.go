@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 )
 
@@ -53,7 +54,7 @@ type call struct {
 }
 
 // event prints what an event means for a flow. The caller holds f.mu.
-func (f *follower) event(t *track, e *history.Event) {
+func (f *Follower) event(t *track, e *history.Event) {
 	at := e.Time
 	if f.begin.IsZero() {
 		f.begin = at
@@ -76,14 +77,14 @@ func (f *follower) event(t *track, e *history.Event) {
 			f.tell(progress.Notice{Event: progress.EventNote, Time: at}, "cancellation requested")
 		}
 	case *history.ChildNotStarted:
-		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the child %s could not start: %s", clean(d.ID, 200), d.Cause)
+		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Node: t.label}, "the child %s could not start: %s", plaintext.Line(d.ID, 200), d.Cause)
 	default:
 		f.callEvent(t, e)
 	}
 }
 
 // callEvent prints what happens to a call.
-func (f *follower) callEvent(t *track, e *history.Event) {
+func (f *Follower) callEvent(t *track, e *history.Event) {
 	at := e.Time
 	switch d := e.Data.(type) {
 	case *history.CallScheduled:
@@ -109,7 +110,7 @@ func (f *follower) callEvent(t *track, e *history.Event) {
 }
 
 // tell reports something with its text. The caller holds f.mu.
-func (f *follower) tell(n progress.Notice, format string, args ...any) {
+func (f *Follower) tell(n progress.Notice, format string, args ...any) {
 	n.Text = fmt.Sprintf(format, args...)
 	if n.Time.IsZero() {
 		n.Untimed, n.Time = true, time.Now()
@@ -118,7 +119,7 @@ func (f *follower) tell(n progress.Notice, format string, args ...any) {
 		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
 	}
 	if !f.marks.isHad() {
-		f.report.Tell(n)
+		f.Report.Tell(n)
 	}
 }
 
@@ -130,7 +131,7 @@ func (t *track) take(scheduled int64) *call {
 }
 
 // scheduled notes a call, and says that its node has started if it is the node's first.
-func (f *follower) scheduled(t *track, of *history.Call) {
+func (f *Follower) scheduled(t *track, of *history.Call) {
 	node, turn := history.SplitCallID(of.ID)
 	c := &call{Call: of, node: t.label + node}
 	t.calls[of.Scheduled] = c
@@ -140,7 +141,7 @@ func (f *follower) scheduled(t *track, of *history.Call) {
 	case contract.ActivityTool:
 		c.what = "tool"
 		if in, ok := of.Input.(*contract.ToolInput); ok {
-			c.what = fmt.Sprintf("tool %s %s", clean(in.As, 64), clean(string(in.Arguments), 80))
+			c.what = fmt.Sprintf("tool %s %s", plaintext.Line(in.As, 64), plaintext.Line(string(in.Arguments), 80))
 		}
 	case contract.ActivityJudge:
 		c.what = "judge"
@@ -152,7 +153,7 @@ func (f *follower) scheduled(t *track, of *history.Call) {
 		c.node, c.what = "", "check of an answer"
 		return
 	case contract.ActivityListTool:
-		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+clean(turn, 100)
+		c.node, c.what = strings.TrimSuffix(t.label, " › "), "list tools of "+plaintext.Line(turn, 100)
 		return
 	default:
 		c.what = strings.ToLower(of.Kind) + " " + turn
@@ -166,7 +167,7 @@ func (f *follower) scheduled(t *track, of *history.Call) {
 
 // leave says that the node of a history has finished, where its last call did not show that:
 // a history has one chain of nodes, so that the next one's start does, or the end.
-func (f *follower) leave(t *track, at time.Time) {
+func (f *Follower) leave(t *track, at time.Time) {
 	for _, node := range slices.Sorted(maps.Keys(t.started)) {
 		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: t.label + node}, "finished")
 	}
@@ -174,7 +175,7 @@ func (f *follower) leave(t *track, at time.Time) {
 }
 
 // completed prints the result of a call.
-func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
+func (f *Follower) completed(t *track, at time.Time, c *call, d *history.CallCompleted) {
 	switch out := d.Result.(type) {
 	case *contract.PrepareResult:
 		if t.id == f.id {
@@ -184,7 +185,7 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 			}
 		}
 		for _, w := range out.Warnings {
-			f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node}, "%s", clean(w, 500))
+			f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node}, "%s", plaintext.Line(w, 500))
 		}
 	case *contract.ModelResult:
 		f.answered(t, at, c, out)
@@ -196,11 +197,11 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 		f.switched(at, c, out.Switched, out.Model)
 		asked := ""
 		if in, ok := c.Input.(*contract.JudgeInput); ok {
-			asked = clean(in.Question, 200)
+			asked = plaintext.Line(in.Question, 200)
 		}
-		text := fmt.Sprintf("judge %q: %s", asked, yesNo(out.Yes))
+		text := fmt.Sprintf("judge %q: %s", asked, plaintext.YesNo(out.Yes))
 		if out.Reason != "" {
-			text += " (" + clean(out.Reason, 200) + ")"
+			text += " (" + plaintext.Line(out.Reason, 200) + ")"
 		}
 		f.tell(progress.Notice{Event: progress.EventJudge, Time: at, Node: c.node, Call: c.what, Model: out.Model, Usage: &out.Usage}, "%s%s", text, scriptNote(out.Model))
 	case *contract.CondenseResult, *contract.SummariseResult:
@@ -214,12 +215,12 @@ func (f *follower) completed(t *track, at time.Time, c *call, d *history.CallCom
 }
 
 // done says that a call has ended, where nobody here can read what it gave.
-func (f *follower) done(at time.Time, c *call) {
+func (f *Follower) done(at time.Time, c *call) {
 	f.tell(progress.Notice{Event: progress.EventCall, Time: at, Node: c.node, Call: c.what}, "%s: done", c.what)
 }
 
 // answered prints what a model answered, and whether that ends its node.
-func (f *follower) answered(t *track, at time.Time, c *call, out *contract.ModelResult) {
+func (f *Follower) answered(t *track, at time.Time, c *call, out *contract.ModelResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	if err != nil {
 		f.done(at, c)
@@ -234,7 +235,7 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 	case len(msg.Calls) > 0 && !last:
 		var names []string
 		for _, t := range msg.Calls {
-			names = append(names, clean(t.Name, 64))
+			names = append(names, plaintext.Line(t.Name, 64))
 		}
 		f.tell(n, "%s: calls %s (%s)", c.what, strings.Join(names, ", "), numbers)
 	case out.Checked != nil && len(out.Checked.Errors) > 0:
@@ -243,9 +244,9 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 			where = fmt.Sprintf(" in %d places, the first", more)
 		}
 		f.tell(n, "%s: its JSON is wrong%s: %s (%s)", c.what, where,
-			clean(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
+			plaintext.Line(out.Checked.Errors[0].Path+": "+out.Checked.Errors[0].Message, 200), numbers)
 	default:
-		f.tell(n, "%s: %q (%s)", c.what, clean(msg.Text, 60), numbers)
+		f.tell(n, "%s: %q (%s)", c.what, plaintext.Line(msg.Text, 60), numbers)
 		f.tell(progress.Notice{Event: progress.EventFinished, Time: at, Node: c.node}, "finished")
 		node := strings.TrimPrefix(c.node, t.label)
 		delete(t.started, node)
@@ -253,29 +254,29 @@ func (f *follower) answered(t *track, at time.Time, c *call, out *contract.Model
 }
 
 // switched says which models could not answer, before one did.
-func (f *follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
+func (f *Follower) switched(at time.Time, c *call, list []contract.Switch, to string) {
 	for _, s := range list {
 		f.tell(progress.Notice{Event: progress.EventWarning, Time: at, Node: c.node, Call: c.what, Model: s.Model}, "%s: switched from %s to %s: %s: %s",
-			c.what, clean(s.Model, 100), clean(s.Next(to), 100), clean(s.Class, 40), clean(s.Text, 300))
+			c.what, plaintext.Line(s.Model, 100), plaintext.Line(s.Next(to), 100), plaintext.Line(s.Class, 40), plaintext.Line(s.Text, 300))
 	}
 }
 
 // toolResult prints the result of a tool call.
-func (f *follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
+func (f *Follower) toolResult(at time.Time, c *call, out *contract.ToolResult) {
 	msg, err := contract.DecodeMessage(out.Message)
 	n := progress.Notice{Event: progress.EventTool, Time: at, Node: c.node, Call: c.what}
 	switch {
 	case err != nil:
 		f.done(at, c)
 	case out.Error:
-		f.tell(n, "%s: error: %s", c.what, clean(msg.Text, 200))
+		f.tell(n, "%s: error: %s", c.what, plaintext.Line(msg.Text, 200))
 	default:
 		f.tell(n, "%s: %d characters, %.1f s", c.what, len([]rune(msg.Text)), at.Sub(c.Time).Seconds())
 	}
 }
 
 // broken says how a call ended without a result.
-func (f *follower) broken(at time.Time, c *call, how string) {
+func (f *Follower) broken(at time.Time, c *call, how string) {
 	if c != nil {
 		f.tell(progress.Notice{Event: progress.EventFailed, Time: at, Node: c.node, Call: c.what}, "%s: %s", c.what, how)
 	}
@@ -289,4 +290,12 @@ func childLabel(label string, c *history.Child) string {
 		return label
 	}
 	return label + place + " › "
+}
+
+// scriptNote marks an answer that no model gave.
+func scriptNote(model string) string {
+	if contract.ScriptedAll(model) {
+		return ", scripted"
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"encoding/base64"
@@ -18,7 +18,7 @@ import (
 type marks struct {
 	root string
 	// had is what the reader has, now what it will have with the next event.
-	had, now reading
+	had, now Position
 	// reached are the tracks that have come to the run that the reader knows.
 	reached map[string]bool
 	// parents are the tracks that began others, kids how many of theirs are open, by key.
@@ -31,8 +31,8 @@ type marks struct {
 	at      mark
 }
 
-// reading is a place in a run.
-type reading struct {
+// Position is a place in a run.
+type Position struct {
 	// Open are the places in the histories that are read, by workflow id, without the root's
 	// in front. Of a child that began before its parent's place and is not here, and of all
 	// below it, everything was told.
@@ -59,16 +59,16 @@ type latest struct {
 // maxEventID bounds an event's id: it comes back in a header.
 const maxEventID = 32 << 10
 
-func newMarks(root string, had reading) *marks {
+func newMarks(root string, had Position) *marks {
 	now := map[string]mark{}
 	maps.Copy(now, had.Open)
-	return &marks{root: root, had: had, now: reading{Open: now, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
+	return &marks{root: root, had: had, now: Position{Open: now, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
 		parents: map[string]string{}, kids: map[string]int{}, told: map[string]bool{}}
 }
 
-// readMarks reads an event's id; nil for "".
-func readMarks(id string) (reading, error) {
-	var r reading
+// ParsePosition parses what [Follower.Position] returned; "" is the beginning.
+func ParsePosition(id string) (Position, error) {
+	var r Position
 	if id == "" {
 		return r, nil
 	}
@@ -91,10 +91,10 @@ func (m *marks) id() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// key is a track's name in a reading.
+// key is a track's name in a Position.
 func (m *marks) key(t *track) string { return strings.TrimPrefix(t.id, m.root) }
 
-// runOf is how a reading names the run of a track; among those of one child the end will do.
+// runOf is how a Position names the run of a track; among those of one child the end will do.
 func (m *marks) runOf(t *track) string {
 	if t.id != m.root && len(t.run) > 12 {
 		return t.run[len(t.run)-12:]
@@ -199,3 +199,15 @@ func (l *latest) has(at time.Time, id string, had *latest) bool {
 	}
 	return false
 }
+
+// After is the position behind an event of the run itself: no earlier event is reported, and no
+// earlier answer.
+func After(run string, event int64) Position {
+	return Position{Open: map[string]mark{"": {Run: run, Event: event, Told: 1 << 30}}, Answers: latest{At: time.Now()}}
+}
+
+// RunID is the id of the run of the chain at which the position is, "" at the beginning.
+func (p *Position) RunID() string { return p.Open[""].Run }
+
+// Restart moves the position to the beginning of what the server keeps.
+func (p *Position) Restart() { p.Open = nil }

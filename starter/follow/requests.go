@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"context"
@@ -9,35 +9,38 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 )
 
 // A request leaves no event of its own in a history, but everything that opens or ends one
 // leaves some event. So the follower asks the run after each change, at most once a second.
 const (
+	// askTimeout is how long a run's worker has to answer.
+	askTimeout = 5 * time.Second
 	// askAgain is how long the follower leaves a run alone whose worker did not answer.
 	askAgain = 5 * time.Second
 	// lastAsk is how long a run that has ended has to say what became of its requests.
 	lastAsk = 2 * time.Second
 )
 
-// desk is what the follower knows of a run's requests; its mu guards it.
-type desk struct {
+// requests is what the follower knows of a run's requests; its mu guards it.
+type openRequests struct {
 	open     map[string]contract.Request
 	answered map[string]bool
-	// heard says that somebody has sent something since the run was asked.
-	heard bool
+	// changed reports whether somebody has sent something since the run was asked.
+	changed bool
 }
 
 // note takes note of what somebody sent to the run.
-func (d *desk) note(e *history.Event) {
+func (d *openRequests) note(e *history.Event) {
 	if _, ok := e.Data.(*history.Message); ok {
-		d.heard = true
+		d.changed = true
 	}
 }
 
 // watchRequests shows requests as they are opened and answered, until ctx is done.
-func (f *follower) watchRequests(ctx context.Context) {
+func (f *Follower) watchRequests(ctx context.Context) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	var asked int64 = -1
@@ -48,7 +51,7 @@ func (f *follower) watchRequests(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		now := f.changes()
+		now := f.Changes()
 		if now == asked || time.Now().Before(next) {
 			continue
 		}
@@ -60,46 +63,46 @@ func (f *follower) watchRequests(ctx context.Context) {
 	}
 }
 
-// changes counts the events of the run so far.
-func (f *follower) changes() int64 {
+// Changes counts the events of the run so far.
+func (f *Follower) Changes() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.events
 }
 
 // askRequests asks the run and shows what is new. It is false where nobody answered.
-func (f *follower) askRequests(ctx context.Context, patience time.Duration) bool {
-	var st contract.Status
-	if ask(ctx, f.temporal, f.id, about{queue: f.queue, patience: patience}, contract.QueryStatus, &st) != nil {
+func (f *Follower) askRequests(ctx context.Context, patience time.Duration) bool {
+	st, err := f.host.Status(ctx, f.id, f.queue, patience)
+	if err != nil {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.desk.heard = false
-	f.news(&st)
+	f.requests.changed = false
+	f.news(st)
 	return true
 }
 
 // lastRequests shows what became of the requests, when the run has ended.
-func (f *follower) lastRequests(ctx context.Context) {
-	if len(f.desk.open) > 0 || f.desk.heard {
+func (f *Follower) lastRequests(ctx context.Context) {
+	if len(f.requests.open) > 0 || f.requests.changed {
 		f.askRequests(ctx, lastAsk)
 	}
 }
 
 // news tells what a status says of requests and was not told before. The caller holds f.mu.
-func (f *follower) news(st *contract.Status) {
+func (f *Follower) news(st *contract.Status) {
 	for _, a := range st.Answered {
 		key := a.ID + " " + strconv.Itoa(a.Again) // the same one can be asked, and answered, again
-		if f.desk.answered[key] {
+		if f.requests.answered[key] {
 			continue
 		}
-		f.desk.answered[key] = true
-		q, known := f.desk.open[a.ID]
+		f.requests.answered[key] = true
+		q, known := f.requests.open[a.ID]
 		if !known {
 			q = contract.Request{ID: a.ID, Kind: a.Kind}
 		}
-		delete(f.desk.open, a.ID)
+		delete(f.requests.open, a.ID)
 		if !f.marks.hadAnswer(a.At, a.ID) {
 			f.closed(&q, a.At, howAnswered(&a, known))
 		}
@@ -108,16 +111,16 @@ func (f *follower) news(st *contract.Status) {
 	for i := range st.Requests {
 		q := &st.Requests[i]
 		still[q.ID] = true
-		if _, known := f.desk.open[q.ID]; !known {
-			f.desk.open[q.ID] = *q
+		if _, known := f.requests.open[q.ID]; !known {
+			f.requests.open[q.ID] = *q
 			if !f.marks.hadRequest(q.OpenedAt, q.ID) {
 				f.opened(q)
 			}
 		}
 	}
-	for id, q := range f.desk.open {
+	for id, q := range f.requests.open {
 		if !still[id] {
-			delete(f.desk.open, id)
+			delete(f.requests.open, id)
 			f.closed(&q, time.Now(), "closed: nobody waits for it any more")
 		}
 	}
@@ -127,9 +130,9 @@ func (f *follower) news(st *contract.Status) {
 func howAnswered(a *contract.Answered, known bool) string {
 	switch {
 	case !known && strings.HasPrefix(a.ID, "message:"):
-		return "sent by " + clean(a.By, 100) // a message with a key of its own
+		return "sent by " + plaintext.Line(a.By, 100) // a message with a key of its own
 	case a.By != "":
-		return "answered by " + clean(a.By, 100)
+		return "answered by " + plaintext.Line(a.By, 100)
 	case a.Hash != "":
 		return "answered"
 	case known:
@@ -138,31 +141,31 @@ func howAnswered(a *contract.Answered, known bool) string {
 	return "needs no new answer" // a remembered one holds, or a message came before the question
 }
 
-// checked prints why an answer was not accepted; one that was is shown by [follower.news].
-func (f *follower) checked(at time.Time, c *call, out *contract.CheckResult) {
+// checked prints why an answer was not accepted; one that was is shown by [Follower.news].
+func (f *Follower) checked(at time.Time, c *call, out *contract.CheckResult) {
 	if len(out.Errors) > 0 {
 		f.tell(progress.Notice{Event: progress.EventNote, Time: at, Call: c.what}, "an answer was not taken: %s: %s",
-			clean(out.Errors[0].Path, 200), clean(out.Errors[0].Message, 300))
+			plaintext.Line(out.Errors[0].Path, 200), plaintext.Line(out.Errors[0].Message, 300))
 	}
 }
 
 // opened tells of a request and of the commands that answer it.
-func (f *follower) opened(q *contract.Request) {
+func (f *Follower) opened(q *contract.Request) {
 	due := ""
 	if q.DueAt != nil {
 		due = fmt.Sprintf(" (until %s)", q.DueAt.Local().Format(time.DateTime))
 	}
-	commands := f.app.answers(f.id, q)
+	commands := f.host.Commands(f.id, q)
 	f.tell(progress.Notice{Event: progress.EventRequest, Time: q.OpenedAt, Node: executionLabel(q.Execution), Request: q, Commands: commands},
-		"waits for %s: %s%s; answer with: %s", q.Kind, clean(q.Text, 500), due, strings.Join(commands, " | "))
+		"waits for %s: %s%s; answer with: %s", q.Kind, plaintext.Line(q.Text, 500), due, strings.Join(commands, " | "))
 	if q.Kind == contract.RequestMessage {
 		f.asked.Do(func() { close(f.asks) })
 	}
 }
 
 // closed tells that a request is not open any more.
-func (f *follower) closed(q *contract.Request, at time.Time, how string) {
-	f.tell(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, printable(q.ID), how)
+func (f *Follower) closed(q *contract.Request, at time.Time, how string) {
+	f.tell(progress.Notice{Event: progress.EventAnswered, Time: at, Node: executionLabel(q.Execution), Request: q}, "%s %s: %s", q.Kind, plaintext.Lines(q.ID), how)
 }
 
 // executionLabel is the name under which lines show an execution: a sub-agent's comes behind
@@ -174,7 +177,23 @@ func executionLabel(execution string) string {
 		if i < len(parts)-1 {
 			p, _, _ = strings.Cut(p, ":")
 		}
-		parts[i] = clean(p, 200)
+		parts[i] = plaintext.Line(p, 200)
 	}
 	return strings.Join(parts, " › ")
+}
+
+// Asked is closed when the run asks a person for the first time.
+func (f *Follower) Asked() <-chan struct{} { return f.asks }
+
+// OldestQuestion returns the open request for a message that has waited longest, or nil.
+func (f *Follower) OldestQuestion() *contract.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var oldest *contract.Request
+	for _, q := range f.requests.open {
+		if q.Kind == contract.RequestMessage && (oldest == nil || q.OpenedAt.Before(oldest.OpenedAt)) {
+			oldest = &q
+		}
+	}
+	return oldest
 }

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"fmt"
@@ -68,7 +68,7 @@ type told struct{ what, id string }
 // tell reads the histories in a random order, from behind an event on.
 func tell(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 	t.Helper()
-	had, err := readMarks(after)
+	had, err := ParsePosition(after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestReadersGoOnWhereTheyWere(t *testing.T) {
 				got[x.what] = true
 			}
 			if missing := slices.DeleteFunc(slices.Clone(want), func(what string) bool { return got[what] }); len(missing) > 0 {
-				had, _ := readMarks(whole[k].id)
+				had, _ := ParsePosition(whole[k].id)
 				t.Fatalf("seed %d: behind event %d of %d, %s, these are never told: %q; the reader is at %v", seed, k, len(whole), whole[k].what, missing, had.Open)
 			}
 		}
@@ -184,12 +184,12 @@ func things(list []told) map[string]bool {
 
 func TestReadersOfRequestsGoOn(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	m := newMarks("r", reading{})
+	m := newMarks("r", Position{})
 	if m.hadRequest(at, "a") || m.hadRequest(at, "b") || m.hadRequest(at.Add(time.Second), "c") || m.hadAnswer(at, "a") {
 		t.Error("a new reader has a request already")
 	}
 	m.enter(newTrack("r", "run0", ""), 1)
-	had, err := readMarks(m.id())
+	had, err := ParsePosition(m.id())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestReadersOfRequestsGoOn(t *testing.T) {
 
 func TestIDsThatAreOfNoEvent(t *testing.T) {
 	for _, id := range []string{"x", "!", "bnVsbA", "e30", "W10", strings.Repeat("A", 100)} {
-		if _, err := readMarks(id); err == nil {
+		if _, err := ParsePosition(id); err == nil {
 			t.Errorf("%q is taken", id)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package follow
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 )
 
 // reads reports whether the report shows partial answers.
-func (f *follower) reads() bool {
-	r, ok := f.report.(progress.TextReader)
+func (f *Follower) reads() bool {
+	r, ok := f.Report.(progress.TextReader)
 	return ok && r.ReadsText()
 }
 
@@ -40,9 +40,9 @@ type partialAnswer struct {
 
 // partial tells what is new in the answer of a call under way: from the details of its last
 // heartbeat, so it never enters history. The caller holds f.mu.
-func (f *follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
-	var b contract.Beat
-	if !c.streams() || !f.reads() || p.GetHeartbeatDetails() == nil || !history.Decode(p.GetHeartbeatDetails(), &b) {
+func (f *Follower) partial(c *call, p *workflowpb.PendingActivityInfo) {
+	b := history.HeartbeatOf(p)
+	if !c.streams() || !f.reads() || b == nil {
 		return
 	}
 	// After a failed attempt its text is still there until the next one says something.

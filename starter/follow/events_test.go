@@ -1,0 +1,240 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/history/historytest"
+	"weft/starter/progress"
+)
+
+// rateLimited is how Temporal records an attempt that failed.
+var rateLimited = &failurepb.Failure{Message: "slow down", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+	ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: contract.ClassRateLimited}}}
+
+// host answers no status.
+type host struct{}
+
+func (host) Status(context.Context, string, string, time.Duration) (*contract.Status, error) {
+	return nil, errors.New("no answer")
+}
+
+func (host) Commands(id string, q *contract.Request) []string {
+	return []string{q.Kind + " " + id + " " + q.ID, "refuse"}
+}
+
+func (host) Caught() {}
+
+// lines reports a line for each event.
+type lines struct{ out io.Writer }
+
+func (l lines) Tell(n progress.Notice) {
+	if n.Untimed {
+		fmt.Fprintln(l.out, n.Text)
+		return
+	}
+	fmt.Fprintf(l.out, "%7.1fs  %-24s  %s\n", n.Seconds, n.Node, n.Text)
+}
+
+func (lines) Close() {}
+
+// objects reports an object for each event.
+type objects struct{ out io.Writer }
+
+func (o objects) Tell(n progress.Notice) {
+	e := json.NewEncoder(o.out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(n)
+}
+
+func (objects) ReadsText() bool { return true }
+
+func (objects) Close() {}
+
+func TestEventsBecomeLines(t *testing.T) {
+	tests := map[string]struct {
+		build func(h *historytest.History)
+		want  string
+	}{
+		"the worker's choice of a model is named": {
+			build: func(h *historytest.History) {
+				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "acme/m", Warnings: []string{"x.json:1:2: warning: odd"}})
+			},
+			want: "model: acme/m\n    0.2s                            x.json:1:2: warning: odd\n",
+		},
+		"scripted answers are named as such": {
+			build: func(h *historytest.History) {
+				h.Call("prepare", contract.ActivityPrepare, contract.PrepareInput{}, contract.PrepareResult{Model: "script"})
+			},
+			want: "model: script (scripted answers, no model is called)\n",
+		},
+		"a node with a tool": {
+			build: func(h *historytest.History) {
+				h.Call("find#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "search", "set_state"))
+				h.Call("find#1/tool/1.1", contract.ActivityTool, contract.ToolInput{As: "search", Arguments: json.RawMessage(`{"q":"go"}`)}, historytest.ToolMessage(h.T, "12345", false))
+				h.Call("find#1/tool/1.2", contract.ActivityTool, contract.ToolInput{As: "fetch", Arguments: json.RawMessage(`{}`)}, historytest.ToolMessage(h.T, "no such page", true))
+				h.Call("find#1/model/2", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "Found it."))
+			},
+			want: `    0.0s  find#1                    started
+    0.2s  find#1                    model call 1: calls search, set_state (12+3 tokens, 0.2 s)
+    0.5s  find#1                    tool search {"q":"go"}: 5 characters, 0.2 s
+    0.8s  find#1                    tool fetch {}: error: no such page
+    1.1s  find#1                    model call 2: "Found it." (12+3 tokens, 0.2 s)
+    1.1s  find#1                    finished
+`,
+		},
+		"an answer without tools to call ends a node whose budget is spent": {
+			build: func(h *historytest.History) {
+				h.Call("n#1/model/5", contract.ActivityModel, contract.ModelInput{NoTools: true}, historytest.Answer(h.T, "enough", "search"))
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 5: "enough" (12+3 tokens, 0.2 s)
+    0.2s  n#1                       finished
+`,
+		},
+		"another model answered": {
+			build: func(h *historytest.History) {
+				r := historytest.Answer(h.T, "fine")
+				r.Switched = []contract.Switch{{Model: "acme/first", Class: contract.ClassRateLimited, Text: "slow\ndown"}}
+				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m", Switched: r.Switched})
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 1: switched from acme/first to acme/m: rate_limited: slow down
+    0.2s  n#1                       model call 1: "fine" (12+3 tokens, 0.2 s)
+    0.2s  n#1                       finished
+    0.5s  n#1                       judge: switched from acme/first to acme/m: rate_limited: slow down
+    0.5s  n#1                       judge "Done?": no
+`,
+		},
+		"wrong JSON does not end a node": {
+			build: func(h *historytest.History) {
+				r := historytest.Answer(h.T, "{}")
+				r.Checked = &contract.Checked{Errors: []contract.FieldError{{Path: "$", Message: "'title' is a required property"}}}
+				h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, r)
+			},
+			want: `    0.0s  n#1                       started
+    0.2s  n#1                       model call 1: its JSON is wrong: $: 'title' is a required property (12+3 tokens, 0.2 s)
+`,
+		},
+		"attempts and failures": {
+			build: func(h *historytest.History) {
+				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.Started(s, 3, rateLimited)
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, func(e *historypb.HistoryEvent) {
+					e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: s, Failure: rateLimited}}
+				})
+			},
+			want: `    0.0s  n#1                       started
+    0.1s  n#1                       model call 1: attempt 3, after rate_limited: slow down
+    0.2s  n#1                       model call 1: failed: rate_limited: slow down
+`,
+		},
+		"a judge, at the entry too": {
+			build: func(h *historytest.History) {
+				h.Call("START/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Is it long?"}, contract.JudgeResult{Yes: true, Reason: "900 words", Model: "script"})
+				h.Call("n#1/judge/1", contract.ActivityJudge, contract.JudgeInput{Question: "Done?"}, contract.JudgeResult{Model: "acme/m"})
+			},
+			want: `    0.2s  START                     judge "Is it long?": yes (900 words), scripted
+    0.5s  n#1                       judge "Done?": no
+`,
+		},
+		"nodes that end with a tool": {
+			build: func(h *historytest.History) {
+				h.Call("a#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Call("b#2/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "", "finish"))
+				h.Add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, func(*historypb.HistoryEvent) {})
+			},
+			want: `    0.0s  a#1                       started
+    0.2s  a#1                       model call 1: calls finish (12+3 tokens, 0.2 s)
+    0.3s  a#1                       finished
+    0.3s  b#2                       started
+    0.5s  b#2                       model call 1: calls finish (12+3 tokens, 0.2 s)
+    0.6s  b#2                       finished
+`,
+		},
+		"ids and texts of others cannot move the cursor": {
+			build: func(h *historytest.History) {
+				h.Call("a%2Fb#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(h.T, "x\x1b[2J\r\n\u202ey"))
+			},
+			want: `    0.0s  a/b#1                     started
+    0.2s  a/b#1                     model call 1: "x[2J y" (12+3 tokens, 0.2 s)
+    0.2s  a/b#1                     finished
+`,
+		},
+		"payloads that nobody here can read": {
+			build: func(h *historytest.History) {
+				s := h.Scheduled("n#1/model/1", contract.ActivityModel, contract.ModelInput{})
+				h.Add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, func(e *historypb.HistoryEvent) {
+					e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{
+						ScheduledEventId: s, Result: &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("binary/encrypted")}}}}}}
+				})
+			},
+			want: `    0.0s  n#1                       started
+    0.1s  n#1                       model call 1: done
+`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := historytest.New(t)
+			tc.build(h)
+			var out bytes.Buffer
+			f := New(host{}, nil, "root", "r", "", lines{&out})
+			track := newTrack("root", "r", "")
+			for _, e := range history.Events(history.Run{}, h.Events) {
+				f.event(track, &e)
+			}
+			if diff := cmp.Diff(tc.want, out.String()); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEventsBecomeObjects(t *testing.T) {
+	h := historytest.New(t)
+	h.Call("n#1/model/1", contract.ActivityModel, contract.ModelInput{}, historytest.Answer(t, "<hi>"))
+	var out bytes.Buffer
+	f := New(host{}, nil, "root", "r", "", objects{&out})
+	track := newTrack("root", "r", "")
+	for _, e := range history.Events(history.Run{}, h.Events) {
+		f.event(track, &e)
+	}
+	f.Once("x", "nobody is there")
+	var got []progress.Notice
+	for _, line := range bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n")) {
+		var n progress.Notice
+		if err := json.Unmarshal(line, &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if n.Event == progress.EventNote {
+			n.Time, n.Seconds = h.Start, 0
+		}
+		got = append(got, n)
+	}
+	want := []progress.Notice{
+		{Event: progress.EventStarted, Time: h.Start, Node: "n#1", Text: "started"},
+		{Event: progress.EventModel, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Call: "model call 1", Model: "acme/m",
+			Usage: &contract.Usage{Calls: 1, Input: 12, Output: 3}, Text: `model call 1: "<hi>" (12+3 tokens, 0.2 s)`},
+		{Event: progress.EventFinished, Time: h.Start.Add(200 * time.Millisecond), Seconds: 0.2, Node: "n#1", Text: "finished"},
+		{Event: progress.EventNote, Time: h.Start, Text: "nobody is there"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,296 @@
+// Package follow reads the histories of a run and of all its children as they grow, and reports
+// what happens.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"weft/activities/contract"
+	"weft/starter/history"
+	"weft/starter/plaintext"
+	"weft/starter/progress"
+	"weft/worker/config"
+	"weft/workflows/plan"
+)
+
+// Patience of a follower.
+const (
+	// givesUp is how long Temporal may be away before the follower ends.
+	givesUp = time.Minute
+	// childLag is how long the end of a child waits for the child's own last events.
+	childLag = 2 * time.Second
+)
+
+// LostContactError is the error of a follower that Temporal no longer answers.
+type LostContactError struct {
+	ID, Address string
+	Cause       error
+}
+
+// Error says what happened and how to go on.
+func (l *LostContactError) Error() string {
+	return fmt.Sprintf("no contact with Temporal at %s for %v: %v; the run goes on when it is back; follow it with: starter follow %s",
+		l.Address, givesUp, l.Cause, plaintext.ShellQuote(l.ID))
+}
+
+// NotFoundError is the error for a run without a history.
+type NotFoundError struct {
+	ID    string
+	Cause error
+}
+
+// Error names the run.
+func (n *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no history of the run %q: %v", n.ID, n.Cause)
+}
+
+// Unwrap returns Temporal's error.
+func (n *NotFoundError) Unwrap() error { return n.Cause }
+
+// Host is the command that follows a run.
+type Host interface {
+	// Status asks a run's worker, which has a time to answer.
+	Status(ctx context.Context, id, queue string, patience time.Duration) (*contract.Status, error)
+	// Commands are the command lines that answer a request of a run.
+	Commands(id string, q *contract.Request) []string
+	// Caught is deferred by each goroutine.
+	Caught()
+}
+
+// Follower reads the histories of a run and of all its children as they grow, and prints
+// a line per event.
+type Follower struct {
+	// Report shows what happens. It is called while the follower is locked.
+	Report progress.Report
+
+	host     Host
+	temporal *config.Temporal
+	id, run  string
+	queue    string
+
+	// mu guards what follows and keeps lines whole.
+	mu     sync.Mutex
+	begin  time.Time
+	tracks map[string]*track
+	// shown are the things that are said once.
+	shown map[string]bool
+	// name is the model that was named last.
+	name string
+	// events counts those of the run itself, through all that it continued as.
+	events   int64
+	requests openRequests
+	// marks, if set, say what somebody has been told already.
+	marks *marks
+	// asks is closed when the run asks a person for the first time.
+	asks  chan struct{}
+	asked sync.Once
+}
+
+// New returns a follower of a run.
+func New(host Host, t *config.Temporal, id, run, queue string, report progress.Report) *Follower {
+	return &Follower{Report: report, host: host, temporal: t, id: id, run: run, queue: queue, tracks: map[string]*track{}, shown: map[string]bool{},
+		asks: make(chan struct{}), requests: openRequests{open: map[string]contract.Request{}, answered: map[string]bool{}}}
+}
+
+// Resume makes the follower go on behind a position.
+func (f *Follower) Resume(from Position) { f.marks = newMarks(f.id, from) }
+
+// Position returns that of the event which is reported, for [ParsePosition]; "" where it would be
+// too long. Reports call it.
+func (f *Follower) Position() string { return f.marks.id() }
+
+// Lock keeps the follower from reporting until Unlock.
+func (f *Follower) Lock() { f.mu.Lock() }
+
+// Unlock lets the follower report again.
+func (f *Follower) Unlock() { f.mu.Unlock() }
+
+// Tell reports something with its text.
+func (f *Follower) Tell(n progress.Notice, format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tell(n, format, args...)
+}
+
+// Close closes the report.
+func (f *Follower) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Report.Close()
+}
+
+// Follow reports what happens until the run is closed, with some helpers beside. It returns the id
+// of the last run.
+func (f *Follower) Follow(ctx context.Context, helpers ...func(context.Context)) (string, error) {
+	root := newTrack(f.id, f.run, "")
+	err := f.all(ctx, root, append([]func(context.Context){f.watch, f.watchRequests}, helpers...)...)
+	return root.run, err
+}
+
+// all reads histories from the root's on until the run is closed, with some helpers beside.
+func (f *Follower) all(ctx context.Context, root *track, helpers ...func(context.Context)) error {
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	var watchers sync.WaitGroup
+	for _, help := range helpers {
+		watchers.Go(func() { defer f.host.Caught(); help(watching) })
+	}
+	err := f.read(ctx, root)
+	unwatch()
+	watchers.Wait()
+	if err == nil {
+		f.lastRequests(ctx)
+	}
+	return err
+}
+
+// read prints a run's history to its end, through continue-as-new and lost connections.
+func (f *Follower) read(ctx context.Context, t *track) error {
+	f.open(t)
+	defer f.close(t)
+	var away time.Time
+	for {
+		if t.tail == nil {
+			t.tail = history.NewTail(f.temporal.Client, history.Run{Workflow: &history.Workflow{ID: t.id}, RunID: t.run})
+		}
+		before := t.tail.Seen
+		err := f.drain(ctx, t)
+		var missing *serviceerror.NotFound
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && t.tail.ContinuedAs != "":
+			t.run, t.tail = t.tail.ContinuedAs, nil
+			continue
+		case err == nil:
+			return nil
+		case errors.As(err, &missing):
+			return &NotFoundError{t.id, err}
+		}
+		if t.tail.Seen != before || away.IsZero() {
+			away = time.Now()
+			f.Once("away", "no contact with Temporal at %s; trying again", f.temporal.Address)
+		}
+		if time.Since(away) > givesUp {
+			return &LostContactError{f.id, f.temporal.Address, err}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// drain reads the track's next events until the run is closed or something fails.
+func (f *Follower) drain(ctx context.Context, t *track) error {
+	for event, err := range t.tail.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		f.children(ctx, t, &event)
+		f.mu.Lock()
+		delete(f.shown, "away")
+		delete(f.shown, "no worker")
+		delete(f.shown, "stuck "+t.id)
+		t.changed = time.Now()
+		if t.id == f.id {
+			f.events++
+			f.requests.note(&event)
+		}
+		f.marks.enter(t, event.ID)
+		f.event(t, &event)
+		f.marks.leave()
+		f.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// children begins to follow a child that has started, and lets the end of a child wait for
+// the child's own last events, so that lines come in their causal order.
+func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
+	switch d := e.Data.(type) {
+	case *history.ChildStarted:
+		child := newTrack(d.ID, d.RunID, childLabel(t.label, d.Child))
+		f.mu.Lock()
+		t.children[d.Requested] = child
+		over := f.marks.over(t, e.ID, child)
+		f.mu.Unlock()
+		if over {
+			close(child.done)
+			return
+		}
+		go func() {
+			defer f.host.Caught()
+			defer close(child.done)
+			if err := f.read(ctx, child); err != nil && ctx.Err() == nil {
+				f.Once("lost "+child.id, "%s cannot be followed: %v", plaintext.Line(child.id, 200), err)
+			}
+		}()
+	case *history.ChildEnded:
+		child := t.children[d.Requested]
+		if child == nil {
+			return
+		}
+		select {
+		case <-child.done:
+		case <-ctx.Done():
+		case <-time.After(childLag):
+		}
+	}
+}
+
+func (f *Follower) open(t *track) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tracks[t.id] = t
+}
+
+func (f *Follower) close(t *track) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.tracks, t.id)
+	f.marks.close(t)
+}
+
+// Once reports a thing that has not been reported.
+func (f *Follower) Once(key, format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.shown[key] {
+		f.shown[key] = true
+		f.tell(progress.Notice{Event: progress.EventNote}, format, args...)
+	}
+}
+
+// Model reports the model that a run uses, when it becomes known or changes.
+func (f *Follower) Model(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.model(name)
+}
+
+// model names the model that a run uses, when it becomes known or changes.
+func (f *Follower) model(name string) {
+	if name != f.name {
+		f.name = name
+		f.tell(progress.Notice{Event: progress.EventRunModel, Model: name}, "model: %s", progress.ModelLabel(name))
+	}
+}
+
+// plan notes what the run runs. The caller holds f.mu.
+func (f *Follower) plan(p *plan.Flow) {
+	c, shows := f.Report.(progress.Counter)
+	if p == nil || !shows {
+		return
+	}
+	if t, ok := progress.TotalOf(p); ok {
+		c.Count(t)
+	}
+}

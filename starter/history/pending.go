@@ -1,0 +1,25 @@
+package history
+
+import (
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"weft/activities/contract"
+)
+
+// HeartbeatOf returns the last heartbeat of a call in progress, nil if there is none or it cannot
+// be decoded.
+func HeartbeatOf(p *workflowpb.PendingActivityInfo) *contract.Beat {
+	if p.GetHeartbeatDetails() == nil {
+		return nil
+	}
+	return decodedAs[contract.Beat](p.GetHeartbeatDetails())
+}
+
+// Waiting returns what a call in progress waits for before it begins, "" if it has begun.
+func Waiting(p *workflowpb.PendingActivityInfo) string {
+	b := HeartbeatOf(p)
+	if b == nil || b.Attempt != p.GetAttempt() {
+		return ""
+	}
+	return b.Waiting
+}
