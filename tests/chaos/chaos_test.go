@@ -229,8 +229,8 @@ type lane struct {
 	queue   string
 	dir     string
 	runs    int
-	// parrot, if set, repeats the signals of the next runs.
-	parrot *parrot
+	// repeater, if set, repeats the signals of the next runs.
+	repeater *repeater
 
 	mu         sync.Mutex
 	generation int
@@ -353,9 +353,9 @@ func (l *lane) play(f *chaosFlow, at *moment) *passage {
 	first := p.run.GetRunID()
 	go l.answer(ctx, f, p.run.GetID())
 	go l.prompt(ctx, f, p.run.GetID())
-	if l.parrot != nil {
-		go l.parrot.follow(ctx, p.run.GetID(), first)
-		go l.parrot.repeat(ctx)
+	if l.repeater != nil {
+		go l.repeater.follow(ctx, p.run.GetID(), first)
+		go l.repeater.repeat(ctx)
 	}
 	if b != nil && b.kind == atEvent {
 		w := &eventWatch{client: l.client, blow: b}

@@ -37,8 +37,8 @@ func TestEndToEndClusterFaults(t *testing.T) {
 		}
 	}
 	t.Run("workers are killed", func(t *testing.T) {
-		s := newSiege(t)
-		crew := []*besieger{s.hire(first, s.model), s.hire(second, s.model)}
+		s := newLoadTest(t)
+		crew := []*loadWorker{s.hire(first, s.model), s.hire(second, s.model)}
 		blow := func(i int, address string) func() {
 			return func() {
 				s.broken("a worker is killed, and another started", func() {
@@ -50,7 +50,7 @@ func TestEndToEndClusterFaults(t *testing.T) {
 		s.run(runs, map[int]func(){runs / 5: blow(0, first), runs / 2: blow(1, second)})
 	})
 	t.Run("a server node is killed", func(t *testing.T) {
-		s := newSiege(t)
+		s := newLoadTest(t)
 		s.hire(first, s.model)
 		s.hire(second, s.model)
 		s.run(runs, map[int]func(){runs / 4: func() {
@@ -64,7 +64,7 @@ func TestEndToEndClusterFaults(t *testing.T) {
 		}})
 	})
 	t.Run("PostgreSQL is killed", func(t *testing.T) {
-		s := newSiege(t)
+		s := newLoadTest(t)
 		s.hire(first, s.model)
 		s.hire(second, s.model)
 		s.run(runs, map[int]func(){runs / 4: func() {
@@ -77,7 +77,7 @@ func TestEndToEndClusterFaults(t *testing.T) {
 		}})
 	})
 	t.Run("packets are lost", func(t *testing.T) {
-		s := newSiege(t)
+		s := newLoadTest(t)
 		line := newRelay(t, "127.0.0.1", second)
 		s.hire(first, s.model)
 		s.hire(line.address, s.model)
@@ -97,14 +97,14 @@ func TestEndToEndClusterFaults(t *testing.T) {
 	})
 	t.Run("the network is cut", func(t *testing.T) {
 		n := newIsland(t)
-		s := newSiege(t)
+		s := newLoadTest(t)
 		s.hire(first, s.model)
 		s.far = "w2"
 		s.hire(newRelay(t, n.shore, second).address, newRelay(t, n.shore, s.model).address, "ip", "netns", "exec", n.name)
 		s.run(runs, map[int]func(){runs / 5: func() {
 			s.broken("a worker is cut off from server and model, and comes back", func() {
 				n.link(t, "down")
-				time.Sleep(siegeHeartbeat + 5*time.Second)
+				time.Sleep(loadHeartbeat + 5*time.Second)
 				n.link(t, "up")
 				time.Sleep(10 * time.Second) // what it did in the dark comes late
 			})

@@ -30,10 +30,10 @@ const editable = `{"name":"editable","generation_prompt":"","response_format":{"
 {"id":"b","name":"B","prompt":"[old]","is_exit_node":true}],
 "edges":[{"id":"e1","source":"START","target":"a"},{"id":"e2","source":"a","target":"b"},{"id":"e3","source":"b","target":"END"}]}`
 
-// TestEditedFlowsLeaveRunsAlone edits a flow of the worker's folder in the middle of a run: the
+// TestEditedFlowsDoNotChangeRuns edits a flow of the worker's folder in the middle of a run: the
 // prompt and the edges, then into one that is wrong. The run goes on as it began; the next
 // one is of the edited flow, or is refused.
-func TestEditedFlowsLeaveRunsAlone(t *testing.T) {
+func TestEditedFlowsDoNotChangeRuns(t *testing.T) {
 	tests := map[string]struct {
 		edited string
 		// next is what a run says that starts after the edit; class is its failure's.

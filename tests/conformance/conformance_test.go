@@ -181,9 +181,9 @@ func TestStepRuleCases(t *testing.T) {
 	}
 }
 
-// TestSlowBranchHoldsBackNothing is three chains of 500/100/100, 100/500/100 and
+// TestSlowBranchDelaysNoOther is three chains of 500/100/100, 100/500/100 and
 // 100/100/500 ms before a join: with a barrier after each step it would take 1500 ms.
-func TestSlowBranchHoldsBackNothing(t *testing.T) {
+func TestSlowBranchDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	ms := map[string]int{"A1": 500, "A2": 100, "A3": 100, "B1": 100, "B2": 500, "B3": 100, "C1": 100, "C2": 100, "C3": 500}
 	env := harness.NewGraphEnv(t, harness.Fakes{})

@@ -52,7 +52,7 @@ func newAnthropic(t *testing.T) *anthropic {
 
 // What a model signs goes through the workflow's history and back, a node's parameters reach
 // the provider, and a model that is down is passed over.
-func TestSignedThoughtsSurviveARun(t *testing.T) {
+func TestSignedReasoningIsKept(t *testing.T) {
 	t.Parallel()
 	server := newAnthropic(t)
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(529) }))

@@ -14,7 +14,7 @@ import (
 
 // People and clients are asked in several branches at once; each answer goes to the branch that
 // asked, in whatever order they come, and the results are in the order of the list.
-func TestAgentSpecAsksInParallel(t *testing.T) {
+func TestAgentSpecParallelRequests(t *testing.T) {
 	t.Parallel()
 	const doc = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"f","start_node":{"$component_ref":"s"},
 "nodes":[{"$component_ref":"s"},{"$component_ref":"each"},{"$component_ref":"e"}],
@@ -70,9 +70,9 @@ func TestAgentSpecAsksInParallel(t *testing.T) {
 	}
 }
 
-// TestEndToEndMapGoesOn maps over more elements than one history holds, whose runs end while the
+// TestEndToEndMapContinues maps over more elements than one history holds, whose runs end while the
 // run asks them to yield: it goes on, and no task of its is refused because of what it did not hear.
-func TestEndToEndMapGoesOn(t *testing.T) {
+func TestEndToEndMapContinues(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	doc := specDoc(t, `

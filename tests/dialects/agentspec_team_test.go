@@ -94,7 +94,7 @@ assistant team/c/asked: still c
 
 // A worker's client tool waits for a yes and then for a client, in a run that continues as new
 // whenever it can; the other worker's answer is not lost meanwhile.
-func TestEndToEndAgentSpecTeamAsks(t *testing.T) {
+func TestEndToEndAgentSpecTeamRequests(t *testing.T) {
 	t.Parallel()
 	const doc = `{"component_type":"ManagerWorkers","agentspec_version":"25.4.2","name":"team","outputs":[{"title":"answer","type":"string"}],
 "group_manager":{"component_type":"Agent","name":"boss","llm_config":{"$component_ref":"m"},"system_prompt":"Ask."},

@@ -15,8 +15,8 @@ import (
 	"weft/tests/harness"
 )
 
-// shelfAgent is an agent with one MCP server of the registry.
-func shelfAgent(address string) *specadapter.Folder {
+// serverAgent is an agent with one MCP server of the registry.
+func serverAgent(address string) *specadapter.Folder {
 	return &specadapter.Folder{Name: "agents/clerk/agent.json", Text: []byte(`{"name":"clerk","description":"Keeps things"}`), Files: []source.File{
 		{Name: "agents/clerk/agent.system-prompt.md", Text: "You keep things for ${scope.tenant}."},
 		{Name: "agents/clerk/agent.mcp.json", Text: `{"mcpServers":{"shelf":{"ref":"shelf","config":{"X-Tenant":"${scope.tenant}","X-Topic":"about ${params.prompt}","Authorization":"Bearer ${env.SHELF_TOKEN}"}}}}`},
@@ -35,7 +35,7 @@ func TestBlueprintServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const secret = "hush-hush-4711"
-	folder := shelfAgent(address)
+	folder := serverAgent(address)
 	reach := tool.Settings{AllowLoopback: true, Variables: map[string]tool.Variable{"SHELF_TOKEN": {Value: secret, Hosts: []string{u.Host}}}}
 	res, diags := specadapter.Load(folder.Name, folder.Text, specadapter.Options{Dialect: "blueprint", Files: folder.Files})
 	if res == nil {
@@ -67,7 +67,7 @@ func TestBlueprintServers(t *testing.T) {
 func TestBlueprintServersRefused(t *testing.T) {
 	t.Parallel()
 	address, seen := harness.NewToolServer(t)
-	folder := shelfAgent(address)
+	folder := serverAgent(address)
 	token := map[string]tool.Variable{"SHELF_TOKEN": {Value: "hush-hush-4711", Hosts: []string{"elsewhere.example.com"}}}
 	tests := map[string]struct {
 		reach       tool.Settings

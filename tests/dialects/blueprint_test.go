@@ -34,7 +34,7 @@ const answering = `{"name":"judge","description":"Answers","system_prompt":"Deci
 	`"properties":{"answer":{"type":"string","enum":["yes","no"]}},"additionalProperties":false}}`
 
 // A wrong answer goes back once, in the framework's words, in the same conversation.
-func TestBlueprintOutputIsMendedOnce(t *testing.T) {
+func TestBlueprintOutputIsRetriedOnce(t *testing.T) {
 	t.Parallel()
 	p := blueprintRun(t, harness.TestRun{Script: `rules:
 - {turn: 1, say: '{"answer": "maybe"}'}

@@ -165,7 +165,7 @@ func TestEndToEndBudget(t *testing.T) {
 }
 
 // A call that a model answered, and that failed all the same, has spent of the budget.
-func TestCallsThatFailAreSpent(t *testing.T) {
+func TestFailedCallsCount(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(harness.NoLog{})

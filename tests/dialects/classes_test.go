@@ -36,10 +36,10 @@ func (f failing) RegisterActivityWithOptions(fn any, o activity.RegisterOptions)
 	f.ActivityRegistry.RegisterActivityWithOptions(fn, o)
 }
 
-// TestWhatBecomesOfAFailure fails calls of models and of tools with each class: those that pass are
+// TestFailureClasses fails calls of models and of tools with each class: those that pass are
 // made again within an hour; what an operator mends waits for him then, or at once, or fails the run
 // where nobody is to be asked; all else fails the run, or is the tool's result.
-func TestWhatBecomesOfAFailure(t *testing.T) {
+func TestFailureClasses(t *testing.T) {
 	t.Parallel()
 	type fate struct{ again, waits bool }
 	fates := map[string]fate{

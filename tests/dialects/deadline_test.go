@@ -11,8 +11,8 @@ import (
 	"weft/tests/harness"
 )
 
-// TestAnsweredTooLate refuses an answer that comes behind its time, and says so.
-func TestAnsweredTooLate(t *testing.T) {
+// TestLateAnswer refuses an answer that comes behind its time, and says so.
+func TestLateAnswer(t *testing.T) {
 	var id string
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools),

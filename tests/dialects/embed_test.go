@@ -68,7 +68,7 @@ func (h halfRolledOut) RegisterActivityWithOptions(fn any, o activity.RegisterOp
 }
 
 // A call that reaches a worker of an older build is made again, and by then by another.
-func TestFunctionsInAHalfRolledOutFleet(t *testing.T) {
+func TestFunctionsDuringRollout(t *testing.T) {
 	t.Parallel()
 	none, err := tool.Open(tool.Settings{})
 	if err != nil {
@@ -91,7 +91,7 @@ func TestFunctionsInAHalfRolledOutFleet(t *testing.T) {
 
 // Where the outcome of a call is unknown, a function that must not be called twice is not;
 // others of the same connection are.
-func TestFunctionsThatAreNotRepeated(t *testing.T) {
+func TestFunctionsWithoutRetry(t *testing.T) {
 	t.Parallel()
 	counts := map[string]*atomic.Int32{"charge": {}, "look": {}}
 	shaky := func(name string) func(context.Context, struct{}) (string, error) {
@@ -116,7 +116,7 @@ func TestFunctionsThatAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestFunctionsThatAreNotThere(t *testing.T) {
+func TestMissingFunctions(t *testing.T) {
 	t.Parallel()
 	r := picnic(t)
 	r.Document = strings.Replace(r.Document, `"name": "weather"`, `"name": "wether"`, 1)

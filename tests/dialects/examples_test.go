@@ -71,7 +71,7 @@ func TestExamples(t *testing.T) {
 	for _, file := range files {
 		ext := filepath.Ext(file)
 		if ext != ".json" && ext != ".yaml" || strings.HasPrefix(file, "../examples/elsewhere/") || strings.HasPrefix(file, "../examples/weather/") {
-			continue // the latter's tools are elsewhere: elsewhere_test.go, weather_test.go
+			continue // the latter's tools are elsewhere: other_worker_test.go, weather_test.go
 		}
 		ran++
 		base := strings.TrimSuffix(file, ext)

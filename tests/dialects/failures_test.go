@@ -143,15 +143,15 @@ func testsIn(dir string) (map[string]testSource, error) {
 	return out, nil
 }
 
-// TestFailuresFindsWhatIsWrong gives the check tables that must not pass.
-func TestFailuresFindsWhatIsWrong(t *testing.T) {
+// TestFailuresCheckFindsErrors gives the check tables that must not pass.
+func TestFailuresCheckFindsErrors(t *testing.T) {
 	row := func(proof string) string { return "| A | b | c | d | e | f | " + proof + " |" }
 	tests := map[string]struct{ text, want string }{
-		"as it should be":     {row("`tests/dialects.TestFailuresFindsWhatIsWrong/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
+		"as it should be":     {row("`tests/dialects.TestFailuresCheckFindsErrors/as it should be`, `worker.TestExitCodes/wrong settings`"), ""},
 		"no proof":            {row("somebody saw it"), "no test proves it"},
 		"no such test":        {row("`tests/dialects.TestNobody`"), "tests/dialects has no test TestNobody"},
 		"no such package":     {row("`nowhere.TestA`"), "has no tests"},
-		"no such subtest":     {row("`tests/chaos.TestChaosFindsWhatIsWrong/the moon falls`"), `no subtest "the moon falls"`},
+		"no such subtest":     {row("`tests/chaos.TestChaosCheckFindsErrors/the moon falls`"), `no subtest "the moon falls"`},
 		"a name that is none": {row("`make test`"), "is not of the form"},
 		"a cell too few":      {"| A | b | `tests/replay.TestReplay` |", "3 cells"},
 		"an empty cell":       {"| A | b | c | | e | f | `tests/replay.TestReplay` |", "an empty one"},

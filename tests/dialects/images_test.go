@@ -31,26 +31,26 @@ func picture(t *testing.T, encode func(io.Writer, image.Image) error) []byte {
 	return b.Bytes()
 }
 
-// seer is a server of OpenAI's protocol that notes what it is shown and calls the tool search once.
-type seer struct {
+// imageServer is a server of OpenAI's protocol that notes what it is shown and calls the tool search once.
+type imageServer struct {
 	*httptest.Server
 	mu   sync.Mutex
-	asks []seerAsk
+	asks []imageRequest
 }
 
-type seerAsk struct {
+type imageRequest struct {
 	Messages []struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	} `json:"messages"`
 }
 
-func newSeer(t *testing.T) *seer {
+func newImageServer(t *testing.T) *imageServer {
 	t.Helper()
-	s := &seer{}
+	s := &imageServer{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, _ := io.ReadAll(r.Body)
-		var ask seerAsk
+		var ask imageRequest
 		_ = json.Unmarshal(raw, &ask)
 		s.mu.Lock()
 		s.asks = append(s.asks, ask)
@@ -66,7 +66,7 @@ func newSeer(t *testing.T) *seer {
 }
 
 // last is the text and the images of the last message that a user wrote in the n-th request.
-func (s *seer) last(t *testing.T, n int) (text string, images []string) {
+func (s *imageServer) last(t *testing.T, n int) (text string, images []string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func TestModelsSeeImages(t *testing.T) {
 	given, found := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
 	for _, blind := range []bool{false, true} {
 		t.Run(fmt.Sprintf("blind %v", blind), func(t *testing.T) {
-			server := newSeer(t)
+			server := newImageServer(t)
 			models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{
 				"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true, NoImages: blind},
 			}})
@@ -160,7 +160,7 @@ func TestModelsSeeImages(t *testing.T) {
 func TestSessionsSeeImages(t *testing.T) {
 	t.Parallel()
 	first, shown := picture(t, func(w io.Writer, m image.Image) error { return gif.Encode(w, m, nil) }), picture(t, png.Encode)
-	server := newSeer(t)
+	server := newImageServer(t)
 	models, err := llm.Open(llm.Settings{Providers: map[string]llm.ProviderSettings{"eyes": {Kind: "compatible", BaseURL: server.URL, Unary: true}}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ const undeclaring = `{"name":"one","nodes":[{"id":"a","name":"A","prompt":"p","i
  "edges":[{"id":"1","source":"START","target":"a"},{"id":"2","source":"a","target":"END"}]}`
 
 // A flow that declares no inputs refuses params: dropping them would be a silent default.
-func TestParamsThatNobodyDeclared(t *testing.T) {
+func TestUndeclaredParams(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		params string

@@ -103,7 +103,7 @@ func TestStepsOfReactAgents(t *testing.T) {
 
 // A model that Koog's tables do not have fails a run in the profile koog at its start, and is
 // none the less one in the profile default.
-func TestModelsThatKoogRefuses(t *testing.T) {
+func TestModelsRefusedByKoog(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ first, later string }{
 		"openai/gpt-4o":             {"", "(normalized: 'openai.chat.gpt_4o')"},
@@ -153,7 +153,7 @@ func TestModelsThatKoogRefuses(t *testing.T) {
 
 // The default model is looked up, too, even where each agent has its own; a run that is given
 // nothing begins with the task of the first agent, by the transitions, or not at all.
-func TestBeginningsInKoog(t *testing.T) {
+func TestFirstMessagesInKoog(t *testing.T) {
 	t.Parallel()
 	doc := strings.Replace(agentsOf(`{"name":"x","type":"transform","model":"openai/o3"},{"name":"a","type":"task","model":"openai/o3","params":{"task":"the task"}}`, `{"from":"a","to":"x"}`),
 		`"agents"`, `"defaultModel":"openai/gpt-4o","agents"`, 1)
@@ -196,7 +196,7 @@ func TestLooseSyntax(t *testing.T) {
 
 // In the one conversation of the profile koog, an agent is shown the calls of tools that it does
 // not have as texts: a react agent those of the tool by which others end.
-func TestCallsOfOthersInKoog(t *testing.T) {
+func TestForeignCallsInKoog(t *testing.T) {
 	t.Parallel()
 	doc := koogLater(`{"name":"a","type":"task","params":{"task":"a"}},{"name":"r","type":"react","params":{"task":"r"}},{"name":"z","type":"task","params":{"task":"z"}}`, "")
 	p := harness.TestRun{Document: doc, Profile: "koog", Input: "x", Script: `rules:

@@ -12,9 +12,9 @@ import (
 	"weft/tests/harness"
 )
 
-// TestRequestIsToldAgain tells a run of a request of one below it, before and after that one took its
+// TestRequestIsSentAgain tells a run of a request of one below it, before and after that one took its
 // answer, and then of the same from a run that was reset.
-func TestRequestIsToldAgain(t *testing.T) {
+func TestRequestIsSentAgain(t *testing.T) {
 	t.Parallel()
 	const below = "default-test-workflow-id/b#1"
 	var answers [2]error

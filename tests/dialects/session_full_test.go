@@ -12,7 +12,7 @@ import (
 
 // A session below that has as many prompts in line as it takes refuses the next one, and the call
 // that gave it says so, whether it waits for the turn or not.
-func TestSessionBelowIsFull(t *testing.T) {
+func TestChildSessionIsFull(t *testing.T) {
 	t.Parallel()
 	on := func(tool, more string) string {
 		return `{tool: ` + tool + `, arguments: {session_id: "` + childID(1) + `"` + more + `}}`

@@ -161,7 +161,7 @@ func TestSessionStoppedWithPromptsQueued(t *testing.T) {
 }
 
 // A turn that fails leaves the session open; so does one in the middle of tool calls.
-func TestSessionGoesOnBehindAFailure(t *testing.T) {
+func TestSessionContinuesAfterFailure(t *testing.T) {
 	t.Parallel()
 	f := harness.AgentFlow("talker")
 	f.Nodes[0].Agent.Output = &plan.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`), Repairs: 1}

@@ -299,7 +299,7 @@ func TestSessionBudget(t *testing.T) {
 
 // What is wrong with a signal to a session below stands in that one's status, and in the run that goes on
 // with it.
-func TestSessionBelowShowsRejects(t *testing.T) {
+func TestChildSessionShowsRejections(t *testing.T) {
 	t.Parallel()
 	var early contract.Status
 	p := sessionRun(t, harness.Orchestrator(), `rules:

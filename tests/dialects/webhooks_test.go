@@ -64,7 +64,7 @@ func told(t *testing.T, r harness.TestRun, events ...string) (harness.Outcome, [
 }
 
 // A run tells of its requests and of its end, each event under an id of its own.
-func TestWebhooksAreTold(t *testing.T) {
+func TestWebhooksAreSent(t *testing.T) {
 	t.Parallel()
 	res := hooked(t, "continue")
 	res.Flow.Hooks = nil

@@ -16,7 +16,7 @@ import (
 func TestEndToEndClusterStoreFull(t *testing.T) {
 	harness.ClusterDir(t)
 	disk := smallDisk(t, "32m")
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.settings.Dir = filepath.Join(disk, "store")
 	v.model = largeModel(t, 300_000, 0)
 	v.work(t, true, true)

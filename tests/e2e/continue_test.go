@@ -53,9 +53,9 @@ func TestEndToEndLongLoop(t *testing.T) {
 	}
 }
 
-// TestEndToEndTooMuchToCarry asks two sub-agents of one node, in a branch, to come back with more
+// TestEndToEndSnapshotTooLarge asks two sub-agents of one node, in a branch, to come back with more
 // than one payload holds together: the branch goes on instead, and the run waits for it.
-func TestEndToEndTooMuchToCarry(t *testing.T) {
+func TestEndToEndSnapshotTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	letter := strings.Repeat("x", 1<<20)

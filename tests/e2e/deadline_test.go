@@ -10,9 +10,9 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndAnsweredWhileAway answers a question by signal in time, while no worker is there to take
+// TestEndToEndAnsweredWithoutWorker answers a question by signal in time, while no worker is there to take
 // the answer; when one is back the time is over.
-func TestEndToEndAnsweredWhileAway(t *testing.T) {
+func TestEndToEndAnsweredWithoutWorker(t *testing.T) {
 	t.Parallel()
 	answers := map[string]func(q *contract.Request) map[string]any{
 		"by id":    func(q *contract.Request) map[string]any { return map[string]any{"id": q.ID, "text": "red"} },

@@ -99,8 +99,8 @@ func TestEndToEndCancelBeforeContinueAsNew(t *testing.T) {
 	}
 }
 
-// TestEndToEndFailedBranchKeepsWhatWasDone looks at a run of which one branch failed.
-func TestEndToEndFailedBranchKeepsWhatWasDone(t *testing.T) {
+// TestEndToEndFailedBranchKeepsOutputs looks at a run of which one branch failed.
+func TestEndToEndFailedBranchKeepsOutputs(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.GraphPlan("partial", []harness.GraphNode{{ID: "a"}, {ID: "a2"}, {ID: "b", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: "a2"},

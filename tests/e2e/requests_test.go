@@ -120,8 +120,8 @@ func TestEndToEndConfirmAndClientTool(t *testing.T) {
 	}
 }
 
-// TestEndToEndParked mends what a server refused: the run goes on at that very call.
-func TestEndToEndParked(t *testing.T) {
+// TestEndToEndWaitsForOperator mends what a server refused: the run goes on at that very call.
+func TestEndToEndWaitsForOperator(t *testing.T) {
 	t.Parallel()
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("max events %d", events), func(t *testing.T) {
@@ -176,9 +176,9 @@ func TestEndToEndParked(t *testing.T) {
 	}
 }
 
-// TestEndToEndBusyBesideWaiting goes on with a loop while a sub-agent in another branch waits
+// TestEndToEndLoopBesideRequest goes on with a loop while a sub-agent in another branch waits
 // for a person, although the run must continue as new again and again.
-func TestEndToEndBusyBesideWaiting(t *testing.T) {
+func TestEndToEndLoopBesideRequest(t *testing.T) {
 	t.Parallel()
 	const laps = 20
 	for _, events := range []int{1, 60} {

@@ -153,9 +153,9 @@ func TestEndToEndRecordSession(t *testing.T) {
 	harness.Record(t, h.Client, "session", run.GetID(), run.GetRunID())
 }
 
-// TestEndToEndSessionTooHeavy has a session whose child has said too much to go on with it in a
+// TestEndToEndSessionTooLarge has a session whose child has said too much to go on with it in a
 // new run: the child fails, and the session hears of it instead of waiting for ever.
-func TestEndToEndSessionTooHeavy(t *testing.T) {
+func TestEndToEndSessionTooLarge(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	run := h.StartSession(t, harness.Orchestrator(), `rules:

@@ -9,9 +9,9 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndSessionResultsTogether has sessions below give long results, which meet in the history of
+// TestEndToEndLargeSessionResults has sessions below give long results, which meet in the history of
 // the one that started them: it gets no more of each than a turn can be given.
-func TestEndToEndSessionResultsTogether(t *testing.T) {
+func TestEndToEndLargeSessionResults(t *testing.T) {
 	t.Parallel()
 	const n, long = 5, 1_800_000
 	h := harness.NewWorker(t, 0)

@@ -48,7 +48,7 @@ func longPrompt() contract.RunInput {
 // call is made again, and its run goes on when there is room.
 func TestEndToEndStoreFull(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.model = largeModel(t, 300_000, 0)
 	v.work(t, true, true)
 	for i := range 256 { // where a folder would be made
@@ -78,7 +78,7 @@ func TestEndToEndStoreFull(t *testing.T) {
 func TestEndToEndStoreCallInput(t *testing.T) {
 	t.Parallel()
 	t.Run("on a worker without the store", func(t *testing.T) {
-		v := newVault(t)
+		v := newStoreEnv(t)
 		c := v.dial(t)
 		v.work(t, true, false)
 		settings := v.settings
@@ -98,7 +98,7 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 		}
 	})
 	t.Run("lost", func(t *testing.T) {
-		v := newVault(t)
+		v := newStoreEnv(t)
 		c := v.dial(t)
 		v.work(t, true, false)
 		run := v.start(t, c, longPrompt())
@@ -124,7 +124,7 @@ func TestEndToEndStoreCallInput(t *testing.T) {
 // when the file is back.
 func TestEndToEndStoreReadBefore(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
 	c := v.dial(t)
 	flows, calls := v.work(t, true, false), v.work(t, false, true)

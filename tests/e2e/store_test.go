@@ -30,8 +30,8 @@ import (
 	"weft/workflows/plan"
 )
 
-// vault is a store in a folder of its own and what works with it.
-type vault struct {
+// storeEnv is a store in a folder of its own and what works with it.
+type storeEnv struct {
 	settings     store.Settings
 	address, que string
 	model        string
@@ -40,13 +40,13 @@ type vault struct {
 	tools *tool.Tools
 }
 
-func newVault(t *testing.T) *vault {
-	return &vault{settings: store.Settings{Dir: filepath.Join(t.TempDir(), "store"), Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload},
-		address: harness.ServerAddress(t), que: fmt.Sprintf("vault-%d", time.Now().UnixNano())}
+func newStoreEnv(t *testing.T) *storeEnv {
+	return &storeEnv{settings: store.Settings{Dir: filepath.Join(t.TempDir(), "store"), Threshold: store.DefaultThreshold, MaxPayload: store.DefaultMaxPayload},
+		address: harness.ServerAddress(t), que: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}
 }
 
 // dial connects with the store.
-func (v *vault) dial(t *testing.T) client.Client {
+func (v *storeEnv) dial(t *testing.T) client.Client {
 	t.Helper()
 	s, err := store.Open(v.settings)
 	if err != nil {
@@ -63,7 +63,7 @@ func (v *vault) dial(t *testing.T) client.Client {
 }
 
 // work starts a worker for workflows, activities or both.
-func (v *vault) work(t *testing.T, flows, calls bool) worker.Worker {
+func (v *storeEnv) work(t *testing.T, flows, calls bool) worker.Worker {
 	t.Helper()
 	w := v.hire(t, flows, calls)
 	if err := w.Start(); err != nil {
@@ -74,7 +74,7 @@ func (v *vault) work(t *testing.T, flows, calls bool) worker.Worker {
 }
 
 // hire makes a worker that is not started.
-func (v *vault) hire(t *testing.T, flows, calls bool) worker.Worker {
+func (v *storeEnv) hire(t *testing.T, flows, calls bool) worker.Worker {
 	t.Helper()
 	s, err := store.Open(v.settings)
 	if err != nil {
@@ -101,14 +101,14 @@ func (v *vault) hire(t *testing.T, flows, calls bool) worker.Worker {
 }
 
 // start starts a run with a client of its own.
-func (v *vault) start(t *testing.T, c client.Client, in contract.RunInput) client.WorkflowRun {
+func (v *storeEnv) start(t *testing.T, c client.Client, in contract.RunInput) client.WorkflowRun {
 	t.Helper()
 	in.V = contract.Version
 	if in.Model == "" {
 		in.Model = "script"
 	}
 	run, err := c.ExecuteWorkflow(context.Background(),
-		client.StartWorkflowOptions{TaskQueue: v.que, ID: fmt.Sprintf("vault-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
+		client.StartWorkflowOptions{TaskQueue: v.que, ID: fmt.Sprintf("storeEnv-%d", time.Now().UnixNano())}, contract.WorkflowFlow, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func (v *vault) start(t *testing.T, c client.Client, in contract.RunInput) clien
 }
 
 // files lists the payloads in the store.
-func (v *vault) files(t *testing.T) []string {
+func (v *storeEnv) files(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(v.settings.Dir, func(path string, e fs.DirEntry, err error) error {
@@ -169,7 +169,7 @@ func largeModel(t *testing.T, n int, wait time.Duration) string {
 func TestEndToEndStoreWideJoin(t *testing.T) {
 	t.Parallel()
 	const branches, bytes = 200, 200_000
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.model = largeModel(t, bytes, 0)
 	v.work(t, true, true)
 	names := make([]string, branches)
@@ -211,7 +211,7 @@ func TestEndToEndStoreWideJoin(t *testing.T) {
 func TestEndToEndStoreLargeAnswers(t *testing.T) {
 	t.Parallel()
 	const bytes = 5_000_000
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.model = largeModel(t, bytes, 0)
 	v.work(t, true, true)
 	c := v.dial(t)
@@ -283,7 +283,7 @@ func TestEndToEndStoreLargeAnswers(t *testing.T) {
 // query can hold.
 func TestEndToEndStoreColdWorker(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.model, v.cache = largeModel(t, 2_500_000, 0), 1
 	v.work(t, true, true)
 	f := oneAgent()
@@ -302,7 +302,7 @@ func TestEndToEndStoreColdWorker(t *testing.T) {
 
 // between runs a flow whose only node answers 300 KB up to where the answer is in the store
 // and no worker has told the run of it.
-func (v *vault) between(t *testing.T, c client.Client) client.WorkflowRun {
+func (v *storeEnv) between(t *testing.T, c client.Client) client.WorkflowRun {
 	t.Helper()
 	v.model = largeModel(t, 300_000, 1500*time.Millisecond)
 	flows, calls := v.work(t, true, false), v.work(t, false, true)
@@ -324,7 +324,7 @@ func oneAgent() *plan.Flow {
 
 // replays replays a run, and those before it, with the store but on a worker that would give
 // new runs none: whether there is a store is a fact of the run.
-func (v *vault) replays(t *testing.T, c client.Client, run client.WorkflowRun) {
+func (v *storeEnv) replays(t *testing.T, c client.Client, run client.WorkflowRun) {
 	t.Helper()
 	s, err := store.Open(v.settings)
 	if err != nil {
@@ -349,7 +349,7 @@ func (v *vault) replays(t *testing.T, c client.Client, run client.WorkflowRun) {
 }
 
 // until waits for an event of a run, and gives it.
-func (v *vault) until(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
+func (v *storeEnv) until(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) *historypb.HistoryEvent {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		for _, e := range harness.Events(t, c, run.GetID(), run.GetRunID()) {
@@ -362,9 +362,9 @@ func (v *vault) until(t *testing.T, c client.Client, run client.WorkflowRun, kin
 	return nil
 }
 
-// TestEndToEndStoreLost takes payloads away, or damages them, between who stored and who
+// TestEndToEndStorePayloadLost takes payloads away, or damages them, between who stored and who
 // reads them: the run fails with a class, and no task is tried for ever.
-func TestEndToEndStoreLost(t *testing.T) {
+func TestEndToEndStorePayloadLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		harm func(file string) error
@@ -375,7 +375,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 		"cut":     {func(file string) error { return os.Truncate(file, 100) }, "its 100 bytes have another SHA-256"},
 	}
 	for name, tc := range tests {
-		check := func(t *testing.T, v *vault, run client.WorkflowRun) {
+		check := func(t *testing.T, v *storeEnv, run client.WorkflowRun) {
 			t.Helper()
 			_, err := harness.Result(t, run)
 			f := contract.FailureOf(err)
@@ -388,7 +388,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 				}
 			}
 		}
-		harm := func(t *testing.T, v *vault) {
+		harm := func(t *testing.T, v *storeEnv) {
 			t.Helper()
 			for _, file := range v.files(t) {
 				if err := tc.harm(file); err != nil {
@@ -398,7 +398,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 		}
 		t.Run("a result that is "+name, func(t *testing.T) {
 			t.Parallel()
-			v := newVault(t)
+			v := newStoreEnv(t)
 			run := v.between(t, v.dial(t))
 			harm(t, v)
 			v.work(t, true, true)
@@ -406,7 +406,7 @@ func TestEndToEndStoreLost(t *testing.T) {
 		})
 		t.Run("an input that is "+name, func(t *testing.T) {
 			t.Parallel()
-			v := newVault(t)
+			v := newStoreEnv(t)
 			run := v.start(t, v.dial(t), contract.RunInput{Flow: contract.FlowRef{Plan: oneAgent()}, Input: strings.Repeat("long ", 500_000)})
 			harm(t, v)
 			v.work(t, true, true)
@@ -415,28 +415,28 @@ func TestEndToEndStoreLost(t *testing.T) {
 	}
 }
 
-// TestEndToEndStoreAway has workers that cannot read the store: they say what is missing, and
+// TestEndToEndStoreUnavailable has workers that cannot read the store: they say what is missing, and
 // the run goes on when it is there.
-func TestEndToEndStoreAway(t *testing.T) {
+func TestEndToEndStoreUnavailable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		// away makes a worker, and the store unreadable for it, and says how to undo that.
-		away func(t *testing.T, v *vault) (blind worker.Worker, back func())
+		away func(t *testing.T, v *storeEnv) (blind worker.Worker, back func())
 		want string
 	}{
-		"a folder that is not mounted": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+		"a folder that is not mounted": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
 			dir, blind := v.settings.Dir, v.hire(t, true, false)
 			if err := os.Rename(dir, dir+".away"); err != nil {
 				t.Fatal(err)
 			}
 			return blind, func() { _ = os.Rename(dir+".away", dir) }
 		}, "has no store.id: is it mounted?"},
-		"another store": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+		"another store": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
 			dir := v.settings.Dir
 			v.settings.Dir = filepath.Join(t.TempDir(), "other")
 			return v.hire(t, true, false), func() { v.settings.Dir = dir }
 		}, "is in the store"},
-		"no store": {func(t *testing.T, v *vault) (worker.Worker, func()) {
+		"no store": {func(t *testing.T, v *storeEnv) (worker.Worker, func()) {
 			settings := v.settings
 			v.settings = store.Settings{}
 			return v.hire(t, true, false), func() { v.settings = settings }
@@ -445,7 +445,7 @@ func TestEndToEndStoreAway(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := newVault(t)
+			v := newStoreEnv(t)
 			c := v.dial(t)
 			run := v.between(t, c)
 			blind, back := tc.away(t, v)

@@ -26,11 +26,11 @@ import (
 // modestFlows is how many flows the tenant has that is not greedy.
 const modestFlows = 5
 
-// TestAGreedyTenantStarvesNobody lets one tenant start many flows before another starts a few, on
+// TestTenantFairness lets one tenant start many flows before another starts a few, on
 // one task queue whose worker makes two calls at a time. It counts how many of the greedy one's
 // flows have ended when the last of the other's has: with a tenant for each, and, to compare, with
 // one for all. WEFT_TENANT_FLOWS is how many flows the greedy tenant has.
-func TestAGreedyTenantStarvesNobody(t *testing.T) {
+func TestTenantFairness(t *testing.T) {
 	greedy := 200
 	if n, err := strconv.Atoi(os.Getenv("WEFT_TENANT_FLOWS")); err == nil && n > 0 {
 		greedy = n

@@ -59,9 +59,9 @@ const AgentspecMixedScript = `rules:
 - {node: place/m2, turn: 2, say: "3"}
 - {node: r2, fail: {class: refused, text: not that}}`
 
-// AgentspecTalk is one conversation of agents in a flow, in a subflow in its place and in runs
+// AgentspecConversation is one conversation of agents in a flow, in a subflow in its place and in runs
 // below it.
-const AgentspecTalk = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"talk","start_node":{"$component_ref":"start"},
+const AgentspecConversation = `{"component_type":"Flow","agentspec_version":"25.4.2","name":"talk","start_node":{"$component_ref":"start"},
 "nodes":[{"$component_ref":"start"},{"$component_ref":"greet"},{"$component_ref":"each"},{"$component_ref":"last"},{"$component_ref":"end"}],
 "control_flow_connections":[
 {"component_type":"ControlFlowEdge","name":"1","from_node":{"$component_ref":"start"},"to_node":{"$component_ref":"greet"}},
@@ -85,9 +85,9 @@ const AgentspecTalk = `{"component_type":"Flow","agentspec_version":"25.4.2","na
 "last":{"component_type":"AgentNode","name":"last","agent":{"component_type":"Agent","name":"b","llm_config":{"$component_ref":"model"},"system_prompt":"Close.","outputs":[{"title":"word","type":"string"}],"human_in_the_loop":false}},
 "end":{"component_type":"EndNode","name":"end","outputs":[{"title":"words","type":"array","items":{"type":"string"}},{"title":"word","type":"string"}]}}}`
 
-// AgentspecTalkScript is what the model says in AgentspecTalk. An agent's turn counts the assistant's
+// AgentspecConversationScript is what the model says in AgentspecConversation. An agent's turn counts the assistant's
 // messages of the whole conversation.
-const AgentspecTalkScript = `rules:
+const AgentspecConversationScript = `rules:
 - {turn: 2, match: ^Ann$, call: [{tool: submit_result, arguments: {word: "yes, Ann"}}]}
 - {turn: 3, match: ^Bob$, say: let me think}
 - {turn: 4, match: calling submit_result, call: [{tool: submit_result, arguments: {word: "no, Bob"}}]}

@@ -85,7 +85,7 @@ var recordings = map[string]recording{
 - {node: end, contains: a thought, call: [{tool: finalize_task_result, arguments: {isCorrect: false, feedback: f}}]}
 - {node: "left", call: [{tool: finalize_task_result, arguments: {__wrapped_value__: left}}]}`},
 	"agentspec-mixed":  {doc: harness.AgentspecMixed, script: harness.AgentspecMixedScript},
-	"agentspec-talk":   {doc: harness.AgentspecTalk, script: harness.AgentspecTalkScript},
+	"agentspec-talk":   {doc: harness.AgentspecConversation, script: harness.AgentspecConversationScript},
 	"agentspec-swarm":  {doc: harness.AgentspecSwarm, script: harness.AgentspecSwarmScript},
 	"agentspec-team":   {doc: harness.AgentspecWorkers, script: harness.AgentspecWorkersScript},
 	"agentspec-digest": {doc: harness.AgentspecDigest, script: harness.AgentspecDigestScript},

@@ -18,8 +18,8 @@ import (
 	"weft/tests/harness"
 )
 
-// departed is a run that is ended in the middle of calls whose worker is dead.
-type departed struct {
+// endedRun is a run that is ended in the middle of calls whose worker is dead.
+type endedRun struct {
 	in contract.RunInput
 	// at are the ids, below the run's, of the runs that call; activity is what, if it is no model.
 	at       []string
@@ -28,9 +28,9 @@ type departed struct {
 	ended    func(t *testing.T, h *harness.Worker, run client.WorkflowRun)
 }
 
-// TestEndToEndEndedWhileTheWorkerIsAway ends runs in the middle of calls whose worker is dead: nobody is there to say
+// TestEndToEndEndedWithoutWorker ends runs in the middle of calls whose worker is dead: nobody is there to say
 // that a call stopped. It ends as it does where somebody is.
-func TestEndToEndEndedWhileTheWorkerIsAway(t *testing.T) {
+func TestEndToEndEndedWithoutWorker(t *testing.T) {
 	t.Parallel()
 	talker := harness.AgentFlow("talker")
 	talker.Policy.HeartbeatSeconds = 30
@@ -51,7 +51,7 @@ func TestEndToEndEndedWhileTheWorkerIsAway(t *testing.T) {
 	flow := func(doc string) contract.RunInput {
 		return contract.RunInput{Flow: contract.FlowRef{Text: doc, Name: "flow.json"}, OnError: contract.OnErrorFail}
 	}
-	for name, d := range map[string]departed{
+	for name, d := range map[string]endedRun{
 		"a model":  {in: flow(harness.OneNode("")), at: []string{""}, end: cancel, ended: cancelled(1)},
 		"a tool":   {in: flow(harness.OneNode(harness.SearchTool)), at: []string{""}, activity: contract.ActivityTool, end: cancel, ended: cancelled(0)},
 		"branches": {in: flow(harness.ForkAndJoin), at: []string{"/a#1", "/b#1"}, end: cancel, ended: cancelled(2)},
@@ -72,7 +72,7 @@ func TestEndToEndEndedWhileTheWorkerIsAway(t *testing.T) {
 	}
 }
 
-func (d departed) play(t *testing.T) {
+func (d endedRun) play(t *testing.T) {
 	h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("away-%d", time.Now().UnixNano())}
 	// Another worker takes the run over long before the call counts as dead.
 	settings := []string{"WEFT_TASK_QUEUE=" + h.Queue, "WEFT_MODEL=script", "WEFT_TIMEOUTS_HEARTBEAT=30s", "WEFT_CONNECTIONS_WEB_URL=" + silence(t)}

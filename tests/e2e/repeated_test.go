@@ -12,9 +12,9 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndSameUpdateAgain sends an Update again, as a client does that has had no answer, to the run
+// TestEndToEndRepeatedUpdate sends an Update again, as a client does that has had no answer, to the run
 // that continues the one that took it. It must not answer the next question.
-func TestEndToEndSameUpdateAgain(t *testing.T) {
+func TestEndToEndRepeatedUpdate(t *testing.T) {
 	t.Parallel()
 	f := harness.GraphPlan("asking twice", []harness.GraphNode{{ID: "colour"}, {ID: "size"}, {ID: "paint", Exit: true}},
 		[]harness.GraphEdge{{Source: plan.Start, Target: "colour"}, {Source: "colour", Target: "size"}, {Source: "size", Target: "paint"}, {Source: "paint", Target: plan.End}})

@@ -48,9 +48,9 @@ func insist(t *testing.T, h *harness.Worker, id, name string, answer, out any) {
 	})
 }
 
-// TestEndToEndAnswersTogether gives a run, while no worker is there, more answers for its
+// TestEndToEndConcurrentAnswers gives a run, while no worker is there, more answers for its
 // branches than one workflow task may hold: one by one each is small enough.
-func TestEndToEndAnswersTogether(t *testing.T) {
+func TestEndToEndConcurrentAnswers(t *testing.T) {
 	t.Parallel()
 	const n = 6
 	text := strings.Repeat("w", 900_000)
@@ -90,9 +90,9 @@ func TestEndToEndAnswersTogether(t *testing.T) {
 	}
 }
 
-// TestEndToEndTurnAskedTogether has several wait for the same long turn: together their answers
+// TestEndToEndConcurrentPrompts has several wait for the same long turn: together their answers
 // are more than one workflow task may hold.
-func TestEndToEndTurnAskedTogether(t *testing.T) {
+func TestEndToEndConcurrentPrompts(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	f := harness.GraphPlan("talker", []harness.GraphNode{{ID: "a", Exit: true}}, []harness.GraphEdge{{Source: plan.Start, Target: "a"}, {Source: "a", Target: plan.End}})

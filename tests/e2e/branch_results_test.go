@@ -10,10 +10,10 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndBroughtTogether has branches bring back, side by side and without a store, more than
+// TestEndToEndLargeBranchResults has branches bring back, side by side and without a store, more than
 // was kept for each of them: a run ends well where its history has room for all of it, else it fails
 // before the server terminates it.
-func TestEndToEndBroughtTogether(t *testing.T) {
+func TestEndToEndLargeBranchResults(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		branches, bytes int

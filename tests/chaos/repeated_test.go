@@ -16,20 +16,20 @@ import (
 	"weft/tests/harness"
 )
 
-// TestEndToEndSignalsAgain sends every signal that a run, or a run below it, has had again and again: those of
+// TestEndToEndRepeatedSignals sends every signal that a run, or a run below it, has had again and again: those of
 // people and those that runs say to each other, later, and the newest first. It changes nothing.
-func TestEndToEndSignalsAgain(t *testing.T) {
+func TestEndToEndRepeatedSignals(t *testing.T) {
 	t.Parallel()
 	lanes := newLanes(t, harness.ServerAddress(t), "again", 4)
 	flows := slices.DeleteFunc(slices.Clone(chaosFlows), func(f chaosFlow) bool { return f.answer == nil })
 	inLanes(lanes, len(flows), func(l *lane, i int) {
 		f := &flows[i]
 		calm := l.play(f, nil)
-		l.parrot = &parrot{client: l.client}
+		l.repeater = &repeater{client: l.client}
 		p := l.play(f, nil)
 		problems := append(calm.problems(f, calm), p.problems(f, calm)...)
-		n := l.parrot.sent()
-		l.parrot = nil
+		n := l.repeater.sent()
+		l.repeater = nil
 		if len(problems) > 0 || n == 0 {
 			t.Errorf("%s, %d signals sent again: %s\nthe worker said: %s", f.name, n, strings.Join(problems, "\n"), l.tail())
 		}
@@ -37,8 +37,8 @@ func TestEndToEndSignalsAgain(t *testing.T) {
 	})
 }
 
-// parrot repeats signals.
-type parrot struct {
+// repeater repeats signals.
+type repeater struct {
 	client client.Client
 	mu     sync.Mutex
 	heard  []heard
@@ -53,14 +53,14 @@ type heard struct {
 }
 
 // sent is how many signals were sent again.
-func (p *parrot) sent() int {
+func (p *repeater) sent() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
 }
 
 // follow hears what is signalled to a run and to all below it.
-func (p *parrot) follow(ctx context.Context, id, run string) {
+func (p *repeater) follow(ctx context.Context, id, run string) {
 	it := p.client.GetWorkflowHistory(ctx, id, run, true, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		event, err := it.Next()
@@ -77,7 +77,7 @@ func (p *parrot) follow(ctx context.Context, id, run string) {
 }
 
 // hear notes a signal. One to give way has no body and is not repeated: it is a wish, not news.
-func (p *parrot) hear(s heard) {
+func (p *repeater) hear(s heard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := func(o heard) bool { return o.id == s.id && o.name == s.name && o.body == s.body }
@@ -87,7 +87,7 @@ func (p *parrot) hear(s heard) {
 }
 
 // repeat sends all that was heard again, the newest first, a few times each.
-func (p *parrot) repeat(ctx context.Context) {
+func (p *repeater) repeat(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, s := range p.due() {
 			if p.client.SignalWorkflow(ctx, s.id, "", s.name, json.RawMessage(s.body)) != nil {
@@ -102,7 +102,7 @@ func (p *parrot) repeat(ctx context.Context) {
 }
 
 // due are the signals to be sent now.
-func (p *parrot) due() []heard {
+func (p *repeater) due() []heard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []heard

@@ -9,9 +9,9 @@ import (
 	"weft/tests/harness"
 )
 
-func TestAgentSpecTalk(t *testing.T) {
+func TestAgentSpecConversation(t *testing.T) {
 	t.Parallel()
-	p := harness.TestRun{Document: harness.AgentspecTalk, Script: harness.AgentspecTalkScript}.Execute(t)
+	p := harness.TestRun{Document: harness.AgentspecConversation, Script: harness.AgentspecConversationScript}.Execute(t)
 	if p.Err != nil {
 		t.Fatal(p.Err)
 	}
@@ -35,7 +35,7 @@ func TestAgentSpecTalk(t *testing.T) {
 }
 
 // People are asked in a run that continues as new whenever it can: each question once.
-func TestEndToEndAgentSpecAsks(t *testing.T) {
+func TestEndToEndAgentSpecRequests(t *testing.T) {
 	t.Parallel()
 	h := harness.NewWorker(t, 0)
 	for _, events := range []int{0, 1} {

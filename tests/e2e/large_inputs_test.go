@@ -35,7 +35,7 @@ func keysOf(n, bytes int) map[string]json.RawMessage {
 // at once, and it would terminate the run.
 func TestEndToEndQueryBesideCommands(t *testing.T) {
 	t.Parallel()
-	v := newVault(t)
+	v := newStoreEnv(t)
 	v.settings = store.Settings{}
 	h := &harness.Worker{Client: v.dial(t)}
 	flows, _ := v.work(t, true, false), v.work(t, false, true)
@@ -89,9 +89,9 @@ func TestEndToEndQueryBesideCommands(t *testing.T) {
 	}
 }
 
-// TestEndToEndCataloguesTogether lists the tools of connections that are more together than a history
+// TestEndToEndLargeToolLists lists the tools of connections that are more together than a history
 // holds: a store takes them, and without one the run fails before the server terminates it.
-func TestEndToEndCataloguesTogether(t *testing.T) {
+func TestEndToEndLargeToolLists(t *testing.T) {
 	t.Parallel()
 	const n = 30
 	connections := map[string]tool.Connection{}
@@ -114,7 +114,7 @@ func TestEndToEndCataloguesTogether(t *testing.T) {
 	in := contract.RunInput{Flow: contract.FlowRef{Text: harness.OneNode(`,"tools":[` + strings.Join(bound, ",") + `]`), Name: "flow.json"}, Script: harness.Script(t, `rules: [{say: done}]`)}
 	for name, kept := range map[string]bool{"with a store": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
-			v := newVault(t)
+			v := newStoreEnv(t)
 			if v.tools = tools; !kept {
 				v.settings = store.Settings{}
 			}

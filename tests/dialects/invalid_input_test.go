@@ -22,9 +22,9 @@ func payload(encoding, data string) converter.RawValue {
 	return converter.NewRawValue(p)
 }
 
-// TestUpdatesOfNoJSON sends Updates whose argument the SDK cannot decode: each is refused with a class
+// TestUpdatesWithInvalidJSON sends Updates whose argument the SDK cannot decode: each is refused with a class
 // and a remedy, as one of another shape is, and leaves the request open.
-func TestUpdatesOfNoJSON(t *testing.T) {
+func TestUpdatesWithInvalidJSON(t *testing.T) {
 	wrong := map[string]converter.RawValue{
 		"text":     payload("json/plain", "approve"),
 		"half":     payload("json/plain", `{"id": "`),
@@ -68,9 +68,9 @@ func TestUpdatesOfNoJSON(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayTwoThings sends a yes that is a no as well, by Update and by signal: neither is taken,
+// TestAmbiguousAnswers sends a yes that is a no as well, by Update and by signal: neither is taken,
 // and the question stays open until somebody says one thing.
-func TestAnswersThatSayTwoThings(t *testing.T) {
+func TestAmbiguousAnswers(t *testing.T) {
 	both := func(env *testsuite.TestWorkflowEnvironment) converter.RawValue {
 		return payload("json/plain", `{"id": "`+openOf(t, env).ID+`", "result": {"paid": false}, "result": {"paid": true}}`)
 	}
@@ -99,8 +99,8 @@ func TestAnswersThatSayTwoThings(t *testing.T) {
 	}
 }
 
-// TestInputsOfNoJSON starts runs with what the SDK cannot decode: they fail with a class and a remedy.
-func TestInputsOfNoJSON(t *testing.T) {
+// TestInputsWithInvalidJSON starts runs with what the SDK cannot decode: they fail with a class and a remedy.
+func TestInputsWithInvalidJSON(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{contract.WorkflowFlow, contract.WorkflowBranch} {
 		for what, raw := range map[string]converter.RawValue{

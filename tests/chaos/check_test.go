@@ -209,8 +209,8 @@ func (p *passage) callProblems(key string, made []seen) (out []string) {
 	return out
 }
 
-// TestChaosFindsWhatIsWrong gives the checks passages that must not pass.
-func TestChaosFindsWhatIsWrong(t *testing.T) {
+// TestChaosCheckFindsErrors gives the checks passages that must not pass.
+func TestChaosCheckFindsErrors(t *testing.T) {
 	good := func() *passage {
 		done := func() *account {
 			return &account{attempts: map[string]int{"r/a#1/model/1": 1, "r/a#1/tool/1.1": 2}, done: map[string]bool{"r/a#1/model/1": true, "r/a#1/tool/1.1": true}}

@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// siegeInFlight is how many runs are open at a time, siegeCall how long a model's answer takes.
-	siegeInFlight = 40
-	siegeCall     = 300 * time.Millisecond
-	// siegeHeartbeat is long: on a busy machine, no call may be given up without a fault.
-	siegeHeartbeat = 15 * time.Second
-	// siegePatience bounds a siege, beside siegeEach for each run: machines are busy, and servers
+	// loadInFlight is how many runs are open at a time, loadCall how long a model's answer takes.
+	loadInFlight = 40
+	loadCall     = 300 * time.Millisecond
+	// loadHeartbeat is long: on a busy machine, no call may be given up without a fault.
+	loadHeartbeat = 15 * time.Second
+	// loadTimeout bounds a loadTest, beside loadTimeoutEach for each run: machines are busy, and servers
 	// come back slowly.
-	siegePatience = 10 * time.Minute
-	siegeEach     = time.Second
+	loadTimeout     = 10 * time.Minute
+	loadTimeoutEach = time.Second
 )
 
 // arrival is one request for one call.
@@ -48,9 +48,9 @@ type arrival struct {
 	far bool
 }
 
-// siege is many runs of a chain of three agents on a cluster, with a model that remembers who
+// loadTest is many runs of a chain of three agents on a cluster, with a model that remembers who
 // asked what and when.
-type siege struct {
+type loadTest struct {
 	t      *testing.T
 	client client.Client
 	queue  string
@@ -70,9 +70,9 @@ type span struct {
 	from, to time.Time
 }
 
-// newSiege serves the model.
-func newSiege(t *testing.T) *siege {
-	s := &siege{t: t, client: harness.Dial(t, harness.ServerAddress(t)), queue: fmt.Sprintf("siege-%d", time.Now().UnixNano()), log: map[string][]*arrival{}}
+// newLoadTest serves the model.
+func newLoadTest(t *testing.T) *loadTest {
+	s := &loadTest{t: t, client: harness.Dial(t, harness.ServerAddress(t)), queue: fmt.Sprintf("loadTest-%d", time.Now().UnixNano()), log: map[string][]*arrival{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func newSiege(t *testing.T) *siege {
 }
 
 // serve answers after a while. The path begins with the worker's name.
-func (s *siege) serve(w http.ResponseWriter, r *http.Request) {
+func (s *loadTest) serve(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Stream bool }
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return // whoever asked is gone
@@ -98,7 +98,7 @@ func (s *siege) serve(w http.ResponseWriter, r *http.Request) {
 	s.log[key] = append(s.log[key], a)
 	s.mu.Unlock()
 	select {
-	case <-time.After(siegeCall):
+	case <-time.After(loadCall):
 	case <-r.Context().Done():
 		s.mu.Lock()
 		a.cut = true
@@ -122,22 +122,22 @@ func (s *siege) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// besieger is a worker's process.
-type besieger struct {
+// loadWorker is a worker's process.
+type loadWorker struct {
 	name string
 	cmd  *exec.Cmd
 }
 
 // hire starts a worker that reaches Temporal and the model at the given addresses. Under, if
 // set, is a command that runs it.
-func (s *siege) hire(temporal, model string, under ...string) *besieger {
+func (s *loadTest) hire(temporal, model string, under ...string) *loadWorker {
 	s.t.Helper()
 	s.mu.Lock()
 	s.hired++
-	b := &besieger{name: fmt.Sprintf("w%d", s.hired)}
+	b := &loadWorker{name: fmt.Sprintf("w%d", s.hired)}
 	s.mu.Unlock()
 	dir := s.t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), fmt.Appendf(nil, "timeouts: {heartbeat: %s, first_retry: 100ms}\n", siegeHeartbeat), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "weft.yaml"), fmt.Appendf(nil, "timeouts: {heartbeat: %s, first_retry: 100ms}\n", loadHeartbeat), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	args := append(under, programs.Path(s.t, "WEFT_WORKER"))
@@ -154,13 +154,13 @@ func (s *siege) hire(temporal, model string, under ...string) *besieger {
 	return b
 }
 
-func (b *besieger) kill() {
+func (b *loadWorker) kill() {
 	_ = b.cmd.Process.Kill()
 	_ = b.cmd.Wait()
 }
 
 // broken notes that something was broken while do ran.
-func (s *siege) broken(what string, do func()) {
+func (s *loadTest) broken(what string, do func()) {
 	from := time.Now()
 	do()
 	s.mu.Lock()
@@ -169,11 +169,11 @@ func (s *siege) broken(what string, do func()) {
 }
 
 // run starts so many runs, with faults when so many of them have ended, and checks all of them.
-func (s *siege) run(runs int, faults map[int]func()) {
+func (s *loadTest) run(runs int, faults map[int]func()) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), siegePatience+time.Duration(runs)*siegeEach)
+	ctx, cancel := context.WithTimeout(s.t.Context(), loadTimeout+time.Duration(runs)*loadTimeoutEach)
 	defer cancel()
-	slots, ended := make(chan struct{}, siegeInFlight), make(chan struct{}, runs)
+	slots, ended := make(chan struct{}, loadInFlight), make(chan struct{}, runs)
 	var all, blows sync.WaitGroup
 	blows.Go(func() {
 		for n := 1; n <= runs; n++ {
@@ -205,7 +205,7 @@ func (s *siege) run(runs int, faults map[int]func()) {
 }
 
 // one starts a run and waits for its end, however often the server is away.
-func (s *siege) one(ctx context.Context, id string) error {
+func (s *loadTest) one(ctx context.Context, id string) error {
 	in := contract.RunInput{V: contract.Version, Flow: contract.FlowRef{Text: clusterFlow, Name: "chain.json"}, Model: "fake/m", Input: "go"}
 	for ctx.Err() == nil {
 		run, err := s.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: s.queue,
@@ -235,7 +235,7 @@ func (s *siege) one(ctx context.Context, id string) error {
 // check compares what came with what histories have: every call came, none after history had
 // its result, none more often than it was tried, none again without a fault in between, and
 // those that were cut off once more.
-func (s *siege) check(ctx context.Context, runs int) {
+func (s *loadTest) check(ctx context.Context, runs int) {
 	s.t.Helper()
 	known := map[string]*recorded{}
 	for i := range runs {
@@ -337,8 +337,8 @@ func within(faults []span, from, to time.Time) bool {
 	return slices.ContainsFunc(faults, func(f span) bool { return f.from.Before(to) && f.to.After(from) })
 }
 
-// TestSiegeFindsWhatIsWrong gives the check calls that must not pass.
-func TestSiegeFindsWhatIsWrong(t *testing.T) {
+// TestLoadCheckFindsErrors gives the check calls that must not pass.
+func TestLoadCheckFindsErrors(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	faults := []span{{"a kill", at(10), at(12)}}
 	tests := map[string]struct {

@@ -38,8 +38,8 @@ const boxesScript = `rules:
 - {node: think, match: plan the next steps, say: a thought}
 - {node: think, call: [{tool: greeting, arguments: {name: E}}]}`
 
-// TestEndToEndBoxesContinued lets runs with a server's tools continue as new at every boundary.
-func TestEndToEndBoxesContinued(t *testing.T) {
+// TestEndToEndToolboxesContinued lets runs with a server's tools continue as new at every boundary.
+func TestEndToEndToolboxesContinued(t *testing.T) {
 	t.Parallel()
 	doc := boxesFlow(greetings(t))
 	for _, profile := range []string{"default", "koog"} {

@@ -20,13 +20,13 @@ import (
 	"weft/workflows/plan"
 )
 
-// tally counts what goes to models, whatever it is for.
-type tally struct {
+// callCounter counts what goes to models, whatever it is for.
+type callCounter struct {
 	worker.ActivityRegistry
 	made *atomic.Int32
 }
 
-func (a tally) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
+func (a callCounter) RegisterActivityWithOptions(fn any, o activity.RegisterOptions) {
 	switch real := fn.(type) {
 	case func(context.Context, contract.ModelInput) (*contract.ModelResult, error):
 		fn = counting(a.made, real)
@@ -139,7 +139,7 @@ const workersScript = `rules:
 
 // What is below a run spends of the run's budget, whatever it is: no more calls are made than it
 // allows, all are counted, and where nothing is left, that is said of a node.
-func TestBudgetBelow(t *testing.T) {
+func TestBudgetOfChildren(t *testing.T) {
 	t.Parallel()
 	for name, s := range spenders(t) {
 		for calls := range s.calls {
@@ -159,7 +159,7 @@ func TestBudgetBelow(t *testing.T) {
 func (s spender) spend(t *testing.T, calls int) {
 	var made atomic.Int32
 	r, set := s.TestRun, s.SetInput
-	r.Wrap = func(w worker.ActivityRegistry) worker.ActivityRegistry { return tally{w, &made} }
+	r.Wrap = func(w worker.ActivityRegistry) worker.ActivityRegistry { return callCounter{w, &made} }
 	r.SetInput = func(in *contract.RunInput) {
 		if set != nil {
 			set(in)
@@ -251,7 +251,7 @@ func TestBudgetOfTheHookAfterARun(t *testing.T) {
 		res := hooked(t, "block")
 		res.Flow.Hooks.Before = nil
 		var made atomic.Int32
-		p := harness.TestRun{Script: "rules: [{say: fine}]", Wrap: func(w worker.ActivityRegistry) worker.ActivityRegistry { return tally{w, &made} },
+		p := harness.TestRun{Script: "rules: [{say: fine}]", Wrap: func(w worker.ActivityRegistry) worker.ActivityRegistry { return callCounter{w, &made} },
 			SetInput: func(in *contract.RunInput) {
 				in.Flow, in.Params = contract.FlowRef{Plan: res.Flow, Source: &res.Source}, json.RawMessage(`{"topic":"abc","prompt":"Go."}`)
 				in.Budget = &contract.Budget{Calls: budget}

@@ -48,10 +48,10 @@ func (h *held) calls() []string {
 	return slices.Clone(h.keys)
 }
 
-// TestEndToEndToldToStop sends SIGTERM to a worker's process with a call under way: one that ends
+// TestEndToEndWorkerShutdown sends SIGTERM to a worker's process with a call under way: one that ends
 // within the stop timeout is made once; a longer one fails as the worker's end and is made again,
 // under its key, by another worker. Either way the process ends well.
-func TestEndToEndToldToStop(t *testing.T) {
+func TestEndToEndWorkerShutdown(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "-db", ":memory:", "-port=0")
 	c := harness.Dial(t, s.Address)

@@ -10,10 +10,10 @@ import (
 	"weft/workflows/plan"
 )
 
-// TestEndToEndRefersBack lets a session and a branch go on in new runs whose conversations refer to
+// TestEndToEndReferencesAcrossRuns lets a session and a branch go on in new runs whose conversations refer to
 // long texts that nothing else names any more: earlier prompts, and values that were overwritten. A
 // worker that knows nothing of them asks the run.
-func TestEndToEndRefersBack(t *testing.T) {
+func TestEndToEndReferencesAcrossRuns(t *testing.T) {
 	t.Parallel()
 	long := func(letter string) string { return strings.Repeat(letter, 3000) }
 	t.Run("a session", func(t *testing.T) {

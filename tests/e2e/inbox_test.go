@@ -88,8 +88,8 @@ const forsaken = `{"data_connections":[
 {"id":"j","name":"J","prompt":"join","is_exit_node":true,"defer":true}],
 "edges":[{"id":"e1","source":"START","target":"s"},{"id":"e2","source":"START","target":"f"},{"id":"e3","source":"s","target":"j"},{"id":"e4","source":"f","target":"j"},{"id":"e5","source":"j","target":"END"}]}]}`
 
-// TestEndToEndForgotten closes the requests of a sub-agent that failed: nobody waits for them.
-func TestEndToEndForgotten(t *testing.T) {
+// TestEndToEndRequestsOfFailedAgents closes the requests of a sub-agent that failed: nobody waits for them.
+func TestEndToEndRequestsOfFailedAgents(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: forsaken, Name: "flow.json"}, DataConnections: harness.MailConnection(),
@@ -116,9 +116,9 @@ func TestEndToEndForgotten(t *testing.T) {
 	}
 }
 
-// TestEndToEndAnswersTaken asks two persons side by side: their answers are not carried on
+// TestEndToEndConsumedAnswers asks two persons side by side: their answers are not carried on
 // once the branches have them.
-func TestEndToEndAnswersTaken(t *testing.T) {
+func TestEndToEndConsumedAnswers(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	f := harness.FanIn("two questions", "left", "right")
@@ -224,9 +224,9 @@ func TestEndToEndAnswerAfterRetention(t *testing.T) {
 	}
 }
 
-// TestEndToEndFlood sends more messages to a branch than a run can carry: they are refused,
+// TestEndToEndManySignals sends more messages to a branch than a run can carry: they are refused,
 // and the run goes on.
-func TestEndToEndFlood(t *testing.T) {
+func TestEndToEndManySignals(t *testing.T) {
 	t.Parallel()
 	h := harness.NewConfirmingWorker(t)
 	run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: strings.Replace(harness.WaitingFork, `"call_sub_agent","data_connection_id":"helper"`, `"send_mail","data_connection_id":"web"`, 1), Name: "flow.json"}, DataConnections: harness.MailConnection(),

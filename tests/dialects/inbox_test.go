@@ -65,9 +65,9 @@ func openOf(t *testing.T, env *testsuite.TestWorkflowEnvironment) contract.Reque
 	return s.Requests[0]
 }
 
-// TestMessageWhileTheRunEnds reports a message as unread that came while the run waited for
+// TestMessageAtTheEnd reports a message as unread that came while the run waited for
 // the check of a late answer.
-func TestMessageWhileTheRunEnds(t *testing.T) {
+func TestMessageAtTheEnd(t *testing.T) {
 	var late, message error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 300) },
@@ -87,9 +87,9 @@ func TestMessageWhileTheRunEnds(t *testing.T) {
 	}
 }
 
-// TestCancelWhileTheRunGivesWay cancels a run that waits for a check before it continues as
+// TestCancelBeforeContinueAsNew cancels a run that waits for a check before it continues as
 // new.
-func TestCancelWhileTheRunGivesWay(t *testing.T) {
+func TestCancelBeforeContinueAsNew(t *testing.T) {
 	var late error
 	p := harness.TestRun{Document: harness.OneNode(harness.ClientTools), Script: `rules: [{turn: 1, call: [{tool: look_up}]}, {say: done}]`,
 		SetInput: func(in *contract.RunInput) { in.DataConnections = harness.ClientConnection("look_up", 0) },
@@ -105,8 +105,8 @@ func TestCancelWhileTheRunGivesWay(t *testing.T) {
 	}
 }
 
-// TestFarLimit takes a limit that is longer than a time can say for a long one.
-func TestFarLimit(t *testing.T) {
+// TestLargeTimeout takes a limit that is longer than a time can say for a long one.
+func TestLargeTimeout(t *testing.T) {
 	f := harness.AskFlow()
 	f.Nodes, f.Edges = f.Nodes[:1], []plan.Edge{f.Edges[0], {ID: "e2", From: "ask", To: plan.End}}
 	f.Nodes[0].Ask.LimitSeconds, f.Nodes[0].Exit = 1<<40, true

@@ -16,7 +16,7 @@ import (
 
 // Which models had to answer for others is a part of what a run used: of its own calls, of its
 // judges' and of its branches'.
-func TestARunTellsWhichModelsAnsweredForOthers(t *testing.T) {
+func TestFallbackModelsAreReported(t *testing.T) {
 	t.Parallel()
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(harness.NoLog{})

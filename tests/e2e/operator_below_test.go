@@ -115,10 +115,10 @@ func deepFork(c *plan.Context) *plan.Flow {
 	return f
 }
 
-// TestEndToEndParkedDeep lets a key expire in the middle of a thread, in a branch of a sub-agent, whose run
+// TestEndToEndWaitsForOperatorBelow lets a key expire in the middle of a thread, in a branch of a sub-agent, whose run
 // continues as new again and again meanwhile. It waits with one request; once the key is renewed it goes
 // on at that very call, and nothing is made twice.
-func TestEndToEndParkedDeep(t *testing.T) {
+func TestEndToEndWaitsForOperatorBelow(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		context *plan.Context

@@ -14,10 +14,10 @@ import (
 	"weft/workflows"
 )
 
-// TestEndToEndBudgetOfThoseWhoGiveWay has every run come back at every boundary, while a sub-agent in
+// TestEndToEndBudgetAcrossContinueAsNew has every run come back at every boundary, while a sub-agent in
 // one branch and a loop in another spend what there is: all calls are counted, and no more are made
 // than the budget allows.
-func TestEndToEndBudgetOfThoseWhoGiveWay(t *testing.T) {
+func TestEndToEndBudgetAcrossContinueAsNew(t *testing.T) {
 	t.Parallel()
 	for _, calls := range []int{12, 24, 200} {
 		t.Run(fmt.Sprint(calls), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestEndToEndBudgetOfThoseWhoGiveWay(t *testing.T) {
 			var made atomic.Int32
 			h := &harness.Worker{Client: harness.Dial(t, harness.ServerAddress(t)), Queue: fmt.Sprintf("test-%d", time.Now().UnixNano())}
 			h.Worker = harness.RunWorkerWith(t, h.Client, h.Queue, workflows.Settings{}, activities.Deps{},
-				func(r worker.ActivityRegistry) worker.ActivityRegistry { return tally{r, &made} })
+				func(r worker.ActivityRegistry) worker.ActivityRegistry { return callCounter{r, &made} })
 			t.Cleanup(h.Worker.Stop)
 			run := h.Start(t, contract.RunInput{Flow: contract.FlowRef{Text: harness.WaitingFork, Name: "flow.json"}, DataConnections: harness.MailConnection(),
 				MaxEvents: 1, MaxSteps: 20, Budget: &contract.Budget{Calls: calls},

@@ -110,7 +110,7 @@ func TestEndToEndRecordActivitiesOfAnotherWorker(t *testing.T) {
 
 // What an activity of another worker returns, or fails with, is the model's to read; a failure of
 // the contract's classes is what it is of any tool.
-func TestWhatActivitiesOfAnotherWorkerSay(t *testing.T) {
+func TestResultsOfAnotherWorker(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	keys := map[string]int{}
@@ -177,7 +177,7 @@ func TestWhatActivitiesOfAnotherWorkerSay(t *testing.T) {
 }
 
 // The catalogue of a run has what weft.yml says of the tools.
-func TestActivitiesOfAnotherWorkerAreDescribed(t *testing.T) {
+func TestDescriptionsOfAnotherWorker(t *testing.T) {
 	t.Parallel()
 	tools, err := tool.Open(elsewhereTools(t, "q"))
 	if err != nil {
