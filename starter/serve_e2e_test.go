@@ -251,7 +251,7 @@ func readmeCalls(d *doors) {
 	}
 	_, text, _ := strings.Cut(string(raw), "## Over HTTP")
 	text, _, _ = strings.Cut(text, "\n## ")
-	first := d.curls(strings.Replace(text, "-X POST", "-sX POST", 1)[:strings.Index(text, "answers 201")])
+	first := d.curls(strings.Replace(text, "-X POST", "-sX POST", 1)[:strings.Index(text, "returns 201")])
 	var run struct {
 		RunID string `json:"run_id"`
 	}
