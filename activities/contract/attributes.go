@@ -18,12 +18,12 @@ const (
 // Attributes are all of them, in the order in which they are named to people.
 var Attributes = []string{AttributeName, AttributeDialect, AttributeHash, AttributeStatus}
 
-// What AttributeStatus says of a run. One that was terminated says what it said before.
+// What AttributeStatus says of a run. A terminated run keeps its last status.
 const (
 	StatusRunning = "running"
-	// StatusWaiting says that nothing runs and somebody is asked for something.
+	// StatusWaiting means that nothing runs and somebody is asked for something.
 	StatusWaiting = "waiting"
-	// StatusIdle says that a session waits for its next prompt.
+	// StatusIdle means that a session waits for its next prompt.
 	StatusIdle      = "idle"
 	StatusCompleted = "completed"
 	StatusFailed    = "failed"
@@ -58,7 +58,7 @@ func Keyword(s string) string {
 // StartFacts are what a root run's start request has set of what a run publishes.
 type StartFacts struct {
 	Attributes []string `json:"attributes,omitempty"`
-	// Memo says that the memo has the flow's name and hash.
+	// Memo means that the memo has the flow's name and hash.
 	Memo bool `json:"memo,omitempty"`
 }
 
@@ -69,8 +69,8 @@ type Publish struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Unset are those of them that the start request did not set.
 	Unset []string `json:"unset,omitempty"`
-	// Memo says that the run writes its memo.
+	// Memo means that the run writes its memo.
 	Memo bool `json:"memo,omitempty"`
-	// Webhooks are told of the run.
+	// Webhooks receive the run's events.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }

@@ -41,7 +41,7 @@ type BranchInput struct {
 	Talk *Talk `json:"talk,omitempty"`
 	// Shared is what all branches of a run use.
 	Shared Shared `json:"shared"`
-	// Room is how many bytes the chain brings back without asking; 0 means any. Exits says that
+	// Room is how many bytes the chain brings back without asking; 0 means any. Exits means that
 	// the flow has exit nodes, so that nobody wants the text of another from here.
 	Room  int  `json:"room,omitempty"`
 	Exits bool `json:"exits,omitempty"`
@@ -106,7 +106,7 @@ type Count struct {
 	N    int    `json:"n"`
 }
 
-// View is what an execution knows: what its causal ancestors wrote and said.
+// View is what an execution knows: what its causal ancestors wrote and answered.
 type View struct {
 	// State is sorted by key, Outputs by node id, Clock by strand.
 	State   []StateEntry `json:"state,omitempty"`
@@ -158,7 +158,7 @@ type BranchResult struct {
 	Executions []Execution `json:"executions"`
 	// Edges are the indices, in the whole flow, of the edges that the last execution took.
 	Edges []int `json:"edges,omitempty"`
-	// View holds what the chain itself wrote and said; Messages are the stored bytes of its
+	// View holds what the chain itself wrote and answered; Messages are the stored bytes of its
 	// outputs and long values. They come back by value: a join weeks later must not depend
 	// on a closed run.
 	View     View              `json:"view"`
@@ -214,18 +214,18 @@ type Execution struct {
 	Step int    `json:"step"`
 	// Nth is 2 for the second execution with the same node and step, and so on.
 	Nth int `json:"nth,omitempty"`
-	// NoRoute says that the node has edges and that all conditions said no.
+	// NoRoute means that the node has edges and that all conditions were false.
 	NoRoute bool     `json:"no_route,omitempty"`
 	Answers []Answer `json:"answers,omitempty"`
 	// Taken are the ids of the edges that the execution took, in declaration order.
 	Taken []string `json:"taken,omitempty"`
-	// Recorded says that another run did it, from which this one was forked.
+	// Recorded means that another run did it, from which this one was forked.
 	Recorded bool `json:"recorded,omitempty"`
 	// Branch is the one by which a node with several left.
 	Branch string `json:"branch,omitempty"`
-	// Exhausted says that the budget of tool calls ended the node.
+	// Exhausted means that the budget of tool calls ended the node.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
-	// Truncated says that the model stopped at its length limit.
+	// Truncated means that the model stopped at its length limit.
 	Truncated bool `json:"truncated,omitempty"`
 	// LeftOut is how many messages of its conversation the model was no longer sent at the end.
 	LeftOut int `json:"left_out,omitempty"`

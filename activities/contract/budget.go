@@ -19,7 +19,7 @@ type Allowance Budget
 type Means struct {
 	// Most bounds every run's own budget.
 	Most Budget `json:"most"`
-	// Priced says that there is a price table, without which no cost can be counted.
+	// Priced means that there is a price table, without which no cost can be counted.
 	Priced bool `json:"priced,omitempty"`
 }
 

@@ -33,7 +33,7 @@ type Profile struct {
 	RetellCalls bool `json:"retell_calls,omitempty"`
 	// Home is the flow's run: it holds what messages refer to without naming a run.
 	Home Run `json:"home"`
-	// Contacts are the tools by which the agent turns to others of its node. Signed says that
+	// Contacts are the tools by which the agent turns to others of its node. Signed means that
 	// messages name the agent that wrote them.
 	Contacts []ToolSpec `json:"contacts,omitempty"`
 	Signed   bool       `json:"signed,omitempty"`
@@ -146,7 +146,7 @@ type ModelResult struct {
 	Usage     Usage    `json:"usage"`
 	LatencyMS int64    `json:"latency_ms,omitempty"`
 	Attempt   int32    `json:"attempt,omitempty"`
-	// Asks says that a remote agent cannot go on without a person's answer.
+	// Asks means that a remote agent cannot go on without a person's answer.
 	Asks bool `json:"asks,omitempty"`
 	// Switched are the models that were asked before the one that answered.
 	Switched []Switch `json:"switched,omitempty"`
@@ -195,7 +195,7 @@ type CatalogueInput struct {
 	Names []string `json:"names"`
 	// Takes are schemas of arguments objects that tools must go with, by name.
 	Takes map[string]json.RawMessage `json:"takes,omitempty"`
-	// All says that the flow takes all tools of the connection.
+	// All means that the flow takes all tools of the connection.
 	All bool `json:"all,omitempty"`
 	// Room is that of a [ToolInput].
 	Room int `json:"room,omitempty"`
@@ -216,13 +216,13 @@ type CatalogueResult struct {
 	// Resolved is the connection as the worker resolved it: never a secret, at most an id
 	// of the worker's configuration.
 	Resolved plan.Connection `json:"resolved"`
-	// RetryNever says that the connection's calls must not be repeated.
+	// RetryNever means that the connection's calls must not be repeated.
 	RetryNever bool `json:"retry_never,omitempty"`
 	// Confirm are those of the names whose calls need a person's yes.
 	Confirm []ConfirmRule `json:"confirm,omitempty"`
 	// RetryNeverTools are those of Names whose calls must not be repeated.
 	RetryNeverTools []string `json:"retry_never_tools,omitempty"`
-	// Elsewhere, if set, says that the one of Names is an activity of another worker.
+	// Elsewhere, if set, means that the one of Names is an activity of another worker.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 }
 
@@ -269,7 +269,7 @@ type Kept struct {
 // KeepOutside sends the result to the store.
 func (k *Kept) KeepOutside() { k.Outside = true }
 
-// IsOutside says that the result goes to the store.
+// IsOutside means that the result goes to the store.
 func (k *Kept) IsOutside() bool { return k.Outside }
 
 // ToolResult is the result of the activity Tool: the tool's message, encoded. An error

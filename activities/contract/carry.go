@@ -22,7 +22,7 @@ type AgentCarry struct {
 	Exhausted bool             `json:"exhausted,omitempty"`
 	// Begun is how many of Messages a shared conversation had when the agent began.
 	Begun int `json:"begun,omitempty"`
-	// Think says that the next call is for a thought; Results counts tool results for it.
+	// Think means that the next call is for a thought; Results counts tool results for it.
 	Think   bool `json:"think,omitempty"`
 	Results int  `json:"results,omitempty"`
 	// Problems are those of the finish tool's arguments in the last message.
@@ -58,7 +58,7 @@ type CarriedLine struct {
 	Sent     []Sent           `json:"sent,omitempty"`
 }
 
-// CarriedMessage is a thread's message. Own says that workflow code wrote it.
+// CarriedMessage is a thread's message. Own means that workflow code wrote it.
 type CarriedMessage struct {
 	Raw json.RawMessage `json:"raw"`
 	Own bool            `json:"own,omitempty"`
@@ -126,7 +126,7 @@ type CarriedArrival struct {
 	Edge    int    `json:"edge"`
 	Lineage string `json:"lineage,omitempty"`
 	View    View   `json:"view"`
-	// Same says that the view's state is that of the arrival before, in this execution or the one before
+	// Same means that the view's state is that of the arrival before, in this execution or the one before
 	// it in Live, Pending and Armed, but for the entries that stand here: those of a fork's branches are.
 	Same bool `json:"same,omitempty"`
 }
@@ -173,7 +173,7 @@ func beyond(state, other []StateEntry) (own []StateEntry, ok bool) {
 	return own, ok && len(other) == 0
 }
 
-// is says that two entries are the same.
+// is means that two entries are the same.
 func (e *StateEntry) is(o *StateEntry) bool {
 	return e.Key == o.Key && e.By == o.By && e.SHA == o.SHA && e.Size == o.Size && bytes.Equal(e.Value, o.Value)
 }

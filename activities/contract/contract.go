@@ -129,7 +129,7 @@ type RunInput struct {
 	MaxSteps int `json:"max_steps,omitempty"`
 	// Budget bounds what the run may spend on models, within what the worker allows.
 	Budget *Budget `json:"budget,omitempty"`
-	// OnError is what happens when something fails that an operator must mend, an expired
+	// OnError is what happens when something fails that an operator must fix, an expired
 	// key for example: "park" (the default) waits with a request of kind retry, "fail" fails
 	// the run.
 	OnError string `json:"on_error,omitempty"`
@@ -196,7 +196,7 @@ type Document struct {
 	Text string `json:"text"`
 }
 
-// ComponentID says that the component under Key, in the document Name of
+// ComponentID means that the component under Key, in the document Name of
 // [FlowRef.Components], is what a flow's document means by ID.
 type ComponentID struct {
 	ID   string `json:"id"`
@@ -224,7 +224,7 @@ type RunResult struct {
 	// ExitOutputs are the outputs of all executions of exit nodes, by step and
 	// declaration.
 	ExitOutputs []ExitOutput `json:"exit_outputs"`
-	// NoRoute are the executions, node#step, whose conditions all said no: their branch
+	// NoRoute are the executions, node#step, whose conditions were all false: their branch
 	// ended there.
 	NoRoute  []string `json:"no_route,omitempty"`
 	Usage    Usage    `json:"usage"`
@@ -250,9 +250,9 @@ type ExitOutput struct {
 	// Left is the size of Text or Data where it is left out because the result would not
 	// fit with it.
 	Left int `json:"left_out_bytes,omitempty"`
-	// Exhausted says that the node's budget of tool calls ended it.
+	// Exhausted means that the node's budget of tool calls ended it.
 	Exhausted bool `json:"iterations_exhausted,omitempty"`
-	// Truncated says that the model stopped at its length limit.
+	// Truncated means that the model stopped at its length limit.
 	Truncated bool `json:"truncated,omitempty"`
 }
 
@@ -323,7 +323,7 @@ type PrepareInput struct {
 	// Params, Scope and Input are the run's, for a flow that declares inputs.
 	Params json.RawMessage `json:"params,omitempty"`
 	Scope  json.RawMessage `json:"scope,omitempty"`
-	// Unchecked leaves out the check of the parameters; Replaced says that they stand for others,
+	// Unchecked leaves out the check of the parameters; Replaced means that they stand for others,
 	// with which the plan's placeholders have been replaced.
 	Unchecked bool   `json:"unchecked,omitempty"`
 	Replaced  bool   `json:"replaced,omitempty"`

@@ -20,7 +20,7 @@ const (
 	ClassUnavailable = "unavailable"
 	ClassTimeout     = "timeout"
 
-	// For the author of the flow or the caller to mend; not retried.
+	// For the author of the flow or the caller to fix; not retried.
 	ClassBadRequest    = "bad_request"
 	ClassContextLength = "context_length"
 	ClassRefused       = "refused"
@@ -28,12 +28,12 @@ const (
 	ClassTooLarge      = "too_large"
 	ClassInvalidFlow   = "invalid_flow"
 	ClassPlanVersion   = "plan_version"
-	// ClassTranscriptLost: a run or a message that a reference names is gone.
+	// ClassTranscriptLost: a referenced run or message no longer exists.
 	ClassTranscriptLost = "transcript_lost"
-	// ClassPayloadLost: a payload is gone from the store, or damaged there.
+	// ClassPayloadLost: a payload is missing or damaged in the store.
 	ClassPayloadLost = "payload_lost"
 
-	// For an operator to mend; not retried.
+	// For an operator to fix; not retried.
 	ClassDenied     = "denied"
 	ClassQuota      = "quota"
 	ClassConnection = "connection"
@@ -91,7 +91,7 @@ type Failure struct {
 	At   string `json:"at,omitempty"`
 	// Answers are the recorded answers to conditions that led here.
 	Answers []Answer `json:"answers,omitempty"`
-	// NoRoute are the executions, node#step, whose conditions all said no.
+	// NoRoute are the executions, node#step, whose conditions were all false.
 	NoRoute []string `json:"no_route,omitempty"`
 	// Errors are those of an output that does not match its schema.
 	Errors []FieldError `json:"errors,omitempty"`
@@ -106,7 +106,7 @@ type Failure struct {
 	Usage      *Usage      `json:"usage,omitempty"`
 	Executions []Execution `json:"executions,omitempty"`
 
-	// After is the provider's wish before the next attempt; not on the wire.
+	// After is how long the provider asks to wait before the next attempt; not encoded.
 	After time.Duration `json:"-"`
 }
 

@@ -39,7 +39,7 @@ type DataConnectionConfig struct {
 // not enough.
 const InHistory = "the secret is already in the run's history: rotate it"
 
-// ErrSecret says that what a run brings holds a secret.
+// ErrSecret means that what a run brings holds a secret.
 var ErrSecret = errors.New("holds a name or a password")
 
 // Connection is the connection in the plan's words. It fails where type and kind say
@@ -273,7 +273,7 @@ func (f *FlowRef) checkFiles() error {
 	return nil
 }
 
-// checkDocuments refuses documents that cannot be told apart, and ids of none of them.
+// checkDocuments refuses documents with the same name, and ids of none of them.
 func checkDocuments(docs []Document, ids []ComponentID) error {
 	names := map[string]bool{}
 	for i, d := range docs {

@@ -49,7 +49,7 @@ type Part struct {
 	Ref  *ContentRef `json:"ref,omitempty"`
 }
 
-// ToolCall is a model's wish to call a tool.
+// ToolCall is a tool call that a model requests.
 type ToolCall struct {
 	// ID is unique in its message.
 	ID   string `json:"id"`

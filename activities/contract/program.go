@@ -24,7 +24,7 @@ type ProgramResult struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 	Stdout string          `json:"stdout,omitempty"`
 	Stderr string          `json:"stderr,omitempty"`
-	// Code is its exit code; Late says that it was ended at its limit, with the code 124.
+	// Code is its exit code; Late means that it was ended at its limit, with the code 124.
 	Code int  `json:"code"`
 	Late bool `json:"late,omitempty"`
 }

@@ -16,7 +16,7 @@ const (
 	RequestToolResult = "tool_result"
 	// RequestConfirm asks whether a tool may be called; answered by a [ConfirmAnswer].
 	RequestConfirm = "confirm"
-	// RequestRetry asks an operator to mend something; answered by a [RetryAnswer].
+	// RequestRetry asks an operator to fix something; answered by a [RetryAnswer].
 	RequestRetry = "retry"
 )
 
@@ -28,7 +28,7 @@ var Requests = []string{RequestMessage, RequestToolResult, RequestConfirm, Reque
 const (
 	// SignalRequest announces a [Request] to the owner; again after every resumption.
 	SignalRequest = "request"
-	// SignalClose tells the owner by a [RequestID] that nobody waits for a request any more.
+	// SignalClose tells the owner by a [RequestID] that a request is no longer needed.
 	SignalClose = "close"
 	// SignalReply brings a [Reply] from the owner to the run that waits.
 	SignalReply = "reply"
@@ -48,7 +48,7 @@ type Room struct {
 	Bytes    int    `json:"bytes"`
 }
 
-// What a run does when something fails that an operator must mend.
+// What a run does when something fails that an operator must fix.
 const (
 	// OnErrorPark opens a request of kind retry and waits.
 	OnErrorPark = "park"
@@ -56,7 +56,7 @@ const (
 	OnErrorFail = "fail"
 )
 
-// Parks reports whether a failure of a class is one that an operator mends, so that the call
+// Parks reports whether a failure of a class is one that an operator can fix, so that the call
 // can be made again: nothing is wrong with what was asked.
 func Parks(class string) bool {
 	return Retryable(class) || class == ClassDenied || class == ClassQuota || class == ClassConnection || class == ClassPayloadKey
@@ -95,7 +95,7 @@ type Request struct {
 	Call      *ContentRef     `json:"call,omitempty"`
 	// Catalogue has the tool's schemas, against which an answer is checked.
 	Catalogue *ContentRef `json:"catalogue,omitempty"`
-	// Failure is what an operator must mend.
+	// Failure is what an operator must fix.
 	Failure *Failure `json:"failure,omitempty"`
 	// LimitSeconds, if positive, is how long the request stays open; no answer means no.
 	LimitSeconds int `json:"limit_seconds,omitempty"`
@@ -148,7 +148,7 @@ type ConfirmAnswer struct {
 	By       string `json:"by,omitempty"`
 }
 
-// RetryAnswer says that an operator has mended what a request names.
+// RetryAnswer means that an operator has fixed the problem of a request.
 type RetryAnswer struct {
 	ID string `json:"id"`
 	// GiveUp fails the node instead of trying again.
@@ -197,7 +197,7 @@ type Answered struct {
 	// Run is the id of the run that it was given to, Again that of the request.
 	Run   string `json:"run,omitempty"`
 	Again int    `json:"again,omitempty"`
-	// Expired says that none came in time.
+	// Expired means that none came in time.
 	Expired bool `json:"expired,omitempty"`
 	// Reply is kept until the execution that waits has taken it.
 	Reply *Reply `json:"reply,omitempty"`
@@ -212,7 +212,7 @@ type Remembered struct {
 	By         string `json:"by,omitempty"`
 }
 
-// ConfirmRule says that calls of a tool need a person's yes.
+// ConfirmRule means that calls of a tool need a person's yes.
 type ConfirmRule struct {
 	Name         string `json:"name"`
 	LimitSeconds int    `json:"limit_seconds,omitempty"`
@@ -249,7 +249,7 @@ type DeskCarry struct {
 
 // Resume is an execution under way when its run stopped between two boundaries.
 type Resume struct {
-	// Agent is set for an agent that has begun.
+	// Agent is set for an agent that has started.
 	Agent *AgentCarry `json:"agent,omitempty"`
 	// Routing is set where the node is done and its edges are being judged.
 	Routing *RoutingCarry `json:"routing,omitempty"`
@@ -259,7 +259,7 @@ type Resume struct {
 
 // Called is what is known of the run of a flow below a node.
 type Called struct {
-	// Done says that it has ended: with Data and Branch, or with a Failure that was caught.
+	// Done means that it has ended: with Data and Branch, or with a Failure that was caught.
 	Done    bool            `json:"done,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 	Branch  string          `json:"branch,omitempty"`
@@ -291,7 +291,7 @@ type Verdict struct {
 
 // Parked is a call that failed and waits for an operator.
 type Parked struct {
-	// Place tells calls of one execution apart.
+	// Place distinguishes calls of one execution.
 	Place int `json:"place,omitempty"`
 	// Tries is how often the call failed.
 	Tries   int      `json:"tries"`
@@ -300,7 +300,7 @@ type Parked struct {
 
 // CarriedCall is a tool call of an agent's last message, when the agent stopped in its middle.
 type CarriedCall struct {
-	// Done says that Reply is the call's.
+	// Done means that Reply is the call's.
 	Done  bool       `json:"done,omitempty"`
 	Reply *CallReply `json:"reply,omitempty"`
 	// Decision is a person's yes that the call has already.
@@ -314,7 +314,7 @@ type CarriedCall struct {
 	Nth int `json:"nth,omitempty"`
 	// Value is a value of set_state_filtered that is shortened already.
 	Value json.RawMessage `json:"value,omitempty"`
-	// Begun says that the call counts against the agent's budget already.
+	// Begun means that the call counts against the agent's budget already.
 	Begun bool `json:"begun,omitempty"`
 	// Member is an agent that was asked, in the middle of its answer.
 	Member *AgentCarry `json:"member,omitempty"`

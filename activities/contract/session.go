@@ -32,7 +32,7 @@ type ResumeInput struct {
 	By string `json:"by,omitempty"`
 }
 
-// Hash tells a prompt from others: by its text, and by its images where it has some.
+// Hash distinguishes prompts: by its text, and by its images where it has some.
 func (r *ResumeInput) Hash() string {
 	hash := SHA([]byte(r.Prompt))
 	for i := range r.Images {
@@ -111,7 +111,7 @@ type ChildTurn struct {
 	Turn    Turn   `json:"turn"`
 	// Usage is that of the whole session so far.
 	Usage Usage `json:"usage"`
-	// Expects says that the session has more turns to come, of callbacks of its own.
+	// Expects means that the session has more turns to come, of callbacks of its own.
 	Expects bool `json:"expects,omitempty"`
 }
 
@@ -131,9 +131,9 @@ type SessionOrder struct {
 	// ID is the turn's; empty for the first.
 	ID   string `json:"id,omitempty"`
 	Mode string `json:"mode"`
-	// Taken says that the session has the prompt, in line or in its turn.
+	// Taken means that the session has the prompt, in line or in its turn.
 	Taken bool `json:"taken,omitempty"`
-	// Ended says that the turn has ended, and that its callback waits until the session expects
+	// Ended means that the turn has ended, and that its callback waits until the session expects
 	// none of its own.
 	Ended bool `json:"ended,omitempty"`
 }
@@ -155,9 +155,9 @@ type ChildSession struct {
 	Expects bool   `json:"expects,omitempty"`
 	// Usage is what the session above has counted of it.
 	Usage Usage `json:"usage"`
-	// Params are what it was started with, until it has begun.
+	// Params are what it was started with, until it has started.
 	Params json.RawMessage `json:"params,omitempty"`
-	// Problem is why it is gone; Closed says that it is.
+	// Problem is why it ended; Closed means that it has.
 	Problem string `json:"problem,omitempty"`
 	Closed  bool   `json:"closed,omitempty"`
 	// Rest is what it goes on with in another run.
@@ -198,7 +198,7 @@ type SessionStatus struct {
 type ChildStatus struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent,omitempty"`
-	// Status is pending, running, idle, stopped or failed; Problem is why it is gone.
+	// Status is pending, running, idle, stopped or failed; Problem is why it ended.
 	Status  string     `json:"status"`
 	Created time.Time  `json:"created_at"`
 	Resumed *time.Time `json:"last_resumed_at,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxSwitched bounds how many ways of a [Usage] are told apart. What comes behind them is counted
+// maxSwitched bounds the switches that a [Usage] distinguishes. What comes behind them is counted
 // together, without names.
 const maxSwitched = 20
 

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// encodingLost marks a payload that stands for one that cannot be read: it is gone, or its key is.
+// encodingLost marks a payload that stands for one that cannot be read: it is missing, or its key is.
 // No worker or client of ours sends one.
 const encodingLost = "weft/lost"
 

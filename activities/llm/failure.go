@@ -96,14 +96,14 @@ func containsAny(s string, subs []string) bool {
 // reported turns what a provider reports into a failure.
 func (c *remote) reported(r *report) *contract.Failure {
 	f := &contract.Failure{Class: classOf(r)}
-	said := cmp.Or(c.clean(r.message), "no message")
+	message := cmp.Or(c.clean(r.message), "no message")
 	switch st := r.status; {
 	case st >= 300 && st < 400:
 		f.Text = fmt.Sprintf("model %q: %s answered %s, a redirect to %s, which is not followed", c.ref(), c.base, statusText(st), c.clean(r.target()))
 	case st >= 400:
-		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", c.ref(), statusText(st), said)
+		f.Text = fmt.Sprintf("model %q: provider answered %s: %s", c.ref(), statusText(st), message)
 	default:
-		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", c.ref(), statusText(st), said)
+		f.Text = fmt.Sprintf("model %q: provider answered %s, but reports an error: %s", c.ref(), statusText(st), message)
 	}
 	if code := c.clean(strings.Join(r.codes, ", ")); code != "" && r.status < 300 {
 		f.Text += fmt.Sprintf(" (%s)", code)

@@ -44,7 +44,7 @@ func appendImages(out []llms.MessageContent, pending []llms.ContentPart) []llms.
 	return append(out, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: pending})
 }
 
-// splitImages tells a message's images from the rest of it.
+// splitImages separates a message's images.
 func splitImages(parts []llms.ContentPart) (rest, images []llms.ContentPart) {
 	for _, p := range parts {
 		switch p.(type) {

@@ -81,7 +81,7 @@ type ProviderSettings struct {
 	Unary bool
 	// NoCache sends no marks for the provider's cache of prompts, where it takes any.
 	NoCache bool
-	// NoImages says that the provider's models know text alone: they are told of images in words.
+	// NoImages means that the provider's models know text alone: they get a text instead of images.
 	NoImages bool
 	// Region and Compartment, which is charged, are OCI's. Auth is one of the constants; AuthFile and
 	// AuthProfile (default DEFAULT) locate its keys and tokens.
@@ -116,7 +116,7 @@ type Models struct {
 	prices      []priceRow
 	cooldowns   cooldownTable
 	credentials func(provider string) Credentials
-	// scripted says that a script answers for all.
+	// scripted means that a script answers for all.
 	scripted bool
 }
 
@@ -127,7 +127,7 @@ type provider struct {
 	base    string
 	key     string
 	keyName string
-	// named says that the settings name a key of their own: it must then be there.
+	// named means that the settings name a key of their own: it must then be there.
 	named       bool
 	headers     http.Header
 	client      *http.Client

@@ -11,7 +11,7 @@ import (
 // belongs to the last call.
 type ociReader struct {
 	chatDraft
-	// repeats says that the last event of a stream repeats the whole answer.
+	// repeats means that the last event of a stream repeats the whole answer.
 	repeats bool
 }
 

@@ -24,11 +24,11 @@ type Provider struct {
 	StrictSchema bool
 	// FormatWithTools: response_format can be sent with tools. Others refuse it or stop calling tools.
 	FormatWithTools bool
-	// ToolChoice says that tool_choice is obeyed. Elsewhere "none" sends no tools.
+	// ToolChoice means that tool_choice is obeyed. Elsewhere "none" sends no tools.
 	ToolChoice bool
 	// UnaryTools: requests with tools are not streamed, because the server's streams lose calls.
 	UnaryTools bool
-	// StreamUsage says that a stream has usage only when asked for by stream_options.
+	// StreamUsage means that a stream has usage only when asked for by stream_options.
 	StreamUsage bool
 	// MaxCompletion and RandomSeed: max_tokens is max_completion_tokens, seed is random_seed.
 	MaxCompletion bool
@@ -39,7 +39,7 @@ type Provider struct {
 	NoSampling []string
 	// Reasoning is the field in which reasoning goes back to its provider; empty: it does not.
 	Reasoning string
-	// EffortObject says that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
+	// EffortObject means that reasoning_effort is sent as {"reasoning": {"effort": ...}}.
 	EffortObject bool
 	// CacheMark is the prefix of models whose requests must ask for prompt caching; empty: none.
 	CacheMark string
@@ -48,11 +48,11 @@ type Provider struct {
 	RawArguments bool
 	// ResultImages: results of tools can have images. For others a user message after the results has them.
 	ResultImages bool
-	// BridgeResults says that no user's message may follow on results: the assistant speaks first.
+	// BridgeResults means that no user's message may follow on results: the assistant speaks first.
 	BridgeResults bool
 	// CallIDs says which ids of tool calls the server accepts.
 	CallIDs idRule
-	// ToolName says that tool results carry the tool's name.
+	// ToolName means that tool results carry the tool's name.
 	ToolName bool
 	// FirstSeconds and IdleSeconds are defaults, see [ProviderSettings]; 0 means 300 and 120.
 	FirstSeconds int

@@ -31,7 +31,7 @@ func newClient(proxy *url.URL) *http.Client {
 	}
 }
 
-// errBodyLimit says that an answer is longer than its bound.
+// errBodyLimit means that an answer is longer than its bound.
 var errBodyLimit = errors.New("answer is too long")
 
 // stalled says how long a provider sent nothing.

@@ -2,8 +2,7 @@ package mask
 
 import "slices"
 
-// handles are members by which programs come back to what they were told of. In the place of one
-// that happens to hold a secret's letters, [Hidden] would lead nowhere.
+// handles are members that identify something: they are not masked, even if they contain a secret's text.
 var handles = []string{"run", "run_id", "id", "request", "session_id", "session", "workflow_id", "flow_hash", "hash", "next_page_token"}
 
 // lists are members whose elements have handles of their own.
@@ -14,8 +13,7 @@ var lists = []string{"runs", "requests"}
 // it is an array, and of those of its lists of runs and requests: never of data within it.
 func (m *Mask) Answer(raw []byte) []byte { return m.json(raw, true) }
 
-// aside takes the handles out of a decoded value, and gives what puts them back into what the value
-// has become.
+// aside removes the handles of a decoded value, and returns a function that restores them.
 func aside(v any) (back func(any)) {
 	switch v := v.(type) {
 	case map[string]any:

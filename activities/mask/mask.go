@@ -1,10 +1,8 @@
 // Package mask keeps a worker's secrets out of the texts that leave it.
 //
-// Whoever is sent a secret can repeat it: a provider in an error, a tool in a good result, a model
-// that was told by either. A [Mask] knows the values and puts [Hidden] in their places before a
-// text reaches history, a heartbeat or a log. It finds a value as it is, in JSON whatever its
-// escapes, and as a URL has it; it does not find one that somebody encodes in another way or hands
-// out in pieces.
+// Whoever gets a secret can repeat it: a provider in an error, a tool in a result, a model. A [Mask]
+// replaces the values by [Hidden] before a text reaches history, a heartbeat or a log. It finds a
+// value as it is, in JSON whatever its escapes, and in URLs, but not in other encodings or in pieces.
 //
 // Start at [New] and [Mask.Text].
 package mask
@@ -128,7 +126,7 @@ func (m *Mask) Tail(s string, most int) string {
 	longest := len(k.forms[0])
 	window := end(s, most+longest)
 	cut := len(window) < len(s)
-	out := k.replacer.Replace(window[:len(window)-k.begun(window)])
+	out := k.replacer.Replace(window[:len(window)-k.partial(window)])
 	if cut {
 		// What is left of a secret that was cut in two lies here.
 		out = end(out, max(0, len(out)-longest))
@@ -136,8 +134,8 @@ func (m *Mask) Tail(s string, most int) string {
 	return end(out, most)
 }
 
-// begun is how many bytes at the end of a text may be the beginning of a secret.
-func (k *known) begun(s string) int {
+// partial is how many bytes at the end of a text may be the beginning of a secret.
+func (k *known) partial(s string) int {
 	most := 0
 	for _, form := range k.forms {
 		for n := min(len(form)-1, len(s)); n > most; n-- {
@@ -147,7 +145,7 @@ func (k *known) begun(s string) int {
 			}
 		}
 	}
-	// A letter or two are the beginning of anything.
+	// One or two letters begin anything.
 	if most < Shortest/2 {
 		return 0
 	}

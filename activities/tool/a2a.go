@@ -39,7 +39,7 @@ type Answer struct {
 	Text string
 	// Session goes with the next turn.
 	Session json.RawMessage
-	// Asks says that the agent cannot go on without an answer.
+	// Asks means that the agent cannot go on without an answer.
 	Asks bool
 }
 

@@ -37,7 +37,7 @@ func kindNames() string {
 type remote interface {
 	list(ctx context.Context) ([]contract.ToolSpec, error)
 	call(ctx context.Context, in contract.ToolInput, m Meta) (reply, error)
-	// usable is false when the session or its server is gone. idle says that no call runs.
+	// usable is false when the session or its server is gone. idle means that no call runs.
 	usable(idle bool) bool
 	close()
 }

@@ -124,7 +124,7 @@ func answerRequests(ctx context.Context, c *http.Client, to func() *url.URL, req
 	}
 }
 
-// answer says that the client is there, or that it does nothing for servers.
+// answer means that the client is there, or that it does nothing for servers.
 func (q serverRequest) answer(ctx context.Context, c *http.Client, to string) {
 	text := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, q.ID)
 	if q.Method != string(mcp.MethodPing) {

@@ -2,8 +2,8 @@
 // as Standard Webhooks (standardwebhooks.com): webhook-id, webhook-timestamp and
 // webhook-signature over id, time and body.
 //
-// It never retries, Temporal does; follows no redirect; and connects to no private address unless
-// the operator allows it for that receiver.
+// It never retries, follows no redirect, and connects to private addresses only if the operator allows
+// it for that receiver.
 //
 // Start at [Open], then [Hooks.Send].
 package webhook
@@ -72,7 +72,7 @@ func Open(hooks map[string]Hook) (*Hooks, []string) {
 		}
 		for _, e := range h.Events {
 			if !slices.Contains(contract.WebhookEvents, e) {
-				add("events: %q is no event; there are %s", e, strings.Join(contract.WebhookEvents, ", "))
+				add("events: unknown event %q; want one of %s", e, strings.Join(contract.WebhookEvents, ", "))
 			}
 		}
 		if len(h.Secrets) == 0 {
@@ -81,7 +81,7 @@ func Open(hooks map[string]Hook) (*Hooks, []string) {
 		for i, s := range h.Secrets {
 			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
 			if err != nil || len(key) < 24 || !strings.HasPrefix(s, "whsec_") {
-				add("secret_env: secret %d is none; want whsec_ and base64 of at least 24 bytes", i+1)
+				add("secret_env: secret %d is invalid; want whsec_ and base64 of at least 24 bytes", i+1)
 			}
 			r.keys = append(r.keys, key)
 		}
@@ -128,7 +128,7 @@ func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, bytes.NewReader(body))
 	if err != nil {
-		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("webhook %q: its url is none", in.Name)}
+		return &contract.Failure{Class: contract.ClassBadRequest, Text: fmt.Sprintf("webhook %q: invalid url", in.Name)}
 	}
 	at := strconv.FormatInt(h.now().Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
@@ -146,7 +146,7 @@ func (h *Hooks) Send(ctx context.Context, in *contract.WebhookInput) error {
 	case resp.StatusCode/100 == 2:
 		return nil
 	case resp.StatusCode == http.StatusGone:
-		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("webhook %q wants no more events (410)", in.Name), Remedy: "remove it from the worker's webhooks"}
+		return &contract.Failure{Class: contract.ClassDenied, Text: fmt.Sprintf("webhook %q answered 410 Gone", in.Name), Remedy: "remove it from the worker's webhooks"}
 	}
 	return &contract.Failure{Class: contract.ClassUnavailable, Text: fmt.Sprintf("webhook %q answered %d", in.Name, resp.StatusCode)}
 }

@@ -41,7 +41,7 @@ func TestSend(t *testing.T) {
 		"busy":            {503, true, contract.ClassUnavailable, "answered 503"},
 		"a redirect":      {302, true, contract.ClassUnavailable, "answered 302"},
 		"refused":         {400, true, contract.ClassUnavailable, "answered 400"},
-		"gone for good":   {410, true, contract.ClassDenied, "wants no more events"},
+		"gone for good":   {410, true, contract.ClassDenied, "answered 410 Gone"},
 		"a private place": {204, false, contract.ClassDenied, "webhooks: {ops: {allow_private: true}}"},
 	}
 	for name, tc := range tests {
@@ -100,7 +100,7 @@ func TestOpen(t *testing.T) {
 		"a": {URL: "ftp://x", Secrets: []string{first}}, "b": {URL: "https://u:p@h/", Secrets: []string{"secret"}}, "c": {URL: "https://h/", Events: []string{"run.started"}},
 	})
 	got := strings.Join(problems, "\n")
-	for _, want := range []string{"webhooks.a.url: want an http", "webhooks.b.url: want", "webhooks.b.secret_env: secret 1 is none", `webhooks.c.events: "run.started" is no event`, "webhooks.c.secret_env: the variable is not set"} {
+	for _, want := range []string{"webhooks.a.url: want an http", "webhooks.b.url: want", "webhooks.b.secret_env: secret 1 is invalid", `webhooks.c.events: unknown event "run.started"`, "webhooks.c.secret_env: the variable is not set"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nhas no %s", got, want)
 		}
