@@ -12,6 +12,7 @@ import (
 
 	"weft/specadapter"
 	"weft/specadapter/blueprint"
+	"weft/starter/plaintext"
 	"weft/starter/serve"
 	"weft/worker/config"
 )
@@ -51,7 +52,7 @@ func (a *app) agents(_ context.Context, args []string) error {
 		return bad("there is no agent in %s; an agent is a folder with %s, in the folder agents or in the one that is named", args[0], specadapter.FolderMain)
 	}
 	if len(without) > 0 {
-		a.say("left out, because no %s is in them: %s", specadapter.FolderMain, clean(strings.Join(without, ", "), 2000))
+		a.say("left out, because no %s is in them: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
 	}
 	if a.flags.asJSON() {
 		a.object(map[string]any{"agents": views})
@@ -82,19 +83,19 @@ func (a *app) agentView(cfg *config.Config, name, main string) *serve.AgentView 
 
 // tellAgent prints an agent for people.
 func (a *app) tellAgent(v *serve.AgentView) {
-	fmt.Fprintf(a.stdout, "%s  %s, %s\n", clean(v.Name, 100), clean(v.Type, 40), v.Status)
+	fmt.Fprintf(a.stdout, "%s  %s, %s\n", plaintext.Line(v.Name, 100), plaintext.Line(v.Type, 40), v.Status)
 	if v.Description != "" {
-		fmt.Fprintf(a.stdout, "  %s\n", clean(v.Description, 500))
+		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(v.Description, 500))
 	}
 	for _, s := range []struct {
 		name string
 		raw  json.RawMessage
 	}{{"parameters", v.ParametersSchema}, {"output", v.OutputSchema}} {
 		if string(s.raw) != "null" {
-			fmt.Fprintf(a.stdout, "  %s: %s\n", s.name, clean(string(s.raw), 4<<10))
+			fmt.Fprintf(a.stdout, "  %s: %s\n", s.name, plaintext.Line(string(s.raw), 4<<10))
 		}
 	}
 	for _, d := range v.Diagnostics {
-		fmt.Fprintf(a.stdout, "  %s\n", clean(d, 1<<10))
+		fmt.Fprintf(a.stdout, "  %s\n", plaintext.Line(d, 1<<10))
 	}
 }

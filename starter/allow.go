@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weft/activities/tool"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -150,5 +151,5 @@ func word(w string) string {
 	if ascii := strconv.QuoteToASCII(w); ascii != `"`+w+`"` {
 		return ascii
 	}
-	return quoted(w)
+	return plaintext.ShellQuote(w)
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"weft/starter/follow"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 )
 
@@ -61,7 +61,7 @@ func (s *aloud) hear(n progress.Notice) {
 
 func (s *aloud) print(text string) {
 	if text != "" {
-		fmt.Fprint(s.app.stdout, visible(text))
+		fmt.Fprint(s.app.stdout, plaintext.Lines(text))
 		s.open = !strings.HasSuffix(text, "\n")
 	}
 }
@@ -120,14 +120,4 @@ func (s *aloud) ask(f *follow.Follower) {
 	s.end()
 	fmt.Fprint(s.app.stderr, promptSign)
 	s.asking = true
-}
-
-// visible is a text without what a terminal would obey.
-func visible(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -17,7 +18,7 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 	}
 	arguments, err := a.rawJSON("-arguments", a.flags.arguments)
 	if err == nil && len(arguments) > 0 && arguments[0] != '{' {
-		err = bad("-arguments is no JSON object, but %s; write for example {\"to\": \"ann\"}", clean(string(arguments), 60))
+		err = bad("-arguments is no JSON object, but %s; write for example {\"to\": \"ann\"}", plaintext.Line(string(arguments), 60))
 	}
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	st, err := a.open(ctx, temporal, args[0], about)
 	switch {
 	case unanswered(err) && a.flags.signal && word != "":
-		a.say("no worker answers, so the request's id is taken as it is: %s", printable(word))
+		a.say("no worker answers, so the request's id is taken as it is: %s", plaintext.Lines(word))
 	case err != nil:
 		return err
 	default:

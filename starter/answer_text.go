@@ -6,6 +6,8 @@ import (
 	"os/user"
 	"strings"
 	"unicode/utf8"
+
+	"weft/starter/plaintext"
 )
 
 // by is who answers: the flag, or the user as Temporal's command line names itself.
@@ -20,7 +22,7 @@ func (a *app) by() string {
 	if host, err := os.Hostname(); err == nil {
 		name += "@" + host
 	}
-	return cut(name, 400)
+	return plaintext.Cut(name, 400)
 }
 
 // rawJSON reads the value of a flag as JSON, from a file for @FILE, from standard input for

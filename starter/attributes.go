@@ -12,6 +12,7 @@ import (
 
 	"weft/activities"
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 	"weft/workflows/plan"
 )
@@ -54,7 +55,7 @@ func dress(o *client.StartWorkflowOptions, in *contract.RunInput) (map[string]st
 	}
 	maps.Copy(memo, o.Memo)
 	o.Memo = memo
-	o.StaticSummary, o.StaticDetails = cut(flow.Name, 200), details(flow, hash)
+	o.StaticSummary, o.StaticDetails = plaintext.Cut(flow.Name, 200), details(flow, hash)
 	return map[string]string{
 		contract.AttributeName: flow.Name, contract.AttributeDialect: flow.Dialect,
 		contract.AttributeHash: hash, contract.AttributeStatus: contract.StatusRunning,
@@ -81,7 +82,7 @@ func withAttributes(ctx context.Context, c client.Client, o client.StartWorkflow
 func details(flow *plan.Flow, hash string) string {
 	text := fmt.Sprintf("A %s flow, hash `%s`", flow.Dialect, hash)
 	if flow.Description != "" {
-		text = cut(flow.Description, maxDescription) + "\n\n" + text
+		text = plaintext.Cut(flow.Description, maxDescription) + "\n\n" + text
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/audit"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -25,7 +26,7 @@ func (a *app) audit(ctx context.Context, args []string) error {
 	if err := l.Read(ctx, history.From(temporal.Client), about.run); err != nil {
 		var part *audit.PartError
 		if errors.As(err, &part) {
-			return bad("%q is a part of another run, which has its requests; use: starter audit %s", part.Run, quoted(part.Root))
+			return bad("%q is a part of another run, which has its requests; use: starter audit %s", part.Run, plaintext.ShellQuote(part.Root))
 		}
 		return err
 	}

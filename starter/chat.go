@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 )
 
@@ -61,13 +62,13 @@ func (f *follower) typed(ctx context.Context, line string) {
 	f.Unlock()
 	oldest := f.OldestQuestion()
 	if oldest == nil && line != "" {
-		f.Tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), quoted(f.id))
+		f.Tell(progress.Notice{Event: progress.EventNote}, "nothing is asked now; to tell the run something: %smessage %s TEXT", f.app.self(), plaintext.ShellQuote(f.id))
 	}
 	if oldest == nil || line == "" {
 		return
 	}
 	_, err := updateRun(ctx, f.temporal, f.id, contract.RequestMessage, contract.MessageAnswer{ID: oldest.ID, Text: line, By: f.app.by()})
 	if err != nil && ctx.Err() == nil {
-		f.Tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", clean(contract.FailureOf(err).Error(), 500))
+		f.Tell(progress.Notice{Event: progress.EventNote}, "the answer was not taken: %s", plaintext.Line(contract.FailureOf(err).Error(), 500))
 	}
 }

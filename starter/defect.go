@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"weft/starter/plaintext"
 	"weft/worker/build"
 )
 
@@ -26,7 +27,7 @@ func (a *app) caught() {
 		return
 	}
 	stack := debug.Stack()
-	a.say("starter: this is a defect of starter, not of your flow: %s", clean(fmt.Sprint(p), 500))
+	a.say("starter: this is a defect of starter, not of your flow: %s", plaintext.Line(fmt.Sprint(p), 500))
 	a.say("  version: %s", build.String())
 	a.say("  system:  %s/%s, %s", runtime.GOOS, runtime.GOARCH, runtime.Version())
 	a.say("  command: %s", a.harmlessCommand())
@@ -81,7 +82,7 @@ func (a *app) harmlessCommand() string {
 		if !slices.Contains(harmless, name) {
 			value = "…"
 		}
-		words = append(words, "-"+name, clean(value, 100))
+		words = append(words, "-"+name, plaintext.Line(value, 100))
 	}
 	return strings.Join(words, " ")
 }

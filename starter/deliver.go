@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -39,7 +40,7 @@ type receipt struct {
 
 // send gives an answer to a run: by Update, which has a receipt, or by signal.
 func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, kind, id string, answer any) error {
-	a.reached(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), quoted(run)))
+	a.reached(fmt.Sprintf("whether the answer was taken says: %sstatus %s", a.self(), plaintext.ShellQuote(run)))
 	out := receipt{Run: run, Request: id, Kind: kind, Status: "sent"}
 	var err error
 	if a.flags.signal {
@@ -60,9 +61,9 @@ func (a *app) send(ctx context.Context, t *config.Temporal, about about, run, ki
 	case a.flags.asJSON():
 		a.object(out)
 	case a.flags.signal:
-		a.say("sent; whether it was taken is in: %sstatus %s", a.self(), quoted(run))
+		a.say("sent; whether it was taken is in: %sstatus %s", a.self(), plaintext.ShellQuote(run))
 	default:
-		a.say("%s: %s %s", out.Status, kind, printable(out.Request))
+		a.say("%s: %s %s", out.Status, kind, plaintext.Lines(out.Request))
 	}
 	return nil
 }
@@ -117,12 +118,12 @@ func (a *app) refused(ctx context.Context, t *config.Temporal, about about, run,
 		return bad("%s was not taken: %v", commandOf(kind), err)
 	}
 	f := contract.FailureOf(err)
-	a.say("starter: %s was not taken: %s: %s", commandOf(kind), clean(f.Class, 100), clean(f.Text, 2000))
+	a.say("starter: %s was not taken: %s: %s", commandOf(kind), plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 2000))
 	for _, e := range f.Errors {
-		a.say("          %s: %s", clean(e.Path, 200), clean(e.Message, 500))
+		a.say("          %s: %s", plaintext.Line(e.Path, 200), plaintext.Line(e.Message, 500))
 	}
 	if f.Remedy != "" {
-		a.say("  remedy: %s", clean(f.Remedy, 1000))
+		a.say("  remedy: %s", plaintext.Line(f.Remedy, 1000))
 	}
 	if a.flags.asJSON() {
 		a.object(ending{Status: "refused", Run: run, Failure: *f})

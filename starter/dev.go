@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -108,7 +109,7 @@ func (d *dev) running(ctx context.Context, cfg *config.Config) (*config.Temporal
 		return nil, err
 	}
 	if !config.Loopback(address) {
-		d.app.say("dev: the Temporal at %s is not on this machine; using an embedded one", clean(address, 200))
+		d.app.say("dev: the Temporal at %s is not on this machine; using an embedded one", plaintext.Line(address, 200))
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialPatience)
@@ -168,9 +169,9 @@ func (a *app) self() string {
 
 // detachedText says what becomes of a run that is not followed any more, and how to go on.
 func (a *app) detachedText(id string) string {
-	again := a.self() + "follow " + quoted(id)
+	again := a.self() + "follow " + plaintext.ShellQuote(id)
 	if a.flags.dev && a.flags.config != "" {
-		again = fmt.Sprintf("starter -dev -config %s follow %s", quoted(a.flags.config), quoted(id))
+		again = fmt.Sprintf("starter -dev -config %s follow %s", plaintext.ShellQuote(a.flags.config), plaintext.ShellQuote(id))
 	}
 	switch {
 	case a.dev != nil && a.dev.embedded:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -112,7 +113,7 @@ func (d *dev) build(ctx context.Context, root string) (string, error) {
 	}
 	if err != nil {
 		text := string(bytes.TrimSpace(out))
-		return "", fmt.Errorf("build %s in %s: %w: %s", devServer, cmd.Dir, err, clean(text[max(0, len(text)-500):], 500))
+		return "", fmt.Errorf("build %s in %s: %w: %s", devServer, cmd.Dir, err, plaintext.Line(text[max(0, len(text)-500):], 500))
 	}
 	if err := os.Rename(unfinished, path); err != nil {
 		return "", fmt.Errorf("build %s: %w", devServer, err)

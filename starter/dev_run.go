@@ -16,8 +16,10 @@ import (
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -174,7 +176,7 @@ func lastLine(file string) string {
 		return "it left no log"
 	}
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-	return clean(lines[len(lines)-1], 500)
+	return plaintext.Line(lines[len(lines)-1], 500)
 }
 
 // polled reports whether a worker takes the tasks of a queue. Those that -dev has started do
@@ -183,7 +185,7 @@ func polled(ctx context.Context, t *config.Temporal, queue string) (bool, error)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	d, err := t.Client.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
-		Namespace: t.Namespace, TaskQueue: queueOf(queue), TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
+		Namespace: t.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue}, TaskQueueType: enumspb.TASK_QUEUE_TYPE_WORKFLOW,
 	})
 	if err != nil {
 		return false, fmt.Errorf("ask for the workers of task queue %q at %s: %w", queue, t.Address, err)

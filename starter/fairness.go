@@ -80,8 +80,5 @@ func callerFairnessKey(name string) string {
 	if len(name) <= maxFairnessKey {
 		return name
 	}
-	return cutAt(name, maxFairnessKey-17) + "-" + contract.SHA([]byte(name))[:16]
+	return strings.ToValidUTF8(name[:maxFairnessKey-17], "") + "-" + contract.SHA([]byte(name))[:16]
 }
-
-// cutAt shortens a text to a number of bytes, on a character's border.
-func cutAt(s string, most int) string { return strings.ToValidUTF8(s[:most], "") }

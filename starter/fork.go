@@ -17,6 +17,7 @@ import (
 	"weft/starter/compare"
 	"weft/starter/history"
 	"weft/starter/impact"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 	"weft/starter/why"
 	"weft/worker/config"
@@ -63,7 +64,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
 	if k := in.Fork; k != nil {
-		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, clean(k.Node, 200), k.Step, args[0], len(k.Past))
+		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Past))
 	} else {
 		a.say("fork: %s begins %s anew, with the same input", id, args[0])
 	}
@@ -85,7 +86,7 @@ func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old str
 	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
 		fmt.Fprint(a.mask.Writer(a.stderr), compare.Text(table))
 	} else {
-		a.say("see both with: starter compare %s %s", quoted(old), quoted(run.GetID()))
+		a.say("see both with: starter compare %s %s", plaintext.ShellQuote(old), plaintext.ShellQuote(run.GetID()))
 	}
 	return ended
 }
@@ -268,7 +269,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	}
 	switch len(labels) {
 	case 0:
-		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, quoted(args0(old)), quoted(a.flags.from))
+		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, plaintext.ShellQuote(args0(old)), plaintext.ShellQuote(a.flags.from))
 	case 1:
 		return history.ExecutionOf(why.Escaped(labels[0])), nil
 	}
@@ -319,7 +320,7 @@ func (a *app) holds(root *runtree.Workflow, flow *plan.Flow, at contract.Executi
 		}
 		p.Taken = taken
 		if !told[p.Node] && !impact.SameNode(root.Flow, flow, p.Node) {
-			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", clean(p.Node, 200), a.flags.flow, history.Label(at))
+			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", plaintext.Line(p.Node, 200), a.flags.flow, history.Label(at))
 		}
 		told[p.Node] = true
 	}

@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 	"weft/worker/config"
 	"weft/workflows/plan"
@@ -37,7 +38,7 @@ func query(ctx context.Context, t *config.Temporal, about about, id, run, name s
 // pastOf asks all runs of a flow, its branches' too, what their executions did.
 func pastOf(ctx context.Context, t *config.Temporal, about about, old *runtree.Tree) ([]pastIn, error) {
 	if len(old.Missing) > 0 {
-		return nil, bad("the run %q cannot be forked: the history of %s is not kept any more", args0(old), clean(old.Missing[0], 200))
+		return nil, bad("the run %q cannot be forked: the history of %s is not kept any more", args0(old), plaintext.Line(old.Missing[0], 200))
 	}
 	var out []pastIn
 	seen := map[string]bool{}

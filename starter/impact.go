@@ -8,6 +8,7 @@ import (
 	"weft/specadapter"
 	"weft/starter/history"
 	"weft/starter/impact"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 	"weft/worker/config"
 )
@@ -83,20 +84,20 @@ func (a *app) impactOn(ctx context.Context, t *config.Temporal, id string, res *
 // impactTable prints runs as lines.
 func (a *app) impactTable(all []impact.Run) {
 	if len(all) == 0 {
-		a.say("no open run is one of the flow %q; -name names another", clean(a.flags.name, 200))
+		a.say("no open run is one of the flow %q; -name names another", plaintext.Line(a.flags.name, 200))
 		return
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	for _, x := range all {
 		if len(x.Because) == 0 {
-			fmt.Fprintf(w, "%s\t%s\t\n", x.Impact, clean(x.Run, 200))
+			fmt.Fprintf(w, "%s\t%s\t\n", x.Impact, plaintext.Line(x.Run, 200))
 		}
 		for i, n := range x.Because {
-			what, run := x.Impact, clean(x.Run, 200)
+			what, run := x.Impact, plaintext.Line(x.Run, 200)
 			if i > 0 {
 				what, run = "", ""
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\n", what, run, clean(impact.Line(&n), 500))
+			fmt.Fprintf(w, "%s\t%s\t%s\n", what, run, plaintext.Line(impact.Line(&n), 500))
 		}
 	}
 	w.Flush()

@@ -14,6 +14,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -186,11 +187,11 @@ func (a *app) table(runs []listed) {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tFLOW\tSTATUS\tSTARTED\tTOOK")
 	for _, r := range runs {
-		flow := clean(r.Flow, 60)
+		flow := plaintext.Line(r.Flow, 60)
 		if flow == "" {
 			flow = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(r.ID, 200), flow, r.Status, r.Started.Local().Format(time.DateTime), progress.Span(r.Seconds))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plaintext.Line(r.ID, 200), flow, r.Status, r.Started.Local().Format(time.DateTime), progress.Span(r.Seconds))
 	}
 	w.Flush()
 }

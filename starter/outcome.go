@@ -78,7 +78,7 @@ func (a *app) noResult(ctx context.Context, t *config.Temporal, id, run string, 
 		if why := terminatedWhy(ctx, t, id, run); why != "" {
 			end.Text += ": " + why
 		}
-		a.say("starter: run %s was %s", id, clean(end.Text, 1000))
+		a.say("starter: run %s was %s", id, plaintext.Line(end.Text, 1000))
 	case endCancelled:
 		a.say("starter: run %s was cancelled", id)
 	default:
@@ -120,46 +120,46 @@ func terminatedWhy(ctx context.Context, t *config.Temporal, id, run string) stri
 func (a *app) explain(id string, f *contract.Failure) {
 	a.say("starter: run %s failed: %s", id, f.Class)
 	if f.Node != "" {
-		where := fmt.Sprintf("node %q", clean(f.Node, 200))
+		where := fmt.Sprintf("node %q", plaintext.Line(f.Node, 200))
 		if f.Step > 0 {
 			where += fmt.Sprintf(", step %d", f.Step)
 		}
 		if f.At != "" {
-			where += ", " + clean(f.At, 300)
+			where += ", " + plaintext.Line(f.At, 300)
 		}
 		a.say("  where:  %s", where)
 	} else if f.At != "" {
-		a.say("  where:  %s", clean(f.At, 300))
+		a.say("  where:  %s", plaintext.Line(f.At, 300))
 	}
 	what, more := f.Text, f.Diagnostics
 	if len(more) > 0 && what == strings.Join(more, "; ") {
 		what, more = more[0], more[1:]
 	}
-	a.say("  what:   %s", clean(what, 2000))
+	a.say("  what:   %s", plaintext.Line(what, 2000))
 	for _, d := range more {
-		a.say("          %s", clean(d, 500))
+		a.say("          %s", plaintext.Line(d, 500))
 	}
 	if len(f.Data) > 0 {
-		a.say("          it left %s", clean(string(f.Data), 2000))
+		a.say("          it left %s", plaintext.Line(string(f.Data), 2000))
 	}
 	for _, e := range f.Errors {
-		a.say("          %s: %s", clean(e.Path, 200), clean(e.Message, 500))
+		a.say("          %s: %s", plaintext.Line(e.Path, 200), plaintext.Line(e.Message, 500))
 	}
 	for _, n := range f.NoRoute {
-		a.say("          %s: all conditions said no", clean(n, 200))
+		a.say("          %s: all conditions said no", plaintext.Line(n, 200))
 	}
 	for _, q := range f.Answers {
 		a.say("          %s", answerLine(q))
 	}
 	if f.Remedy != "" {
-		a.say("  remedy: %s", clean(f.Remedy, 1000))
+		a.say("  remedy: %s", plaintext.Line(f.Remedy, 1000))
 	}
 }
 
 func answerLine(q contract.Answer) string {
-	line := fmt.Sprintf("%s asked %q: %s", clean(q.Execution, 200), clean(q.Question, 300), plaintext.YesNo(q.Yes))
+	line := fmt.Sprintf("%s asked %q: %s", plaintext.Line(q.Execution, 200), plaintext.Line(q.Question, 300), plaintext.YesNo(q.Yes))
 	if q.Reason != "" {
-		line += " (" + clean(q.Reason, 300) + ")"
+		line += " (" + plaintext.Line(q.Reason, 300) + ")"
 	}
 	return line
 }

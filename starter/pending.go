@@ -9,6 +9,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -20,12 +21,12 @@ func pausedText(p *workflowpb.PendingActivityInfo, workflow string) string {
 	}
 	text := "it is paused at Temporal"
 	if m := p.GetPauseInfo().GetManual(); m != nil {
-		text += " by " + orDash(clean(m.GetIdentity(), 200))
+		text += " by " + orDash(plaintext.Line(m.GetIdentity(), 200))
 		if m.GetReason() != "" {
-			text += ": " + clean(m.GetReason(), 300)
+			text += ": " + plaintext.Line(m.GetReason(), 300)
 		}
 	}
-	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, quoted(workflow), quoted(p.GetActivityId()))
+	return fmt.Sprintf("%s; it goes on with: temporal activity unpause --workflow-id %s --activity-id %s", text, plaintext.ShellQuote(workflow), plaintext.ShellQuote(p.GetActivityId()))
 }
 
 // heldCalls says, a line each, which calls of an open run and of its branches wait: for their turn,
@@ -44,7 +45,7 @@ func heldCalls(ctx context.Context, t *config.Temporal, id string, about about) 
 	add := func(id string, all []*workflowpb.PendingActivityInfo) {
 		for _, p := range all {
 			if text := heldText(p, id, time.Now()); text != "" {
-				out = append(out, clean(p.GetActivityId()+": "+text, 600))
+				out = append(out, plaintext.Line(p.GetActivityId()+": "+text, 600))
 			}
 		}
 	}

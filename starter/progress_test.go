@@ -19,6 +19,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/history"
 	"weft/starter/history/historytest"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -166,8 +167,8 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]string{"a-b/c#1": "'a-b/c#1'", "plain-1": "plain-1", "it's": `'it'\''s'`, "": "''"} {
-		if got := quoted(id); got != want {
-			t.Errorf("quoted(%q) = %s, want %s", id, got, want)
+		if got := plaintext.ShellQuote(id); got != want {
+			t.Errorf("plaintext.ShellQuote(%q) = %s, want %s", id, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/recording"
 )
 
@@ -40,9 +41,9 @@ func (a *app) record(ctx context.Context, args []string) error {
 func (a *app) unended(ctx context.Context, c client.Client, id, run string) error {
 	for e, err := range history.NewTail(c, history.Run{Workflow: &history.Workflow{ID: id}, RunID: run}).Events(ctx) {
 		if s, ok := e.Data.(*history.Started); err == nil && ok && s.IsSession() {
-			return bad("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", id, quoted(id))
+			return bad("the session %q is still open; a recording is made of a whole one: end it with starter stop %s, then record it", id, plaintext.ShellQuote(id))
 		}
 		break
 	}
-	return bad("the run %q has not ended; a recording is made of a whole run: wait for it with starter watch %s, or end it with starter cancel %s", id, quoted(id), quoted(id))
+	return bad("the run %q has not ended; a recording is made of a whole run: wait for it with starter watch %s, or end it with starter cancel %s", id, plaintext.ShellQuote(id), plaintext.ShellQuote(id))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/rehearse"
 	"weft/workflows/plan"
 )
@@ -83,20 +84,20 @@ func tested(r *rehearse.Report) string {
 		if r.Turns > 0 {
 			turns = fmt.Sprintf("%d turns, ", r.Turns)
 		}
-		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", clean(r.File, 500), r.Calls, turns, r.Status)
+		return fmt.Sprintf("ok    %s: %d calls, %s%s\n", plaintext.Line(r.File, 500), r.Calls, turns, r.Status)
 	}
 	d := r.First
 	where := ""
 	if d.Node != "" {
-		where = fmt.Sprintf(", node %s, step %d", clean(d.Node, 200), d.Step)
+		where = fmt.Sprintf(", node %s, step %d", plaintext.Line(d.Node, 200), d.Step)
 		if d.FlowAt != "" {
-			where += " (" + clean(d.FlowAt, 300) + ")"
+			where += " (" + plaintext.Line(d.FlowAt, 300) + ")"
 		}
 	}
 	if d.Call != "" {
-		where += ", call " + clean(d.Call, 300)
+		where += ", call " + plaintext.Line(d.Call, 300)
 	}
-	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", clean(d.File, 500), d.Line, d.What, where, clean(d.Expected, 700), clean(d.Got, 700))
+	text := fmt.Sprintf("FAIL  %s:%d: %s%s\n  expected: %s\n  got:      %s\n", plaintext.Line(d.File, 500), d.Line, d.What, where, plaintext.Line(d.Expected, 700), plaintext.Line(d.Got, 700))
 	if r.Others > 0 {
 		text += fmt.Sprintf("  and %d more behind it\n", r.Others)
 	}

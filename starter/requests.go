@@ -13,6 +13,7 @@ import (
 	"weft/activities/contract"
 	"weft/starter/follow"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -38,7 +39,7 @@ func (a *app) asked(run, flow string, q *contract.Request, now time.Time) asked 
 
 // answers are the command lines that answer a request.
 func (a *app) answers(run string, q *contract.Request) []string {
-	starter, run, id := a.self(), quoted(run), quoted(q.ID)
+	starter, run, id := a.self(), plaintext.ShellQuote(run), plaintext.ShellQuote(q.ID)
 	switch q.Kind {
 	case contract.RequestConfirm:
 		line := starter + "confirm " + run + " " + id
@@ -109,7 +110,7 @@ func block(q *asked) string {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-10s%s\n", label, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%s  %s\n", q.Kind, printable(q.ID))
+	fmt.Fprintf(&b, "%s  %s\n", q.Kind, plaintext.Lines(q.ID))
 	due := ""
 	if q.DueAt != nil {
 		due = ", until " + q.DueAt.Local().Format(time.DateTime) + "; no answer means no"
@@ -118,22 +119,22 @@ func block(q *asked) string {
 	if where := whereOf(&q.Request); where != "" {
 		line("node", "%s", where)
 	}
-	line("asked", "%s", clean(q.Text, 2000))
+	line("asked", "%s", plaintext.Line(q.Text, 2000))
 	if q.Tool != "" {
-		tool := clean(q.Tool, 100)
+		tool := plaintext.Line(q.Tool, 100)
 		if q.Connection != "" {
-			tool += ", of connection " + clean(q.Connection, 200)
+			tool += ", of connection " + plaintext.Line(q.Connection, 200)
 		}
 		line("tool", "%s", tool)
 	}
 	switch {
 	case len(q.Arguments) > 0:
-		line("arguments", "%s", clean(string(q.Arguments), 4000))
+		line("arguments", "%s", plaintext.Line(string(q.Arguments), 4000))
 	case q.Call != nil:
-		line("arguments", "long; they are in: starter transcript %s", quoted(q.Of))
+		line("arguments", "long; they are in: starter transcript %s", plaintext.ShellQuote(q.Of))
 	}
 	for i, c := range q.Commands {
-		line([]string{"answer", "or"}[min(i, 1)], "%s", printable(c))
+		line([]string{"answer", "or"}[min(i, 1)], "%s", plaintext.Lines(c))
 	}
 	return b.String()
 }
@@ -143,12 +144,12 @@ func whereOf(q *contract.Request) string {
 	if q.Node == "" {
 		return ""
 	}
-	where := clean(q.Node, 200)
+	where := plaintext.Line(q.Node, 200)
 	if q.Step > 0 {
 		where += fmt.Sprintf(", step %d", q.Step)
 	}
 	if q.At != "" {
-		where += ", " + clean(q.At, 300)
+		where += ", " + plaintext.Line(q.At, 300)
 	}
 	return where
 }
@@ -160,9 +161,9 @@ func (a *app) ended(ctx context.Context, t *config.Temporal, id string, about ab
 	defer cancel()
 	err := t.Client.GetWorkflow(ctx, id, about.run).Get(ctx, nil)
 	if f := contract.FailureOf(err); f != nil && f.Class != contract.ClassCancelled && ctx.Err() == nil {
-		text += fmt.Sprintf(" (%s: %s)", clean(f.Class, 100), clean(f.Text, 500))
+		text += fmt.Sprintf(" (%s: %s)", plaintext.Line(f.Class, 100), plaintext.Line(f.Text, 500))
 	}
-	return text + "; see: " + a.self() + "result " + quoted(id)
+	return text + "; see: " + a.self() + "result " + plaintext.ShellQuote(id)
 }
 
 // silence is how long a question may go without an answer before it is looked whether a
@@ -252,10 +253,10 @@ func (a *app) listing(run string, open []contract.Request) string {
 	b.WriteString("; open:")
 	for i := range open {
 		if i == maxListed {
-			fmt.Fprintf(&b, "\n  and %d more, see: %srequests %s", len(open)-i, a.self(), quoted(run))
+			fmt.Fprintf(&b, "\n  and %d more, see: %srequests %s", len(open)-i, a.self(), plaintext.ShellQuote(run))
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s  %s  (%s)", open[i].Kind, printable(open[i].ID), clean(open[i].Text, 100))
+		fmt.Fprintf(&b, "\n  %s  %s  (%s)", open[i].Kind, plaintext.Lines(open[i].ID), plaintext.Line(open[i].Text, 100))
 	}
 	return b.String()
 }

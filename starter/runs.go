@@ -15,6 +15,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -89,7 +90,7 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 	}
 	info := d.GetWorkflowExecutionInfo()
 	if kind := info.GetType().GetName(); kind != "" && !slices.Contains(ownTypes, kind) {
-		return about{}, bad("%q is no run of Weft's but a workflow of the type %q, which is left alone; the runs there are: %slist -all", id, clean(kind, 100), a.self())
+		return about{}, bad("%q is no run of Weft's but a workflow of the type %q, which is left alone; the runs there are: %slist -all", id, plaintext.Line(kind, 100), a.self())
 	}
 	p := info.GetPriority()
 	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(), events: info.GetHistoryLength(),
@@ -107,7 +108,7 @@ func (a *app) result(ctx context.Context, args []string) error {
 		if t := latestTurn(ctx, temporal, args[0]); t != nil {
 			return a.concludeTurn(args[0], t)
 		}
-		return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", args[0], a.self(), quoted(args[0]))
+		return fmt.Errorf("the run %q has no result yet; wait for it with: %sfollow %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
 	}
 	return a.conclude(ctx, temporal, args[0], about.run)
 }
@@ -125,7 +126,7 @@ func (a *app) cancel(ctx context.Context, args []string) error {
 	if err := temporal.Client.CancelWorkflow(ctx, args[0], about.run); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", args[0], err)
 	}
-	a.say("asked %s to end; see how with: %sfollow %s", args[0], a.self(), quoted(args[0]))
+	a.say("asked %s to end; see how with: %sfollow %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
 	return nil
 }
 
@@ -146,7 +147,7 @@ func (a *app) terminate(ctx context.Context, args []string) error {
 	if err := temporal.Client.TerminateWorkflow(ctx, args[0], about.run, reason); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", args[0], err)
 	}
-	a.say("terminated %s; what its nodes had done is in: %stranscript %s", args[0], a.self(), quoted(args[0]))
+	a.say("terminated %s; what its nodes had done is in: %stranscript %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -105,7 +106,7 @@ func (a *app) showHandle(ctx context.Context, t *config.Temporal, handle client.
 	}
 	s := scheduledOf(t, handle.GetID(), d)
 	if s.State == scheduleActive && len(s.Next) == 0 {
-		a.say("warning: no time to come fits the schedule %s, so it starts nothing; put in others with -replace", quoted(s.Schedule))
+		a.say("warning: no time to come fits the schedule %s, so it starts nothing; put in others with -replace", plaintext.ShellQuote(s.Schedule))
 	}
 	a.printSchedule(s)
 	return nil
@@ -123,14 +124,14 @@ func (a *app) printSchedule(s *scheduled) {
 func writeSchedule(out io.Writer, s *scheduled) {
 	state := s.State
 	if s.Note != "" {
-		state += ": " + clean(s.Note, 500)
+		state += ": " + plaintext.Line(s.Note, 500)
 	}
-	fmt.Fprintf(out, "%s  %s\n", clean(s.Schedule, 200), state)
+	fmt.Fprintf(out, "%s  %s\n", plaintext.Line(s.Schedule, 200), state)
 	line := func(label, text string) { fmt.Fprintf(out, "  %-9s %s\n", label, text) }
-	line("flow", fmt.Sprintf("%s, hash %s", clean(s.Flow, 200), clean(s.FlowHash, 100)))
+	line("flow", fmt.Sprintf("%s, hash %s", plaintext.Line(s.Flow, 200), plaintext.Line(s.FlowHash, 100)))
 	line("when", whenText(s))
 	line("overlap", s.Overlap)
-	line("queue", clean(s.TaskQueue, 200))
+	line("queue", plaintext.Line(s.TaskQueue, 200))
 	for i, at := range s.Next {
 		line([]string{"next", ""}[min(i, 1)], at.Local().Format(time.DateTime))
 	}
@@ -140,14 +141,14 @@ func writeSchedule(out io.Writer, s *scheduled) {
 		if slices.Contains(s.Open, r.Run) {
 			mark = "  open"
 		}
-		line("run", fmt.Sprintf("%s  %s%s", r.Started.Local().Format(time.DateTime), clean(r.Run, 300), mark))
+		line("run", fmt.Sprintf("%s  %s%s", r.Started.Local().Format(time.DateTime), plaintext.Line(r.Run, 300), mark))
 	}
 }
 
 func whenText(s *scheduled) string {
-	when := clean(strings.Join(s.When, "; "), 500)
+	when := plaintext.Line(strings.Join(s.When, "; "), 500)
 	if s.Timezone != "" {
-		when += " (" + clean(s.Timezone, 100) + ")"
+		when += " (" + plaintext.Line(s.Timezone, 100) + ")"
 	}
 	return when
 }
@@ -185,7 +186,7 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 			if n := len(s.Runs); n > 0 {
 				last = s.Runs[n-1].Started.Local().Format(time.DateTime)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", clean(s.Schedule, 200), orDash(clean(s.Flow, 60)), s.State, cut(whenText(s), 80), next, last)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", plaintext.Line(s.Schedule, 200), orDash(plaintext.Line(s.Flow, 60)), s.State, plaintext.Cut(whenText(s), 80), next, last)
 		}
 		w.Flush()
 	}

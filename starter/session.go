@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -44,7 +45,7 @@ func (a *app) resume(ctx context.Context, args []string) error {
 	done()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		a.say("the turn goes on; wait for it with the same command and -key %s", quoted(in.ID))
+		a.say("the turn goes on; wait for it with the same command and -key %s", plaintext.ShellQuote(in.ID))
 		return coded(exitDetached)
 	case err != nil:
 		return a.refused(ctx, temporal, about, args[0], contract.UpdateResume, err)
@@ -230,7 +231,7 @@ func (f *follower) toTurn(ctx context.Context, n int) error {
 		if f.app.dev != nil {
 			dev = " -dev"
 		}
-		f.app.say("the session is open; go on with: starter%s resume %s -prompt TEXT, or without -prompt on a terminal; end it with: starter%s stop %s", dev, quoted(f.id), dev, quoted(f.id))
+		f.app.say("the session is open; go on with: starter%s resume %s -prompt TEXT, or without -prompt on a terminal; end it with: starter%s stop %s", dev, plaintext.ShellQuote(f.id), dev, plaintext.ShellQuote(f.id))
 		return f.app.concludeTurn(f.id, turn)
 	case ctx.Err() != nil:
 		f.app.say("%s", f.app.detachedText(f.id))
@@ -266,6 +267,6 @@ func printSession(s *contract.SessionStatus, line func(label, format string, arg
 	line("turns", "%s", text)
 	for i := range s.Children {
 		c := &s.Children[i]
-		line("session", "%s: %s, %s", clean(c.ID, 300), clean(c.Agent, 100), c.Status)
+		line("session", "%s: %s, %s", plaintext.Line(c.ID, 300), plaintext.Line(c.Agent, 100), c.Status)
 	}
 }

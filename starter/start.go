@@ -56,7 +56,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	if id == "" {
 		id = newID(name)
 	}
-	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), quoted(id)))
+	a.reached(fmt.Sprintf("whether the run was started says: %sstatus %s", a.self(), plaintext.ShellQuote(id)))
 	run, err := launch(ctx, temporal, client.StartWorkflowOptions{
 		ID: id, TaskQueue: cfg.TaskQueue, Priority: a.flags.temporalPriority(),
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -64,7 +64,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
-		return bad("a run with the id %q is open already; follow it with: %sfollow %s, or choose another -id", id, a.self(), quoted(id))
+		return bad("a run with the id %q is open already; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
 	}
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
@@ -165,6 +165,3 @@ func newID(name string) string {
 	}
 	return slug + "-" + strings.ToLower(rand.Text()[:8])
 }
-
-// quoted makes an id safe to paste into a shell.
-func quoted(id string) string { return plaintext.ShellQuote(id) }

@@ -13,6 +13,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -137,7 +138,7 @@ func usageText(u contract.Usage) string {
 func switchedText(s *contract.Switched) string {
 	text := "between other models"
 	if s.From != "" {
-		text = fmt.Sprintf("from %s to %s: %s", clean(s.From, 100), clean(s.To, 100), clean(s.Class, 40))
+		text = fmt.Sprintf("from %s to %s: %s", plaintext.Line(s.From, 100), plaintext.Line(s.To, 100), plaintext.Line(s.Class, 40))
 	}
 	if s.Times > 1 {
 		text += fmt.Sprintf(" (%d times)", s.Times)
@@ -170,7 +171,7 @@ func (a *app) print(id string, st *contract.Status) {
 		items []string
 	}{{"running", st.Running}, {"waiting", st.Waiting}, {"armed", st.Armed}} {
 		if len(l.items) > 0 {
-			line(l.label, "%s", clean(strings.Join(l.items, ", "), 2000))
+			line(l.label, "%s", plaintext.Line(strings.Join(l.items, ", "), 2000))
 		}
 	}
 	for _, e := range st.Executions {
@@ -187,10 +188,10 @@ func (a *app) print(id string, st *contract.Status) {
 		if e.LeftOut > 0 {
 			text += fmt.Sprintf(", %d early messages were no longer sent", e.LeftOut)
 		}
-		line("done", "%s", clean(text, 400))
+		line("done", "%s", plaintext.Line(text, 400))
 	}
 	for _, c := range st.Conflicts {
-		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", clean(c.Key, 200), clean(c.Kept.Exec, 200), clean(c.Dropped.Exec, 200))
+		line("conflict", "%s: kept what %s wrote, dropped what %s wrote", plaintext.Line(c.Key, 200), plaintext.Line(c.Kept.Exec, 200), plaintext.Line(c.Dropped.Exec, 200))
 	}
 	printSession(st.Session, line)
 	a.printDesk(id, st, line)
@@ -198,12 +199,12 @@ func (a *app) print(id string, st *contract.Status) {
 
 // flowLine is a flow's name with what its author says of it.
 func flowLine(l *contract.FlowLabel) string {
-	text := clean(l.Name, 200)
+	text := plaintext.Line(l.Name, 200)
 	if l.Version != "" {
-		text += " " + clean(l.Version, 100)
+		text += " " + plaintext.Line(l.Version, 100)
 	}
 	if l.Description != "" {
-		text += ": " + clean(l.Description, 300)
+		text += ": " + plaintext.Line(l.Description, 300)
 	}
 	return text
 }
@@ -212,7 +213,7 @@ func flowLine(l *contract.FlowLabel) string {
 func (a *app) printDesk(id string, st *contract.Status, line func(label, format string, args ...any)) {
 	for i := range st.Requests {
 		q := &st.Requests[i]
-		line("request", "%s %s: %s", q.Kind, printable(q.ID), clean(q.Text, 300))
+		line("request", "%s %s: %s", q.Kind, plaintext.Lines(q.ID), plaintext.Line(q.Text, 300))
 		line("", "answer with: %s", a.answers(id, q)[0])
 	}
 	for _, m := range st.Inbox {
@@ -222,18 +223,18 @@ func (a *app) printDesk(id string, st *contract.Status, line func(label, format 
 		line("rejected", "%d signals that answer nothing; the last:", st.Rejected)
 	}
 	for _, why := range st.Rejects {
-		line("", "%s", clean(why, 600))
+		line("", "%s", plaintext.Line(why, 600))
 	}
 }
 
 // unreadLine shows a message that no model call has had.
 func unreadLine(m *contract.Inbound) string {
-	line := fmt.Sprintf("%q", clean(m.Text, 100))
+	line := fmt.Sprintf("%q", plaintext.Line(m.Text, 100))
 	if m.Node != "" {
-		line += " to " + clean(m.Node, 200)
+		line += " to " + plaintext.Line(m.Node, 200)
 	}
 	if m.By != "" {
-		line += " by " + clean(m.By, 100)
+		line += " by " + plaintext.Line(m.By, 100)
 	}
 	return line
 }

@@ -11,6 +11,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/follow"
+	"weft/starter/plaintext"
 	"weft/worker/config"
 )
 
@@ -68,7 +69,7 @@ func (a *app) talkOn(ctx context.Context, id string) error {
 	}()
 	t.follow(following)
 	go t.listen(following)
-	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", clean(id, 200), counted(done, len(turns)))
+	a.say("session %s: %s; type a prompt in one line; Ctrl-D leaves, and the session stays open", plaintext.Line(id, 200), counted(done, len(turns)))
 	return t.run(ctx)
 }
 
@@ -176,7 +177,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 		case out := <-came:
 			switch {
 			case ctx.Err() != nil:
-				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), quoted(t.id))
+				t.app.say("the turn goes on; its result will be in: %sstatus %s", t.app.self(), plaintext.ShellQuote(t.id))
 				t.leave()
 				return coded(exitDetached)
 			case out.err != nil:
@@ -211,7 +212,7 @@ func (t *talk) others(ctx context.Context, mine string) {
 		}
 		t.words.anew(t.f.Follower)
 		if len(o.Callbacks) > 0 {
-			t.app.say("turn %d, of what came back from %s:", o.N, clean(strings.Join(o.Callbacks, ", "), 300))
+			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
@@ -250,7 +251,7 @@ func resultOf(t *contract.Turn) string {
 // leave says how to come back.
 func (t *talk) leave() {
 	t.words.newline(t.f.Follower)
-	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), quoted(t.id), t.app.self(), quoted(t.id))
+	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), plaintext.ShellQuote(t.id), t.app.self(), plaintext.ShellQuote(t.id))
 }
 
 // end says why nothing more can be said to the session.
@@ -263,7 +264,7 @@ func (t *talk) end(ctx context.Context, err error) error {
 	case err != nil:
 		return err
 	}
-	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), quoted(t.id))
+	t.app.say("the session has ended; its last result is in: %sresult %s", t.app.self(), plaintext.ShellQuote(t.id))
 	return nil
 }
 

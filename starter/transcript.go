@@ -8,6 +8,7 @@ import (
 
 	"weft/activities/contract"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/transcript"
 )
 
@@ -38,12 +39,12 @@ func (a *app) transcript(ctx context.Context, args []string) error {
 		}
 		i := slices.Index(names, args[1])
 		if i < 0 {
-			return bad("the run %q has no thread %q; it has: %s", args[0], args[1], clean(strings.Join(names, ", "), 2000))
+			return bad("the run %q has no thread %q; it has: %s", args[0], args[1], plaintext.Line(strings.Join(names, ", "), 2000))
 		}
 		threads = threads[i : i+1]
 	}
 	for _, id := range read.Missing {
-		a.say("warning: the history of %s is gone; what it held is not shown", clean(id, 200))
+		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
 	}
 	a.show(threads)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"weft/activities/contract"
 	"weft/specadapter"
 	"weft/specadapter/source"
+	"weft/starter/plaintext"
 )
 
 // given is what a run is given: text, and JSON in the author's order.
@@ -213,7 +214,7 @@ func readPairs(flag string, texts []string) (out []param, err error) {
 func readPair(flag, text string) (param, error) {
 	key, value, ok := strings.Cut(text, "=")
 	key, typed := strings.CutSuffix(key, ":")
-	p := param{key: key, from: fmt.Sprintf("%s %s", flag, clean(key, 100))}
+	p := param{key: key, from: fmt.Sprintf("%s %s", flag, plaintext.Line(key, 100))}
 	switch {
 	case !ok || key == "":
 		return p, bad("%s is %s, want KEY=TEXT or KEY:=JSON", flag, source.Quote(text))

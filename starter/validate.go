@@ -12,6 +12,7 @@ import (
 
 	"weft/specadapter"
 	"weft/specadapter/source"
+	"weft/starter/plaintext"
 )
 
 // flowExtensions are those of files that are looked at in a folder.
@@ -121,7 +122,7 @@ func (a *app) tellVerdict(v *verdict, unread error) {
 	case unread != nil:
 		a.say("starter: %v", unread)
 	case v.Skipped:
-		a.say("%s: skipped: no dialect recognises it", clean(v.File, 500))
+		a.say("%s: skipped: no dialect recognises it", plaintext.Line(v.File, 500))
 	default:
 		for _, d := range v.Diagnostics {
 			a.say("%s", d)

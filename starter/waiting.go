@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 
 	"weft/activities/contract"
+	"weft/starter/plaintext"
 	"weft/starter/progress"
 	"weft/worker/config"
 )
@@ -68,7 +69,7 @@ func (a *app) waiting(ctx context.Context, t *config.Temporal) error {
 			a.say("no answer: %d more runs; -output json names them", len(box.Silent)-i)
 			break
 		}
-		a.say("no answer: %s", clean(s.Error, 1000))
+		a.say("no answer: %s", plaintext.Line(s.Error, 1000))
 	}
 	if more {
 		a.say("only the %d youngest runs were asked; leave out -limit to ask all", wanted.limit)
@@ -168,16 +169,16 @@ func (a *app) waitingTable(list []asked) {
 			due = q.DueAt.Local().Format(time.DateTime)
 		}
 		if q.Node != "" {
-			node = clean(q.Node, 60)
+			node = plaintext.Line(q.Node, 60)
 			if q.At != "" {
-				node += " " + clean(q.At, 100)
+				node += " " + plaintext.Line(q.At, 100)
 			}
 		}
-		flow := clean(q.Flow, 60)
+		flow := plaintext.Line(q.Flow, 60)
 		if flow == "" {
 			flow = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, q.Kind, progress.Span(q.Seconds), due, node, clean(q.Text, 80), clean(q.Commands[0], 1000))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", flow, q.Kind, progress.Span(q.Seconds), due, node, plaintext.Line(q.Text, 80), plaintext.Line(q.Commands[0], 1000))
 	}
 	w.Flush()
 }

@@ -11,6 +11,7 @@ import (
 	"weft/activities/contract"
 	"weft/specadapter/source"
 	"weft/starter/history"
+	"weft/starter/plaintext"
 	"weft/starter/runtree"
 	"weft/starter/why"
 	"weft/worker/config"
@@ -173,5 +174,5 @@ func chosen(all []*why.Facts, word string) ([]*why.Facts, error) {
 	if near := source.NewSuggester(names).Nearest(word); near != "" {
 		return nil, bad("the run has no node %q; did you mean %s?", word, near)
 	}
-	return nil, bad("the run has no node %q; its nodes: %s", word, clean(strings.Join(names, ", "), 1000))
+	return nil, bad("the run has no node %q; its nodes: %s", word, plaintext.Line(strings.Join(names, ", "), 1000))
 }
