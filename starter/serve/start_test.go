@@ -116,7 +116,7 @@ func TestStartsThatAreWrong(t *testing.T) {
 		"a flow of another kind":     {`{"flow": {"text": 7}}`, nil, 422, "body:1:19: flow.text is a number, want a string"},
 		"a flow that is wrong":       {`{"flow": {"text": "{\"name\": \"x\", \"nodes\": []}", "name": "x.json"}}`, nil, 422, "invalid-flow"},
 		"a flow that is not there":   {`{"flow": {"name": "triag"}}`, nil, 404, `did you mean \"triage\"?`},
-		"a flow on a way out":        {`{"flow": {"name": "../triage"}}`, nil, 404, "no plain file name"},
+		"a flow on a way out":        {`{"flow": {"name": "../triage"}}`, nil, 404, "not a plain file name"},
 		"params for no inputs":       {`{"flow": {"name": "triage"}, "params": {"a": 1}}`, nil, 422, "declares no inputs"},
 		"a value where none flows":   {`{"flow": {"name": "triage"}, "value": 42}`, nil, 422, "no typed values flow in"},
 		"models of no provider":      {`{"flow": {"name": "triage"}, "model": "a/b,gpt"}`, nil, 422, `the model \"gpt\" is not provider/model`},
