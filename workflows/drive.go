@@ -46,8 +46,8 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		if failed != nil {
 			ready = nil
 		}
-		f.show(ctx)
 		if len(order) == 0 && len(ready) == 1 {
+			f.show(ctx)
 			note(f.runHere(ctx, ready[0]))
 			continue
 		}
@@ -58,6 +58,7 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 		queued = append(later, queued...)
 		order = append(order, started...)
 		if len(order) == 0 {
+			f.show(ctx)
 			return f.stopped(failed)
 		}
 		if b := f.first(ctx, order, failed == nil); b != nil {
@@ -95,6 +96,9 @@ func (f *flowRun) stopped(failed error) error {
 func (f *flowRun) first(ctx workflow.Context, order []*branchRun, mayAsk bool) *branchRun {
 	unasked := mayAsk && slices.ContainsFunc(order, func(b *branchRun) bool { return !b.child.asked })
 	var ended *branchRun
+	if !slices.ContainsFunc(order, func(b *branchRun) bool { return b.child.IsReady() }) {
+		f.show(ctx) // nobody reads what stands only until the next child is taken over
+	}
 	// The wait must outlive a cancellation: children end by themselves after one.
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	err := workflow.Await(quiet, func() bool {
