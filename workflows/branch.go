@@ -111,7 +111,7 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	for _, raw := range in.Values {
 		r.store.keep(raw)
 	}
-	b := &branch{run: r, in: in, view: in.View, strand: executionID(in.Node, in.Step, in.Nth)}
+	b := &branch{run: r, in: in, view: in.View, strand: contract.ExecutionID(in.Node, in.Step, in.Nth)}
 	others := schedule.NewNodeSet(len(in.Plan.Nodes))
 	for _, id := range in.Others {
 		if i := r.g.Index(id); i >= 0 {
@@ -179,7 +179,7 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	node, n, nth := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &step{
-			node: &b.flow.Nodes[node], id: executionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
+			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Resume,
 		}
 		b.in.Resume = nil

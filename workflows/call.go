@@ -57,7 +57,7 @@ func (r *run) invoke(ctx workflow.Context, c *call) error {
 // schedule schedules the activity and waits for it.
 func (r *run) schedule(ctx workflow.Context, c *call) error {
 	o := c.options
-	o.ActivityID, o.Summary = boundID(c.id), boundSummary(c.summary)
+	o.ActivityID, o.Summary = contract.BoundID(c.id), boundSummary(c.summary)
 	args := c.args
 	if c.remote != nil && c.remote.Key {
 		args = append(args[:len(args):len(args)], contract.CallKey{IdempotencyKey: r.store.run + "/" + o.ActivityID})

@@ -149,8 +149,8 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
 			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
 		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
-		f.ledger.log = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
-		f.ledger.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
+		f.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
+		f.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
 		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
 			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
 		f.rejected, f.rejects = 2, []string{"no"}
@@ -179,11 +179,11 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
 			"branches": noneNow, "ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
-			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "ledger": "see below", "sessions": "see below", "watch": "it is the worker's",
+			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "log": "see below", "sessions": "see below", "watch": "it is the worker's",
 			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the desk is below"})
 		sameFields(t, &f.talk, &g.talk, left{"thread": "see below"})
 		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
-		sameFields(t, &f.ledger, &g.ledger, left{"past": "each run of a chain is asked for its own"})
+		sameFields(t, &f.log, &g.log, left{"finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
 		sameFields(t, &was, &is, nil)
 		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,

@@ -37,7 +37,7 @@ type childRun struct {
 // start starts a child. It is the only way to one; the input is measured before, by [guard.admit].
 func (r *run) start(ctx workflow.Context, c *child) *childRun {
 	o := workflow.ChildWorkflowOptions{
-		WorkflowID: boundID(c.id), StaticSummary: boundSummary(c.summary), WorkflowExecutionTimeout: c.timeout,
+		WorkflowID: contract.BoundID(c.id), StaticSummary: boundSummary(c.summary), WorkflowExecutionTimeout: c.timeout,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_REQUEST_CANCEL, WaitForCancellation: true,
 	}
 	if c.outlives {

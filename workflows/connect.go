@@ -38,7 +38,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 		request := contract.CatalogueInput{Connection: w.bound.Connection, Names: w.names, All: w.all, Takes: w.takes}
 		calls.start(func(ctx workflow.Context) error {
 			failed[i] = f.invoke(ctx, &call{activity: contract.ActivityListTool, args: []any{&request}, what: "the tools bound to connection " + w.bound.ID,
-				id: "tools/" + escapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.options(f.flow.Policy.ToolSeconds),
+				id: "tools/" + contract.EscapeID(w.bound.ID), summary: "list tools · " + w.bound.ID, options: f.options(f.flow.Policy.ToolSeconds),
 				result: resultSize{together: len(wants), room: &request.Room}, out: &results[i]})
 			return nil
 		})

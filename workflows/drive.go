@@ -71,10 +71,10 @@ func (f *flowRun) drive(ctx workflow.Context) error {
 // freshly returns what has become ready to run. What is ready and finished in the run of which this
 // one is a fork is replayed from its log.
 func (f *flowRun) freshly() ([]*schedule.Execution, error) {
-	if f.ledger.log == nil {
+	if f.log.replay == nil {
 		return f.sched.Ready(), nil
 	}
-	ready, err := f.sched.Replay(f.ledger.log, f.replayed)
+	ready, err := f.sched.Replay(f.log.replay, f.replayed)
 	return ready, f.beyond(err)
 }
 
@@ -235,7 +235,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	var release func()
 	in.Shared.Budget, release = f.share(n)
 	in.Room = f.guard.part(ctx, all, 25)
-	leave := f.keep(ctx, boundID(f.root+"/"+id), in.Room)
+	leave := f.keep(ctx, contract.BoundID(f.root+"/"+id), in.Room)
 	b := f.branches[x]
 	if b == nil {
 		b = &branchRun{x: x}
@@ -260,7 +260,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	b.release()
 	f.returned(ctx, b, out.Unread, err)
 	if err != nil {
-		f.disown(ctx, boundID(f.root+"/"+f.sched.ID(x)), err)
+		f.disown(ctx, contract.BoundID(f.root+"/"+f.sched.ID(x)), err)
 		return f.childFailed(ctx, b, err)
 	}
 	delete(f.branches, x)
@@ -335,7 +335,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	for i := range trace {
 		e := &trace[i]
 		if e.NoRoute {
-			out.NoRoute = append(out.NoRoute, executionID(e.Node, e.Step, e.Nth))
+			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
 		}
 		if exits && !f.flow.Nodes[f.g.Index(e.Node)].Exit {
 			continue
@@ -389,7 +389,7 @@ func (f *flowRun) noExit(exits bool) *contract.Failure {
 		Remedy: "let the conditions cover all cases, or add an edge without a condition"}
 	for i := range f.trace {
 		if e := &f.trace[i]; e.NoRoute {
-			out.NoRoute = append(out.NoRoute, executionID(e.Node, e.Step, e.Nth))
+			out.NoRoute = append(out.NoRoute, contract.ExecutionID(e.Node, e.Step, e.Nth))
 			out.Node, out.Step, out.At = e.Node, e.Step, f.source.At(plan.NodePath(e.Node))
 		}
 	}

@@ -252,7 +252,7 @@ func (f *flowRun) once(ctx workflow.Context) error {
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
 	first := f.entry.View
-	if k := f.ledger.fork; k != nil {
+	if k := f.log.fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
 		return f.arrive(f.edgesOf(k.Entry.Taken), first)
 	}

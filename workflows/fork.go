@@ -16,12 +16,12 @@ import (
 // has it ready: which executions there are is a property of the graph and of the answers, so
 // that they are the same.
 
-// ledger keeps what the executions of a run did.
-type ledger struct {
-	past []contract.Past
-	// fork is what the run was begun with, nil for most; log holds what is to be replayed of it.
-	fork *contract.ForkedFrom
-	log  *schedule.Log
+// executionLog holds what the finished executions of a run did.
+type executionLog struct {
+	finished []contract.Past
+	// fork is what the run was begun with, nil for most; replay holds what is left to replay of it.
+	fork   *contract.ForkedFrom
+	replay *schedule.Log
 }
 
 // talkMark is how much a run has said before an execution.
@@ -55,12 +55,12 @@ func (r *run) enterPast(x *step, done *executed, sha string, before talkMark) {
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
 		p.Talk = &t
 	}
-	r.ledger.past = append(r.ledger.past, p)
+	r.log.finished = append(r.log.finished, p)
 }
 
 // pastPage answers the query past.
 func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
-	past := r.ledger.past
+	past := r.log.finished
 	if q.From < 0 || q.From > len(past) {
 		return contract.PastPage{}, gone("execution %d; it has %d", q.From, len(past))
 	}
@@ -126,17 +126,17 @@ func (f *flowRun) keepFork(k *contract.ForkedFrom) {
 	for _, raw := range k.Content {
 		f.store.keep(raw)
 	}
-	f.ledger.fork, f.ledger.log = k, schedule.NewLog(k.Past)
+	f.log.fork, f.log.replay = k, schedule.NewLog(k.Past)
 }
 
 // carryFork is what is left of a fork for the next run, which is nothing in most: what is recorded is taken
 // before anything runs.
 func (f *flowRun) carryFork() *contract.ForkedFrom {
-	if f.ledger.fork == nil {
+	if f.log.fork == nil {
 		return nil
 	}
-	k := *f.ledger.fork
-	k.Past = f.ledger.log.Left()
+	k := *f.log.fork
+	k.Past = f.log.replay.Left()
 	if len(k.Past)+len(k.Set) == 0 && f.entry == nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (f *flowRun) replayed(x *schedule.Replayed) error {
 // override lets the first execution that a fork runs anew see the values that it was given, as
 // if it had written them itself.
 func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
-	k := f.ledger.fork
+	k := f.log.fork
 	if k == nil || len(k.Set) == 0 || f.flow.Nodes[x.Node].ID != k.Node || x.Step != k.Step {
 		return nil
 	}

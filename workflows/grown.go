@@ -110,7 +110,7 @@ func (f *flowRun) writer(exec string) (int, bool) {
 		return 0, false
 	}
 	for i := range f.flow.Nodes {
-		if escapeID(f.flow.Nodes[i].ID) == node {
+		if contract.EscapeID(f.flow.Nodes[i].ID) == node {
 			return i, true
 		}
 	}

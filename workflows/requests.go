@@ -280,7 +280,7 @@ func (r *run) complete(x *step, req contract.Request) contract.Request {
 		*s = cut(*s, maxField)
 	}
 	req.Hash = contract.SHA([]byte(req.Kind + "\n" + req.ID + "\n" + req.Hash))
-	req.ID = boundID(req.ID) + "-" + req.Hash[:8]
+	req.ID = contract.BoundID(req.ID) + "-" + req.Hash[:8]
 	return req
 }
 

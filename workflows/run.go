@@ -26,8 +26,8 @@ type run struct {
 	// held is what of the budget is reserved.
 	held spent
 	talk talk
-	// ledger is for forks.
-	ledger ledger
+	// log is for forks.
+	log executionLog
 	// sessions are those that the run's agent has started; nil in a branch.
 	sessions *session
 	watch    watchers

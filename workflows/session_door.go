@@ -137,7 +137,7 @@ func (s *session) prompted(raw json.RawMessage) error {
 		s.queue = append(s.queue, *p)
 	}
 	var in contract.ResumeInput
-	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != boundID(s.parent) || err == nil && s.idle && len(s.queue) == 1 {
+	if s.parent == "" || json.Unmarshal(raw, &in) != nil || in.ID == "" || in.By != contract.BoundID(s.parent) || err == nil && s.idle && len(s.queue) == 1 {
 		return err
 	}
 	t := contract.Turn{ID: in.ID, Status: contract.TurnQueued}

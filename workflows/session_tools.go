@@ -218,7 +218,7 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	if params[0] != '{' {
 		return saidError("parameters is no object"), nil
 	}
-	k := s.add(ctx, boundID(c.startID(c.countStart())), agent, args.Mode, params)
+	k := s.add(ctx, contract.BoundID(c.startID(c.countStart())), agent, args.Mode, params)
 	return c.await(ctx, s, k.Orders[0])
 }
 
@@ -251,9 +251,9 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	}
 	now := workflow.Now(ctx).UTC()
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
-	o.ID = boundID(o.ID)
+	o.ID = contract.BoundID(o.ID)
 	k.Orders, k.Resumed, k.Status = append(k.Orders, o), &now, contract.TurnRunning
-	sent := c.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: boundID(c.store.workflow)})
+	sent := c.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(c.store.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
 			return toolReply{}, err

@@ -102,7 +102,7 @@ func (c *toolCall) countStart() int {
 
 // startID is the id of the n-th such run.
 func (c *toolCall) startID(n int) string {
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, escapeID(c.call.ID))
+	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, contract.EscapeID(c.call.ID))
 	if n > 1 {
 		id = fmt.Sprintf("%s~%d", id, n)
 	}
@@ -128,7 +128,7 @@ func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n 
 	for tries := 1; ; tries++ {
 		in.Room = r.guard.part(ctx, n, 25)
 		c.in = in
-		leave := r.keep(ctx, boundID(c.id), in.Room)
+		leave := r.keep(ctx, contract.BoundID(c.id), in.Room)
 		err := r.runFlow(ctx, c, in.Carry, out, weight)
 		leave()
 		again, err := idTaken(ctx, err, tries, c.id)

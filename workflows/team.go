@@ -172,7 +172,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned) (*agentRun, er
 		l.n++
 	}
 	m := c.team.of.MemberNamed(to.Member)
-	id := fmt.Sprintf("%s:%s~%d", c.team.id, escapeID(l.name), l.n)
+	id := fmt.Sprintf("%s:%s~%d", c.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view}
 	sub := &agentRun{run: c.run, step: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}

@@ -108,10 +108,10 @@ type Count struct {
 
 // View is what an execution knows: what its causal ancestors wrote and answered.
 type View struct {
-	// State is sorted by key, Outputs by node id, Clock by strand.
-	State   []StateEntry `json:"state,omitempty"`
-	Outputs []NodeOutput `json:"outputs,omitempty"`
-	Clock   []Tick       `json:"clock,omitempty"`
+	// State is sorted by key, Outputs by node id, Versions by strand.
+	State    []StateEntry  `json:"state,omitempty"`
+	Outputs  []NodeOutput  `json:"outputs,omitempty"`
+	Versions VersionVector `json:"clock,omitempty"`
 }
 
 // Stamp says which execution did a thing. A strand is a run of executions one behind the
@@ -145,8 +145,11 @@ type NodeOutput struct {
 	By  Stamp  `json:"by"`
 }
 
-// Tick says how much of a strand a view knows.
-type Tick struct {
+// VersionVector says how much of each strand a view knows; of one that is not in it, nothing.
+type VersionVector []StrandVersion
+
+// StrandVersion is the last Seq of a strand that a view knows.
+type StrandVersion struct {
 	Strand string `json:"strand"`
 	Seq    int    `json:"seq"`
 }

@@ -21,6 +21,8 @@ type Execution struct {
 	// looked at, and does so while it is alive.
 	alive   bool
 	blocker *Execution
+	// recorded is the log's entry of an execution that is replayed.
+	recorded *contract.Past
 }
 
 // Arrival is an edge taken into a node, with the lineage of its branch and what that knows.

@@ -141,15 +141,20 @@ func reach(g *Graph, n int, seen NodeSet) {
 	}
 }
 
-func TestBits(t *testing.T) {
+func TestNodeSet(t *testing.T) {
 	a, b := NewNodeSet(130), NewNodeSet(130)
 	a.Add(0)
 	a.Add(129)
-	b.Add(64)
-	if !a.Has(0) || !a.Has(129) || a.Has(64) {
+	if !a.Has(0) || !a.Has(129) || a.Has(64) || b.Has(0) {
 		t.Errorf("%v, %v", a, b)
 	}
-	b.Union(a)
+	var got []int
+	a.each(func(n int) { got = append(got, n) })
+	if !slices.Equal(got, []int{0, 129}) {
+		t.Errorf("the set has %v", got)
+	}
+	b = a.Clone()
+	b.Add(64)
 	if !b.Has(0) || !b.Has(129) || !b.Has(64) || a.Has(64) {
 		t.Errorf("%v, %v", a, b)
 	}

@@ -15,12 +15,12 @@ func Join(arrivals []Arrival) (contract.View, []contract.Conflict) {
 		return Clone(&arrivals[0].View), nil
 	}
 	j := joining{arrivals: arrivals}
-	out := contract.View{Clock: j.versions()}
+	out := contract.View{Versions: j.versions()}
 	var conflicts []contract.Conflict
 	state := field[contract.StateEntry]{
 		list: func(v *contract.View) []contract.StateEntry { return v.State },
 		key:  func(e *contract.StateEntry) (string, contract.Stamp) { return e.Key, e.By },
-		find: Entry,
+		by:   byKey,
 	}
 	out.State = merge(&j, state, func(kept *contract.StateEntry, dropped []contract.StateEntry) {
 		for _, d := range dropped {
@@ -30,13 +30,7 @@ func Join(arrivals []Arrival) (contract.View, []contract.Conflict) {
 	outputs := field[contract.NodeOutput]{
 		list: func(v *contract.View) []contract.NodeOutput { return v.Outputs },
 		key:  func(o *contract.NodeOutput) (string, contract.Stamp) { return o.Node, o.By },
-		find: func(v *contract.View, node string) (contract.NodeOutput, bool) {
-			i, ok := findOutput(v, node)
-			if !ok {
-				return contract.NodeOutput{}, false
-			}
-			return v.Outputs[i], true
-		},
+		by:   byNode,
 	}
 	out.Outputs = merge(&j, outputs, func(*contract.NodeOutput, []contract.NodeOutput) {})
 	return out, conflicts
@@ -54,11 +48,11 @@ type joining struct {
 type knower struct{ arrival, seq int }
 
 // versions merges the version vectors: of each strand the most that one of them knows.
-func (j *joining) versions() []contract.Tick {
-	var out []contract.Tick
+func (j *joining) versions() contract.VersionVector {
+	var out contract.VersionVector
 	at := map[string]int{}
 	for i := range j.arrivals {
-		for _, t := range j.arrivals[i].View.Clock {
+		for _, t := range j.arrivals[i].View.Versions {
 			k, ok := at[t.Strand]
 			if !ok {
 				at[t.Strand] = len(out)
@@ -68,7 +62,7 @@ func (j *joining) versions() []contract.Tick {
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b contract.Tick) int { return cmp.Compare(a.Strand, b.Strand) })
+	slices.SortFunc(out, func(a, b contract.StrandVersion) int { return cmp.Compare(a.Strand, b.Strand) })
 	return out
 }
 
@@ -78,7 +72,7 @@ func (j *joining) knowers(strand string) []knower {
 		j.knowing = map[string][]knower{}
 		var strands []string
 		for i := range j.arrivals {
-			for _, t := range j.arrivals[i].View.Clock {
+			for _, t := range j.arrivals[i].View.Versions {
 				if j.knowing[t.Strand] == nil {
 					strands = append(strands, t.Strand)
 				}
@@ -96,7 +90,7 @@ func (j *joining) knowers(strand string) []knower {
 type field[E any] struct {
 	list func(*contract.View) []E
 	key  func(*E) (name string, by contract.Stamp)
-	find func(v *contract.View, name string) (E, bool)
+	by   func(e E, name string) int
 }
 
 // variants are the entries of one name that the arrivals have, each once, in the order of arrivals.
@@ -189,7 +183,7 @@ func superseded[E any](j *joining, f field[E], name string, e *E) bool {
 		if k.seq < by.Seq {
 			return false
 		}
-		if o, ok := f.find(&j.arrivals[k.arrival].View, name); ok {
+		if o, ok := get(f.list(&j.arrivals[k.arrival].View), name, f.by); ok {
 			if _, other := f.key(&o); other != by {
 				return true
 			}

@@ -29,6 +29,13 @@ func held(v *contract.View) string {
 	return strings.Join(out, " ")
 }
 
+// knows reports whether a view knows of the write or output that a stamp marks. A stamp without a
+// strand was made before everything that is alive.
+func knows(v *contract.View, s contract.Stamp) bool {
+	known, ok := get(v.Versions, s.Strand, byStrand)
+	return s.Strand == "" || ok && known.Seq >= s.Seq
+}
+
 func arrivals(views ...*contract.View) []Arrival {
 	var out []Arrival
 	for _, v := range views {
@@ -165,7 +172,7 @@ func TestViewsAreApart(t *testing.T) {
 	if held(root) != "k=root" || held(&one) != "k=one" || held(two) != "j=two k=root" {
 		t.Errorf("root %q, one %q, two %q", held(root), held(&one), held(two))
 	}
-	if root.Clock[0].Seq != 1 || root.State[0].By.Strand != "r" {
+	if root.Versions[0].Seq != 1 || root.State[0].By.Strand != "r" {
 		t.Errorf("the root's clock or stamp has changed: %+v", root)
 	}
 }
@@ -257,8 +264,8 @@ func (w *world) check(t *testing.T) {
 	for _, b := range w.live {
 		for _, other := range w.live {
 			for _, e := range other.view.State {
-				if Knows(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
-					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Clock, e.By, Knows(&b.view, e.By))
+				if knows(&b.view, e.By) != (b.knows[e.By.Exec] || e.By.Strand == "") {
+					t.Fatalf("a view with the clock %v thinks of %+v: known %v", b.view.Versions, e.By, knows(&b.view, e.By))
 				}
 			}
 		}

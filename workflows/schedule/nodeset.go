@@ -17,13 +17,6 @@ func (s NodeSet) Add(node int) { s[node/64] |= 1 << (node % 64) }
 // Has reports whether a node is in the set.
 func (s NodeSet) Has(node int) bool { return s[node/64]&(1<<(node%64)) != 0 }
 
-// Union puts all nodes of another set into this one.
-func (s NodeSet) Union(o NodeSet) {
-	for i := range o {
-		s[i] |= o[i]
-	}
-}
-
 // Clone returns a copy of the set.
 func (s NodeSet) Clone() NodeSet { return slices.Clone(s) }
 

@@ -67,26 +67,18 @@ func keyOf(g *Graph, node, step int, lineage string) logKey {
 	return logKey{node, step, lineage}
 }
 
-// entry returns the log's entry of an execution, nil where there is none.
-func (l *Log) entry(g *Graph, x *Execution) *contract.Past {
-	if l == nil || x.Resume != nil {
+// take takes the entry of an execution out of the log; nil where there is none.
+func (l *Log) take(g *Graph, x *Execution) *contract.Past {
+	if l == nil {
 		return nil
 	}
-	if list := l.at[keyOf(g, x.Node, x.Step, x.Lineage)]; len(list) > 0 {
-		return &l.entries[list[0]]
+	k := keyOf(g, x.Node, x.Step, x.Lineage)
+	list := l.at[k]
+	if len(list) == 0 {
+		return nil
 	}
-	return nil
-}
-
-// take is entry, and takes it out of the log.
-func (l *Log) take(g *Graph, x *Execution) *contract.Past {
-	entry := l.entry(g, x)
-	if entry != nil {
-		k := keyOf(g, x.Node, x.Step, x.Lineage)
-		l.replayed[l.at[k][0]] = true
-		l.at[k] = l.at[k][1:]
-	}
-	return entry
+	l.at[k], l.replayed[list[0]] = list[1:], true
+	return &l.entries[list[0]]
 }
 
 // Replayed is an execution that was taken from a log instead of being run.
@@ -108,13 +100,12 @@ func (s *Scheduler) Replay(log *Log, visit func(*Replayed) error) ([]*Execution,
 	for {
 		replayed := 0
 		for _, x := range s.ready(log) {
-			entry := log.take(s.g, x)
-			if entry == nil {
+			if x.recorded == nil {
 				left = append(left, x)
 				continue
 			}
 			replayed++
-			if err := s.replay(x, entry, visit); err != nil {
+			if err := s.replay(x, visit); err != nil {
 				return left, err
 			}
 		}
@@ -124,7 +115,8 @@ func (s *Scheduler) Replay(log *Log, visit func(*Replayed) error) ([]*Execution,
 	}
 }
 
-func (s *Scheduler) replay(x *Execution, entry *contract.Past, visit func(*Replayed) error) error {
+func (s *Scheduler) replay(x *Execution, visit func(*Replayed) error) error {
+	entry := x.recorded
 	r := &Replayed{Execution: x, Entry: entry}
 	r.View, r.Conflicts = s.Begin(x)
 	id, node := s.ID(x), &s.g.flow.Nodes[x.Node]

@@ -137,10 +137,11 @@ func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {
 		t.Fatalf("%d are ready, %d left, %v", len(ready), len(log.Left()), err)
 	}
-	ready[0].Resume = nil
-	s.Requeue(ready[0])
+	if err := s.Leave(ready[0], 1, s.g.Out(0), contract.View{}); err != nil {
+		t.Fatal(err)
+	}
 	ready, err = s.Replay(log, func(*Replayed) error { return nil })
-	if got := s.IDs(ready); err != nil || !slices.Equal(got, []string{"b#2"}) || len(log.Left()) != 1 {
+	if got := s.IDs(ready); err != nil || !slices.Equal(got, []string{"b#2"}) || len(log.Left()) != 2 {
 		t.Fatalf("%v are ready, %d left, %v", got, len(log.Left()), err)
 	}
 }

@@ -120,8 +120,8 @@ func (s *Scheduler) ready(log *Log) []*Execution {
 		return cmp.Or(cmp.Compare(a.Step, b.Step), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Lineage, b.Lineage))
 	})
 	for _, x := range out {
-		if entry := log.entry(s.g, x); entry != nil {
-			x.Occurrence = max(entry.Nth, 1)
+		if x.recorded = log.take(s.g, x); x.recorded != nil {
+			x.Occurrence = max(x.recorded.Nth, 1)
 		} else {
 			x.Occurrence = s.count(x.Node, x.Step)
 		}

@@ -28,7 +28,7 @@ func (s *Scheduler) Ended() []Arrival { return s.ended }
 
 // ID returns an execution's id.
 func (s *Scheduler) ID(x *Execution) string {
-	return ExecutionID(s.g.flow.Nodes[x.Node].ID, x.Step, x.Occurrence)
+	return contract.ExecutionID(s.g.flow.Nodes[x.Node].ID, x.Step, x.Occurrence)
 }
 
 // IDs returns the ids of a list of executions.

@@ -7,64 +7,48 @@ import (
 	"weft/activities/contract"
 )
 
-// Knows reports whether a view knows of the write or output that a stamp marks. A stamp without a
-// strand was made before everything that is alive.
-func Knows(v *contract.View, s contract.Stamp) bool {
-	if s.Strand == "" {
-		return true
+// The keys by which the lists of a view are sorted.
+func byKey(e contract.StateEntry, key string) int          { return cmp.Compare(e.Key, key) }
+func byNode(o contract.NodeOutput, node string) int        { return cmp.Compare(o.Node, node) }
+func byStrand(v contract.StrandVersion, strand string) int { return cmp.Compare(v.Strand, strand) }
+
+// get returns the item of a sorted list with a key; false where there is none.
+func get[E any](list []E, key string, by func(E, string) int) (item E, ok bool) {
+	i, ok := slices.BinarySearchFunc(list, key, by)
+	if ok {
+		item = list[i]
 	}
-	i, ok := findStrand(v, s.Strand)
-	return ok && v.Clock[i].Seq >= s.Seq
+	return item, ok
+}
+
+// put writes an item to a sorted list, in place of the one with its key.
+func put[E any](list []E, key string, item E, by func(E, string) int) []E {
+	i, ok := slices.BinarySearchFunc(list, key, by)
+	if ok {
+		list[i] = item
+		return list
+	}
+	return slices.Insert(list, i, item)
 }
 
 // NextStamp makes the next stamp of a strand and adds it to what the view knows. exec is the id of
 // the execution that writes.
 func NextStamp(v *contract.View, strand, exec string, step int) contract.Stamp {
-	i, ok := findStrand(v, strand)
-	if !ok {
-		v.Clock = slices.Insert(v.Clock, i, contract.Tick{Strand: strand})
-	}
-	v.Clock[i].Seq++
-	return contract.Stamp{Strand: strand, Seq: v.Clock[i].Seq, Step: step, Exec: exec}
-}
-
-func findStrand(v *contract.View, strand string) (int, bool) {
-	return slices.BinarySearchFunc(v.Clock, strand, func(t contract.Tick, k string) int { return cmp.Compare(t.Strand, k) })
+	known, _ := get(v.Versions, strand, byStrand)
+	known = contract.StrandVersion{Strand: strand, Seq: known.Seq + 1}
+	v.Versions = put(v.Versions, strand, known, byStrand)
+	return contract.Stamp{Strand: strand, Seq: known.Seq, Step: step, Exec: exec}
 }
 
 // Entry returns the entry of a key of the state; false where there is none.
-func Entry(v *contract.View, key string) (contract.StateEntry, bool) {
-	i, ok := findEntry(v, key)
-	if !ok {
-		return contract.StateEntry{}, false
-	}
-	return v.State[i], true
-}
+func Entry(v *contract.View, key string) (contract.StateEntry, bool) { return get(v.State, key, byKey) }
 
 // SetEntry writes a key of the state.
-func SetEntry(v *contract.View, e contract.StateEntry) {
-	if i, ok := findEntry(v, e.Key); ok {
-		v.State[i] = e
-	} else {
-		v.State = slices.Insert(v.State, i, e)
-	}
-}
-
-func findEntry(v *contract.View, key string) (int, bool) {
-	return slices.BinarySearchFunc(v.State, key, func(e contract.StateEntry, k string) int { return cmp.Compare(e.Key, k) })
-}
+func SetEntry(v *contract.View, e contract.StateEntry) { v.State = put(v.State, e.Key, e, byKey) }
 
 // SetOutput records a node's output in place of the one before.
 func SetOutput(v *contract.View, o contract.NodeOutput) {
-	if i, ok := findOutput(v, o.Node); ok {
-		v.Outputs[i] = o
-	} else {
-		v.Outputs = slices.Insert(v.Outputs, i, o)
-	}
-}
-
-func findOutput(v *contract.View, node string) (int, bool) {
-	return slices.BinarySearchFunc(v.Outputs, node, func(o contract.NodeOutput, k string) int { return cmp.Compare(o.Node, k) })
+	v.Outputs = put(v.Outputs, o.Node, o, byNode)
 }
 
 // StateBytes returns the size of a view's state that its limit counts.
@@ -81,7 +65,7 @@ func EntryBytes(e *contract.StateEntry) int { return len(e.Key) + len(e.Value) +
 
 // ForgetVersions drops the version vector of a view from which everything comes that is alive later.
 func ForgetVersions(v *contract.View) {
-	v.Clock = nil
+	v.Versions = nil
 	for i := range v.State {
 		v.State[i].By.Strand = ""
 	}
@@ -93,7 +77,7 @@ func ForgetVersions(v *contract.View) {
 // Clone copies a view, so that a branch can write to its own. Values are shared: they are never
 // changed in place.
 func Clone(v *contract.View) contract.View {
-	return contract.View{State: slices.Clone(v.State), Outputs: slices.Clone(v.Outputs), Clock: slices.Clone(v.Clock)}
+	return contract.View{State: slices.Clone(v.State), Outputs: slices.Clone(v.Outputs), Versions: slices.Clone(v.Versions)}
 }
 
 // Since returns what of a view was made by one strand.
@@ -109,8 +93,8 @@ func Since(v *contract.View, strand string) contract.View {
 			out.Outputs = append(out.Outputs, o)
 		}
 	}
-	if i, ok := findStrand(v, strand); ok {
-		out.Clock = []contract.Tick{v.Clock[i]}
+	if known, ok := get(v.Versions, strand, byStrand); ok {
+		out.Versions = contract.VersionVector{known}
 	}
 	return out
 }
@@ -123,11 +107,7 @@ func Apply(v, since *contract.View) {
 	for _, o := range since.Outputs {
 		SetOutput(v, o)
 	}
-	for _, t := range since.Clock {
-		if i, ok := findStrand(v, t.Strand); ok {
-			v.Clock[i] = t
-		} else {
-			v.Clock = slices.Insert(v.Clock, i, t)
-		}
+	for _, known := range since.Versions {
+		v.Versions = put(v.Versions, known.Strand, known, byStrand)
 	}
 }

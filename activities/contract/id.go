@@ -1,11 +1,9 @@
-package schedule
+package contract
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"weft/activities/contract"
 )
 
 // MaxIDBytes keeps ids readable; Temporal's own limit is 1,000 bytes.
@@ -46,5 +44,5 @@ func BoundID(id string) string {
 	if len(id) <= MaxIDBytes {
 		return id
 	}
-	return strings.ToValidUTF8(id[:MaxIDBytes-17], "") + "-" + contract.SHA([]byte(id))[:16]
+	return strings.ToValidUTF8(id[:MaxIDBytes-17], "") + "-" + SHA([]byte(id))[:16]
 }

@@ -1,4 +1,4 @@
-package schedule
+package contract
 
 import (
 	"math/rand"
