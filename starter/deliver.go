@@ -109,8 +109,8 @@ func (a *app) refused(ctx context.Context, t *config.Temporal, about about, run,
 		return fmt.Errorf("no receipt within %v; start a worker for task queue %q and answer again, or leave the answer for one with -signal", receiptTimeout, about.queue)
 	case errors.As(err, &missing):
 		// It ended while this command was on its way.
-		now, gone := a.describe(ctx, t, run)
-		if gone == nil && now.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		now, err := a.describe(ctx, t, run)
+		if err == nil && now.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			return bad("%s", a.ended(ctx, t, run, now))
 		}
 		return err

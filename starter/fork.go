@@ -66,7 +66,7 @@ func (a *app) fork(ctx context.Context, args []string) error {
 	if k := in.Fork; k != nil {
 		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Past))
 	} else {
-		a.say("fork: %s begins %s anew, with the same input", id, args[0])
+		a.say("fork: %s starts %s again, with the same input", id, args[0])
 	}
 	if a.flags.detach {
 		a.detached(id)
@@ -166,9 +166,9 @@ func (a *app) entry(ctx context.Context, t *config.Temporal, about about, root *
 	if err != nil {
 		return out, err
 	}
-	taken, gone := impact.KeptEdges(root.Flow, flow, out.Taken)
-	if gone != "" {
-		return out, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow anew", a.flags.flow, gone)
+	taken, missing := impact.KeptEdges(root.Flow, flow, out.Taken)
+	if missing != "" {
+		return out, bad("%s has no edge %q, by which the run came from START; keep it, or start the flow again", a.flags.flow, missing)
 	}
 	out.Taken = taken
 	return out, nil
@@ -194,7 +194,7 @@ func wholeTurn(id string, at contract.Execution, past, set int) error {
 	case past > 0 || at.Step > 1:
 		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, history.Label(at), at.Node)
 	case set > 0:
-		return bad("-set gives values to a run that goes on from another; %q is begun anew, with its own input: leave it out", id)
+		return bad("-set gives values to a run that goes on from another; %q starts again, with its own input: leave it out", id)
 	}
 	return nil
 }
@@ -311,18 +311,18 @@ func (a *app) holds(root *runtree.Workflow, flow *plan.Flow, at contract.Executi
 			return bad("%s has no node %q, which ran before %s (%s); keep it, or fork at it", a.flags.flow, p.Node, history.Label(at), root.Source.At(plan.NodePath(p.Node)))
 		}
 	}
-	told := map[string]bool{}
+	warned := map[string]bool{}
 	for i := range past {
 		p := &past[i]
-		taken, gone := impact.KeptEdges(root.Flow, flow, p.Taken)
-		if gone != "" {
-			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, gone, history.Label(p.Execution), p.Node)
+		taken, missing := impact.KeptEdges(root.Flow, flow, p.Taken)
+		if missing != "" {
+			return bad("%s has no edge %q, by which the run left %s; keep it, or fork at %s", a.flags.flow, missing, history.Label(p.Execution), p.Node)
 		}
 		p.Taken = taken
-		if !told[p.Node] && !impact.SameNode(root.Flow, flow, p.Node) {
+		if !warned[p.Node] && !impact.SameNode(root.Flow, flow, p.Node) {
 			a.say("warning: the node %s is another in %s, but ran before %s: its recorded result is taken", plaintext.Line(p.Node, 200), a.flags.flow, history.Label(at))
 		}
-		told[p.Node] = true
+		warned[p.Node] = true
 	}
 	return nil
 }

@@ -58,16 +58,16 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 	}
 	defer temporal.Client.Close()
 	answered := a.whileSilent(ctx, temporal, about)
-	st, kept, err := standing(ctx, temporal, id, about)
+	st, read, err := standing(ctx, temporal, id, about)
 	answered()
 	if err != nil {
 		return err
 	}
 	flow := &plan.Flow{}
-	if kept != nil {
+	if read != nil {
 		a.say("no worker answers for the run; this is from its history")
-		if flow = kept.Flow; flow == nil {
-			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its first part is gone", id)
+		if flow = read.Flow; flow == nil {
+			return fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not read any more", id)
 		}
 	} else if err := ask(ctx, temporal, id, about, contract.QueryPlan, flow); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (a *app) graphOfRun(ctx context.Context, id string) error {
 		return fmt.Errorf("the run %q has no plan yet; try again when it has started its first node", id)
 	}
 	withBranches(ctx, temporal, id, about, st)
-	return a.draw(flow, statesOf(st, kept, failedNode(ctx, temporal, id, about)))
+	return a.draw(flow, statesOf(st, read, failedNode(ctx, temporal, id, about)))
 }
 
 // standing is where a run stands: its worker says so or, where none answers for a run that
@@ -86,10 +86,10 @@ func standing(ctx context.Context, t *config.Temporal, id string, about about) (
 	st := &contract.Status{}
 	err := ask(ctx, t, id, about, contract.QueryStatus, st)
 	var silent *noAnswer
-	var kept *transcript.Transcript
+	var read *transcript.Transcript
 	if errors.As(err, &silent) && closed {
-		if kept, err = transcript.Read(ctx, history.From(t.Client), id, about.run); err == nil {
-			st = kept.Status()
+		if read, err = transcript.Read(ctx, history.From(t.Client), id, about.run); err == nil {
+			st = read.Status()
 		}
 	}
 	if err != nil {
@@ -99,7 +99,7 @@ func standing(ctx context.Context, t *config.Temporal, id string, about about) (
 		// A run that was terminated could not progress.Notice it.
 		st.Status = history.StatusName(about.status)
 	}
-	return st, kept, nil
+	return st, read, nil
 }
 
 // failedNode is the node at which a run failed, or "".
@@ -116,7 +116,7 @@ func failedNode(ctx context.Context, t *config.Temporal, id string, about about)
 }
 
 // statesOf says how far a run has come with each node.
-func statesOf(st *contract.Status, kept *transcript.Transcript, failed string) drawing.States {
+func statesOf(st *contract.Status, read *transcript.Transcript, failed string) drawing.States {
 	states := drawing.States{}
 	open := st.Status == history.StatusName(enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING)
 	put := func(node string, state drawing.State, runs int) {
@@ -125,8 +125,8 @@ func statesOf(st *contract.Status, kept *transcript.Transcript, failed string) d
 	for i := range st.Executions {
 		put(st.Executions[i].Node, drawing.Done, 1)
 	}
-	if kept != nil && st.Status != history.StatusName(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED) {
-		for _, node := range kept.Unfinished() {
+	if read != nil && st.Status != history.StatusName(enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED) {
+		for _, node := range read.Unfinished() {
 			put(node, drawing.Stopped, 0)
 		}
 	}

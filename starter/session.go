@@ -25,7 +25,7 @@ const turnPause = 500 * time.Millisecond
 func (a *app) resume(ctx context.Context, args []string) error {
 	if a.wantsPrompt() {
 		if a.flags.key == "" && len(a.flags.images) == 0 && !a.flags.detach && a.talks() {
-			return a.talkOn(ctx, args[0])
+			return a.converse(ctx, args[0])
 		}
 		return bad("resume wants a prompt; write -prompt TEXT; on a terminal, without -key, -image, -detach and -output, it asks for one after the other")
 	}

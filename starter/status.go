@@ -26,12 +26,12 @@ func (a *app) status(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	answered := a.whileSilent(ctx, temporal, about)
-	st, kept, err := standing(ctx, temporal, args[0], about)
+	st, read, err := standing(ctx, temporal, args[0], about)
 	answered()
 	if err != nil {
 		return err
 	}
-	if kept != nil {
+	if read != nil {
 		a.say("no worker answers for the run; this is from its history")
 	}
 	if a.flags.asJSON() {

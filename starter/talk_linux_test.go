@@ -41,7 +41,7 @@ func TestAloud(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			s := &aloud{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
+			s := &conversationReport{app: &app{stdout: &out, stderr: bracketed{&out}}, streams: true}
 			for _, n := range tc.heard {
 				s.Tell(n)
 			}

@@ -61,7 +61,7 @@ func (a *app) facts(ctx context.Context, t *config.Temporal, about about, read *
 			f = &why.Facts{Workflow: v, Calls: map[string][]why.PendingCall{}, Now: time.Now()}
 			byPlace[v.Place], out = f, append(out, f)
 			if v.Flow == nil && len(out) == 1 {
-				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its first part is gone", v.ID)
+				return nil, fmt.Errorf("the history of the run %q holds no plan: it did not get so far, or its beginning is not kept any more", v.ID)
 			}
 			silent = !a.askStatus(ctx, t, about, f, silent) || silent
 		} else if f != nil {

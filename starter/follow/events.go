@@ -118,7 +118,7 @@ func (f *Follower) tell(n progress.Notice, format string, args ...any) {
 	if !f.begin.IsZero() {
 		n.Seconds = math.Round(max(0, n.Time.Sub(f.begin).Seconds())*1000) / 1000
 	}
-	if !f.marks.isHad() {
+	if !f.marks.isKnown() {
 		f.Report.Tell(n)
 	}
 }

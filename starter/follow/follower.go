@@ -220,7 +220,7 @@ func (f *Follower) children(ctx context.Context, t *track, e *history.Event) {
 		child := newTrack(d.ID, d.RunID, childLabel(t.label, d.Child))
 		f.mu.Lock()
 		t.children[d.Requested] = child
-		over := f.marks.over(t, e.ID, child)
+		over := f.marks.addChild(t, e.ID, child)
 		f.mu.Unlock()
 		if over {
 			close(child.done)

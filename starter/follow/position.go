@@ -17,16 +17,16 @@ import (
 // A follower's mu guards them. All methods do nothing for nil.
 type marks struct {
 	root string
-	// had is what the reader has, now what it will have with the next event.
-	had, now Position
+	// from is the position at which the reader goes on, next the one after the next report.
+	from, next Position
 	// reached are the tracks that have come to the run that the reader knows.
 	reached map[string]bool
-	// parents are the tracks that began others, kids how many of theirs are open, by key.
-	parents map[string]string
-	kids    map[string]int
-	// told are the tracks of which all has been told.
-	told map[string]bool
-	// current is the track whose event is being told, at the place in it.
+	// parents are the tracks that started others, children how many of theirs are open, by key.
+	parents  map[string]string
+	children map[string]int
+	// done are the tracks of which everything was reported.
+	done map[string]bool
+	// current is the track whose event is being reported, at the place in it.
 	current *track
 	at      mark
 }
@@ -35,19 +35,19 @@ type marks struct {
 type Position struct {
 	// Open are the places in the histories that are read, by workflow id, without the root's
 	// in front. Of a child that began before its parent's place and is not here, and of all
-	// below it, everything was told.
+	// below it, everything was reported.
 	Open map[string]mark `json:"o"`
-	// Requests and Answers are the last that were told.
+	// Requests and Answers are the last that were reported.
 	Requests latest `json:"q,omitzero"`
 	Answers  latest `json:"a,omitzero"`
 }
 
-// mark is a place in a history: so many things were told of this event, and all of those
-// before it.
+// mark is a place in a history: so many things were reported of this event, and all of the
+// events before it.
 type mark struct {
-	Run   string `json:"r"`
-	Event int64  `json:"e"`
-	Told  int    `json:"t,omitempty"`
+	Run      string `json:"r"`
+	Event    int64  `json:"e"`
+	Reported int    `json:"t,omitempty"`
 }
 
 // latest are the ids of the last things of a kind; those before are known.
@@ -59,11 +59,11 @@ type latest struct {
 // maxEventID bounds an event's id: it comes back in a header.
 const maxEventID = 32 << 10
 
-func newMarks(root string, had Position) *marks {
-	now := map[string]mark{}
-	maps.Copy(now, had.Open)
-	return &marks{root: root, had: had, now: Position{Open: now, Requests: had.Requests, Answers: had.Answers}, reached: map[string]bool{},
-		parents: map[string]string{}, kids: map[string]int{}, told: map[string]bool{}}
+func newMarks(root string, from Position) *marks {
+	open := map[string]mark{}
+	maps.Copy(open, from.Open)
+	return &marks{root: root, from: from, next: Position{Open: open, Requests: from.Requests, Answers: from.Answers}, reached: map[string]bool{},
+		parents: map[string]string{}, children: map[string]int{}, done: map[string]bool{}}
 }
 
 // ParsePosition parses what [Follower.Position] returned; "" is the beginning.
@@ -84,7 +84,7 @@ func ParsePosition(id string) (Position, error) {
 
 // id is the place of the event that is being told; "" where it would be too long.
 func (m *marks) id() string {
-	raw, err := json.Marshal(m.now)
+	raw, err := json.Marshal(m.next)
 	if err != nil || len(raw) > maxEventID {
 		return ""
 	}
@@ -102,31 +102,31 @@ func (m *marks) runOf(t *track) string {
 	return t.run
 }
 
-// enter says that an event is told from now on.
+// enter starts the reports of an event.
 func (m *marks) enter(t *track, event int64) {
 	if m == nil {
 		return
 	}
 	m.current, m.at = t, mark{Run: m.runOf(t), Event: event}
-	if m.had.Open[m.key(t)].Run == m.at.Run {
+	if m.from.Open[m.key(t)].Run == m.at.Run {
 		m.reached[t.id] = true
 	}
 	m.advance()
 }
 
-// leave says that an event has been told.
+// leave ends the reports of an event.
 func (m *marks) leave() {
 	if m != nil {
 		m.current = nil
 	}
 }
 
-// isHad counts one more thing that is told, and reports whether the reader has it already.
-func (m *marks) isHad() bool {
+// isKnown counts one more report, and reports whether the reader has it already.
+func (m *marks) isKnown() bool {
 	if m == nil || m.current == nil {
 		return false
 	}
-	m.at.Told++
+	m.at.Reported++
 	return !m.advance()
 }
 
@@ -134,61 +134,61 @@ func (m *marks) isHad() bool {
 // already. What is read again must not take the reader back.
 func (m *marks) advance() bool {
 	key := m.key(m.current)
-	if was, known := m.had.Open[key]; known {
+	if was, known := m.from.Open[key]; known {
 		switch {
 		case m.at.Run != was.Run && !m.reached[m.current.id]:
 			return false
-		case m.at.Run == was.Run && (m.at.Event < was.Event || m.at.Event == was.Event && m.at.Told <= was.Told):
+		case m.at.Run == was.Run && (m.at.Event < was.Event || m.at.Event == was.Event && m.at.Reported <= was.Reported):
 			return false
 		}
 	}
-	m.now.Open[key] = m.at
+	m.next.Open[key] = m.at
 	return true
 }
 
-// over begins a child, and reports whether the reader has all of it: then it is not read.
-func (m *marks) over(parent *track, event int64, child *track) bool {
+// addChild adds a child, and reports whether the reader has all of it: then it is not read.
+func (m *marks) addChild(parent *track, event int64, child *track) bool {
 	if m == nil {
 		return false
 	}
-	if _, known := m.had.Open[m.key(child)]; !known {
-		was, known := m.had.Open[m.key(parent)]
+	if _, known := m.from.Open[m.key(child)]; !known {
+		was, known := m.from.Open[m.key(parent)]
 		if known && (m.runOf(parent) == was.Run && event <= was.Event || m.runOf(parent) != was.Run && !m.reached[parent.id]) {
 			return true
 		}
 	}
-	if _, known := m.now.Open[m.key(child)]; !known {
-		m.now.Open[m.key(child)] = mark{Run: m.runOf(child)}
+	if _, known := m.next.Open[m.key(child)]; !known {
+		m.next.Open[m.key(child)] = mark{Run: m.runOf(child)}
 	}
 	m.parents[m.key(child)] = m.key(parent)
-	m.kids[m.key(parent)]++
+	m.children[m.key(parent)]++
 	return false
 }
 
-// close says that all of a track has been told. While one that it began is open its place is
-// kept: a reader finds that one through it alone.
+// close ends a track of which everything was reported. While a child is open the track's place
+// stays: a reader finds the child through it alone.
 func (m *marks) close(t *track) {
 	if m == nil {
 		return
 	}
-	m.told[m.key(t)] = true
-	for key := m.key(t); key != "" && m.told[key] && m.kids[key] == 0; key = m.parents[key] {
-		delete(m.now.Open, key)
-		m.kids[m.parents[key]]--
+	m.done[m.key(t)] = true
+	for key := m.key(t); key != "" && m.done[key] && m.children[key] == 0; key = m.parents[key] {
+		delete(m.next.Open, key)
+		m.children[m.parents[key]]--
 	}
 }
 
-func (m *marks) hadRequest(at time.Time, id string) bool {
-	return m != nil && m.now.Requests.has(at, id, &m.had.Requests)
+func (m *marks) knowsRequest(at time.Time, id string) bool {
+	return m != nil && m.next.Requests.has(at, id, &m.from.Requests)
 }
 
-func (m *marks) hadAnswer(at time.Time, id string) bool {
-	return m != nil && m.now.Answers.has(at, id, &m.had.Answers)
+func (m *marks) knowsAnswer(at time.Time, id string) bool {
+	return m != nil && m.next.Answers.has(at, id, &m.from.Answers)
 }
 
 // has reports whether the reader has a thing, and notes that it will.
-func (l *latest) has(at time.Time, id string, had *latest) bool {
-	if at.Before(had.At) || at.Equal(had.At) && slices.Contains(had.IDs, id) {
+func (l *latest) has(at time.Time, id string, from *latest) bool {
+	if at.Before(from.At) || at.Equal(from.At) && slices.Contains(from.IDs, id) {
 		return true
 	}
 	switch {
@@ -203,7 +203,7 @@ func (l *latest) has(at time.Time, id string, had *latest) bool {
 // After is the position behind an event of the run itself: no earlier event is reported, and no
 // earlier answer.
 func After(run string, event int64) Position {
-	return Position{Open: map[string]mark{"": {Run: run, Event: event, Told: 1 << 30}}, Answers: latest{At: time.Now()}}
+	return Position{Open: map[string]mark{"": {Run: run, Event: event, Reported: 1 << 30}}, Answers: latest{At: time.Now()}}
 }
 
 // RunID is the id of the run of the chain at which the position is, "" at the beginning.

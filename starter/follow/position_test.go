@@ -68,11 +68,11 @@ type told struct{ what, id string }
 // tell reads the histories in a random order, from behind an event on.
 func tell(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 	t.Helper()
-	had, err := ParsePosition(after)
+	from, err := ParsePosition(after)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMarks(root.track.id, had)
+	m := newMarks(root.track.id, from)
 	every := root.all()
 	for _, g := range every {
 		g.next, g.begun, g.ended = 0, g == root, false
@@ -104,7 +104,7 @@ func tell(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 		}
 		g.next++
 		if e.begins != nil {
-			if m.over(g.track, number, e.begins.track) {
+			if m.addChild(g.track, number, e.begins.track) {
 				e.begins.ended = true
 			} else {
 				e.begins.begun = true
@@ -112,7 +112,7 @@ func tell(t *testing.T, r *rand.Rand, root *growing, after string) []told {
 		}
 		m.enter(g.track, number)
 		for i := range e.tells {
-			if !m.isHad() {
+			if !m.isKnown() {
 				out = append(out, told{fmt.Sprintf("%s %s %d.%d", g.track.id, e.run, number, i), m.id()})
 			}
 		}
@@ -139,8 +139,8 @@ func TestReadersGoOnWhereTheyWere(t *testing.T) {
 				got[x.what] = true
 			}
 			if missing := slices.DeleteFunc(slices.Clone(want), func(what string) bool { return got[what] }); len(missing) > 0 {
-				had, _ := ParsePosition(whole[k].id)
-				t.Fatalf("seed %d: behind event %d of %d, %s, these are never told: %q; the reader is at %v", seed, k, len(whole), whole[k].what, missing, had.Open)
+				from, _ := ParsePosition(whole[k].id)
+				t.Fatalf("seed %d: behind event %d of %d, %s, these are never told: %q; the reader is at %v", seed, k, len(whole), whole[k].what, missing, from.Open)
 			}
 		}
 	}
@@ -185,25 +185,25 @@ func things(list []told) map[string]bool {
 func TestReadersOfRequestsGoOn(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m := newMarks("r", Position{})
-	if m.hadRequest(at, "a") || m.hadRequest(at, "b") || m.hadRequest(at.Add(time.Second), "c") || m.hadAnswer(at, "a") {
+	if m.knowsRequest(at, "a") || m.knowsRequest(at, "b") || m.knowsRequest(at.Add(time.Second), "c") || m.knowsAnswer(at, "a") {
 		t.Error("a new reader has a request already")
 	}
 	m.enter(newTrack("r", "run0", ""), 1)
-	had, err := ParsePosition(m.id())
+	from, err := ParsePosition(m.id())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = newMarks("r", had)
+	m = newMarks("r", from)
 	for _, q := range []struct {
 		id   string
 		at   time.Time
 		want bool
 	}{{"a", at, true}, {"b", at, true}, {"c", at.Add(time.Second), true}, {"d", at.Add(time.Second), false}, {"e", at.Add(2 * time.Second), false}} {
-		if got := m.hadRequest(q.at, q.id); got != q.want {
+		if got := m.knowsRequest(q.at, q.id); got != q.want {
 			t.Errorf("the reader has %s: %v, want %v", q.id, got, q.want)
 		}
 	}
-	if m.hadAnswer(at.Add(time.Second), "a") || !m.hadAnswer(at, "a") {
+	if m.knowsAnswer(at.Add(time.Second), "a") || !m.knowsAnswer(at, "a") {
 		t.Error("answers are mixed up with requests")
 	}
 }
@@ -216,7 +216,7 @@ func TestIDsThatAreOfNoEvent(t *testing.T) {
 	}
 	var none *marks
 	none.enter(nil, 1)
-	if none.isHad() || none.over(nil, 1, nil) || none.hadRequest(time.Time{}, "") {
+	if none.isKnown() || none.addChild(nil, 1, nil) || none.knowsRequest(time.Time{}, "") {
 		t.Error("a follower without marks leaves something out")
 	}
 }

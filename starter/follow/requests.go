@@ -103,7 +103,7 @@ func (f *Follower) news(st *contract.Status) {
 			q = contract.Request{ID: a.ID, Kind: a.Kind}
 		}
 		delete(f.requests.open, a.ID)
-		if !f.marks.hadAnswer(a.At, a.ID) {
+		if !f.marks.knowsAnswer(a.At, a.ID) {
 			f.closed(&q, a.At, howAnswered(&a, known))
 		}
 	}
@@ -113,7 +113,7 @@ func (f *Follower) news(st *contract.Status) {
 		still[q.ID] = true
 		if _, known := f.requests.open[q.ID]; !known {
 			f.requests.open[q.ID] = *q
-			if !f.marks.hadRequest(q.OpenedAt, q.ID) {
+			if !f.marks.knowsRequest(q.OpenedAt, q.ID) {
 				f.opened(q)
 			}
 		}

@@ -100,9 +100,9 @@ func keptEdge(f *plan.Flow, e plan.Edge) *plan.Edge {
 	return nil
 }
 
-// KeptEdges are the ids that edges of an old flow have in a new one; gone is the first that is not
+// KeptEdges are the ids that edges of an old flow have in a new one; missing is the first that is not
 // there any more.
-func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, gone string) {
+func KeptEdges(old, flow *plan.Flow, ids []string) (now []string, missing string) {
 	for _, id := range ids {
 		was := edgeOf(old, id)
 		if was == nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// None: nothing that the run can still reach is another.
 	None = "untouched"
-	// Movable: what is another has not begun, so that the run could go on with the new flow
+	// Movable: what is another has not hasStarted, so that the run could go on with the new flow
 	// from its next boundary.
 	Movable = "movable"
 	// Pinned: what is another is under way, or what the run did is not in the new flow.
@@ -62,15 +62,15 @@ func Weigh(f *why.Facts, flow *plan.Flow, source *plan.Source) Run {
 	changed := changes(old, flow, source, f.Workflow.Input != nil && f.Workflow.Input.Model != "")
 	place := func(node string) string { return impactPlace(f, flow, source, node) }
 	alive := live(f)
-	begun := len(f.Status.Executions)+len(alive) > 0
+	hasStarted := len(f.Status.Executions)+len(alive) > 0
 	within := func(string) bool { return true }
-	if begun {
+	if hasStarted {
 		within = reached(alive, old, flow)
 	}
 	var pinned, moved []Node
 	for _, c := range changed {
 		switch exec, runs := alive[c.Node]; {
-		case c.Node == "" && begun:
+		case c.Node == "" && hasStarted:
 			pinned = append(pinned, c)
 		case runs && !waitsToBegin(f, c.Node):
 			c.At, c.Execution = place(c.Node), exec
@@ -123,7 +123,7 @@ func waitsToBegin(f *why.Facts, node string) bool {
 	return !slices.ContainsFunc(f.Status.Running, func(x string) bool { return history.ExecutionOf(why.Escaped(x)).Node == node })
 }
 
-// reached reports for a node whether what lives can come to them, or has not begun them.
+// reached reports for a node whether what lives can come to them, or has not hasStarted them.
 func reached(live map[string]string, flows ...*plan.Flow) func(string) bool {
 	reach := map[string]bool{}
 	for node := range live {

@@ -28,7 +28,7 @@ type recordedRun struct {
 // event takes what an event adds.
 func (r *recorder) event(e *history.Event) {
 	if _, missing := e.Data.(*history.Missing); missing {
-		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is gone; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
+		r.warnings = append(r.warnings, fmt.Sprintf("the history of %s is not kept any more; its calls are not recorded", plaintext.Line(e.Run.ID, 200)))
 		return
 	}
 	c := r.runs[e.Run]

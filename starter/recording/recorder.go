@@ -81,7 +81,7 @@ type NoPlanError struct{ Run string }
 
 // Error says why that may be.
 func (e *NoPlanError) Error() string {
-	return fmt.Sprintf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may be gone, or encrypted", e.Run)
+	return fmt.Sprintf("the run %q cannot be recorded: its history has no plan that can be read here; its beginning may not be kept any more, or be encrypted", e.Run)
 }
 
 // userText is a text by a user that the model of a call was sent.

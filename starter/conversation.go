@@ -18,14 +18,14 @@ import (
 // promptSign stands before each line that is typed.
 const promptSign = "> "
 
-// talk is a conversation with a session on a terminal, line by line.
-type talk struct {
+// conversation is a conversation with a session on a terminal, line by line.
+type conversation struct {
 	app      *app
 	temporal *config.Temporal
 	id       string
 	about    about
 	f        *follower
-	words    *aloud
+	report   *conversationReport
 	// lines are those that are typed; closed at Ctrl-D.
 	lines chan string
 	// ended gives why the session is not followed any more; nil: it has ended. silent is closed
@@ -38,8 +38,8 @@ type talk struct {
 	events int64
 }
 
-// talkOn asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
-func (a *app) talkOn(ctx context.Context, id string) error {
+// converse asks for a session's prompts on the terminal until Ctrl-D, or until the session ends.
+func (a *app) converse(ctx context.Context, id string) error {
 	temporal, about, err := a.findOpen(ctx, id)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (a *app) talkOn(ctx context.Context, id string) error {
 	}
 	ctx, stop := a.listening(ctx)
 	defer stop()
-	t := &talk{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
+	t := &conversation{app: a, temporal: temporal, id: id, about: about, lines: make(chan string), ended: make(chan error, 1), silent: make(chan struct{}), shown: map[int]bool{}}
 	done := 0
 	for i := range turns {
 		if turns[i].Done() {
@@ -86,9 +86,9 @@ func counted(done, all int) string {
 }
 
 // follow shows what happens in the session from now on.
-func (t *talk) follow(ctx context.Context) {
-	t.words = &aloud{app: t.app, streams: t.app.onTerminal()}
-	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.about.queue, t.words)
+func (t *conversation) follow(ctx context.Context) {
+	t.report = &conversationReport{app: t.app, streams: t.app.onTerminal()}
+	t.f = t.app.followerWith(t.temporal, t.id, t.about.run, t.about.queue, t.report)
 	t.f.Resume(follow.After(t.about.run, t.about.events))
 	go func() {
 		defer t.app.caught()
@@ -99,7 +99,7 @@ func (t *talk) follow(ctx context.Context) {
 }
 
 // listen reads what is typed.
-func (t *talk) listen(ctx context.Context) {
+func (t *conversation) listen(ctx context.Context) {
 	defer t.app.caught()
 	defer close(t.lines)
 	stayInBackground()
@@ -113,10 +113,10 @@ func (t *talk) listen(ctx context.Context) {
 }
 
 // run takes prompts, one turn after the other.
-func (t *talk) run(ctx context.Context) error {
+func (t *conversation) run(ctx context.Context) error {
 	ticker := time.NewTicker(turnPause)
 	defer ticker.Stop()
-	t.words.ask(t.f.Follower)
+	t.report.ask(t.f.Follower)
 	for {
 		select {
 		case <-ctx.Done():
@@ -131,20 +131,20 @@ func (t *talk) run(ctx context.Context) error {
 				t.leave()
 				return nil
 			}
-			t.words.entered(t.f.Follower)
+			t.report.entered(t.f.Follower)
 			if line = strings.TrimSpace(line); line != "" {
 				if err := t.turn(ctx, line); err != nil {
 					return err
 				}
 			}
-			t.words.ask(t.f.Follower)
+			t.report.ask(t.f.Follower)
 		}
 	}
 }
 
 // turn gives the session a prompt and waits for what comes of it. Meanwhile a line that is typed
 // answers a question of the turn's, if there is one; else it waits for the next turn.
-func (t *talk) turn(ctx context.Context, prompt string) error {
+func (t *conversation) turn(ctx context.Context, prompt string) error {
 	in := contract.ResumeInput{ID: "turn-" + strings.ToLower(rand.Text()[:12]), Prompt: prompt, By: t.app.by()}
 	type outcome struct {
 		turn *contract.Turn
@@ -172,7 +172,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 				lines = nil // it ends when the turn does
 				continue
 			}
-			t.words.entered(t.f.Follower)
+			t.report.entered(t.f.Follower)
 			t.f.typed(ctx, strings.TrimSpace(line))
 		case out := <-came:
 			switch {
@@ -195,7 +195,7 @@ func (t *talk) turn(ctx context.Context, prompt string) error {
 
 // others shows turns that nobody asked for here: those of callbacks, and of other clients. The
 // turn mine is shown where its result arrives.
-func (t *talk) others(ctx context.Context, mine string) {
+func (t *conversation) others(ctx context.Context, mine string) {
 	now := t.f.Changes()
 	if now == t.events {
 		return
@@ -210,26 +210,26 @@ func (t *talk) others(ctx context.Context, mine string) {
 		if !o.Done() || o.N == 0 || t.shown[o.N] || mine != "" && o.ID == mine {
 			continue
 		}
-		t.words.anew(t.f.Follower)
+		t.report.anew(t.f.Follower)
 		if len(o.Callbacks) > 0 {
 			t.app.say("turn %d, of what came back from %s:", o.N, plaintext.Line(strings.Join(o.Callbacks, ", "), 300))
 		} else {
 			t.app.say("turn %d, of another client:", o.N)
 		}
 		if t.conclude(o) == nil && mine == "" {
-			t.words.ask(t.f.Follower)
+			t.report.ask(t.f.Follower)
 		}
 	}
 }
 
 // conclude shows a turn's result, or why there is none: the session is still open then.
-func (t *talk) conclude(turn *contract.Turn) error {
+func (t *conversation) conclude(turn *contract.Turn) error {
 	t.shown[turn.N] = true
 	if turn.Status == contract.TurnCompleted {
-		t.words.finish(t.f.Follower, resultOf(turn))
+		t.report.finish(t.f.Follower, resultOf(turn))
 		return nil
 	}
-	t.words.newline(t.f.Follower)
+	t.report.newline(t.f.Follower)
 	err := t.app.concludeTurn(t.id, turn)
 	if turn.Status == contract.TurnStopped {
 		return err
@@ -249,14 +249,14 @@ func resultOf(t *contract.Turn) string {
 }
 
 // leave says how to come back.
-func (t *talk) leave() {
-	t.words.newline(t.f.Follower)
+func (t *conversation) leave() {
+	t.report.newline(t.f.Follower)
 	t.app.say("the session is open; go on with: %sresume %s; end it with: %sstop %s", t.app.self(), plaintext.ShellQuote(t.id), t.app.self(), plaintext.ShellQuote(t.id))
 }
 
 // end says why nothing more can be said to the session.
-func (t *talk) end(ctx context.Context, err error) error {
-	t.words.newline(t.f.Follower)
+func (t *conversation) end(ctx context.Context, err error) error {
+	t.report.newline(t.f.Follower)
 	switch {
 	case ctx.Err() != nil:
 		t.leave()

@@ -9,9 +9,9 @@ import (
 	"weft/starter/progress"
 )
 
-// aloud shows a conversation: on standard output what the model says, while it does where that
+// conversationReport shows a conversation: on standard output what the model says, while it does where that
 // is a terminal, and a line on standard error for what happens beside. A follower's mu guards it.
-type aloud struct {
+type conversationReport struct {
 	app     *app
 	streams bool
 	// call and attempt name the answer that is being shown, text is what was shown of it. whole
@@ -24,16 +24,16 @@ type aloud struct {
 	open, asking bool
 }
 
-func (s *aloud) ReadsText() bool { return s.streams }
+func (s *conversationReport) ReadsText() bool { return s.streams }
 
-func (*aloud) Close() {}
+func (*conversationReport) Close() {}
 
-func (s *aloud) Tell(n progress.Notice) {
+func (s *conversationReport) Tell(n progress.Notice) {
 	switch n.Event {
 	case progress.EventText:
 		// Sub-agents' answers are for the agent that asked them.
 		if !strings.Contains(n.Node, " › ") {
-			s.hear(n)
+			s.partial(n)
 		}
 	case progress.EventTool, progress.EventCall, progress.EventAttempt, progress.EventFailed, progress.EventRequest, progress.EventAnswered, progress.EventNote, progress.EventWarning:
 		s.end()
@@ -45,8 +45,8 @@ func (s *aloud) Tell(n progress.Notice) {
 	}
 }
 
-// hear shows what is new of an answer.
-func (s *aloud) hear(n progress.Notice) {
+// partial shows what is new of an answer.
+func (s *conversationReport) partial(n progress.Notice) {
 	if n.Call != s.call || n.Attempt != s.attempt {
 		s.end()
 		s.call, s.attempt, s.text, s.whole = n.Call, n.Attempt, "", true
@@ -59,7 +59,7 @@ func (s *aloud) hear(n progress.Notice) {
 	s.print(n.Text)
 }
 
-func (s *aloud) print(text string) {
+func (s *conversationReport) print(text string) {
 	if text != "" {
 		fmt.Fprint(s.app.stdout, plaintext.Lines(text))
 		s.open = !strings.HasSuffix(text, "\n")
@@ -67,7 +67,7 @@ func (s *aloud) print(text string) {
 }
 
 // end ends the line that is open.
-func (s *aloud) end() {
+func (s *conversationReport) end() {
 	switch {
 	case s.asking:
 		fmt.Fprintln(s.app.stderr)
@@ -79,7 +79,7 @@ func (s *aloud) end() {
 
 // finish shows the rest of an answer whose end is known, or all of it where it is not what was
 // shown.
-func (s *aloud) finish(f *follow.Follower, result string) {
+func (s *conversationReport) finish(f *follow.Follower, result string) {
 	f.Lock()
 	defer f.Unlock()
 	rest, begun := strings.CutPrefix(result, s.text)
@@ -93,28 +93,28 @@ func (s *aloud) finish(f *follow.Follower, result string) {
 }
 
 // anew forgets what was shown of an answer: all of it is shown again, below a line of its own.
-func (s *aloud) anew(f *follow.Follower) {
+func (s *conversationReport) anew(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.end()
 	s.call, s.attempt, s.text, s.whole = "", 0, "", true
 }
 
-func (s *aloud) newline(f *follow.Follower) {
+func (s *conversationReport) newline(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.end()
 }
 
 // entered takes note of a line that was typed: the terminal has ended it.
-func (s *aloud) entered(f *follow.Follower) {
+func (s *conversationReport) entered(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.open, s.asking = false, false
 }
 
 // ask shows that a prompt may be typed.
-func (s *aloud) ask(f *follow.Follower) {
+func (s *conversationReport) ask(f *follow.Follower) {
 	f.Lock()
 	defer f.Unlock()
 	s.end()
