@@ -24,7 +24,7 @@ type Adapter interface {
 	Name() string
 	// Profiles are the names of the dialect's readings, "default" first.
 	Profiles() []string
-	// Detect says whether a document is of this dialect, and what it looked for.
+	// Detect reports whether a document is of this dialect, and what it looked for.
 	Detect(doc *source.Document) (ok bool, lookedFor string)
 	// Adapt makes the plan, without limits and policy. All diagnostics come at once, in
 	// any order; the plan counts only if none is an error.
@@ -84,13 +84,13 @@ type Options struct {
 	ComponentIDs []source.ComponentID
 	// Files are what lies around the document, see [ReadFolder]. Load itself reads nothing.
 	Files []source.File
-	// Starting says that the plan is to be run: then a file whose content a start pins, and that
+	// Starting reports whether the plan is to be run: then a file whose content a start pins, and that
 	// is not among Files, is an error and not a warning.
 	Starting bool
-	// Lend, if set, takes the secrets that stand in the document, once it is read without an
+	// PassSecret, if set, is called with each secret in the document, once it is read without an
 	// error: its caller has a worker of its own, and hands them to it alone. Without it such a
 	// secret is an error.
-	Lend func(source.Lent)
+	PassSecret func(source.InlineSecret)
 }
 
 // Result is a document's plan and where its parts were written.
@@ -108,7 +108,7 @@ const (
 	CodePlan       = "invalid-plan"
 )
 
-// Load reads a document. The name gives the format by its extension and stands in
+// Load reads a document. The name gives the format by its extension and is in
 // messages; nothing is read from disk. All diagnostics come at once, ordered by place, at most
 // [source.MaxDiagnostics]. The result is nil if and only if one of them is an error.
 func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
@@ -133,10 +133,10 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	if d := o.checkComponents(doc, a); d != nil {
 		return nil, append(diags, *d)
 	}
-	var lent []source.Lent
+	var secrets []source.InlineSecret
 	host := source.Host{UnboundTools: o.UnboundTools, Connections: o.Connections, Components: o.Components, ComponentIDs: o.ComponentIDs, Files: o.Files, Starting: o.Starting}
-	if o.Lend != nil {
-		host.Lend = func(l source.Lent) { lent = append(lent, l) }
+	if o.PassSecret != nil {
+		host.PassSecret = func(s source.InlineSecret) { secrets = append(secrets, s) }
 	}
 	f, src, more := a.Adapt(doc, profile, host)
 	diags = append(diags, more...)
@@ -149,8 +149,8 @@ func Load(name string, data []byte, o Options) (*Result, []source.Diagnostic) {
 	if source.HasErrors(diags) {
 		return nil, diags
 	}
-	for i := range lent {
-		o.Lend(lent[i])
+	for i := range secrets {
+		o.PassSecret(secrets[i])
 	}
 	return &Result{Flow: f, Source: src}, diags
 }
@@ -170,7 +170,7 @@ func read(name string, data []byte) (doc *source.Document, diags, wrong []source
 	return doc, diags, wrong, takesLenient
 }
 
-// repeatsKeys says that nothing is wrong with a document but keys that it repeats.
+// repeatsKeys reports whether repeated keys are all that is wrong with a document.
 func repeatsKeys(diags []source.Diagnostic) bool {
 	for i := range diags {
 		if diags[i].Severity == source.Error && diags[i].Code != source.CodeDuplicateKey {
@@ -180,15 +180,15 @@ func repeatsKeys(diags []source.Diagnostic) bool {
 	return source.HasErrors(diags)
 }
 
-// lastKeyWins says that a dialect takes the last of keys that are repeated, with a warning. An
-// adapter that has a method LastKeyWins says so.
+// lastKeyWins reports whether a dialect takes the last of keys that are repeated, with a warning. An
+// adapter declares it by a method LastKeyWins.
 func lastKeyWins(a Adapter) bool {
 	l, ok := a.(interface{ LastKeyWins() bool })
 	return ok && l.LastKeyWins()
 }
 
-// takesLenient says that a dialect takes JSON without quotes, with a warning. An adapter that has
-// a method Lenient says so.
+// takesLenient reports whether a dialect takes JSON without quotes, with a warning. An adapter
+// declares it by a method Lenient.
 func takesLenient(a Adapter) bool {
 	l, ok := a.(interface{ Lenient() bool })
 	return ok && l.Lenient()

@@ -11,7 +11,7 @@ import (
 )
 
 // lends takes note of a secret that stands in the flow's document. Nothing is said of it from now on.
-func (a *app) lends(l source.Lent) {
+func (a *app) lends(l source.InlineSecret) {
 	a.lent = append(a.lent, l)
 	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // else it may be a path, which errors name
 		a.mask.Add(l.Value)

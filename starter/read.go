@@ -72,7 +72,7 @@ func (a *app) examine(cfg *config.Config, file string, starting bool) (*examined
 	o := cfg.Reading(a.flags.dialect, a.flags.profile)
 	o.Files, o.Starting = folder.Files, starting
 	if a.flags.dev {
-		o.Lend = a.lends
+		o.PassSecret = a.lends
 	}
 	if err := a.readComponents(&o); err != nil {
 		return nil, err

@@ -17,10 +17,10 @@ import (
 func (f *flowRun) boxed(wants []want) []want {
 	for i := range f.flow.Nodes {
 		for _, s := range f.flow.Nodes[i].Speakers() {
-			if s.Agent.Boxes == nil {
+			if s.Agent.Toolboxes == nil {
 				continue
 			}
-			for _, id := range s.Agent.Boxes.Connections {
+			for _, id := range s.Agent.Toolboxes.Connections {
 				k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 				if k < 0 {
 					k = len(wants)
@@ -41,14 +41,14 @@ func (f *flowRun) unbox(wants []want) []string {
 	f.flow.Nodes = slices.Clone(f.flow.Nodes)
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
-		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Boxes != nil }) {
+		if !slices.ContainsFunc(n.Speakers(), func(s plan.Speaker) bool { return s.Agent.Toolboxes != nil }) {
 			continue
 		}
 		own := *n.Agent
 		own.Members = slices.Clone(own.Members)
 		n.Agent = &own
 		for _, s := range n.Speakers() {
-			if s.Agent.Boxes != nil {
+			if s.Agent.Toolboxes != nil {
 				problems = append(problems, f.unboxOne(s, wants, told)...)
 			}
 		}
@@ -59,10 +59,10 @@ func (f *flowRun) unbox(wants []want) []string {
 // unboxOne makes tools of what the boxes of one agent offer.
 func (f *flowRun) unboxOne(s plan.Speaker, wants []want, told map[string]bool) []string {
 	var problems []string
-	boxes := s.Agent.Boxes
+	boxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
 	left, offered := f.take(s.Agent, wants)
-	s.Agent.Boxes = nil
+	s.Agent.Toolboxes = nil
 	if left == nil && !boxes.All && !boxes.Lenient {
 		return nil // a connection that could not be listed matters only where something is missing
 	}
@@ -100,19 +100,19 @@ func (f *flowRun) take(a *plan.Agent, wants []want) (left, offered []string) {
 		taken[k.Name] = true
 	}
 	found := map[string]bool{}
-	for _, id := range a.Boxes.Connections {
+	for _, id := range a.Toolboxes.Connections {
 		k := slices.IndexFunc(wants, func(w want) bool { return w.bound.ID == id })
 		for _, name := range wants[k].offered {
 			offered = append(offered, name)
 			as := safeName(name)
-			if !a.Boxes.All && !slices.Contains(a.Boxes.Names, name) || taken[as] {
+			if !a.Toolboxes.All && !slices.Contains(a.Toolboxes.Names, name) || taken[as] {
 				continue
 			}
 			taken[as], found[name] = true, true
-			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Boxes.Confirm, id)})
+			a.Tools = append(a.Tools, plan.Tool{Name: name, As: as, Connection: id, Confirm: slices.Contains(a.Toolboxes.Confirm, id)})
 		}
 	}
-	for _, name := range a.Boxes.Names {
+	for _, name := range a.Toolboxes.Names {
 		if !found[name] && !taken[name] {
 			left = append(left, name)
 		}

@@ -24,7 +24,7 @@ func (Adapter) Name() string { return Name }
 // Profiles are default and strict.
 func (Adapter) Profiles() []string { return []string{model.ProfileDefault, model.ProfileStrict} }
 
-// Traits says that runs are given inputs by name, and that documents refer to others.
+// Traits returns the traits: runs are given inputs by name, and documents refer to others.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Components: true} }
 
 // Detect looks for what a component has at the top.
@@ -40,7 +40,7 @@ func (Adapter) Detect(doc *source.Document) (bool, string) {
 
 // Adapt makes the plan of the main component: a Flow, or an Agent.
 func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*plan.Flow, plan.Source, []source.Diagnostic) {
-	o := model.Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.Lend != nil}
+	o := model.Options{Profile: profile, Named: map[string]string{}, InlineSecrets: host.PassSecret != nil}
 	for _, c := range host.Components {
 		o.Components = append(o.Components, model.File{Name: c.Name, Text: []byte(c.Text)})
 	}
@@ -61,7 +61,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 		return nil, src, append(diags, b.Diags...)
 	}
 	flow := b.root(d.Root)
-	b.lend(d.Secrets)
+	b.passSecrets(d.Secrets)
 	src.Positions = b.positions
 	return flow, src, append(diags, b.Diags...)
 }
@@ -72,7 +72,7 @@ const (
 	CodeNotYet = "not-yet"
 	// CodeNoEffect is a warning: a field that a run does not heed.
 	CodeNoEffect = "no-effect"
-	// CodeModelURL says that a model is asked where the worker's settings say.
+	// CodeModelURL reports whether a model is asked where the worker's settings say.
 	CodeModelURL = "model-url"
 	// CodeUnknownTool is a warning: a ServerTool that the host does not have.
 	CodeUnknownTool = "unknown-tool"
@@ -99,7 +99,7 @@ var runs = map[string]bool{
 	"OciClientConfigWithResourcePrincipal": true,
 }
 
-// Runs says whether a component of a type can be part of a run.
+// Runs reports whether a component of a type can be part of a run.
 func Runs(name string) bool { return runs[name] }
 
 // notYet are the fields that nothing heeds although they change what a run does.

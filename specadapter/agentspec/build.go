@@ -12,7 +12,7 @@ import (
 )
 
 // builder makes the plan of a component. Subflows of FlowNodes become part of the flow that has
-// them; those that run several times, beside each other or under a guard, become flows of their
+// them; those that run several times, in parallel or under a guard, become flows of their
 // own, which nodes of kind call run.
 type builder struct {
 	file string
@@ -20,7 +20,7 @@ type builder struct {
 	host      source.Host
 	positions []plan.Position
 	looked    map[*model.Component]bool
-	told      map[*model.Component]bool
+	warned    map[*model.Component]bool
 
 	// shared is what all flows of the document use.
 	agents      []plan.Flow
@@ -28,7 +28,7 @@ type builder struct {
 	connections []plan.Connection
 	connected   map[*model.Component]string
 	ids         map[string]bool
-	// nodes counts those of all flows; full says that there are too many.
+	// nodes counts those of all flows; full reports whether there are too many.
 	nodes int
 	full  bool
 
@@ -43,7 +43,7 @@ type builder struct {
 }
 
 func newBuilder(file string, host source.Host) *builder {
-	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, told: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
+	return &builder{file: file, host: host, looked: map[*model.Component]bool{}, warned: map[*model.Component]bool{}, agentIDs: map[*model.Component]string{},
 		connected: map[*model.Component]string{}, ids: map[string]bool{}, outers: map[string][]model.Property{}}
 }
 
@@ -141,7 +141,7 @@ func (b *builder) rootAgent(c *model.Component) {
 	b.edge(plan.Edge{From: n.ID, To: plan.End}, c.At)
 }
 
-// room counts a node, or an agent of a team, and says whether the plan may have it.
+// room counts a node, or an agent of a team, and reports whether the plan may have it.
 func (b *builder) room(at source.Pos) bool {
 	if b.nodes++; b.nodes > plan.MaxNodes/2 {
 		if !b.full {

@@ -42,15 +42,15 @@ func (b *builder) agent(c *model.Component, node string, root bool) *plan.Agent 
 	if remoteAgents[c.Type.Name] {
 		return b.remote(c, root)
 	}
-	p := personOf(c)
-	a, taken := b.speaker(p, node)
+	p := resolveAgent(c)
+	a, taken := b.baseAgent(p, node)
 	a.Conversation = plan.ConversationFlow
 	a.Opening = opening(c.Inputs)
-	b.talks(a, p.Name, p.human, root, c.Outputs, taken)
+	b.setChat(a, p.Name, p.human, root, c.Outputs, taken)
 	return a
 }
 
-// opening is the message by which an agent begins where nobody has said anything.
+// opening is the message by which an agent begins where no one has said anything.
 func opening(inputs []model.Property) []plan.Piece {
 	if len(inputs) > 0 {
 		return []plan.Piece{{Text: "Begin.", From: plan.FromPorts}}
@@ -58,8 +58,8 @@ func opening(inputs []model.Property) []plan.Piece {
 	return []plan.Piece{{Text: "Begin."}}
 }
 
-// talks settles how an agent talks with a person, and how it ends.
-func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []model.Property, taken map[string]bool) {
+// setChat sets how an agent converses with a person and how it ends.
+func (b *builder) setChat(a *plan.Agent, name string, human, root bool, outputs []model.Property, taken map[string]bool) {
 	if human && (root || len(outputs) > 0) {
 		a.Chat = &plan.Chat{}
 		if root {
@@ -71,8 +71,8 @@ func (b *builder) talks(a *plan.Agent, name string, human, root bool, outputs []
 	}
 }
 
-// person is an Agent as it runs: what specializes it is part of it.
-type person struct {
+// resolvedAgent is an Agent merged with what specializes it.
+type resolvedAgent struct {
 	*model.Component
 	// base is the Agent itself, which has the model and the toolboxes.
 	base  *model.Component
@@ -81,14 +81,14 @@ type person struct {
 	human bool
 }
 
-// personOf merges an Agent with what specializes it: instructions come behind its own, tools
+// resolveAgent merges an Agent with what specializes it: instructions come behind its own, tools
 // behind its own, and a person is in the loop as the specialization says, if it says so.
-func personOf(c *model.Component) *person {
+func resolveAgent(c *model.Component) *resolvedAgent {
 	base := c
 	if c.Type.Name == "SpecializedAgent" {
 		base = c.Component("agent")
 	}
-	p := &person{Component: c, base: base, text: base.Text("system_prompt"), tools: base.Components("tools"), human: base.Flag("human_in_the_loop")}
+	p := &resolvedAgent{Component: c, base: base, text: base.Text("system_prompt"), tools: base.Components("tools"), human: base.Flag("human_in_the_loop")}
 	more := c.Component("agent_specialization_parameters")
 	if more == nil {
 		return p
@@ -103,16 +103,16 @@ func personOf(c *model.Component) *person {
 	return p
 }
 
-// speaker is what an agent is wherever it is: its prompt, its tools and its model. It gives the
+// baseAgent is what an agent is wherever it is: its prompt, its tools and its model. It gives the
 // names that its model knows.
-func (b *builder) speaker(p *person, node string) (*plan.Agent, map[string]bool) {
+func (b *builder) baseAgent(p *resolvedAgent, node string) (*plan.Agent, map[string]bool) {
 	a := &plan.Agent{Prompt: p.text, System: p.text, MaxCalls: agentCalls, MaxErrors: agentErrors}
 	taken := map[string]bool{}
 	for i, t := range p.tools {
 		a.Tools = append(a.Tools, *b.tool(t, taken))
 		b.place(plan.ToolPath(node, i), t.At)
 	}
-	b.boxes(p.base, a, taken)
+	b.toolboxes(p.base, a, taken)
 	b.transforms(p.base, a)
 	b.model(p.base.Component("llm_config"), a)
 	return a, taken
@@ -129,9 +129,9 @@ func finish(outputs []model.Property, name string, person bool) *plan.Finish {
 	}
 }
 
-// boxes are the servers whose tools an agent takes: all that they offer, or those that a
+// toolboxes are the servers whose tools an agent takes: all that they offer, or those that a
 // filter names, which are tools like any other.
-func (b *builder) boxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
+func (b *builder) toolboxes(c *model.Component, a *plan.Agent, taken map[string]bool) {
 	for _, box := range c.Components("toolboxes") {
 		if box.Type.Name != "MCPToolBox" {
 			continue
@@ -141,14 +141,14 @@ func (b *builder) boxes(c *model.Component, a *plan.Agent, taken map[string]bool
 			b.filtered(box, filter, a, taken, plan.Tool{Connection: id, Confirm: confirm})
 			continue
 		}
-		if a.Boxes == nil {
-			a.Boxes = &plan.Boxes{All: true}
+		if a.Toolboxes == nil {
+			a.Toolboxes = &plan.Toolboxes{All: true}
 		}
-		if !slices.Contains(a.Boxes.Connections, id) {
-			a.Boxes.Connections = append(a.Boxes.Connections, id)
+		if !slices.Contains(a.Toolboxes.Connections, id) {
+			a.Toolboxes.Connections = append(a.Toolboxes.Connections, id)
 		}
-		if confirm && !slices.Contains(a.Boxes.Confirm, id) {
-			a.Boxes.Confirm = append(a.Boxes.Confirm, id)
+		if confirm && !slices.Contains(a.Toolboxes.Confirm, id) {
+			a.Toolboxes.Confirm = append(a.Toolboxes.Confirm, id)
 		}
 	}
 }
@@ -187,8 +187,8 @@ func (b *builder) model(c *model.Component, a *plan.Agent) {
 		id = "cohere/" + id
 	}
 	a.Model = provider + "/" + id
-	if f := c.Field("url"); f != nil && !b.told[c] {
-		b.told[c] = true
+	if f := c.Field("url"); f != nil && !b.warned[c] {
+		b.warned[c] = true
 		b.Warnf(f.At, CodeModelURL, fmt.Sprintf("set providers.%s.base_url in the worker's configuration", provider),
 			"the url of %s is not used: the worker's configuration of the provider %s is", c, provider)
 	}
@@ -226,5 +226,5 @@ func (b *builder) params(c *model.Component) *plan.Params {
 	return p
 }
 
-// upTo says whether a number is absent, or from 0 to a bound.
+// upTo reports whether a number is absent, or from 0 to a bound.
 func upTo(v *float64, most float64) bool { return v == nil || *v >= 0 && *v <= most }

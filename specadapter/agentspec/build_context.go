@@ -56,9 +56,9 @@ func (b *builder) summary(t *model.Component, instructions, template string) *pl
 		b.Errorf(t.FieldPos(template), "field-value", "write {{summary}} into it", "%s of %s does not contain the summary", template, t)
 	}
 	for _, name := range []string{"max_cache_size", "max_cache_lifetime"} {
-		if f := t.Field(name); f != nil && !b.told[t] {
+		if f := t.Field(name); f != nil && !b.warned[t] {
 			b.Warnf(f.At, CodeNoEffect, "remove it", "%s of %s has no effect: summaries are kept with the run", name, t)
-			b.told[t] = true
+			b.warned[t] = true
 		}
 	}
 	return s

@@ -15,7 +15,7 @@ type layer struct {
 	flow *model.Component
 	// path is what the ids of its nodes begin with: the FlowNode, and /.
 	path string
-	// start is the state key from which the start node takes an input, and defaults stand in.
+	// start is the state key from which the start node takes an input, and defaults replace missing ones.
 	start    func(p *model.Property) string
 	defaults func(p *model.Property) *model.Property
 	// outs are what its end nodes leave.
@@ -41,7 +41,7 @@ type way struct {
 	exits []exit
 }
 
-// exit is a node of the plan by which control leaves; label says that it has several branches.
+// exit is a node of the plan by which control leaves; label reports whether it has several branches.
 type exit struct {
 	id, branch string
 	label      bool

@@ -59,8 +59,8 @@ func (b *builder) remote(c *model.Component, root bool) *plan.Agent {
 // region and the credentials.
 func (b *builder) ociAgent(c *model.Component, a *plan.Agent) *plan.Agent {
 	a.Model, a.Retry = "oci/agent/"+c.Text("agent_endpoint_id"), b.retry(c, false)
-	if client := c.Component("client_config"); !b.told[client] {
-		b.told[client] = true
+	if client := c.Component("client_config"); !b.warned[client] {
+		b.warned[client] = true
 		b.Warnf(client.FieldPos("service_endpoint"), CodeModelURL, "set providers.oci.region, auth and auth_file in the worker's configuration",
 			"the service_endpoint and authentication of %s are not used: the worker's configuration of the provider oci is", client)
 	}

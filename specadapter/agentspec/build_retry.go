@@ -10,7 +10,7 @@ import (
 )
 
 // retry makes of a retry policy what a call is repeated by; nil where there is none. byStatus
-// says that the component is a request whose answers' statuses count; others are judged by
+// reports whether the component is a request whose answers' statuses count; others are judged by
 // what speaks to the server.
 func (b *builder) retry(c *model.Component, byStatus bool) *plan.Retry {
 	f := c.Field("retry_policy")

@@ -36,7 +36,7 @@ type crew struct {
 type part struct {
 	// id is the member's; that of the node stands for the node's own agent.
 	id string
-	// human says that the conversation is the node's, in which people are; outputs end it.
+	// human reports whether the conversation is the node's, in which people are; outputs end it.
 	human   bool
 	outputs []model.Property
 	// ask and hand are whom the agent can turn to.
@@ -172,8 +172,8 @@ func (t *crew) swarm(c *model.Component, p part) {
 
 // inSwarm is an agent of a Swarm that another one asks. Asked, it can ask others itself.
 func (t *crew) inSwarm(c, from, to *model.Component) recipient {
-	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.told[to] {
-		t.told[to] = true
+	if to.Type.Name == "Flow" && len(neighbours(c, to)) > 0 && !t.warned[to] {
+		t.warned[to] = true
 		t.Warnf(to.At, CodeNoEffect, "use an Agent to contact others", "%s has no model and cannot contact agents; relationships from it in %s have no effect", to, c)
 	}
 	return t.recipient(c, from, to, func(id string) part {
@@ -206,7 +206,7 @@ func (t *crew) handed(to *model.Component, id string) recipient {
 }
 
 // recipient is whom another agent of a team asks, in a conversation that the two of them have. It
-// is made once, whoever asks.
+// is made once, who asks.
 func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
 	if to.Type.Name == "Flow" {
 		return t.flow(to)
@@ -254,13 +254,13 @@ func (t *crew) member(c *model.Component, p part) {
 		return
 	}
 	t.inside = append(t.inside, c)
-	who := personOf(c)
-	a, taken := t.speaker(who, p.id)
+	who := resolveAgent(c)
+	a, taken := t.baseAgent(who, p.id)
 	a.Ask = contactsOf(unique(taken, "send_message"), p.ask,
 		"Ask another agent, who answers. It knows nothing of your conversation with others: say all that it has to know.", true)
 	a.Hand = contactsOf(unique(taken, "handoff_conversation"), p.hand,
 		"Hand the whole conversation over to another agent, who goes on with it in your place.", false)
-	t.talks(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
+	t.setChat(a, cmp.Or(t.node.Name, who.Name), p.human && who.human, p.human && t.root, p.outputs, taken)
 	t.settle(c, p, a)
 }
 
@@ -283,15 +283,15 @@ func (t *crew) settle(c *model.Component, p part, a *plan.Agent) {
 }
 
 // elsewhere makes an agent that runs elsewhere in one of its parts. It knows no tools of the team's:
-// it can be asked, or handed the conversation, and turns to nobody itself.
+// it can be asked, or handed the conversation, and turns to no one itself.
 func (t *crew) elsewhere(c *model.Component, p part) {
 	if len(p.ask) > 0 || len(p.hand) > 0 {
 		if p.id == t.node.ID {
 			t.Errorf(c.At, "field-value", "start with an Agent that contacts this one", "%s is a remote agent and cannot contact other agents, so it cannot be the first agent of a team", c)
 			return
 		}
-		if !t.told[c] {
-			t.told[c] = true
+		if !t.warned[c] {
+			t.warned[c] = true
 			t.Warnf(c.At, CodeNoEffect, "use an Agent to contact others", "%s is a remote agent and cannot contact other agents of the team", c)
 		}
 	}

@@ -18,8 +18,8 @@ func (b *builder) tool(c *model.Component, taken map[string]bool) *plan.Tool {
 	t.As = unique(taken, toolName(t.Name))
 	switch c.Type.Name {
 	case "ServerTool":
-		if !b.host.UnboundTools[t.Name] && !b.told[c] {
-			b.told[c] = true
+		if !b.host.UnboundTools[t.Name] && !b.warned[c] {
+			b.warned[c] = true
 			b.Warnf(c.At, CodeUnknownTool, "register a function of this name with the worker, or map it in weft.yaml under tools", "%s is not a known tool; a run needs a worker that has it", c)
 		}
 	case "ClientTool":

@@ -39,7 +39,7 @@ func (Adapter) Profiles() []string {
 	return []string{ProfileDefault, ProfileAuthoritative, ProfileDocumented}
 }
 
-// Traits says that agents declare their inputs, and that they are folders.
+// Traits returns the traits: agents declare their inputs, and they are folders.
 func (Adapter) Traits() source.Traits { return source.Traits{Inputs: true, Files: true} }
 
 // Detect looks for a name with one of the members that blueprints have, and for none of

@@ -78,7 +78,7 @@ func join(parts []string) string {
 	return strings.Join(out, "\n\n---\n\n")
 }
 
-// older reports fields of earlier shapes apart from those that nobody ever knew.
+// older reports fields of earlier shapes apart from those that no one ever knew.
 func (g *agent) older() {
 	if v := g.Value.Get("visibility"); v != nil {
 		g.a.Warnf(v.Pos, CodeOlder, `write "tags": ["internal"] or ["external"]`, "visibility is an old name for tags and has no effect")

@@ -113,7 +113,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// The documents of the corpus that are no agent's folder: agents in the framework's texts and
+// The documents of the corpus that are not an agent's folder: agents in the framework's texts and
 // those that its runners own; all others are of no dialect.
 func TestCorpusDocuments(t *testing.T) {
 	files, _ := corpusFiles(t)

@@ -16,7 +16,7 @@ var kept = map[string]string{
 
 // placeholders reports those that stay as they are written, each name once.
 func (g *agent) placeholders() {
-	l := linter{agent: g, told: map[string]bool{}, declared: g.declared()}
+	l := linter{agent: g, seen: map[string]bool{}, declared: g.declared()}
 	if file, ok := g.a.beside(filePrompt); ok {
 		l.text(file, g.a.files[file])
 	}
@@ -33,7 +33,7 @@ const maxPlaceholders = 20
 // linter looks at the placeholders of one agent.
 type linter struct {
 	agent    *agent
-	told     map[string]bool
+	seen     map[string]bool
 	declared func(name string) bool
 	reported int
 }
@@ -68,10 +68,10 @@ func (l *linter) value(v *source.Value) {
 
 func (l *linter) placeholder(at source.Pos, name string) {
 	kind, key, ok := strings.Cut(name, ".")
-	if !ok || l.told[name] || l.reported > maxPlaceholders {
+	if !ok || l.seen[name] || l.reported > maxPlaceholders {
 		return
 	}
-	l.told[name] = true
+	l.seen[name] = true
 	why := kept[kind]
 	help := "give the value as a parameter: ${params.NAME}"
 	if kind == "params" && !l.declared(key) {
@@ -87,7 +87,7 @@ func (l *linter) placeholder(at source.Pos, name string) {
 	}
 }
 
-// declared says which parameters a run can have.
+// declared returns a function that reports whether a run can have a parameter.
 func (g *agent) declared() func(name string) bool {
 	known := map[string]bool{"prompt": g.mode == plan.InputsMerged}
 	if len(g.params) == 0 || string(g.params) == "{}" {

@@ -38,10 +38,10 @@ func (a *adaptation) plan(g *agent) *plan.Flow {
 	in := &plan.Inputs{Schema: g.params, Mode: g.mode, Style: a.style(), Placeholders: replaced(g.prompt) || replaced(string(g.output))}
 	connections := g.connections()
 	for _, c := range connections {
-		if agent.Boxes == nil {
-			agent.Boxes = &plan.Boxes{All: true}
+		if agent.Toolboxes == nil {
+			agent.Toolboxes = &plan.Toolboxes{All: true}
 		}
-		agent.Boxes.Connections = append(agent.Boxes.Connections, c.ID)
+		agent.Toolboxes.Connections = append(agent.Toolboxes.Connections, c.ID)
 		in.Placeholders = in.Placeholders || replaced(c.URL)
 		for _, h := range c.Headers {
 			// What must have a value is looked at when a run starts.
@@ -91,7 +91,7 @@ func (g *agent) connections() []plan.Connection {
 // kinds are the kinds of placeholders that a run's start replaces.
 var kinds = map[string]bool{"params": true, "scope": true, "runtime": true}
 
-// replaced says whether a text holds a placeholder that a run's start replaces.
+// replaced reports whether a text holds a placeholder that a run's start replaces.
 func replaced(text string) bool {
 	for _, m := range inputs.Placeholder.FindAllStringSubmatch(text, -1) {
 		if kind, _, ok := strings.Cut(m[1], "."); ok && kinds[kind] {

@@ -54,7 +54,7 @@ func (g *agent) runsScript(w word) {
 }
 
 // sum is the SHA-256 of a script's file, which a start pins. Without the file there is none: no
-// run can be started with it then, and whoever only reads the document is warned.
+// run can be started with it then, and who only reads the document is warned.
 func (s *script) sum(id string) string {
 	if s.file == "" {
 		return "" // reported
@@ -76,7 +76,7 @@ func (s *script) sum(id string) string {
 	return ""
 }
 
-// local says that a path stays in the folder from which it leads.
+// local reports whether a path stays in the folder from which it leads.
 func local(file string) bool {
 	clean := path.Clean(file)
 	return fs.ValidPath(clean) && clean != "." && !strings.ContainsAny(clean, `\:`)

@@ -16,11 +16,11 @@ type server struct {
 	headers                       []header
 	// orchestrator marks the framework's own server, which starts other agents.
 	orchestrator bool
-	// configured says that the worker's own connection of this name is used.
+	// configured reports whether the worker's own connection of this name is used.
 	configured bool
 	// connection is that connection's id; transport is the plan's.
 	connection, transport string
-	// refused says that it was reported and nothing more is to be said of it.
+	// refused reports whether an error was reported, so that nothing more is.
 	refused bool
 	at      source.Pos
 }
@@ -28,7 +28,7 @@ type server struct {
 // header is sent with every call of a server. Its value may hold placeholders.
 type header struct {
 	name, value string
-	// required says that the value may not be missing.
+	// required reports whether the value may not be missing.
 	required bool
 	at       source.Pos
 }

@@ -26,9 +26,9 @@ type splitter struct {
 	rest  string
 	words []string
 	word  strings.Builder
-	// begun says that a word is open, even if it is empty; quote is the open quote, or 0.
-	begun bool
-	quote byte
+	// started reports whether a word is open, even if it is empty; quote is the open quote, or 0.
+	started bool
+	quote   byte
 }
 
 // step takes one character, or two behind a backslash.
@@ -39,7 +39,7 @@ func (w *splitter) step() error {
 		w.end()
 		return nil
 	}
-	w.begun = true
+	w.started = true
 	switch {
 	case w.quote == c:
 		w.quote = 0
@@ -69,9 +69,9 @@ func (w *splitter) escape() error {
 
 // end closes a word.
 func (w *splitter) end() {
-	if w.begun {
+	if w.started {
 		w.words = append(w.words, w.word.String())
 	}
-	w.begun = false
+	w.started = false
 	w.word.Reset()
 }

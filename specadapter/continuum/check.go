@@ -88,13 +88,13 @@ func (g *graph) checkCycles(out [][]int) {
 			members[part[n]] = append(members[part[n]], g.flow.Nodes[n].ID)
 		}
 	}
-	told := map[int]bool{}
+	reported := map[int]bool{}
 	for i, l := range g.links {
 		p := part[l.from]
-		if !always(i) || part[l.to] != p || told[p] || l.from != l.to && size[p] < 2 {
+		if !always(i) || part[l.to] != p || reported[p] || l.from != l.to && size[p] < 2 {
 			continue
 		}
-		told[p] = true
+		reported[p] = true
 		ids := members[p]
 		if len(ids) == 0 {
 			ids = []string{g.flow.Nodes[l.from].ID}

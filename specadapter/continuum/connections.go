@@ -16,7 +16,7 @@ var (
 type connections struct {
 	list []plan.Connection
 	byID map[string]int
-	// declared says that the document lists connections at all; else all names are left
+	// declared reports whether the document lists connections at all; else all names are left
 	// to the run.
 	declared bool
 	// agents are the ids of the agents that connections name.

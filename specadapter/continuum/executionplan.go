@@ -205,7 +205,7 @@ func (r *reader) node() (id, label string, ok bool) {
 	return id, label, ok
 }
 
-// idByte says whether an id goes on: a - does inside of an id that is a UUID or the like,
+// idByte reports whether an id goes on: a - does inside of an id that is a UUID or the like,
 // but not where a link begins.
 func idByte(s string, i int) bool {
 	switch c := s[i]; {
@@ -217,7 +217,7 @@ func idByte(s string, i int) bool {
 	return false
 }
 
-// word says whether a byte is a letter, a digit, _ or part of a character beyond ASCII.
+// word reports whether a byte is a letter, a digit, _ or part of a character beyond ASCII.
 func word(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
 }
@@ -288,7 +288,7 @@ func arrow(s string) int {
 	return n
 }
 
-// headed says whether the line that was just read is whole without a head: --- or ~~~.
+// headed reports whether the line that was just read is whole without a head: --- or ~~~.
 func headed(all, rest string) bool {
 	line := strings.TrimLeft(all[:len(all)-len(rest)], "<")
 	return len(line) > 2 && !strings.HasSuffix(line, ".")

@@ -63,7 +63,7 @@ func (s *joinSearch) plainJoins() (n int) {
 	return n
 }
 
-// stops says that a branch is followed to a part but not beyond.
+// stops reports whether a branch is followed to a part but not beyond.
 func (s *joinSearch) stops(fork, n int) bool {
 	return n == fork || n >= len(s.flow.Nodes) || s.flow.Nodes[n].Deferred
 }

@@ -41,7 +41,7 @@ func (g *graph) node(i int, v *source.Value) {
 	}
 }
 
-// nodeID reads a node's id. Usable says that edges can refer to it.
+// nodeID reads a node's id. Usable reports whether edges can refer to it.
 func (g *graph) nodeID(o *source.Fields) (id string, usable bool) {
 	v, bad := o.Want("id", source.String), !o.Is("id", source.String)
 	if v == nil {

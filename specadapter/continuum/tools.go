@@ -50,7 +50,7 @@ func (g *graph) tools(node *source.Fields) []boundTool {
 	return out
 }
 
-// bind judges a binding and says whether it goes into the plan.
+// bind judges a binding and reports whether it goes into the plan.
 func (g *graph) bind(o, node *source.Fields, name, connection string) bool {
 	c := g.conns.known(connection)
 	switch {

@@ -16,7 +16,7 @@ import (
 )
 
 // sample has all that a drawing can have: a fork, a deferred join, conditions, loops of two
-// nodes and of one, two edges beside each other, a node that nothing leads to, hostile texts.
+// nodes and of one, two edges in parallel, a node that nothing leads to, hostile texts.
 func sample() *plan.Flow {
 	return &plan.Flow{
 		Name: "A <sample> & more",

@@ -14,7 +14,7 @@ import (
 // the texts of edges odd ones, where they take part like nodes: so nothing lies on
 // anything.
 
-// maxVertices bounds the layout: beyond it nobody could read the drawing either.
+// maxVertices bounds the layout: beyond it no one could read the drawing either.
 const maxVertices = 100_000
 
 // vertex is what has a place: a node, an edge's text or a bend of an edge.
@@ -33,7 +33,7 @@ type vertex struct {
 	up, down []int
 }
 
-// What a vertex is that is no node of the flow.
+// What a vertex is that is not a node of the flow.
 const (
 	isStart = -1 - iota
 	isEnd
@@ -44,7 +44,7 @@ const (
 // link is an edge's way through the ranks, from above to below.
 type link struct {
 	edge int
-	// back says that the edge goes upwards: it closes a loop.
+	// back reports whether the edge goes upwards: it closes a loop.
 	back bool
 	path []int
 }

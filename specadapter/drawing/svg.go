@@ -159,7 +159,7 @@ func (p *picture) text(x, y float64, colour string, lines []string) {
 	p.b.WriteString("</text>\n")
 }
 
-// edges draws all edges. At a node they lie beside each other in the order of where they
+// edges draws all edges. At a node they lie in parallel in the order of where they
 // go, so that they do not cross there.
 func (p *picture) edges() {
 	out, in := p.ports()
@@ -228,7 +228,7 @@ func (p *picture) ports() (out, in []float64) {
 	return out, in
 }
 
-// spread puts links beside each other at a node's side.
+// spread puts links in parallel at a node's side.
 func (p *picture) spread(v *vertex, links []int, at []float64, next func(*link) int) {
 	slices.SortStableFunc(links, func(a, b int) int {
 		return cmp.Compare(p.vertices[next(&p.links[a])].x, p.vertices[next(&p.links[b])].x)

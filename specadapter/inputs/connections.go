@@ -73,7 +73,7 @@ func (v *Values) connections(f *plan.Flow) error {
 	return nil
 }
 
-// open says whether a value holds placeholders that nothing replaces any more: a run has its
+// open reports whether a value holds placeholders that nothing replaces any more: a run has its
 // ids when it begins, and its worker the variables.
 func open(value string) bool {
 	for _, m := range Placeholder.FindAllStringSubmatch(value, -1) {

@@ -29,8 +29,8 @@ const prompt = "prompt"
 // Params are the parameters of one run, in the order in which they were given.
 type Params struct {
 	object *pytext.Value
-	// said is the run's text, where it is no parameter.
-	said string
+	// text is the run's text, where it is not a parameter.
+	text string
 }
 
 // JSON is the parameters as one compact JSON object.
@@ -42,7 +42,7 @@ const (
 	CodeNumber   = "number-range"
 )
 
-// Read reads parameters: one JSON object, or YAML where the name says so. The name stands in
+// Read reads parameters: one JSON object, or YAML where the name says so. The name is in
 // messages. The parameters are nil if and only if a diagnostic is an error.
 func Read(name string, raw []byte) (*Params, []source.Diagnostic) {
 	fail := func(at source.Pos, code, help, format string, args ...any) (*Params, []source.Diagnostic) {
@@ -128,7 +128,7 @@ func For(in *plan.Inputs, params json.RawMessage, text string) (*Params, error) 
 	}
 	p, err := Given(params, "")
 	if err == nil {
-		p.said = text
+		p.text = text
 	}
 	return p, err
 }
@@ -141,7 +141,7 @@ type Invalid struct {
 	AgentName string          `json:"agent_name"`
 	Errors    []schema.Error  `json:"validation_errors"`
 	Schema    json.RawMessage `json:"parameters_schema"`
-	// Named says that they are inputs by their names, and no prompt is one.
+	// Named reports whether they are inputs by their names, and no prompt is one.
 	Named bool `json:"-"`
 }
 

@@ -16,7 +16,7 @@ import (
 // flow with its placeholders replaced, and the text that it is given. The flow itself is not
 // changed.
 //
-// Everything that can be wrong is looked at: its error is an [*Invalid], or says what to mend,
+// Everything that can be wrong is looked at: its error is an [*Invalid], or says what to fix,
 // or is ctx's.
 func Start(ctx context.Context, f *plan.Flow, v Values) (*plan.Flow, string, error) {
 	if !v.Unchecked {
@@ -59,7 +59,7 @@ func become(f *plan.Flow, p *Params) *Params {
 	if err != nil {
 		return p
 	}
-	return &Params{object: object, said: p.said}
+	return &Params{object: object, text: p.text}
 }
 
 // taken is a value as the port with this key takes it, if there is one and the value can be that.

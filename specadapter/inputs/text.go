@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan/pytext"
 )
 
-// text makes the run's text. Parameters that nobody has checked may lack a prompt: then all of
+// text makes the run's text. Parameters that no one has checked may lack a prompt: then all of
 // them stand together.
 func (v *Values) text(in *plan.Inputs) (string, error) {
 	if v.Unchecked && in.Mode != plan.InputsNamed && in.Mode != plan.InputsProcedural && v.Params.object.Get(prompt) == nil {
@@ -22,23 +22,23 @@ func (v *Values) text(in *plan.Inputs) (string, error) {
 // needed and missing, in the framework's words.
 func Text(in *plan.Inputs, p *Params) (string, error) {
 	if in.Mode == plan.InputsNamed {
-		return p.said, nil
+		return p.text, nil
 	}
 	if in.Mode == plan.InputsProcedural {
 		return p.object.JSON(), nil
 	}
 	custom := len(in.Schema) > 0 && string(in.Schema) != "null"
-	said := p.object.Get(prompt)
+	given := p.object.Get(prompt)
 	if in.Mode == plan.InputsAuthoritative {
 		if custom {
 			return block(p.object.Members), nil
 		}
-		if said == nil {
+		if given == nil {
 			return "", errors.New("Missing required 'prompt' in parameters for autonomous agent without custom schema")
 		}
-		return said.Str(), nil
+		return given.Str(), nil
 	}
-	if said == nil {
+	if given == nil {
 		return "", errors.New("Missing required 'prompt' in parameters for autonomous agent")
 	}
 	var others []pytext.Member
@@ -48,9 +48,9 @@ func Text(in *plan.Inputs, p *Params) (string, error) {
 		}
 	}
 	if len(others) == 0 {
-		return said.Str(), nil
+		return given.Str(), nil
 	}
-	return block(others) + "\n\n" + said.Str(), nil
+	return block(others) + "\n\n" + given.Str(), nil
 }
 
 // block writes parameters line by line between <inputs> and </inputs>. Values are not

@@ -38,13 +38,13 @@ func (Adapter) Name() string { return Name }
 // Profiles are default and koog.
 func (Adapter) Profiles() []string { return []string{ProfileDefault, ProfileKoog} }
 
-// Traits says that typed values flow.
+// Traits returns the traits: typed values flow.
 func (Adapter) Traits() source.Traits { return source.Traits{Values: true} }
 
-// LastKeyWins says that documents in the wild repeat keys; the last one counts.
+// LastKeyWins reports true: documents in the wild repeat keys, and the last one counts.
 func (Adapter) LastKeyWins() bool { return true }
 
-// Lenient says that the protocol's first code takes texts and keys without quotes.
+// Lenient reports true: the protocol's first code takes strings and keys without quotes.
 func (Adapter) Lenient() bool { return true }
 
 // Detect looks for agents with types, or for what else only this dialect has at the top.
@@ -113,7 +113,7 @@ func (Adapter) Adapt(doc *source.Document, profile string, host source.Host) (*p
 	return flow, src, a.Diags
 }
 
-// usesLater says whether a document uses the syntax of the protocol's later code.
+// usesLater reports whether a document uses the syntax of the protocol's later code.
 func usesLater(root *source.Value) bool {
 	for _, a := range items(root.Get("agents")) {
 		if kind := a.Get("type"); kind != nil && (kind.Text == kindReact || kind.Text == kindParallel) {

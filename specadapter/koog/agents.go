@@ -35,7 +35,7 @@ type agent struct {
 	childPos         []source.Pos
 	merge            *merge
 	inParallel       bool
-	// oldInput says that the agent has the field input, of drafts of the protocol.
+	// oldInput reports whether the agent has the field input, of drafts of the protocol.
 	oldInput    bool
 	paramsValue *source.Fields
 }
@@ -48,7 +48,7 @@ type step struct {
 
 var agentKinds = []string{kindTask, kindVerify, kindTransform, kindParallel, kindReact}
 
-// agent reads one agent; nil if it is no object.
+// agent reads one agent; nil if it is not an object.
 func (a *adaptation) agent(i int, v *source.Value) *agent {
 	o := a.Fields(v, fmt.Sprintf("agent %d", i+1), "agents[].")
 	if !o.OK {
@@ -103,7 +103,7 @@ func (a *adaptation) kind(o *source.Fields) string {
 	return kind
 }
 
-// runtime accepts koog alone: the others are names of runtimes that nobody has written.
+// runtime accepts koog alone: the others are names of runtimes that no one has written.
 func (a *adaptation) runtime(o *source.Fields) {
 	v := o.Want("runtime", source.String)
 	if v == nil || v.Text == "koog" {

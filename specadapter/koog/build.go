@@ -71,7 +71,7 @@ func (b *builder) firstAgent() *agent {
 }
 
 // steps are the agents that are steps of the flow. An agent that only runs inside a parallel
-// one is none, but the real code makes one of it.
+// one is none, but the published code makes one of it.
 func (b *builder) steps() []*agent {
 	var out []*agent
 	named := map[string]bool{}
@@ -193,7 +193,7 @@ func (b *builder) defaultModel() string {
 	return ""
 }
 
-// values says that typed values flow, and what a run without input is given.
+// values makes typed values flow, and sets the value of a run without input.
 func (b *builder) values() {
 	b.flow.Values = &plan.Values{Read: b.mode.way()}
 	if b.mode == meant {
@@ -211,7 +211,7 @@ func (b *builder) values() {
 	}
 }
 
-// How the real code prints values, by type.
+// How the published code prints values, by type.
 var (
 	printedSeed = []plan.Printed{
 		{Type: "int", Form: "InputInt(data={data})"}, {Type: "double", Form: "InputDouble(data={data})"},

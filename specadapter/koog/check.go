@@ -166,7 +166,7 @@ func (b *builder) judgeType(ag *agent, t *transition, g given) {
 			return
 		}
 	}
-	never, always := g.says(t), ""
+	never, always := g.neverHolds(t), ""
 	if never != "" && c.Op == value.NotEquals {
 		never, always = "", never
 	}
@@ -181,8 +181,8 @@ func (b *builder) judgeType(ag *agent, t *transition, g given) {
 	}
 }
 
-// says says why a comparison with a value that is given can never be true; "" if it can.
-func (g given) says(t *transition) string {
+// neverHolds explains why a comparison with a value of a known type can never hold; "" if it can.
+func (g given) neverHolds(t *transition) string {
 	op, want := t.compare.Op, t.want
 	if op == value.Not || op == value.And || op == value.Or {
 		return g.logical(op, want)
@@ -196,7 +196,7 @@ func (g given) says(t *transition) string {
 	return ""
 }
 
-// logical is says for the operations on true and false.
+// logical is neverHolds for the operations on true and false.
 func (g given) logical(op string, want value.Value) string {
 	switch {
 	case want.Kind != value.Bool:
@@ -232,7 +232,7 @@ var complements = map[string]string{
 // maxPairs is how many of an agent's transitions are compared with each other.
 const maxPairs = 200
 
-// exhaustive says whether one of the conditions holds whatever the value is, if its type is
+// exhaustive reports whether one of the conditions holds whatever the value is, if its type is
 // what they compare.
 func exhaustive(out []*transition, g given) bool {
 	out = out[:min(len(out), maxPairs)]
@@ -253,7 +253,7 @@ func exhaustive(out []*transition, g given) bool {
 	return false
 }
 
-// opposite says whether one of two conditions on the same value holds in any case.
+// opposite reports whether one of two conditions on the same value holds in any case.
 func opposite(x, y *transition, boolean bool) bool {
 	equal := value.Equal(value.ByValue, x.want, y.want)
 	a, b := x.compare.Op, y.compare.Op

@@ -144,7 +144,7 @@ func TestKoogsNames(t *testing.T) {
 }
 
 // A transformation that names its part as neither input's nor output's is taken as input's, and
-// said to be; null for the list of agents is no list.
+// said to be; null for the list of agents is not a list.
 func TestPartsAndNothing(t *testing.T) {
 	for doc, want := range map[string]string{
 		`{"id":"x","version":"1","agents":[{"name":"a","type":"transform","params":{"transformations":[{"value":"result.success"}]}}]}`: "transformation",

@@ -80,7 +80,7 @@ func TestNotEvenLenient(t *testing.T) {
 	}
 }
 
-// Numbers stand for texts and texts for numbers where the real code takes them so.
+// Numbers stand for texts and texts for numbers where the published code takes them so.
 func TestTextsAndNumbers(t *testing.T) {
 	doc := `{"id": 7, "version": 2, "defaultModel": null, "agents": [
  {"name": "a", "type": "task", "model": "openai/gpt4o", "runtime": null, "prompt": null, "config": {"temperature": "0.25", "maxIterations": "9", "topP": null}, "params": {"task": true}, "output": null}]}`
@@ -131,7 +131,7 @@ func TestBlankOperations(t *testing.T) {
 	}
 }
 
-// Two tools of one name are an error; the real code does not mind, but the author may.
+// Two tools of one name are an error; the published code does not mind, but the author may.
 func TestToolsOfOneName(t *testing.T) {
 	const one = `{"name": "t", "type": "mcp", "parameters": {"transport": "sse", "url": "http://localhost:%d/"}}`
 	tools := fmt.Sprintf(one+","+one+","+one, 1, 2, 3)

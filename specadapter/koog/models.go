@@ -64,7 +64,7 @@ func (a *adaptation) resolve(text string, at source.Pos) string {
 	return provider + "/" + unalias(provider, id)
 }
 
-// blankModel reports a model that is written, and blank. In the real code no table has it.
+// blankModel reports a model that is written, and blank. In the published code no table has it.
 func (a *adaptation) blankModel(o *source.Fields, key, text string) {
 	if v := o.Get(key); a.mode == meant && v != nil && v.Kind == source.String && strings.TrimSpace(text) == "" {
 		a.Errorf(v.Pos, CodeModel, "write provider/model, for example openai/gpt-4o, or remove it", "%s of %s is blank", key, o.Name)
@@ -92,5 +92,5 @@ func unalias(provider, id string) string {
 	return id
 }
 
-// forcesTools says whether Koog knows the model as one that obeys a tool choice.
+// forcesTools reports whether Koog knows the model as one that obeys a tool choice.
 func forcesTools(model string) bool { return !strings.HasPrefix(model, "ollama/") }

@@ -50,7 +50,7 @@ func (b *builder) node(ag *agent, id, name string) plan.Node {
 	if ag.choice == plan.ChoiceNone && b.mode == meant && n.Agent.Finish != nil {
 		// None of the flow's tools. A task's answer in words is its value; a verdict, or a value
 		// that a schema describes, still comes by the tool that ends the agent.
-		n.Agent.Boxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, ""
+		n.Agent.Toolboxes, n.Agent.Tools, n.Agent.Params.ToolChoice = nil, nil, ""
 		if ag.kind == kindTask && ag.schema == nil {
 			n.Agent.Finish = nil
 		}
@@ -214,7 +214,7 @@ func (b *builder) tools(ag *agent, to *plan.Agent) {
 		}
 	}
 	if len(servers) > 0 && (!ag.listsTools || len(named) > 0) {
-		to.Boxes = &plan.Boxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != meant}
+		to.Toolboxes = &plan.Toolboxes{Connections: servers, All: !ag.listsTools, Names: named, Lenient: b.mode != meant}
 	}
 	for i := range to.Tools {
 		b.place(plan.ToolPath(ag.name, i), ag.at)
@@ -232,7 +232,7 @@ func safeName(s string) string {
 	return s[:min(len(s), 64)]
 }
 
-// asKoog makes the plan that of the real code: one conversation under the first agent's system
+// asKoog makes the plan that of the published code: one conversation under the first agent's system
 // prompt, steps counted over the whole run, and its texts.
 func (b *builder) asKoog() {
 	limit := max(50, 10*len(b.doc.agents))
@@ -261,7 +261,7 @@ func (b *builder) asKoog() {
 	}
 }
 
-// cost is how many steps of its graphs the real code takes for a node. The graph of an agent is
+// cost is how many steps of its graphs the published code takes for a node. The graph of an agent is
 // a step of the one around it, but inside a parallel agent, whose forks count each for itself.
 func (b *builder) cost(n *plan.Node) *plan.Cost {
 	c := &plan.Cost{Forked: strings.HasPrefix(n.Into, resultPrefix)}

@@ -90,7 +90,7 @@ func (b *builder) besides(ag *agent, path string, m *plan.Merge) []beside {
 }
 
 // children are a parallel agent's agents: as it lists them, but in the order of the document in
-// the real code.
+// the published code.
 func (b *builder) children(ag *agent) []*agent {
 	out := make([]*agent, 0, len(ag.children))
 	for _, name := range ag.children {

@@ -56,7 +56,7 @@ func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 	}
 	if v.Kind != source.Array {
 		if a.mode != meant {
-			return // as in the real code
+			return // as in the published code
 		}
 		a.Warnf(v.Pos, CodeWrongType, source.HowToWrite[source.Array], "toolNames of %s is %s, want an array; %s", o.Name, v.Describe(), oneTool(v))
 		if v.Kind != source.String {
@@ -79,7 +79,7 @@ func (a *adaptation) readToolNames(o *source.Fields, ag *agent) {
 	}
 }
 
-// oneTool says what toolNames are that are no list.
+// oneTool says what toolNames are that are not an array.
 func oneTool(v *source.Value) string {
 	if v.Kind == source.String {
 		return "it is taken as a list of that name"
@@ -148,7 +148,7 @@ type merge struct {
 	value    value.Value
 }
 
-// parallel reads the agents that run beside each other, and how their results become one.
+// parallel reads the agents that run in parallel, and how their results become one.
 func (a *adaptation) parallel(o *source.Fields, ag *agent) {
 	list := o.Want("agents", source.Array)
 	if list == nil || len(list.Items) == 0 {

@@ -9,7 +9,7 @@ import (
 	"weft/workflows/plan"
 )
 
-// tables are the names of models that the real code knows, as it looks them up: by provider, and
+// tables are the names of models that the published code knows, as it looks them up: by provider, and
 // by category or maker where it has these.
 var tables = map[string][]string{
 	"openai.chat": {"gpt4o", "gpt4omini", "gpt4_1", "gpt4_1mini", "gpt4_1nano", "gpt5", "gpt5mini", "gpt5nano", "gpt5codex", "gpt5pro", "gpt5_1", "gpt5_1codex",
@@ -28,10 +28,10 @@ var tables = map[string][]string{
 	"ollama.alibaba": {"qwen2.5:0.5b", "qwen3:0.6b", "qwq:32b", "qwq", "qwen2.5-coder:32b"},
 }
 
-// koogProviders are the providers that the real code knows.
+// koogProviders are the providers that the published code knows.
 var koogProviders = []string{"openai", "anthropic", "google", "mistral", "deepseek", "openrouter", "ollama"}
 
-// refusal is how the real code refuses a model at the start of a run; "" if it does not. The
+// refusal is how the published code refuses a model at the start of a run; "" if it does not. The
 // worker's own providers, which that code does not know, are not refused.
 func refusal(m mode, model string) string {
 	provider, id, slash := strings.Cut(model, "/")
@@ -66,7 +66,7 @@ func refusal(m mode, model string) string {
 	return ""
 }
 
-// inTables says whether the real code finds a model by the name that it makes of what is
+// inTables reports whether the published code finds a model by the name that it makes of what is
 // written.
 func inTables(name string) bool {
 	parts := strings.Split(name, ".")
@@ -88,9 +88,9 @@ func inTables(name string) bool {
 	return has(provider, rest[0])
 }
 
-// refuse lets a run fail at its start where the real code knows one of the models not. It is
+// refuse lets a run fail at its start where the published code knows one of the models not. It is
 // asked for those of all agents, the ones that call no model included, and then for the default
-// even if nobody uses it.
+// even if no one uses it.
 func (b *builder) refuse() {
 	type named struct {
 		text string
@@ -102,14 +102,14 @@ func (b *builder) refuse() {
 	}
 	for _, m := range append(all, named{b.doc.modelText, b.doc.root.Pos("defaultModel")}) {
 		text, at := m.text, m.at
-		said := refusal(b.mode, text)
-		if text == "" || said == "" {
+		refused := refusal(b.mode, text)
+		if text == "" || refused == "" {
 			continue
 		}
 		b.Warnf(at, CodeModel, "use one of Koog's names, or run the flow with the profile default", "every run fails, because Koog does not know the model %s: %s",
-			source.Quote(text), said)
+			source.Quote(text), refused)
 		id := b.unique("models")
-		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: said}}, at)
+		b.add(plan.Node{ID: id, Name: "models", Kind: plan.KindTransform, Transform: &plan.Transform{Fail: refused}}, at)
 		first := b.flow.Edges[0].To
 		b.flow.Edges[0].To = id
 		b.edge(plan.Edge{From: id, To: first}, at)

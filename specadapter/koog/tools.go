@@ -15,7 +15,7 @@ type toolDecl struct {
 	name       string
 	local      bool
 	connection plan.Connection
-	// skipped says that the real code leaves the tool out.
+	// skipped reports whether the published code leaves the tool out.
 	skipped bool
 }
 
@@ -112,7 +112,7 @@ func (a *adaptation) headers(p *source.Fields, c *plan.Connection) {
 	slices.SortFunc(c.Headers, func(x, y plan.Header) int { return strings.Compare(x.Name, y.Name) })
 }
 
-// secretHeader says whether a header's name sounds like that of a secret.
+// secretHeader reports whether a header's name sounds like that of a secret.
 func secretHeader(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{"auth", "token", "key", "secret", "cookie"} {

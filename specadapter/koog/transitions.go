@@ -100,7 +100,7 @@ func (a *adaptation) operation(c *source.Fields) string {
 	return strings.ToLower(op)
 }
 
-// blank says whether a text is there, and says nothing.
+// blank reports whether a text is there, and says nothing.
 func blank(v *source.Value) bool {
 	return v != nil && v.Kind == source.String && strings.TrimSpace(v.Text) == ""
 }

@@ -33,7 +33,7 @@ func (p *phraser) all(e *jsonschema.ValidationError) []Error {
 	var visit func(e *jsonschema.ValidationError)
 	visit = func(e *jsonschema.ValidationError) {
 		if p.ctx.Err() != nil {
-			return // nobody waits for it
+			return // no one waits for it
 		}
 		if len(e.Causes) > 0 && !choices[e.Message] && !strings.HasPrefix(e.Message, "valid must be ") {
 			for _, c := range e.Causes {
@@ -72,7 +72,7 @@ var choices = map[string]bool{"anyOf failed": true, "oneOf failed": true}
 func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	at := locate(p.index, p.rules, p.value, e.KeywordLocation, e.InstanceLocation)
 	base := found{order: at.order, Error: Error{Path: at.shownPath(p.documented), SchemaPath: at.shownWay(p.documented), Message: e.Message}}
-	said := func(messages ...string) []found {
+	phrased := func(messages ...string) []found {
 		var out []found
 		for i, m := range messages {
 			f := base
@@ -86,26 +86,26 @@ func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 	}
 	shown := at.value.ReprUpTo(maxShown)
 	if e.Message == "not allowed" {
-		return said("False schema does not allow " + shown)
+		return phrased("False schema does not allow " + shown)
 	}
 	rule := at.parent.Get(at.keyword)
 	if rule == nil {
-		return said(e.Message)
+		return phrased(e.Message)
 	}
 	switch at.keyword {
 	case "required":
 		return p.required(base, at.value, rule)
 	case "dependencies", "dependentRequired":
-		return said(dependent(p.index, at.value, rule)...)
+		return phrased(dependent(p.index, at.value, rule)...)
 	case "type":
-		return said(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule)))
+		return phrased(fmt.Sprintf("%s is not of type %s", shown, typeNames(rule)))
 	case "oneOf":
-		return said(oneOf(e.Message, shown, rule))
+		return phrased(oneOf(e.Message, shown, rule))
 	}
 	if say, ok := words[at.keyword]; ok {
-		return said(say(at, shown, rule))
+		return phrased(say(at, shown, rule))
 	}
-	return said(e.Message)
+	return phrased(e.Message)
 }
 
 // words are the messages of rules that have one each.

@@ -42,8 +42,8 @@ const laterType = "weft:type"
 
 // rewritten is a schema that checks values as Python does: its types under another name,
 // because the library looks at no other rule where a type is wrong, and without its formats
-// if these are no rules, because the library checks them in draft 7 whether it is asked to or
-// not. Named says that a value holds schemas by their names.
+// if these are not rules, because the library checks them in draft 7 whether it is asked to or
+// not. Named reports whether a value holds schemas by their names.
 func rewritten(v *pytext.Value, formats, named bool) *pytext.Value {
 	out := *v
 	out.Items, out.Members = nil, nil
@@ -112,7 +112,7 @@ func typeOf(v any) string {
 	return "null"
 }
 
-// whole says whether a number has no fraction, as 100.0 has none.
+// whole reports whether a number has no fraction, as 100.0 has none.
 func whole(v any) bool {
 	r, ok := new(big.Rat).SetString(fmt.Sprint(v))
 	return ok && r.IsInt()

@@ -30,7 +30,7 @@ const (
 	MaxDepth = 64
 	// MaxBytes is the most that a schema may have.
 	MaxBytes = 256 << 10
-	// MaxErrors bounds what is reported: one mends the first ones first.
+	// MaxErrors bounds what is reported: the first ones are fixed first.
 	MaxErrors = 100
 	// Time is how long a check may take. It is far more than an honest schema needs, for a
 	// right value must not be refused because the machine has much else to do.
@@ -109,7 +109,7 @@ func prepare(schema json.RawMessage, formats bool, b *budget) (rules *pytext.Val
 	if literal := strange(rules); literal != "" {
 		return nil, nil, fmt.Errorf("the number %s is out of range", short(literal))
 	}
-	// The author's own text says whether it is a schema; what checks values is rewritten.
+	// The author's own text reports whether it is a schema; what checks values is rewritten.
 	if _, err = compile(schema, b); err != nil {
 		return nil, nil, err
 	}
@@ -214,7 +214,7 @@ func strange(v *pytext.Value) string {
 	return ""
 }
 
-// Countable says whether a JSON number is within the range that is computed with: a whole
+// Countable reports whether a JSON number is within the range that is computed with: a whole
 // one of at most 400 digits, or what a double holds.
 func Countable(literal string) bool {
 	if len(literal) > 400 {

@@ -122,7 +122,7 @@ func LimitDiagnostics(diags []Diagnostic) []Diagnostic {
 	return append(diags[:MaxDiagnostics-1:MaxDiagnostics-1], last)
 }
 
-// HasErrors says whether a diagnostic is an error.
+// HasErrors reports whether a diagnostic is an error.
 func HasErrors(diags []Diagnostic) bool {
 	for i := range diags {
 		if diags[i].Severity == Error {

@@ -35,7 +35,7 @@ const (
 	CodeDuplicateKey = "duplicate-key"
 	CodeUnsupported  = "unsupported-yaml"
 	CodeMore         = "more"
-	// CodeSecretInline is an error: a secret stands in the document.
+	// CodeSecretInline is an error: a secret is in the document.
 	CodeSecretInline = "secret-inline"
 )
 
@@ -166,7 +166,7 @@ func parse(name string, data []byte, read func(*parser) *Value, loose bool) (*Do
 	return &Document{Name: name, Root: root, Unquoted: p.first}, p.diags
 }
 
-// isJSON says whether a document is JSON by its name, or else its first bytes.
+// isJSON reports whether a document is JSON by its name, or else its first bytes.
 func isJSON(name string, data []byte) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json":

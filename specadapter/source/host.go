@@ -13,11 +13,11 @@ type Host struct {
 	ComponentIDs []ComponentID
 	// Files are what lies around the document, for dialects whose flows have several files.
 	Files []File
-	// Starting says that the plan is to be run, so that what a start pins must be among Files.
+	// Starting reports whether the plan is to be run, so that what a start pins must be among Files.
 	Starting bool
-	// Lend, if set, takes the secrets that stand in the document, once it is a plan. Without it
+	// PassSecret, if set, is called with each secret in the document, once it is a plan. Without it
 	// such a secret is an error.
-	Lend func(Lent)
+	PassSecret func(InlineSecret)
 }
 
 // File is a file beside a document. Its name is a path with slashes, from the same place
@@ -30,6 +30,6 @@ type File struct {
 // Component is a document with components, as text.
 type Component struct{ Name, Text string }
 
-// ComponentID says that the component under Key, in the document Name of
+// ComponentID reports whether the component under Key, in the document Name of
 // [Host.Components], is what the document means by ID.
 type ComponentID struct{ ID, Name, Key string }

@@ -1,11 +1,11 @@
 package source
 
 // Traits are what documents of a dialect may have beyond a graph. An adapter that has a
-// method Traits says so; the others have none of them.
+// method Traits declares them; the others have none.
 type Traits struct {
 	// Inputs: flows declare inputs by name and type, and runs of them take params.
 	Inputs bool
-	// Components: documents refer to components that stand in other documents.
+	// Components: documents refer to components that are in other documents.
 	Components bool
 	// Values: the input of a run is a typed value, which no text stands for.
 	Values bool

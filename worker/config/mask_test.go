@@ -47,13 +47,13 @@ variables: {VARIABLE: {hosts: [x.com]}}
 webhooks: {h: {url: 'https://x.com', secret_env: HOOK}}
 `, file("cert.pem", "-----BEGIN CERTIFICATE-----\npublicpublic\n-----END CERTIFICATE-----\n"), file("key.pem", key("canarytlskeyfile")), file("flow.pem", key("canaryflowpem")))
 	runtime := &RuntimeSecrets{}
-	runtime.add([]source.Lent{{Ref: "x.y", Value: "canarylentbefore"}})
+	runtime.add([]source.InlineSecret{{Ref: "x.y", Value: "canarylentbefore"}})
 	cfg, err := Load(Options{File: write(t, settings), Env: env, RuntimeSecrets: runtime})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := cfg.Mask()
-	runtime.add([]source.Lent{{Ref: "m.api_key", Value: "canarylentlater", Provider: "openai", Setting: source.LentKey}})
+	runtime.add([]source.InlineSecret{{Ref: "m.api_key", Value: "canarylentlater", Provider: "openai", Setting: source.SettingKey}})
 	for _, secret := range []string{
 		"canaryanthropic", "canarymistral", "canaryownkey", "canarymodelheader", "canaryproxy0", "canarycrmheader", "canaryquery0", "canaryproxy1",
 		"canarytlskeyfile", "canarytoolenv", "canaryflowsecret", "canaryflowpem", "canaryvariable", "canarystorekey", "canarystoresession", codec,

@@ -68,14 +68,14 @@ func (r *RuntimeSecrets) follow(m *mask.Mask) {
 }
 
 // add stores secrets. It replaces earlier ones of the same names.
-func (r *RuntimeSecrets) add(all []source.Lent) {
+func (r *RuntimeSecrets) add(all []source.InlineSecret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.secrets == nil {
 		r.secrets, r.models = map[string]tool.Secret{}, map[string]llm.Credentials{}
 	}
 	for _, s := range all {
-		if s.Setting != source.LentAuthFile {
+		if s.Setting != source.SettingAuthFile {
 			r.mask.Add(s.Value)
 		}
 		if s.Provider == "" {
@@ -84,9 +84,9 @@ func (r *RuntimeSecrets) add(all []source.Lent) {
 		}
 		m := r.models[s.Provider]
 		switch s.Setting {
-		case source.LentKey:
+		case source.SettingKey:
 			m.Key = s.Value
-		case source.LentAuthFile:
+		case source.SettingAuthFile:
 			m.AuthFile = s.Value
 		}
 		r.models[s.Provider] = m
@@ -146,7 +146,7 @@ func (r *RuntimeSecrets) handler(token string) http.Handler {
 			http.Error(w, "want POST with the token", http.StatusForbidden)
 			return
 		}
-		var all []source.Lent
+		var all []source.InlineSecret
 		if err := json.NewDecoder(http.MaxBytesReader(w, req.Body, maxSecrets)).Decode(&all); err != nil {
 			http.Error(w, "invalid list of secrets", http.StatusBadRequest) // the error could show one
 			return
@@ -160,7 +160,7 @@ func (r *RuntimeSecrets) handler(token string) http.Handler {
 const sendTimeout = 10 * time.Second
 
 // SendSecrets sends secrets to the process whose endpoint is in a file. Its errors contain none.
-func SendSecrets(ctx context.Context, file string, secrets []source.Lent) error {
+func SendSecrets(ctx context.Context, file string, secrets []source.InlineSecret) error {
 	raw, err := os.ReadFile(file)
 	var endpoint secretsEndpoint
 	if err == nil {

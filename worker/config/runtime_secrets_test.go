@@ -26,8 +26,8 @@ func TestRuntimeSecrets(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the file is %v: %v", info.Mode(), err)
 	}
-	all := []source.Lent{{Ref: "crm.h", Value: "v", Hosts: []string{"x.com"}}, {Ref: "m.api_key", Value: "k", Provider: "openai", Setting: source.LentKey},
-		{Ref: "c.file", Value: "/f", Provider: "oci", Setting: source.LentAuthFile}}
+	all := []source.InlineSecret{{Ref: "crm.h", Value: "v", Hosts: []string{"x.com"}}, {Ref: "m.api_key", Value: "k", Provider: "openai", Setting: source.SettingKey},
+		{Ref: "c.file", Value: "/f", Provider: "oci", Setting: source.SettingAuthFile}}
 	if err := SendSecrets(ctx, file, all); err != nil {
 		t.Fatal(err)
 	}

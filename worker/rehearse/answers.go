@@ -14,7 +14,7 @@ import (
 const (
 	quick = 60
 	looks = quick + 24*400
-	// still is how often of a run that takes turns and asks nobody.
+	// still is how often of a run that takes turns and asks no one.
 	still = quick + 24*2
 )
 
@@ -80,7 +80,7 @@ func (p *player) stands(st *contract.Status) {
 	p.note("", "what the run waits for", "an answer of the recording, or the run's end", "something that the recording does not tell")
 }
 
-// toBeCancelled says that the recorded run was ended from outside, and that all it did is done; or
+// toBeCancelled reports whether the recorded run was ended from outside, and that all it did is done; or
 // that one that takes turns has become another.
 func (p *player) toBeCancelled() bool {
 	p.mu.Lock()
@@ -126,7 +126,7 @@ func requestOf(a *Answer) string {
 	var v struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(a.Value, &v) // what is no object names none
+	_ = json.Unmarshal(a.Value, &v) // what is not an object names none
 	return v.ID
 }
 

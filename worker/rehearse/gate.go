@@ -37,7 +37,7 @@ type gate struct {
 	interceptor.WorkflowInboundInterceptorBase
 	p     *player
 	place string
-	// mail is what is still to be given, in order, done counts what has been; begun says that the
+	// mail is what is still to be given, in order, done counts what has been; begun reports whether the
 	// run has.
 	mail  []*Delivery
 	done  int
@@ -278,7 +278,7 @@ func (g *gate) closed(place string) string {
 	return ""
 }
 
-// waits says whether a call's result is among what is still to be given.
+// waits reports whether a call's result is among what is still to be given.
 func (g *gate) waits(at string) bool {
 	for _, d := range g.mail {
 		for _, e := range d.Ended {
@@ -311,7 +311,7 @@ func (p *player) joined(g *gate) {
 	p.gates = append(p.gates, g)
 }
 
-// freed says that the run has become another one, for which the recorded order is none.
+// freed reports whether the run has become another one, for which the recorded order is none.
 func (p *player) freed() bool {
 	if len(p.rec.Inbox) == 0 {
 		return true

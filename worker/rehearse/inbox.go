@@ -30,7 +30,7 @@ type Delivery struct {
 	Line int                 `json:"-"`
 }
 
-// Empty says that nothing came.
+// Empty reports whether nothing came.
 func (d *Delivery) Empty() bool {
 	return len(d.Ended)+len(d.Closed)+len(d.Turns)+len(d.Resumed)+len(d.Prompts) == 0 && d.Stop == nil
 }

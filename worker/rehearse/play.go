@@ -213,7 +213,7 @@ func (p *player) note(at, what, expected, got string) {
 	p.noteAt(line, at, what, expected, got)
 }
 
-// noteAt is note for what stands in a line.
+// noteAt is note for what is in a line.
 func (p *player) noteAt(line int, at, what, expected, got string) {
 	d := Divergence{File: p.rec.Name, Line: line, Call: at, What: what, Expected: short(expected), Got: short(got)}
 	if at != "" {

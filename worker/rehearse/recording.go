@@ -54,11 +54,11 @@ type Call struct {
 	// it; Question is a judge's.
 	Told     *string `json:"told,omitempty"`
 	Question string  `json:"question,omitempty"`
-	// Asks says that a remote agent's answer is a question to a person.
+	// Asks reports whether a remote agent's answer is a question to a person.
 	Asks bool `json:"asks,omitempty"`
 	// Switched are the models that could not answer, before another of the list did.
 	Switched []Switch `json:"switched,omitempty"`
-	// Tool and Arguments are what a tool was asked; Result is its text, Error says that it is an
+	// Tool and Arguments are what a tool was asked; Result is its text, Error reports whether it is an
 	// error.
 	Tool      string          `json:"tool,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -66,10 +66,10 @@ type Call struct {
 	Error     bool            `json:"error,omitempty"`
 	// Data is the result of any other activity.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Fail is how it failed instead; Pending says that it had no result when the run ended.
+	// Fail is how it failed instead; Pending reports whether it had no result when the run ended.
 	Fail    *contract.Failure `json:"fail,omitempty"`
 	Pending bool              `json:"pending,omitempty"`
-	// Line is where the call stands in the file, from 1.
+	// Line is where the call is in the file, from 1.
 	Line int `json:"-"`
 }
 
@@ -88,7 +88,7 @@ func Switches(list []contract.Switch) []Switch {
 	return out
 }
 
-// Switches says whether a model of a list could not answer in the run.
+// Switches reports whether a model of a list could not answer in the run.
 func (r *Recording) Switches() bool {
 	return slices.ContainsFunc(r.Calls, func(c Call) bool { return len(c.Switched) > 0 })
 }
@@ -110,7 +110,7 @@ const (
 	Unread = "unread"
 )
 
-// Asks says whether a flow may ask people by requests of kind message.
+// Asks reports whether a flow may ask people by requests of kind message.
 func Asks(f *plan.Flow) bool {
 	raw, err := json.Marshal(f)
 	return err != nil || strings.Contains(string(raw), `"kind":"ask"`) || strings.Contains(string(raw), `"chat":{`)

@@ -24,7 +24,7 @@ func field(n *yaml.Node, name string) *yaml.Node {
 }
 
 // linesOf are the lines of a list's items, no more than there are items in what was decoded of it;
-// nil where the field is no list. JSON's decoder also takes a field for another one's whose name has
+// nil where the field is not a list. JSON's decoder also takes a field for another one's whose name has
 // capitals, so that the two may differ.
 func linesOf(n *yaml.Node, name string, items int) []int {
 	list := field(n, name)

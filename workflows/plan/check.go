@@ -36,7 +36,7 @@ func Decode(raw []byte) (*Flow, error) {
 // with positions; this is the floor for plans from any other source.
 func (f *Flow) Check() []string { return f.check(f) }
 
-// check looks at a flow whose agents stand in another, or in itself.
+// check looks at a flow whose agents are in another, or in itself.
 func (f *Flow) check(whole *Flow) []string {
 	c := checker{f: f, whole: whole}
 	if f.Version != Version {
@@ -78,7 +78,7 @@ type checker struct {
 	problems []string
 }
 
-// maxProblems bounds what a check lists, because it may stand in history.
+// maxProblems bounds what a check lists, because it may be in history.
 const maxProblems = 100
 
 func (c *checker) add(format string, args ...any) {

@@ -49,7 +49,7 @@ type Summary struct {
 	Template     string `json:"template"`
 }
 
-// DefaultSummary makes summaries where nobody says how.
+// DefaultSummary makes summaries where no one says how.
 var DefaultSummary = Summary{
 	Instructions: "Please make a summary of this conversation. Include relevant information and keep it short. " +
 		"Your response will replace the messages, so just output the summary directly, no introduction needed.",

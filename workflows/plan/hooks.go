@@ -4,8 +4,8 @@ package plan
 //
 // Sources: the blueprint dialect's hooks.
 type Hooks struct {
-	// Before is given the run's parameters, and says whether the run goes on and with which; After
-	// is given the result of a run that completed, and nobody waits for it.
+	// Before is given the run's parameters, and reports whether the run goes on and with which; After
+	// is given the result of a run that completed, and no one waits for it.
 	Before *Hook `json:"before,omitempty"`
 	After  *Hook `json:"after,omitempty"`
 }

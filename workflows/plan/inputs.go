@@ -14,7 +14,7 @@ type Inputs struct {
 	Mode string `json:"mode"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
 	Style string `json:"style,omitempty"`
-	// Placeholders says that the flow's texts hold placeholders, such as ${params.topic},
+	// Placeholders reports whether the flow's texts hold placeholders, such as ${params.topic},
 	// that a run's start replaces.
 	Placeholders bool `json:"placeholders,omitempty"`
 }

@@ -1,6 +1,6 @@
 package plan
 
-// WantsModel says whether something in the flow, or in flows below it, asks the run's model: a
+// WantsModel reports whether something in the flow, or in flows below it, asks the run's model: a
 // node that names none, a question on an edge, or a tool that has a model shorten values.
 func (f *Flow) WantsModel() bool {
 	for i := range f.Edges {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The tool choices of [Params] that are no tool's name.
+// The tool choices of [Params] that are not a tool's name.
 const (
 	ChoiceAuto     = "auto"
 	ChoiceNone     = "none"
@@ -83,7 +83,7 @@ func (c *checker) choice(n *Node) {
 	}
 }
 
-// offers says whether a node has, or may get, a tool of that name.
+// offers reports whether a node has, or may get, a tool of that name.
 func (a *Agent) offers(as string) bool {
-	return a.Boxes != nil || a.Finish != nil && a.Finish.Name == as || slices.Contains(a.Builtins, as) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == as })
+	return a.Toolboxes != nil || a.Finish != nil && a.Finish.Name == as || slices.Contains(a.Builtins, as) || slices.ContainsFunc(a.Tools, func(t Tool) bool { return t.As == as })
 }

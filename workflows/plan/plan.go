@@ -113,11 +113,11 @@ type Node struct {
 
 // Ask configures a node of [KindAsk].
 type Ask struct {
-	// Text is the question, shown to whoever answers.
+	// Text is the question, shown to who answers.
 	Text string `json:"text"`
 	// LimitSeconds, if positive, is how long to wait; then the node fails.
 	LimitSeconds int `json:"limit_seconds,omitempty"`
-	// Silent leaves the question out of the conversation: nobody wrote it.
+	// Silent leaves the question out of the conversation: no one wrote it.
 	Silent bool `json:"silent,omitempty"`
 }
 
@@ -173,10 +173,10 @@ type Agent struct {
 	// the latest outputs of earlier nodes.
 	Opening []Piece `json:"opening,omitempty"`
 	// Conversation is the node's own, or one of the constants.
-	Conversation string  `json:"conversation,omitempty"`
-	Finish       *Finish `json:"finish,omitempty"`
-	React        *React  `json:"react,omitempty"`
-	Boxes        *Boxes  `json:"boxes,omitempty"`
+	Conversation string     `json:"conversation,omitempty"`
+	Finish       *Finish    `json:"finish,omitempty"`
+	React        *React     `json:"react,omitempty"`
+	Toolboxes    *Toolboxes `json:"toolboxes,omitempty"`
 	// Chat makes an answer in words a question to a person, whose answer goes on the
 	// conversation.
 	Chat *Chat `json:"chat,omitempty"`
@@ -250,7 +250,7 @@ type Output struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Repairs is how often a wrong answer is sent back with its errors.
 	Repairs int `json:"repairs"`
-	// Lone, if set, is a member of the object that is wanted: an answer that is no object with
+	// Lone, if set, is a member of the object that is wanted: an answer that is not an object with
 	// it is taken as its value.
 	Lone string `json:"lone,omitempty"`
 	// Style is how errors name places: [StyleFramework] or [StyleDocumented].
@@ -259,7 +259,7 @@ type Output struct {
 
 // Chat is how an agent talks with a person.
 type Chat struct {
-	// First is what the person is asked where nobody has said anything; empty: the agent begins.
+	// First is what the person is asked where no one has said anything; empty: the agent begins.
 	First string `json:"first"`
 	// Asked leaves it to a remote agent whether an answer of its is a question; else every one is.
 	Asked bool `json:"asked,omitempty"`

@@ -22,7 +22,7 @@ type In struct {
 	Key string `json:"key,omitempty"`
 	// Type is what the value is made to be before the node has it; see package value.
 	Type json.RawMessage `json:"type,omitempty"`
-	// Default stands in where nothing has been written; absent: the node fails then.
+	// Default is the value where nothing has been written; absent: the node fails then.
 	Default json.RawMessage `json:"default,omitempty"`
 }
 
@@ -31,7 +31,7 @@ type Out struct {
 	Name string `json:"name"`
 	// Keys are the state keys to which it is written; there may be none.
 	Keys []string `json:"keys,omitempty"`
-	// Type and Default are as those of [In]; the default stands in for what the node does not
+	// Type and Default are as those of [In]; the default replaces what the node does not
 	// give.
 	Type    json.RawMessage `json:"type,omitempty"`
 	Default json.RawMessage `json:"default,omitempty"`

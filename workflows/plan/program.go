@@ -10,7 +10,7 @@ const KindProgram Kind = "program"
 // the JSON that the program prints, or an object with its return_code, stdout and stderr.
 type Program struct {
 	// Script is a script of the folder, scripts/NAME; File is the file that its script.json names,
-	// and SHA the file's SHA-256 in hexadecimal, empty where nobody has looked.
+	// and SHA the file's SHA-256 in hexadecimal, empty where no one has looked.
 	Script string `json:"script,omitempty"`
 	File   string `json:"file,omitempty"`
 	SHA    string `json:"sha256,omitempty"`

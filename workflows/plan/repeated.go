@@ -41,7 +41,7 @@ func Repeated(raw []byte) (path string, at int) {
 
 // container is an object or a list that is open.
 type container struct {
-	// names are those of an object so far; nil for a list. wants says that a name comes next.
+	// names are those of an object so far; nil for a list. wants reports whether a name comes next.
 	names map[string]bool
 	wants bool
 	// name is the latest of them, n the index in a list.
@@ -49,7 +49,7 @@ type container struct {
 	n    int
 }
 
-// begin takes a string, and says whether it is a name that there is already.
+// begin takes a string, and reports whether it is a name that there is already.
 func (c *container) begin(text []byte, field bool) bool {
 	if !c.wants {
 		return false

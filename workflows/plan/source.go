@@ -6,7 +6,7 @@ import (
 )
 
 // Source says where the parts of a flow were written. It travels beside the plan and
-// is no part of its hash.
+// is not part of its hash.
 type Source struct {
 	// File is the name under which the document was given, for messages only.
 	File      string     `json:"file,omitempty"`
@@ -48,7 +48,7 @@ func (s Source) At(path string) string {
 	return fmt.Sprintf("%s:%d", s.name(), best.Line)
 }
 
-// holds says whether a path is that of a part, or of one that holds it.
+// holds reports whether a path is that of a part, or of one that holds it.
 func holds(outer, path string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || rest[0] == '/')

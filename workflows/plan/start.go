@@ -29,7 +29,7 @@ type Startable struct {
 	Hidden bool `json:"hidden,omitempty"`
 }
 
-// StartsSessions says whether an agent of the flow has [SessionTools].
+// StartsSessions reports whether an agent of the flow has [SessionTools].
 func (f *Flow) StartsSessions() bool {
 	return slices.ContainsFunc(f.Nodes, func(n Node) bool { return n.Agent != nil && slices.Contains(n.Agent.Builtins, SessionStart) })
 }

@@ -3,7 +3,7 @@ package plan
 import "encoding/json"
 
 // Member is an agent beside a node's own, which the node's agents can turn to. What it says stays
-// in the node: members are no nodes, and no edge leads to them.
+// in the node: members are not nodes, and no edge leads to them.
 //
 // Sources: Agent Spec's ManagerWorkers and Swarm.
 type Member struct {

@@ -28,7 +28,7 @@ type Values struct {
 	Default json.RawMessage `json:"default,omitempty"`
 	// Missing, if set, is why a run that is given nothing fails.
 	Missing string `json:"missing,omitempty"`
-	// Named says that values have names: nodes take and leave them by their [Ports], and a run
+	// Named reports whether values have names: nodes take and leave them by their [Ports], and a run
 	// is given them as params, from which InKey takes them. The run's text, if there is one, is
 	// what a person said first.
 	Named bool `json:"named,omitempty"`
@@ -44,7 +44,7 @@ type Printed struct {
 	Form string `json:"form"`
 }
 
-// NoRoute says that a run fails where none of a node's conditions holds.
+// NoRoute makes a run fail where none of a node's conditions holds.
 type NoRoute struct {
 	// Text, if set, is the failure's; {node} and {value} stand for these.
 	Text string `json:"text,omitempty"`
@@ -65,7 +65,7 @@ type Cost struct {
 	Visit  int `json:"visit"`
 	Round  int `json:"round,omitempty"`
 	Remind int `json:"remind,omitempty"`
-	// Forked says that it counts for the rest of the run only if a [Merge] picks the node's
+	// Forked reports whether it counts for the rest of the run only if a [Merge] picks the node's
 	// result; until then each of the parallel nodes counts for itself.
 	Forked bool `json:"forked,omitempty"`
 }
@@ -149,7 +149,7 @@ const (
 	// FromOutputs are the latest outputs of earlier nodes, but that of the predecessor.
 	FromOutputs = "outputs"
 	// FromPorts are the values that the node takes by name: one alone as text, several as a
-	// JSON object. Where that is empty, the piece's text stands in.
+	// JSON object. Where that is empty, the piece's text is used.
 	FromPorts = "ports"
 )
 
@@ -160,7 +160,7 @@ const (
 type Finish struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
-	// Schema is the JSON Schema of the arguments. Checked says that they must match it.
+	// Schema is the JSON Schema of the arguments. Checked reports whether they must match it.
 	Schema  json.RawMessage `json:"schema"`
 	Checked bool            `json:"checked,omitempty"`
 	// Read is the way in which the value is read; see package value.
@@ -193,9 +193,9 @@ type React struct {
 	Act string `json:"act,omitempty"`
 }
 
-// Boxes are connections whose tools a node gets by what they offer at the run's start: the run
+// Toolboxes are connections whose tools a node gets by what they offer at the run's start: the run
 // adds them to the node's tools. Of several tools of one name the first connection's is taken.
-type Boxes struct {
+type Toolboxes struct {
 	Connections []string `json:"connections"`
 	// All takes all tools, else Names.
 	All   bool     `json:"all,omitempty"`
@@ -216,7 +216,7 @@ const (
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
-	// Secret says that the value holds ${env.NAME}, which the worker alone replaces, where its
+	// Secret reports whether the value holds ${env.NAME}, which the worker alone replaces, where its
 	// operator lets the variable go to the server's host.
 	Secret bool `json:"secret,omitempty"`
 	// Required refuses a run's start that leaves another placeholder in the value.

@@ -17,7 +17,7 @@ type Type struct {
 	Abstract bool
 	// Since is the first version that has the type; 0 is the first of all.
 	Since Version
-	// IO says that the component has inputs and outputs.
+	// IO reports whether the component has inputs and outputs.
 	IO bool
 	// Fields are those beside id, name, description, metadata, inputs, outputs and, for
 	// nodes, branches.

@@ -12,7 +12,7 @@ func (s *Shape) numeric() bool {
 	return s.Kind == IntegerShape || s.Kind == NumberShape || s.Kind == BooleanShape
 }
 
-// castable says whether every value of one type can become a value of another: everything
+// castable reports whether every value of one type can become a value of another: everything
 // becomes a string or any type, numbers and booleans become each other, arrays and objects
 // by their parts, a union by each of its types. A string becomes nothing else, since most
 // strings would not.
@@ -81,7 +81,7 @@ func (l *loader) castObject(at source.Pos, from, to *Shape) bool {
 	return l.castable(at, from.More, to.More)
 }
 
-// same says whether two types are the same.
+// same reports whether two types are the same.
 func (l *loader) same(at source.Pos, a, b *Shape) bool {
 	switch {
 	case a == b:
@@ -116,7 +116,7 @@ func (l *loader) sameObject(at source.Pos, a, b *Shape) bool {
 	return true
 }
 
-// covers says whether each type of one union is in the other.
+// covers reports whether each type of one union is in the other.
 func (l *loader) covers(at source.Pos, a, b *Shape) bool {
 	for _, m := range a.Members {
 		found := false
@@ -130,7 +130,7 @@ func (l *loader) covers(at source.Pos, a, b *Shape) bool {
 	return true
 }
 
-// accepts says whether a value is of a type. Numbers and booleans accept each other, as
+// accepts reports whether a value is of a type. Numbers and booleans accept each other, as
 // they are cast.
 func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	if !l.work(at, 1+len(t.Enum)) {
@@ -139,7 +139,7 @@ func (l *loader) accepts(at source.Pos, v *source.Value, t *Shape) bool {
 	return t.lists(v) && l.acceptsKind(at, v, t)
 }
 
-// lists says whether a value is one of those that there are.
+// lists reports whether a value is one of those that there are.
 func (s *Shape) lists(v *source.Value) bool {
 	return s.Enum == nil || slices.ContainsFunc(s.Enum, func(one *source.Value) bool { return alike(one, v) })
 }
@@ -175,7 +175,7 @@ func (l *loader) acceptsKind(at source.Pos, v *source.Value, t *Shape) bool {
 	return v.Kind == source.Object && l.acceptsObject(at, v, t)
 }
 
-// alike says whether two values are one, numbers by their value.
+// alike reports whether two values are one, numbers by their value.
 func alike(a, b *source.Value) bool {
 	x, err := value.Parse(a.JSON())
 	if err != nil {

@@ -45,7 +45,7 @@ var inlined = []string{
 	"wayflow-docs/howto_ociagent.json", "wayflow-docs/howto_ociagent.yaml", "wayflow-tests/agent_5.yaml",
 }
 
-// components says whether a file has no main component.
+// components reports whether a file has no main component.
 func components(t *testing.T, file string, text []byte) bool {
 	t.Helper()
 	doc, _ := source.Parse(file, text)

@@ -116,7 +116,7 @@ type key struct {
 	input string
 }
 
-// hasInnerDefault says whether a value that is missing is made up for inside.
+// hasInnerDefault reports whether a value that is missing is made up for inside.
 func hasInnerDefault(node *Component, title string) bool {
 	for _, field := range []string{"subflow", "agent", "tool"} {
 		if inner := node.Component(field); inner != nil {

@@ -97,7 +97,7 @@ func (l *loader) unknownParts(s *scope, c *Component) {
 	}
 }
 
-// isPlugin says whether a row is none of the language's own.
+// isPlugin reports whether a row is none of the language's own.
 func (l *loader) isPlugin(t *catalog.Type) bool {
 	for i := range l.o.Plugins {
 		if l.o.Plugins[i].Name == t.Name {
@@ -137,7 +137,7 @@ func (l *loader) field(s *scope, c *Component, into map[string]*Field, spec *cat
 	}
 }
 
-// differs says whether a value is not what the field means anyway.
+// differs reports whether a value is not what the field means anyway.
 func differs(spec *catalog.FieldSpec, v *source.Value) bool {
 	switch v.Kind {
 	case source.Array:

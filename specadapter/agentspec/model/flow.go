@@ -15,7 +15,7 @@ type Flow struct {
 	// Control and Data are in the author's order.
 	Control []ControlEdge
 	Data    []DataEdge
-	// Public says that the flow has no data edges of its own: each output feeds every
+	// Public reports whether the flow has no data edges of its own: each output feeds every
 	// input of the same title, as a variable that all nodes see would.
 	Public bool
 
@@ -31,7 +31,7 @@ type Flow struct {
 	// to is not reported once more as having no edge.
 	loose     []ControlEdge
 	looseData []DataEdge
-	// vague says that a data edge has errors: what feeds its input is not known.
+	// vague reports whether a data edge has errors: what feeds its input is not known.
 	vague bool
 }
 
@@ -52,7 +52,7 @@ type DataEdge struct {
 	Input  string
 }
 
-// Has says whether a node is one of the flow's.
+// Has reports whether a node is one of the flow's.
 func (f *Flow) Has(node *Component) bool {
 	_, ok := f.index[node]
 	return ok

@@ -72,7 +72,7 @@ func (l *loader) checkBranches(c *Component, g *graph) {
 	}
 }
 
-// checkReach reports nodes that no run reaches. It says whether the flow is sound enough
+// checkReach reports nodes that no run reaches. It reports whether the flow is sound enough
 // to follow data in it.
 func (l *loader) checkReach(c *Component, g *graph) bool {
 	if c.broken || !g.Has(g.Start) || len(g.out[g.index[g.Start]]) == 0 {
@@ -114,7 +114,7 @@ func (l *loader) checkLoops(g *graph) {
 	}
 }
 
-// single says whether a node has one branch, and an edge from it.
+// single reports whether a node has one branch, and an edge from it.
 func (g *graph) single(n int) bool {
 	return len(g.out[n]) == 1 && len(g.Nodes[n].Branches) <= 1
 }

@@ -24,7 +24,7 @@ func placeholders(l *loader, c *Component) []Property {
 	return in
 }
 
-// typed gives placeholders that nobody declares their type.
+// typed gives placeholders that no one declares their type.
 func typed(in []Property, declared bool) []Property {
 	if declared {
 		return in
@@ -35,7 +35,7 @@ func typed(in []Property, declared bool) []Property {
 	return in
 }
 
-// unknown says whether a component's inputs and outputs are not known well enough to judge
+// unknown reports whether a component's inputs and outputs are not known well enough to judge
 // others by them.
 func unknownIO(c *Component) bool { return c == nil || c.broken || c.Type.Unknown }
 
@@ -323,7 +323,7 @@ func yieldsSpecialized(c *Component) string {
 	return firstYield(params.Components("additional_tools"))
 }
 
-// sinceLLM says that anything but one text needs structured generation.
+// sinceLLM returns the version of structured generation, which anything but one text needs.
 func sinceLLM(c *Component) (catalog.Version, string) {
 	if len(c.Outputs) > 1 || len(c.Outputs) == 1 && c.Outputs[0].Type != nil && c.Outputs[0].Type.Kind != StringShape {
 		return catalog.V2542, "structured generation"

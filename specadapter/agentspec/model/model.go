@@ -39,7 +39,7 @@ const (
 	maxSchemas = 5_000
 )
 
-// File is a text with its name, which gives the format by its extension and stands in
+// File is a text with its name, which gives the format by its extension and is in
 // messages. Nothing is read from disk.
 type File struct {
 	Name string
@@ -168,7 +168,7 @@ type loader struct {
 	// skipPaths is set when looking at all paths would take too long.
 	skipPaths bool
 
-	// forgotten are inputs to which edges were forgotten; legacySeen says that some syntax was
+	// forgotten are inputs to which edges were forgotten; legacySeen reports whether some syntax was
 	// from before the first release.
 	forgotten  []forgotten
 	legacySeen bool
@@ -223,7 +223,7 @@ func (l *loader) runnable(c *Component) *Component {
 	return c
 }
 
-// mainComponent says whether a document names its main component.
+// mainComponent reports whether a document names its main component.
 func mainComponent(root *source.Value) bool {
 	for _, key := range []string{"component_type", refKey, "type", legacyRefKey} {
 		if v := root.Get(key); v != nil {

@@ -75,7 +75,7 @@ $referenced_components:
 	}
 }
 
-// An edge of a plugin's that does not say where it leads is no edge.
+// An edge of a plugin's that does not say where it leads is not an edge.
 func TestPluginEdge(t *testing.T) {
 	doc, diags := model.LoadComponents("in.yaml", []byte(`agentspec_version: 26.2.0
 $referenced_components:

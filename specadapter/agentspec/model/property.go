@@ -12,11 +12,11 @@ type Property struct {
 	Description string
 	// Type is what values it takes.
 	Type *Shape
-	// Default is the value that stands in for a missing one, or nil.
+	// Default replaces a missing value; nil for none.
 	Default *source.Value
 	// Schema is the JSON Schema that the author wrote; nil for an inferred property.
 	Schema *source.Value
-	// Unused says that nothing in the component takes the input.
+	// Unused reports whether nothing in the component takes the input.
 	Unused bool
 	// At is where the title is declared, or the component that it is inferred from.
 	At source.Pos

@@ -175,7 +175,7 @@ func (l *loader) onlyType(want string) *catalog.Type {
 	return nil
 }
 
-// plugin names the plugin that a component of an unknown type says that it is from.
+// plugin names the plugin that a component of an unknown type refers to.
 func plugin(v *source.Value) string {
 	if p := v.Get("component_plugin_name"); p != nil && p.Kind == source.String {
 		return " of the plugin " + source.Quote(p.Text)
@@ -269,7 +269,7 @@ func (l *loader) identify(c *Component) {
 	}
 }
 
-// equal says whether two values are the same text of JSON, but for the order of members.
+// equal reports whether two values are the same text of JSON, but for the order of members.
 func (l *loader) equal(at source.Pos, a, b *source.Value) bool {
 	if a == b {
 		return true

@@ -106,7 +106,7 @@ func checkMap(l *loader, c *Component) {
 	}
 }
 
-// arithmetic says whether one can calculate with all values of a type.
+// arithmetic reports whether one can calculate with all values of a type.
 func arithmetic(t *Shape) bool {
 	if t.Kind == UnionShape {
 		for _, m := range t.Members {

@@ -38,9 +38,9 @@ func (l *loader) secret(s *scope, c *Component, spec *catalog.FieldSpec, f *Fiel
 	for _, m := range v.Members {
 		one := sec
 		one.Ref, one.Header = sec.Ref+"."+m.Key, m.Key
-		had := len(f.Secrets)
+		before := len(f.Secrets)
 		ok = l.oneSecret(s, f, one, m.Value, &catalog.FieldSpec{Name: spec.Name, Kind: catalog.Text}) && ok
-		if len(f.Secrets) > had {
+		if len(f.Secrets) > before {
 			f.Keys = append(f.Keys, m.Key)
 		}
 	}

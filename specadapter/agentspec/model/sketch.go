@@ -34,7 +34,7 @@ func (l *loader) sketch() {
 	l.doc.Components = whole
 }
 
-// whole says whether a component and all in it have what they need.
+// whole reports whether a component and all in it have what they need.
 func (c *Component) whole(known map[*Component]bool) bool {
 	if ok, seen := known[c]; seen {
 		return ok

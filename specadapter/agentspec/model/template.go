@@ -16,11 +16,11 @@ type holder struct {
 	at   source.Pos
 }
 
-// scan is what stands in a text, or in the texts of a value.
+// scan is what is in a text, or in the texts of a value.
 type scan struct {
 	holders []holder   // each name once, in order
 	jinja   source.Pos // of the first {%
-	odd     string     // the first {{ }} around what is no name
+	odd     string     // the first {{ }} around what is not a name
 	oddAt   source.Pos
 }
 
@@ -130,7 +130,7 @@ func (l *loader) checkTemplates(c *Component) {
 	}
 }
 
-// scalar says whether values of a type are written as one would write them by hand.
+// scalar reports whether values of a type are written as one would write them by hand.
 func scalar(t *Shape) bool {
 	switch t.Kind {
 	case ArrayShape, ObjectShape:

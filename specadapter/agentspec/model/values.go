@@ -33,7 +33,7 @@ func (l *loader) follow(s *scope, v *source.Value, what string) (*source.Value, 
 }
 
 // valueOf finds the value that a reference means, or reports why not. Open are those that the
-// reference stands in.
+// reference is in.
 func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definition) *definition {
 	ref, at := refOf(v), v.Pos
 	if ref.Kind != source.String {
@@ -59,7 +59,7 @@ func (l *loader) valueOf(s *scope, v *source.Value, what string, open []*definit
 	return d
 }
 
-// refers says whether a value has a reference in it.
+// refers reports whether a value has a reference in it.
 func refers(v *source.Value) bool {
 	return refOf(v) != nil || slices.ContainsFunc(v.Items, refers) ||
 		slices.ContainsFunc(v.Members, func(m source.Member) bool { return refers(m.Value) })

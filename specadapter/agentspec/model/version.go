@@ -42,7 +42,7 @@ func (l *loader) label(v *source.Value) (version catalog.Version, old bool) {
 }
 
 // nestedVersion judges a version that stands below the top, where it has no meaning. In a
-// file of components that is no surprise.
+// file of components that is expected.
 func (l *loader) nestedVersion(v *source.Value, surprise bool) {
 	if v.Kind == source.Null {
 		return

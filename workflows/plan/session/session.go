@@ -22,7 +22,7 @@ type Child struct {
 	// Text and Data are its result; Data counts where both are there. Text may be nil.
 	Text *string
 	Data json.RawMessage
-	// Failed says that it failed; Problem is why, "" if nothing is known.
+	// Failed reports whether it failed; Problem is why, "" if nothing is known.
 	Failed  bool
 	Problem string
 }

@@ -31,26 +31,26 @@ func (v *Verdict) Blocked() string {
 //
 // It fails where the result is JSON but no object; then the hook's on_error decides.
 func ReadVerdict(data json.RawMessage, text *string) (Verdict, error) {
-	said, err := pytext.Parse(data)
-	if err != nil || !said.Truthy() {
+	result, err := pytext.Parse(data)
+	if err != nil || !result.Truthy() {
 		if text == nil {
 			return Verdict{}, nil
 		}
-		if said, err = pytext.Parse([]byte(*text)); err != nil || said.Kind == pytext.Null {
-			return Verdict{}, nil //nolint:nilerr // text that is no JSON is no verdict
+		if result, err = pytext.Parse([]byte(*text)); err != nil || result.Kind == pytext.Null {
+			return Verdict{}, nil //nolint:nilerr // text that is not JSON is not a verdict
 		}
 	}
-	if said.Kind != pytext.Object {
-		return Verdict{}, fmt.Errorf("the hook's result is %s, want an object", said.ReprUpTo(80))
+	if result.Kind != pytext.Object {
+		return Verdict{}, fmt.Errorf("the hook's result is %s, want an object", result.ReprUpTo(80))
 	}
-	if action := said.Get("action"); action != nil && action.Kind == pytext.String && action.Text == "block" {
+	if action := result.Get("action"); action != nil && action.Kind == pytext.String && action.Text == "block" {
 		v := Verdict{Block: true}
-		if reason := said.Get("block_reason"); reason.Truthy() {
+		if reason := result.Get("block_reason"); reason.Truthy() {
 			v.Reason = reason.Str()
 		}
 		return v, nil
 	}
-	params := said.Get("parameters")
+	params := result.Get("parameters")
 	if params == nil || params.Kind == pytext.Null {
 		return Verdict{}, nil
 	}

@@ -35,7 +35,7 @@ const (
 // Operations are all operations.
 var Operations = []string{Equals, NotEquals, More, Less, MoreOrEqual, LessOrEqual, Not, And, Or}
 
-// Known says whether an operation is one of [Operations].
+// Known reports whether an operation is one of [Operations].
 func Known(op string) bool { return slices.Contains(Operations, op) }
 
 // Holds evaluates a comparison: orders want two numbers or two strings, which are compared
@@ -63,7 +63,7 @@ func Holds(rules, op string, a, b Value) bool {
 	return false
 }
 
-// Equal says whether two values are equal by the rules. Strings differ by case.
+// Equal reports whether two values are equal by the rules. Strings differ by case.
 func Equal(rules string, a, b Value) bool {
 	if a.IsNumber() && b.IsNumber() {
 		return equalNumbers(rules, a, b)
@@ -112,7 +112,7 @@ func boxed(f float64) uint64 {
 	return math.Float64bits(f)
 }
 
-// IsNumber says whether the value is an integer or a double.
+// IsNumber reports whether the value is an integer or a double.
 func (v Value) IsNumber() bool { return v.Kind == Int || v.Kind == Double }
 
 func ordered(rules, op string, a, b Value) bool {

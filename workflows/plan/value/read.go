@@ -168,14 +168,14 @@ func sameAsFirst(v Value) (Value, error) {
 // tags are the types that an object can name beside its data.
 var tags = []string{"int", "double", "string", "boolean", "array_int", "array_double", "array_string", "array_boolean"}
 
-// IsTagged says whether a value is {"type": ..., "data": ...} and nothing else.
+// IsTagged reports whether a value is {"type": ..., "data": ...} and nothing else.
 func (v Value) IsTagged() bool {
 	tag, _ := v.Get("type")
 	_, data := v.Get("data")
 	return data && len(v.Members) == 2 && slices.Contains(tags, tag.Text)
 }
 
-// IsTaggedCritique says whether a value is a verification's result with its type beside it.
+// IsTaggedCritique reports whether a value is a verification's result with its type beside it.
 func (v Value) IsTaggedCritique() bool {
 	tag, _ := v.Get("type")
 	_, ok, _ := untagCritique(v)

@@ -93,7 +93,7 @@ func (v Value) Get(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// IsCritique says whether the value has exactly the parts of a verification's result.
+// IsCritique reports whether the value has exactly the parts of a verification's result.
 func (v Value) IsCritique() bool {
 	s, hasSuccess := v.Get("success")
 	f, hasFeedback := v.Get("feedback")

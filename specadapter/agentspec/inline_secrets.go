@@ -7,10 +7,10 @@ import (
 	"weft/specadapter/source"
 )
 
-// lend hands the secrets that stand in the document to who asked for them. Two that would have
+// passSecrets passes the secrets in the document to [source.Host]. Two that would have
 // one place at the worker, and one that has none, are errors.
-func (b *builder) lend(secrets []model.Secret) {
-	if b.host.Lend == nil {
+func (b *builder) passSecrets(secrets []model.Secret) {
+	if b.host.PassSecret == nil {
 		return
 	}
 	taken := map[string]string{}
@@ -19,15 +19,15 @@ func (b *builder) lend(secrets []model.Secret) {
 		if s.Inline == "" {
 			continue
 		}
-		l := source.Lent{Ref: s.Ref, Value: s.Inline}
+		l := source.InlineSecret{Ref: s.Ref, Value: s.Inline}
 		kind, provider := s.Place()
 		where := "the secret " + source.Quote(s.Ref)
 		switch kind {
 		case model.PlaceKey:
-			l.Provider, l.Setting = provider, source.LentKey
+			l.Provider, l.Setting = provider, source.SettingKey
 			where = "the key of the provider " + provider
 		case model.PlaceAuthFile:
-			l.Provider, l.Setting, l.File = provider, source.LentAuthFile, true
+			l.Provider, l.Setting, l.File = provider, source.SettingAuthFile, true
 			where = "the file of keys of the provider " + provider
 		case model.PlaceNone:
 			b.Errorf(s.At, source.CodeSecretInline, s.Setting(), "%s of %s cannot be passed to a worker", s.Field, s.Component)
@@ -38,14 +38,14 @@ func (b *builder) lend(secrets []model.Secret) {
 				l.Hosts = []string{h}
 			}
 		}
-		before, had := taken[where]
-		if had && before != s.Inline {
+		before, seen := taken[where]
+		if seen && before != s.Inline {
 			b.Errorf(s.At, source.CodeSecretInline, s.Advice(), "%s is defined twice with different values", where)
 			continue
 		}
 		taken[where] = s.Inline
-		if !had {
-			b.host.Lend(l)
+		if !seen {
+			b.host.PassSecret(l)
 		}
 	}
 }
