@@ -206,7 +206,7 @@ func (t *crew) handed(to *model.Component, id string) recipient {
 }
 
 // recipient is whom another agent of a team asks, in a conversation that the two of them have. It
-// is made once, who asks.
+// is made once for all that ask.
 func (t *crew) recipient(team, from, to *model.Component, make func(id string) part) recipient {
 	if to.Type.Name == "Flow" {
 		return t.flow(to)

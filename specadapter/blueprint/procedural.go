@@ -54,7 +54,7 @@ func (g *agent) runsScript(w word) {
 }
 
 // sum is the SHA-256 of a script's file, which a start pins. Without the file there is none: no
-// run can be started with it then, and who only reads the document is warned.
+// run can be started with it then, and a reader of the document is warned.
 func (s *script) sum(id string) string {
 	if s.file == "" {
 		return "" // reported

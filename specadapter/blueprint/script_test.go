@@ -13,7 +13,7 @@ import (
 )
 
 // A procedural agent's script is pinned, by itself, as a hook and as an agent that another one
-// starts. Without its file who reads the document is warned, and no run is started with it.
+// starts. Without its file a reader of the document is warned, and no run is started with it.
 func TestScriptPinned(t *testing.T) {
 	base := map[string]string{
 		"agents/a/agent.json": `{"name":"a","description":"d","type":"procedural","script":"s"}`,

@@ -12,7 +12,7 @@ const (
 )
 
 // runeWidth is about as wide as a sans-serif font draws a character. Nothing here knows the
-// font of who looks, so it is rather too wide than too narrow.
+// font of the viewer, so it is rather too wide than too narrow.
 func runeWidth(r rune) float64 {
 	switch {
 	case r >= 0x1100 && (unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana) || r >= 0x1f000 || r >= 0xff00 && r < 0xff61):

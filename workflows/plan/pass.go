@@ -7,7 +7,7 @@ const KindPass Kind = "pass"
 //
 // Sources: Agent Spec's StartNode and EndNode.
 type Pass struct {
-	// Branch, at a flow's exit, is where who called the flow goes on.
+	// Branch, at a flow's exit, is where the caller of the flow goes on.
 	Branch string `json:"branch,omitempty"`
 }
 

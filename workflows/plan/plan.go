@@ -113,7 +113,7 @@ type Node struct {
 
 // Ask configures a node of [KindAsk].
 type Ask struct {
-	// Text is the question, shown to who answers.
+	// Text is the question, shown to the person who answers.
 	Text string `json:"text"`
 	// LimitSeconds, if positive, is how long to wait; then the node fails.
 	LimitSeconds int `json:"limit_seconds,omitempty"`

@@ -1,6 +1,6 @@
 package plan
 
-// KindSay says something to who follows the run; configured by [Say].
+// KindSay sends a message to the clients that follow the run; configured by [Say].
 const KindSay Kind = "say"
 
 // Say configures a node of [KindSay]. What is said is the node's output, and part of the flow's

@@ -65,7 +65,7 @@ type Cost struct {
 	Visit  int `json:"visit"`
 	Round  int `json:"round,omitempty"`
 	Remind int `json:"remind,omitempty"`
-	// Forked reports whether it counts for the rest of the run only if a [Merge] picks the node's
+	// Forked makes it count for the rest of the run only if a [Merge] picks the node's
 	// result; until then each of the parallel nodes counts for itself.
 	Forked bool `json:"forked,omitempty"`
 }
