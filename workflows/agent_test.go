@@ -190,10 +190,10 @@ func TestSetState(t *testing.T) {
 				if err := json.Unmarshal([]byte(raw), &args); err != nil {
 					t.Fatal(err)
 				}
-				if r := a.setState(&args, args.Value); r.failed {
-					failed = r.text
-				} else if r.text != "ok" {
-					t.Errorf("it says %q", r.text)
+				if r := a.setState(&args, args.Value); r.Failed {
+					failed = r.Text
+				} else if r.Text != "ok" {
+					t.Errorf("it says %q", r.Text)
 				}
 			}
 			if got := held(a.view); got != tc.state {
@@ -226,8 +226,8 @@ func TestGetState(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := a.getState(&args)
-			got := r.text
-			if r.failed {
+			got := r.Text
+			if r.Failed {
 				got = "!" + got
 			} else if !json.Valid([]byte(got)) {
 				t.Errorf("%s is no JSON", got)

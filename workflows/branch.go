@@ -180,21 +180,21 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	for {
 		x := &step{
 			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
-			order: b.in.Order[node], strand: b.strand, view: &b.view, resume: b.in.Resume,
+			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
 		}
-		b.in.Resume = nil
+		b.in.Suspended = nil
 		b.now = x.id
 		done, err := b.execute(ctx, x, b.g.Out(node))
 		if err != nil {
 			return nil, err
 		}
-		if done.resume != nil {
+		if done.suspended != nil {
 			b.part(ctx)
-			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Resume: done.resume})
+			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Suspended: done.suspended})
 			if again, err := b.putOff(ctx, err); !again {
 				return out, err
 			}
-			b.in.Resume = done.resume
+			b.in.Suspended = done.suspended
 			continue
 		}
 		done.Nth = nth
@@ -290,7 +290,7 @@ func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *con
 	}
 	needing(need).talk(out.Talk)
 	if yielded != nil {
-		needing(need).resume(yielded.Resume)
+		needing(need).suspended(yielded.Suspended)
 	}
 	what := "what node " + x.node.ID + " brings back"
 	if err := b.guard.fits(what, out); err != nil {
@@ -309,7 +309,7 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 	nodes, edges := r.g.Part(x.Node, others)
 	in := contract.BranchInput{
 		V: contract.Version, Root: r.root, Node: r.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence,
-		Lineage: x.Lineage, View: *view, Shared: r.shared, Resume: x.Resume, Exits: exits(r.flow),
+		Lineage: x.Lineage, View: *view, Shared: r.shared, Suspended: x.Suspended, Exits: exits(r.flow),
 	}
 	part := *r.flow
 	part.Nodes, part.Edges, part.Agents, part.Description = nil, nil, nil, ""

@@ -32,6 +32,9 @@ type builtinArgs struct {
 // tool takes effect here: see [toolCall.effect].
 func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolReply, error) {
 	if slices.Contains(plan.SessionTools, c.call.Name) {
+		if c.call.Name == plan.SessionStart {
+			c.countStart()
+		}
 		return func(ctx workflow.Context) (toolReply, error) { return c.orchestrate(ctx, raw) }
 	}
 	if err := json.Unmarshal(raw, &c.args); err != nil {
@@ -40,14 +43,10 @@ func (c *toolCall) builtin(raw json.RawMessage) func(workflow.Context) (toolRepl
 	}
 	switch {
 	case c.call.Name == plan.BuiltinCallSubAgent:
+		c.countStart()
 		return func(ctx workflow.Context) (toolReply, error) { return c.inlineAgent(ctx, &c.args) }
 	case c.call.Name == plan.BuiltinSetStateFiltered && c.args.Key != nil && len(c.args.Value) > c.flow.Limits.FilterBytes:
-		// The short value is written when the call's turn comes.
-		if c.carried.Value != nil {
-			c.args.Value = c.carried.Value
-			return nil
-		}
-		c.condensed = true
+		c.condensed = true // the short value is written when the call's turn comes
 		return c.condense
 	}
 	return nil
@@ -68,9 +67,9 @@ func (c *toolCall) effect() toolReply {
 		return c.listKeys()
 	case plan.BuiltinGetChatHistory:
 		if c.shared.Chat == nil {
-			return toolReply{text: "[]"}
+			return toolReply{Text: "[]"}
 		}
-		return toolReply{parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.shared.Chat.SHA}}}}
+		return toolReply{Parts: []contract.Part{{Ref: &contract.ContentRef{SHA: c.shared.Chat.SHA}}}}
 	}
 	return toolError("tool %q is unknown to this build", c.call.Name)
 }
@@ -86,10 +85,10 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 	case args.Key != nil:
 		names = []string{*args.Key}
 	default:
-		return toolReply{text: `get_state wants {"keys": ["name", …]}`, failed: true}
+		return toolReply{Text: `get_state wants {"keys": ["name", …]}`, Failed: true}
 	}
 	if len(names) > maxKeys {
-		return toolReply{text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), failed: true}
+		return toolReply{Text: fmt.Sprintf("%d keys at once, at most %d are read; ask for fewer", len(names), maxKeys), Failed: true}
 	}
 	// Short values stand in the reply, long ones are referred to.
 	var parts []contract.Part
@@ -100,7 +99,7 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 		}
 		key, err := json.Marshal(name)
 		if err != nil {
-			return toolReply{text: err.Error(), failed: true}
+			return toolReply{Text: err.Error(), Failed: true}
 		}
 		text += string(unescape(key)) + ":"
 		e, ok := schedule.Entry(a.view, name)
@@ -116,37 +115,37 @@ func (a *agentRun) getState(args *builtinArgs) toolReply {
 	}
 	text += "}"
 	if parts == nil {
-		return toolReply{text: text}
+		return toolReply{Text: text}
 	}
-	return toolReply{parts: append(parts, contract.Part{Text: text})}
+	return toolReply{Parts: append(parts, contract.Part{Text: text})}
 }
 
 // setState writes a key, within the state's bound.
 func (a *agentRun) setState(args *builtinArgs, value json.RawMessage) toolReply {
 	if args.Key == nil || *args.Key == "" || len(value) == 0 {
-		return toolReply{text: `wants {"key": "name", "value": any JSON}`, failed: true}
+		return toolReply{Text: `wants {"key": "name", "value": any JSON}`, Failed: true}
 	}
 	if contract.Reserved(*args.Key) {
-		return toolReply{text: "keys that begin with $ are the flow's own; use another name", failed: true}
+		return toolReply{Text: "keys that begin with $ are the flow's own; use another name", Failed: true}
 	}
 	if d := plan.Depth(value); d > maxDepth {
-		return toolReply{text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), failed: true}
+		return toolReply{Text: fmt.Sprintf("the value nests %d deep, at most %d are stored", d, maxDepth), Failed: true}
 	}
 	e, err := a.store.value(*args.Key, value, contract.Stamp{})
 	if err != nil {
-		return toolReply{text: "value: " + err.Error(), failed: true}
+		return toolReply{Text: "value: " + err.Error(), Failed: true}
 	}
 	grown := schedule.StateBytes(a.view) + schedule.EntryBytes(&e)
 	if old, ok := schedule.Entry(a.view, *args.Key); ok {
 		grown -= schedule.EntryBytes(&old)
 	}
 	if limit := a.flow.Limits.MaxStateBytes; grown > limit {
-		return toolReply{failed: true, text: fmt.Sprintf(
+		return toolReply{Failed: true, Text: fmt.Sprintf(
 			"the state would hold %d bytes, at most %d are allowed; write less, or use set_state_filtered", grown, limit)}
 	}
 	e.By = schedule.NextStamp(a.view, a.strand, a.id, a.n)
 	schedule.SetEntry(a.view, e)
-	return toolReply{text: "ok"}
+	return toolReply{Text: "ok"}
 }
 
 // condense has a model shorten a long value to what the node needs.
@@ -156,17 +155,15 @@ func (c *toolCall) condense(ctx workflow.Context) (toolReply, error) {
 		Key: *c.args.Key, Call: contract.ContentRef{SHA: c.sha}, CallID: c.call.ID,
 	}
 	var out contract.CondenseResult
-	err := c.attempted(ctx, &call{
-		activity: contract.ActivityCondense, args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.step,
+	err := c.callStep(ctx, c.journal, hashOf(*c.args.Key, string(c.args.Value)), &call{
+		activity: contract.ActivityCondense, id: c.id("condense"), args: []any{&in}, what: "the prompt of " + c.node.ID, at: c.step,
 		summary: fmt.Sprintf("%s · condense %s", c.node.ID, *c.args.Key), options: c.options(c.flow.Policy.ModelSeconds),
 		model: &modelCall{bytes: len(c.args.Value)}, out: &out,
-	}, "condense")
+	})
 	if err != nil {
 		return toolReply{}, err
 	}
-	c.usage.Add(out.Usage)
-	c.usage.Switch("", out.Switched)
-	c.args.Value, c.carried.Value = out.Value, out.Value
+	c.args.Value = out.Value
 	return toolReply{}, nil
 }
 
@@ -182,5 +179,5 @@ func (a *agentRun) listKeys() toolReply {
 	if err != nil {
 		return toolError("%v", err)
 	}
-	return toolReply{text: string(unescape(raw))}
+	return toolReply{Text: string(unescape(raw))}
 }

@@ -22,10 +22,10 @@ type call struct {
 	model *modelCall
 	// result says how much the call may add to the history.
 	result resultSize
-	// waiting is the state of the wait for an operator; nil where a failure is the call's outcome.
-	waiting *contract.Parked
-	// carried is how many bytes the execution would carry while it waits for an operator.
-	carried int
+	// waiting is the call's step in journal, where the call may wait for an operator; nil where a failure
+	// is the call's outcome.
+	waiting *contract.JournalStep
+	journal *journal
 	// once is set where a call whose outcome is unknown is not repeated.
 	once bool
 	// remote is set for an activity of another worker.

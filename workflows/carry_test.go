@@ -85,41 +85,28 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := newRun(ctx)
-			a := &agentRun{run: r, step: &step{id: "a#1"}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			a := &agentRun{run: r, step: &step{id: "a#1", journal: newJournal(nil, nil), view: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
 			return a
 		}
 		old, again := agent(), agent()
 		old.thread, again.thread = talked(t, old.store, "a#1"), again.store.open("a#1")
 		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
-		old.begun, old.results, old.think, old.speaker, old.next = 1, 2, true, "m", "a"
+		old.startLen, old.results, old.think, old.speaker = 1, 2, true, "m"
 		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.halfway = []contract.CarriedCall{{Begun: true, Nth: 2}}
-		old.parked, old.condensing = contract.Parked{Tries: 2, Place: 1}, contract.Parked{Tries: 1}
-		old.problems = []contract.FieldError{{Path: "$", Message: "wrong"}}
 		old.team.lines = []*line{{name: "m", n: 2, speaker: "m", thread: talked(t, old.store, "a#1:m~1")}}
 
-		again.restore(travels(t, *old.carry()).Agent)
+		old.team.main, again.team.main = old.thread, again.thread
+		old.takeMark()
+		again.restore(new(travels(t, *old.snapshot())))
 		sameFields(t, old, again, left{"run": wasRun, "step": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "under": "halfway is what became of them",
-			"result": "the message that gives it is looked at again"})
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "under": "the journal has their steps", "marked": "see snapshot",
+			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) { sameFields(t, pair[0], pair[1], nil) })
 		}
 		sameFields(t, old.team, again.team, left{"of": fromPlan, "node": fromPlan, "id": fromPlan, "in": fromPlan, "main": wasRun, "lines": "see below"})
-		sameFields(t, old.team.lines[0], again.team.lines[0], left{"thread": "see above", "by": "who is asked is carried by who asks", "gone": wasRun})
+		sameFields(t, old.team.lines[0], again.team.lines[0], left{"thread": "see above", "by": "who is asked is carried by who asks", "yielded": wasRun})
 	})
-}
-
-// TestCallIsCarriedWhole carries a call that has its reply, and one that does not.
-func TestCallIsCarriedWhole(t *testing.T) {
-	reply := toolReply{raw: json.RawMessage(`{"role":"tool"}`), text: "text", parts: []contract.Part{{Text: "part"}}, failed: true, free: true}
-	done := travels(t, (&toolCall{done: true, reply: reply}).carry())
-	got := replyOf(done.Reply)
-	sameFields(t, &reply, &got, nil)
-	open := &toolCall{carried: contract.CarriedCall{Begun: true, Nth: 2, Parked: &contract.Parked{Tries: 1}}}
-	again := &toolCall{carried: travels(t, open.carry())}
-	sameFields(t, open, again, left{"agentRun": "see above", "call": "the message has it", "index": "the message has it", "sha": "the message has it",
-		"reply": "it has none", "outside": wasRun, "wait": wasRun, "done": "it is not", "args": "the message has them", "condensed": "carried.Value says so"})
 }
 
 // TestRunIsCarriedWhole carries a run with a session, executions in all states and a desk.
@@ -141,9 +128,9 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		f.shared = contract.Shared{Model: "m", Depth: 1, Input: ref, MaxEvents: 7, Owner: "o", OnError: "park", MaxPayload: 8 << 20, Budget: &contract.Budget{Calls: 9},
 			Text: "go", Script: &ref, Scope: json.RawMessage(`{"a":1}`), Turn: 3, Chat: &ref, Connections: []contract.Bound{{ID: "web", Catalogue: &ref}}}
 		f.public, f.answers, f.entered = &contract.Publish{Attributes: []string{"x"}}, []contract.Answer{{Edge: "e"}}, []string{"e0"}
-		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.RoutingCarry{View: &view}
+		f.conflicts, f.entry = []contract.Conflict{{Key: "k"}}, &contract.CarriedEntry{View: view}
 		x := contract.CarriedExecution{Node: "b", Step: 2, Nth: 2, Lineage: "l", Arrivals: []contract.CarriedArrival{{Edge: 1, Lineage: "l", View: view}},
-			Resume: &contract.Resume{Routing: &contract.RoutingCarry{SHA: "s"}}}
+			Suspended: &contract.SuspendedExecution{Outcome: &contract.NodeOutcome{SHA: "s"}}}
 		waiting, join := x, x
 		waiting.Step, join.Step = 3, 4
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"errors"
 	"fmt"
 
 	"go.temporal.io/sdk/workflow"
@@ -77,12 +76,12 @@ func (a *agentRun) portWords() string {
 // hear asks a person where it is their turn: at the beginning of a conversation, and behind an
 // answer in words.
 func (a *agentRun) hear(ctx workflow.Context) error {
-	if a.cfg.Chat == nil || a.halfway != nil || a.result != nil {
+	if a.cfg.Chat == nil || a.result != nil {
 		return nil
 	}
 	text := a.cfg.Chat.First
 	if n := len(a.thread.entries); n > 0 {
-		if n == a.begun {
+		if n == a.startLen {
 			return nil
 		}
 		last, err := contract.DecodeMessage(a.thread.entries[n-1].raw)
@@ -95,7 +94,7 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	}
 	reply, err := a.request(ctx, a.step, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
-	}, a.bulk())
+	})
 	switch {
 	case err != nil:
 		return err
@@ -105,15 +104,6 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 	// What an agent may do is counted from one message of a person to the next.
 	a.left, a.exhausted = a.cfg.MaxCalls, false
 	return a.tell(reply.Message.Text)
-}
-
-// heard is [agentRun.hear] with what it means for the node where it gives way.
-func (a *agentRun) heard(ctx workflow.Context) (out outcome, stop bool, err error) {
-	err = a.hear(ctx)
-	if errors.Is(err, errYield) {
-		return outcome{resume: a.carry()}, true, nil
-	}
-	return outcome{}, err != nil, err
 }
 
 // named is what the arguments of a finish tool give by the node's ports.

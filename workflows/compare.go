@@ -25,11 +25,8 @@ func (r *run) choosesFirst(from *source) bool {
 
 // routeFirst takes the first of a source's edges whose condition holds; later ones are not
 // looked at.
-func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, carry *contract.RoutingCarry) (taken []int, answers []contract.Answer, err error) {
-	verdicts := make([]*contract.Verdict, len(edges))
-	for i := range carry.Verdicts {
-		verdicts[carry.Verdicts[i].Place] = &carry.Verdicts[i]
-	}
+func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
+	verdicts := make([]*contract.JudgeResult, len(edges))
 	for i, e := range edges {
 		edge := &r.flow.Edges[e]
 		yes := true
@@ -41,7 +38,7 @@ func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, carry *
 			}
 			answers, yes = append(answers, a), a.Yes
 		case edge.Question != "":
-			if err := r.askFirst(ctx, from, i, edge, carry, verdicts); err != nil {
+			if err := r.askFirst(ctx, from, i, edge, j, verdicts); err != nil {
 				return nil, nil, err
 			}
 			v := verdicts[i]
@@ -55,25 +52,13 @@ func (r *run) routeFirst(ctx workflow.Context, from source, edges []int, carry *
 	return nil, answers, nil
 }
 
-// askFirst has one question judged, unless it is answered already.
-func (r *run) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge, carry *contract.RoutingCarry, verdicts []*contract.Verdict) error {
-	if verdicts[i] != nil {
-		return nil
-	}
+// askFirst has one question judged.
+func (r *run) askFirst(ctx workflow.Context, from source, i int, edge *plan.Edge, j *journal, verdicts []*contract.JudgeResult) error {
 	in := r.judgeInput(from)
 	in.Question = edge.Question
 	judges := newGroup(ctx)
-	r.judge(judges, from, asking{i, edge.ID, 0}, in, carry, verdicts)
-	err := judges.wait()
-	if errors.Is(err, errYield) {
-		carry.Verdicts = nil
-		for _, v := range verdicts {
-			if v != nil {
-				carry.Verdicts = append(carry.Verdicts, *v)
-			}
-		}
-	}
-	return err
+	r.judge(judges, from, asking{i, edge.ID, 0}, in, j, verdicts)
+	return judges.wait()
 }
 
 // compare evaluates a condition on a value. It says what it saw, so that the trace explains

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -302,27 +303,19 @@ func (a *agentRun) summary(ctx workflow.Context, by *plan.Summary, from, to int,
 	}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
-	if a.condensing.Failure == nil {
-		a.summaries++
-	}
+	a.summaries++
 	var out contract.SummariseResult
-	err := a.invoke(ctx, &call{
+	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, strconv.Itoa(from), strconv.Itoa(to), before), &call{
 		activity: contract.ActivitySummarise, args: []any{&in}, what: "a summary of the conversation", at: a.step,
 		id: fmt.Sprintf("%s/summary/%d.%d", a.id, a.turn, a.summaries), summary: fmt.Sprintf("%s · summary · %s", a.who(), in.Model),
-		options: a.options(a.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, waiting: &a.condensing, carried: a.bulk(), out: &out,
+		options: a.options(a.flow.Policy.ModelSeconds), model: &modelCall{bytes: a.thread.bytes}, out: &out,
 	})
-	if errors.Is(err, errYield) {
-		return "", err
-	}
-	a.condensing = contract.Parked{}
 	if err != nil {
-		if !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+		if !errors.Is(err, errYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
 			return "", nil
 		}
 		return "", err
 	}
-	a.usage.Add(out.Usage)
-	a.usage.Switch("", out.Switched)
 	return strings.TrimSpace(out.Text), nil
 }
 
@@ -338,7 +331,9 @@ func (t *thread) carriedSent() []contract.Sent {
 	var out []contract.Sent
 	for _, s := range t.sent {
 		if s.Skip > 0 || s.Texts != nil {
-			out = append(out, *s)
+			own := *s
+			own.Texts = slices.Clone(s.Texts)
+			out = append(out, own)
 		}
 	}
 	return out

@@ -106,59 +106,6 @@ func (r *run) putOff(ctx workflow.Context, err error) (bool, error) {
 	return false, large
 }
 
-// blame places an error of due at the execution's node.
-func (a *agentRun) blame(err error) error {
-	if err == nil {
-		return nil
-	}
-	return a.failed(a.step, err)
-}
-
-// carry is an agent's execution between two turns, or in the middle of one.
-func (a *agentRun) carry() *contract.Resume {
-	c := &contract.AgentCarry{Called: a.thread.called.Len, Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs,
-		Exhausted: a.exhausted, Calls: a.halfway, Begun: a.begun, Think: a.think, Results: a.results,
-		Speaker: a.speaker, Next: a.next, Sent: a.thread.carriedSent(), Summaries: a.summaries, Starts: a.starts}
-	if a.above == nil {
-		c.Lines = a.team.carry()
-	}
-	if a.halfway != nil {
-		c.Problems = a.problems
-	}
-	if a.parked.Tries > 0 {
-		c.Parked = &a.parked
-	}
-	if a.condensing.Tries > 0 {
-		c.Summary = &a.condensing
-	}
-	for _, e := range a.thread.entries {
-		c.Messages = append(c.Messages, contract.CarriedMessage{Raw: e.raw, Own: e.own})
-	}
-	return &contract.Resume{Agent: c}
-}
-
-// restore goes on with an execution between two turns.
-func (a *agentRun) restore(c *contract.AgentCarry) {
-	a.again(a.thread, c.Messages, c.Called)
-	a.thread.resent(c.Sent)
-	a.summaries, a.starts = c.Summaries, c.Starts
-	if a.team != nil {
-		if a.above == nil {
-			a.team.restore(a.run, c.Lines)
-		}
-		a.speakAs(c.Speaker)
-		a.next = c.Next
-	}
-	a.turn, a.left, a.errors, a.repairs, a.exhausted, a.halfway = c.Turn, c.Left, c.Errors, c.Repairs, c.Exhausted, c.Calls
-	a.begun, a.think, a.results, a.problems = c.Begun, c.Think, c.Results, c.Problems
-	if c.Parked != nil {
-		a.parked = *c.Parked
-	}
-	if c.Summary != nil {
-		a.condensing = *c.Summary
-	}
-}
-
 // heardBack waits until the server has told what became of the requests to yield. One to a child that
 // has ended meanwhile fails, and a run that closes before it has heard of that is sent back.
 func (p *pace) heardBack(ctx workflow.Context) {
@@ -229,7 +176,7 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 
 // handOver decides what becomes of a run that stopped where it did not end.
 func (f *flowRun) handOver(ctx workflow.Context, err error) (*contract.RunResult, error) {
-	if errors.Is(err, errYield) && f.rest == nil && f.entry != nil && f.entry.View != nil && f.sched != nil {
+	if errors.Is(err, errYield) && f.rest == nil && f.entry != nil && f.sched != nil {
 		err = f.continueAsNew(ctx)
 	}
 	if !errors.Is(err, errYield) {
@@ -309,8 +256,8 @@ func (f *flowRun) needed(c *contract.Carry) []json.RawMessage {
 			}
 		}
 	}
-	if c.Entry != nil && c.Entry.View != nil {
-		for _, sha := range contents(c.Entry.View) {
+	if c.Entry != nil {
+		for _, sha := range contents(&c.Entry.View) {
 			need(&contract.ContentRef{SHA: sha})
 		}
 	}
@@ -348,7 +295,7 @@ func (f *flowRun) restore(c *contract.Carry) {
 // talks says whether an execution that stopped in its middle has the flow's conversation.
 func (f *flowRun) talks(x *schedule.Execution) bool {
 	a := f.flow.Nodes[x.Node].Agent
-	return a != nil && a.Conversation == plan.ConversationFlow && x.Resume != nil && x.Resume.Agent != nil
+	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 }
 
 // own names content as this run's, if this run holds it.

@@ -169,14 +169,14 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		return err
 	}
 	done, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, nth: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, resume: x.Resume,
+		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, nth: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
 	}, f.g.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
 		return err
 	}
-	if done.resume != nil {
-		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.resume)
+	if done.suspended != nil {
+		f.sched.Suspend(x, x.Node, x.Step, x.Occurrence, view, done.suspended)
 		return nil
 	}
 	if x.Occurrence > 1 {
@@ -283,7 +283,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 		if len(out.Executions) > 0 {
 			f.sched.CountRan(node, y.Step)
 		}
-		f.sched.Suspend(x, node, y.Step, y.Nth, view, y.Resume)
+		f.sched.Suspend(x, node, y.Step, y.Nth, view, y.Suspended)
 		return nil
 	}
 	last := out.Executions[len(out.Executions)-1]

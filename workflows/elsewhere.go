@@ -22,19 +22,24 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 		return toolError("the call of %s is %d bytes, at most %d reach the worker that has it; "+
 			"pass less, or a reference to data that is kept elsewhere", c.call.Name, n, maxPayload), nil
 	}
-	var out json.RawMessage
-	err := c.attempted(ctx, &call{
-		activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.step,
-		summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: c.elsewhereOptions(e),
-		once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, out: &out,
-	}, "tool")
-	if err != nil {
-		if text, ok := e.Told(err); ok && !contract.Cancelled(err) {
-			return toolReply{text: text, failed: true}, nil
+	return c.toolStep(ctx, e.Activity, args, note, func(s *journalStep, reply *toolReply) error {
+		var out json.RawMessage
+		err := c.invoke(ctx, &call{
+			activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.step, id: c.id("tool"),
+			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: c.elsewhereOptions(e),
+			once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, waiting: &s.JournalStep, journal: c.journal, out: &out,
+		})
+		if err == nil {
+			*reply = toolReply{Text: note + Said(out)}
+			return nil
 		}
-		return c.toolFailed(e.Attempts == 1, err)
-	}
-	return toolReply{text: note + Said(out)}, nil
+		if text, ok := e.Told(err); ok && !contract.Cancelled(err) {
+			*reply = toolReply{Text: text, Failed: true}
+			return nil
+		}
+		*reply, err = c.toolFailed(e.Attempts == 1, err)
+		return err
+	})
 }
 
 // Said is what an activity of another worker returned, as the model reads it: a text as it is,

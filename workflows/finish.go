@@ -24,7 +24,7 @@ func (a *agentRun) follow(ctx workflow.Context, res *contract.ModelResult, msg *
 		if res.Checked != nil {
 			a.problems = res.Checked.Errors
 		}
-		if err := a.call(ctx, msg, sha, nil); err != nil {
+		if err := a.call(ctx, msg, sha); err != nil {
 			return false, err
 		}
 		return a.result == nil, a.acted(len(msg.Calls))
@@ -66,7 +66,7 @@ func (a *agentRun) acted(calls int) error {
 func (a *agentRun) thought(msg *contract.Message) error {
 	a.think = false
 	for i := range msg.Calls {
-		if err := a.note(&msg.Calls[i], toolReply{text: "no tool is run while you think; call it afterwards", failed: true}); err != nil {
+		if err := a.note(&msg.Calls[i], toolReply{Text: "no tool is run while you think; call it afterwards", Failed: true}); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func (c *toolCall) ends() bool {
 		return false
 	}
 	if c.result != nil {
-		c.settle(toolReply{text: "the node has its result already", free: true})
+		c.settle(toolReply{Text: "the node has its result already", Free: true})
 		return true
 	}
 	args, problem := arguments(c.call.Arguments)
@@ -126,11 +126,11 @@ func (c *toolCall) ends() bool {
 		var v value.Value
 		if v, err = c.finishValue(args); err == nil {
 			c.result = &v
-			c.settle(toolReply{text: string(args)})
+			c.settle(toolReply{Text: string(args)})
 			return true
 		}
 	}
-	c.settle(toolReply{text: strings.NewReplacer("{error}", err.Error()).Replace(f.Wrong), failed: true})
+	c.settle(toolReply{Text: strings.NewReplacer("{error}", err.Error()).Replace(f.Wrong), Failed: true})
 	return true
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -173,7 +174,7 @@ type flowRun struct {
 	told  []workflow.Future
 	trace []contract.Execution
 	// entry is set until the edges out of START are taken.
-	entry *contract.RoutingCarry
+	entry *contract.CarriedEntry
 	// rest is what a sub-agent goes on with in another run.
 	rest *contract.Carry
 	// answers are those at the run's entry.
@@ -251,7 +252,7 @@ func (f *flowRun) once(ctx workflow.Context) error {
 
 // enter takes the edges out of START.
 func (f *flowRun) enter(ctx workflow.Context) error {
-	first := f.entry.View
+	first := &f.entry.View
 	if k := f.log.fork; k != nil {
 		f.answers, f.entered, f.entry = k.Entry.Answers, k.Entry.Taken, nil
 		return f.arrive(f.edgesOf(k.Entry.Taken), first)
@@ -260,9 +261,15 @@ func (f *flowRun) enter(ctx workflow.Context) error {
 	if f.shared.Turn > 1 {
 		id = fmt.Sprintf("%s~%d", id, f.shared.Turn) // its calls are others than those of the turn before
 	}
-	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.Starts(), f.entry)
+	j := newJournal(nil, f.entry.Steps)
+	taken, answers, err := f.route(ctx, source{node: plan.Start, id: id, view: first}, f.g.Starts(), j)
 	if err != nil {
-		if contract.Cancelled(err) || errors.Is(err, errYield) {
+		if errors.Is(err, errYield) {
+			steps, failed := j.snapshot()
+			f.entry.Steps = steps
+			return cmp.Or(failed, err)
+		}
+		if contract.Cancelled(err) {
 			return err
 		}
 		fail := contract.FailureOf(err)

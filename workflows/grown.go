@@ -64,7 +64,7 @@ func (f *flowRun) weights() []weight {
 		views = append(views, &ended[i].View)
 	}
 	for _, x := range f.sched.NotRunning() {
-		if n, err := size(x.Resume); err == nil && x.Resume != nil {
+		if n, err := size(x.Suspended); err == nil && x.Suspended != nil {
 			out[x.Node].add(n, x.Step)
 		}
 		for i := range x.Arrivals {

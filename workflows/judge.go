@@ -32,24 +32,19 @@ type source struct {
 }
 
 // route decides which of a source's edges are taken: those without a question, and those
-// whose question a model answers with yes. All questions are asked at once. carry holds what
-// was answered before the run stopped in the middle, and takes what is answered now where it
-// stops again.
-func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contract.RoutingCarry) (taken []int, answers []contract.Answer, err error) {
+// whose question a model answers with yes. All questions are asked at once, as steps of the journal.
+func (r *run) route(ctx workflow.Context, from source, edges []int, j *journal) (taken []int, answers []contract.Answer, err error) {
 	edges = r.leavingBy(from.branch, edges)
 	if r.choosesFirst(&from) {
-		return r.routeFirst(ctx, from, edges, carry)
+		return r.routeFirst(ctx, from, edges, j)
 	}
-	verdicts := make([]*contract.Verdict, len(edges))
-	for i := range carry.Verdicts {
-		verdicts[carry.Verdicts[i].Place] = &carry.Verdicts[i]
-	}
+	verdicts := make([]*contract.JudgeResult, len(edges))
 	if !slices.ContainsFunc(edges, func(e int) bool { return r.flow.Edges[e].Question != "" }) {
 		return r.answered(from, edges, verdicts)
 	}
 	judges := newGroup(ctx)
 	question := r.judgeInput(from)
-	asks := func(i int) bool { return r.flow.Edges[edges[i]].Question != "" && verdicts[i] == nil }
+	asks := func(i int) bool { return r.flow.Edges[edges[i]].Question != "" }
 	others := 0
 	for i := range edges {
 		if asks(i) {
@@ -64,24 +59,16 @@ func (r *run) route(ctx workflow.Context, from source, edges []int, carry *contr
 		others--
 		in := question
 		in.Question = edge.Question
-		r.judge(judges, from, asking{i, edge.ID, others}, in, carry, verdicts)
+		r.judge(judges, from, asking{i, edge.ID, others}, in, j, verdicts)
 	}
-	if err = judges.wait(); errors.Is(err, errYield) {
-		carry.Verdicts = nil
-		for _, v := range verdicts {
-			if v != nil {
-				carry.Verdicts = append(carry.Verdicts, *v)
-			}
-		}
-	}
-	if err != nil {
+	if err := judges.wait(); err != nil {
 		return nil, nil, err
 	}
 	return r.answered(from, edges, verdicts)
 }
 
 // answered takes the edges that hold, once all that is to be judged is judged.
-func (r *run) answered(from source, edges []int, verdicts []*contract.Verdict) (taken []int, answers []contract.Answer, err error) {
+func (r *run) answered(from source, edges []int, verdicts []*contract.JudgeResult) (taken []int, answers []contract.Answer, err error) {
 	for i, e := range edges {
 		edge, v := &r.flow.Edges[e], verdicts[i]
 		yes := v == nil || v.Yes
@@ -121,28 +108,16 @@ type asking struct {
 }
 
 // judge asks one question.
-func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput, carry *contract.RoutingCarry, verdicts []*contract.Verdict) {
-	i := q.place
-	parked := contract.Parked{Place: i}
-	if k := slices.IndexFunc(carry.Parked, func(p contract.Parked) bool { return p.Place == i }); k >= 0 {
-		parked = carry.Parked[k]
-		carry.Parked = slices.Delete(carry.Parked, k, k+1)
-	}
+func (r *run) judge(judges *group, from source, q asking, in contract.JudgeInput, j *journal, verdicts []*contract.JudgeResult) {
 	judges.start(func(ctx workflow.Context) error {
 		var out contract.JudgeResult
-		err := r.invoke(ctx, &call{
+		err := r.callStep(ctx, j, hashOf(in.Question, string(in.State)), &call{
 			activity: contract.ActivityJudge, args: []any{&in}, what: "the question of edge " + q.edge, at: from.x,
-			id: fmt.Sprintf("%s/judge/%d", from.id, i+1), summary: fmt.Sprintf("%s · %s?", from.node, q.edge),
-			options: r.options(r.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others},
-			waiting: &parked, out: &out,
+			id: fmt.Sprintf("%s/judge/%d", from.id, q.place+1), summary: fmt.Sprintf("%s · %s?", from.node, q.edge),
+			options: r.options(r.flow.Policy.ModelSeconds), model: &modelCall{bytes: len(in.State), once: &in.Once, others: q.others}, out: &out,
 		})
-		switch {
-		case errors.Is(err, errYield):
-			carry.Parked = append(carry.Parked, parked)
-		case err == nil:
-			r.usage.Add(out.Usage)
-			r.usage.Switch(out.Model, out.Switched)
-			verdicts[i] = &contract.Verdict{Place: i, Yes: out.Yes, Reason: out.Reason}
+		if err == nil {
+			verdicts[q.place] = &out
 		}
 		return err
 	})
@@ -181,7 +156,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	ctx, leave := r.watch.enter(ctx, r.flow.Name, x)
 	done, err := r.perform(ctx, x, edges)
-	leave(err == nil && done.resume != nil, err)
+	leave(err == nil && done.suspended != nil, err)
 	return done, err
 }
 
@@ -189,40 +164,20 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
 	before := r.talkMark()
-	routing := &contract.RoutingCarry{}
-	if x.resume != nil && x.resume.Routing != nil {
-		routing = x.resume.Routing
-		done.Execution = routing.Execution
-	} else {
-		out, err := r.visit(ctx, x)
-		if err != nil {
-			return done, r.failed(x, err)
-		}
-		if out.resume != nil {
-			done.resume = out.resume
-			return done, nil
-		}
-		if err := r.account(x, &out); err != nil {
-			return done, r.failed(x, err)
-		}
-		schedule.SetOutput(x.view, contract.NodeOutput{
-			Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: schedule.NextStamp(x.view, x.strand, x.id, x.n),
-		})
-		done.Truncated, done.LeftOut = out.truncated, out.leftOut
-		done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch
-		routing.SHA = out.ref.SHA
+	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
+	if x.suspended != nil && x.suspended.Outcome != nil {
+		done.outcome = *x.suspended.Outcome
+		done.Execution = done.outcome.Execution
+	} else if err := r.gain(ctx, x, &done); err != nil {
+		return r.yielded(x, done, err)
 	}
-	output := contract.ContentRef{SHA: routing.SHA}
+	output := contract.ContentRef{SHA: done.outcome.SHA}
 	taken, answers, err := r.route(ctx, source{
 		node: x.node.ID, name: x.node.Name, id: x.id, step: x.n, output: &output, view: x.view, x: x, branch: done.Branch,
-	}, edges, routing)
-	if errors.Is(err, errYield) {
-		routing.Execution = done.Execution
-		done.resume = &contract.Resume{Routing: routing}
-		return done, nil
-	}
+	}, edges, x.journal)
 	if err != nil {
-		return done, r.failed(x, err)
+		x.state = contract.SuspendedExecution{Outcome: &contract.NodeOutcome{Execution: done.Execution, SHA: done.outcome.SHA}}
+		return r.yielded(x, done, err)
 	}
 	done.Taken = r.edgeIDs(taken)
 	done.taken, done.Answers, done.NoRoute = taken, answers, len(edges) > 0 && len(taken) == 0
@@ -238,8 +193,36 @@ func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, err
 	if err := r.passOn(x, taken, &done.Execution); err != nil {
 		return done, r.failed(x, err)
 	}
-	r.enterPast(x, &done, routing.SHA, before)
+	r.enterPast(x, &done, done.outcome.SHA, before)
 	return done, nil
+}
+
+// gain runs the node and takes over what it gives.
+func (r *run) gain(ctx workflow.Context, x *step, done *executed) error {
+	out, err := r.visit(ctx, x)
+	if err != nil {
+		return err
+	}
+	if err := r.account(x, &out); err != nil {
+		return err
+	}
+	schedule.SetOutput(x.view, contract.NodeOutput{
+		Node: x.node.ID, Name: x.node.Name, Order: x.order, SHA: out.ref.SHA, By: schedule.NextStamp(x.view, x.strand, x.id, x.n),
+	})
+	done.Truncated, done.LeftOut = out.truncated, out.leftOut
+	done.Exhausted, done.Text, done.Data, done.Branch = out.exhausted, &out.text, out.data, out.branch
+	done.outcome.SHA = out.ref.SHA
+	x.journal.boundary(0)
+	return nil
+}
+
+// yielded is what an execution gives that did not come to its end: what it goes on with, or why it failed.
+func (r *run) yielded(x *step, done executed, err error) (executed, error) {
+	if !errors.Is(err, errYield) {
+		return done, r.failed(x, err)
+	}
+	done.suspended, err = x.suspend()
+	return done, err
 }
 
 // edgeIDs names edges as the author did.
@@ -252,11 +235,12 @@ func (r *run) edgeIDs(edges []int) []string {
 }
 
 // executed is what came of an execution: the edges that it took, or, where the run wants to
-// continue as new, the state with which it goes on.
+// continue as new, what it goes on with.
 type executed struct {
 	contract.Execution
-	taken  []int
-	resume *contract.Resume
+	taken     []int
+	outcome   contract.NodeOutcome
+	suspended *contract.SuspendedExecution
 }
 
 // outcome is what a node gives.
@@ -271,8 +255,6 @@ type outcome struct {
 	leftOut   int
 	// branch is the one by which the node leaves, if it has several.
 	branch string
-	// resume is set instead where the node stopped in its middle.
-	resume *contract.Resume
 }
 
 // visit runs one node: the only place that tells node kinds apart.

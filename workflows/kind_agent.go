@@ -30,33 +30,35 @@ func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
 		return outcome{}, err
 	}
 	out, err := a.converse(ctx)
+	if errors.Is(err, errYield) {
+		x.state.Agent = a.snapshot()
+	}
 	out.leftOut = a.leftOut()
 	return out, err
 }
 
-// converse goes on with the agent's thread until the agent has ended, or gives way.
+// converse goes on with the agent's thread until the agent has ended, or yields.
 func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
-	if err := a.finishCalls(ctx); err != nil {
-		return a.stopped(err)
-	}
-	if a.result != nil {
-		return a.ended(), nil
-	}
-	for {
-		if out, stop, err := a.heard(ctx); stop {
-			return out, err
+	for resumed := a.suspended != nil; ; resumed = false {
+		if !resumed {
+			a.mark()
 		}
-		if stop, err := a.due(ctx, a.bulk()); stop || err != nil {
-			return outcome{resume: a.carry()}, a.blame(err)
+		if stop, err := a.due(ctx, a.journal.weight()); err != nil {
+			return outcome{}, a.failed(a.step, err)
+		} else if stop {
+			return outcome{}, errYield
+		}
+		if err := a.hear(ctx); err != nil {
+			return outcome{}, err
 		}
 		res, msg, sha, err := a.model(ctx)
 		if err != nil {
-			return a.stopped(err)
+			return outcome{}, err
 		}
 		again, err := a.follow(ctx, res, msg, sha)
 		switch {
 		case err != nil:
-			return a.stopped(err)
+			return outcome{}, err
 		case a.result != nil:
 			return a.ended(), nil
 		case again:
@@ -87,21 +89,18 @@ type agentRun struct {
 	summaries int
 	// starts counts the runs that its calls started, by call id.
 	starts []contract.StartCount
-	// under are the calls under way; halfway is what became of them where the agent stops in
-	// their middle. parked is the state of a model call that waits for an operator, condensing that
-	// of a summary.
-	under      []*toolCall
-	halfway    []contract.CarriedCall
-	parked     contract.Parked
-	condensing contract.Parked
+	// under are the calls under way.
+	under []*toolCall
+	// marked is the agent at its last boundary.
+	marked agentMark
 	// result is the value by which the node ends; problems are those of the arguments that
 	// should give it.
 	result   *value.Value
 	problems []contract.FieldError
-	// begun is how long the conversation was when the agent began. think says that the next
+	// startLen is how long the conversation was when the agent began. think is set where the next
 	// call is for a thought; results counts tool results.
-	begun, results int
-	think          bool
+	startLen, results int
+	think             bool
 	// ports are the values that the node takes by name.
 	ports value.Value
 	// team are the other agents of the node, above the one that asked this one. speaker is the
@@ -110,32 +109,6 @@ type agentRun struct {
 	above   *agentRun
 	speaker string
 	next    string
-}
-
-// stopped is what an agent gives that failed, or gave way in its middle.
-func (a *agentRun) stopped(err error) (outcome, error) {
-	if errors.Is(err, errYield) {
-		return outcome{resume: a.carry()}, nil
-	}
-	return outcome{}, err
-}
-
-// finishCalls goes on with the tool calls in whose middle the agent stopped.
-func (a *agentRun) finishCalls(ctx workflow.Context) error {
-	if a.halfway == nil {
-		return nil
-	}
-	last := a.thread.entries[len(a.thread.entries)-1]
-	msg, err := contract.DecodeMessage(last.raw)
-	if err != nil {
-		return err
-	}
-	carried := a.halfway
-	a.halfway = nil
-	if err := a.call(ctx, msg, last.sha, carried); err != nil {
-		return err
-	}
-	return a.acted(len(msg.Calls))
 }
 
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
@@ -148,8 +121,8 @@ func (a *agentRun) begin() error {
 	if a.team != nil {
 		a.team.main = a.thread
 	}
-	if a.resume != nil && a.resume.Agent != nil {
-		a.restore(a.resume.Agent)
+	if a.suspended != nil && a.suspended.Agent != nil {
+		a.restore(a.suspended.Agent)
 		return a.describe()
 	}
 	if speaks, err := a.speaks(); err != nil {
@@ -295,42 +268,31 @@ func boundTo(t *plan.Tool) string {
 
 // model calls the model once. It gives the answer's message with its hash.
 func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract.Message, string, error) {
-	if a.parked.Failure == nil {
-		if err := a.turns(); err != nil {
-			return nil, nil, "", err
-		}
-		a.turn++
-		if err := a.steered(); err != nil {
-			return nil, nil, "", err
-		}
-		if _, err := a.fit(ctx, false); err != nil {
-			a.turn--
-			return nil, nil, "", err
-		}
+	if err := a.turns(); err != nil {
+		return nil, nil, "", err
 	}
-	res, err := a.completion(ctx)
-	if err != nil && a.parked.Place == 0 && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
+	a.turn++
+	if err := a.steered(ctx); err != nil {
+		return nil, nil, "", err
+	}
+	if _, err := a.fit(ctx, false); err != nil {
+		return nil, nil, "", err
+	}
+	res, err := a.completion(ctx, "")
+	if err != nil && !errors.Is(err, errYield) && !contract.Cancelled(err) && contract.FailureOf(err).Class == contract.ClassContextLength {
 		// Once with less; then it is an error.
 		fits, failed := a.fit(ctx, true)
 		switch {
-		case errors.Is(failed, errYield):
-			a.turn-- // the next run finds out anew that it is too long
-			err = failed
 		case failed != nil:
 			err = failed
 		case fits:
-			a.parked.Place = 1
-			res, err = a.completion(ctx)
+			res, err = a.completion(ctx, "/less")
 		}
 	}
 	if err != nil {
 		return nil, nil, "", err
 	}
-	a.parked = contract.Parked{}
 	a.profile.Body = nil
-	a.moved = true
-	a.usage.Add(res.Usage)
-	a.usage.Switch(res.Model, res.Switched)
 	msg, err := contract.DecodeMessage(res.Message)
 	if err != nil {
 		return nil, nil, "", err
@@ -342,34 +304,34 @@ func (a *agentRun) model(ctx workflow.Context) (*contract.ModelResult, *contract
 }
 
 // completion makes one call of the model.
-func (a *agentRun) completion(ctx workflow.Context) (*contract.ModelResult, error) {
-	suffix := ""
-	if a.parked.Place == 1 {
-		suffix = "/less"
-	}
+func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.ModelResult, error) {
 	in := contract.ModelInput{Profile: a.profile, NoTools: a.exhausted || a.think, Step: a.n}
 	in.Base, in.Tail = a.thread.pending()
 	in.Base.Workflow, in.Base.Run = "", ""
 	in.Sent = a.shown()
 	var res contract.ModelResult
-	err := a.invoke(ctx, &call{
+	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, a.who(), strconv.FormatBool(in.NoTools)), &call{
 		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.step,
 		id: a.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
-		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes},
-		waiting: &a.parked, carried: a.bulk(), out: &res,
+		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes}, out: &res,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &res, nil
+	return &res, err
 }
 
 // steered puts what people have written to the run since into the conversation.
-func (a *agentRun) steered() error {
+func (a *agentRun) steered(ctx workflow.Context) error {
 	if a.above != nil {
 		return nil // people talk with the node, not with whom it asks
 	}
-	for _, m := range a.messages(a.node.ID) {
+	var messages []contract.Inbound
+	err := a.run.step(ctx, a.journal, fmt.Sprintf("%s/messages/%d", a.id, a.turn), "", &messages, func(*journalStep) error {
+		messages = a.messages(a.node.ID)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
 		if _, err := a.store.write(a.thread, &contract.Message{Role: contract.RoleUser, Text: m.Text}); err != nil {
 			return err
 		}
@@ -404,7 +366,7 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 	a.repairs++
 	for i := range msg.Calls {
 		// Every call needs its result before the conversation can go on.
-		if err := a.note(&msg.Calls[i], toolReply{text: "max_iterations reached", failed: true}); err != nil {
+		if err := a.note(&msg.Calls[i], toolReply{Text: "max_iterations reached", Failed: true}); err != nil {
 			return false, err
 		}
 	}

@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"errors"
-
 	"go.temporal.io/sdk/workflow"
 
 	"weft/activities/contract"
@@ -21,10 +19,8 @@ func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
 	reply, err := r.request(ctx, x, contract.Request{
 		ID: x.id + "/ask", Kind: contract.RequestMessage, Text: question,
 		Hash: contract.SHA([]byte(question)), LimitSeconds: x.node.Ask.LimitSeconds,
-	}, 0)
+	})
 	switch {
-	case errors.Is(err, errYield):
-		return outcome{resume: &contract.Resume{}}, nil
 	case err != nil:
 		return outcome{}, err
 	case reply.Message == nil:

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -23,16 +24,14 @@ func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
 	if err := c.divide(in); err != nil {
 		return outcome{}, err
 	}
-	if x.resume != nil && len(x.resume.Called) == len(c.jobs) {
+	if x.suspended != nil && x.suspended.Map != nil && len(x.suspended.Map.Flows) == len(c.jobs) {
 		for i := range c.jobs {
-			c.jobs[i].Called = x.resume.Called[i]
-			c.holds += c.jobs[i].weight()
+			c.jobs[i].FlowOutcome = x.suspended.Map.Flows[i]
+			x.journal.grow(c.jobs[i].weight())
 		}
 	}
 	if err := c.all(ctx); err != nil {
-		if c.yielded {
-			return outcome{resume: &contract.Resume{Called: c.carry()}}, nil
-		}
+		x.state.Map = c.snapshot()
 		return outcome{}, err
 	}
 	return c.joined()
@@ -42,17 +41,14 @@ func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
 type callRun struct {
 	*run
 	*step
-	cfg     *plan.Call
-	jobs    []*calledFlow
-	next    int
-	yielded bool
-	// holds is how much the jobs hold that the node would carry.
-	holds int
+	cfg  *plan.Call
+	jobs []*calledFlow
+	next int
 }
 
 // calledFlow is one run of a flow.
 type calledFlow struct {
-	contract.Called
+	contract.FlowOutcome
 	flow   string
 	params value.Value
 }
@@ -118,55 +114,52 @@ func (c *callRun) all(ctx workflow.Context) error {
 			return nil
 		})
 	}
-	err := g.wait()
-	c.yielded = g.gaveWay
-	return err
+	return g.wait()
 }
 
-// one runs one flow, or goes on with it.
+// one runs one flow, or goes on with it. What it gave is a part of the node's state from then on, so that
+// the journal holds only flows that have not ended.
 func (c *callRun) one(ctx workflow.Context, i int) error {
 	j := c.jobs[i]
 	if j.Done {
 		return nil
 	}
-	if c.yielded || c.wants(ctx, c.holds) {
-		c.yielded = true
-		return errYield
+	id := fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1)
+	var out contract.RunResult
+	err := c.run.step(ctx, c.journal, id, "", &out, func(s *journalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	switch {
+	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, errYield)):
+		return err
+	case err != nil:
+		j.Done, j.Failure = true, contract.FailureOf(err).Text
+	default:
+		j.FlowOutcome = contract.FlowOutcome{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
+		if c.cfg.Apart {
+			j.Talk = nil
+		}
+		if c.cfg.AtOnce == 1 {
+			c.heardOf(j)
+		}
 	}
+	c.journal.drop(id)
+	c.journal.grow(j.weight())
+	return nil
+}
+
+// runOne runs a flow, or goes on with what it came back with.
+func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *journalStep, out *contract.RunResult) error {
 	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
 		return c.fail(c.step, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
-	in := c.input(j)
+	in := c.input(j, s.Run)
 	part, release := c.lent(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
 	if err := c.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
 		return err
 	}
-	var out contract.RunResult
-	k := &child{workflow: contract.WorkflowFlow, id: fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1), summary: fmt.Sprintf("%s · %s", c.node.ID, j.flow)}
-	err := c.awaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), &out, func() int { return c.holds })
-	switch {
-	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err)):
-		return err
-	case err != nil:
-		j.Done, j.Failure = true, contract.FailureOf(err).Text
-		c.holds += j.weight()
-		return nil
-	case out.Yielded != nil:
-		c.yielded, j.Rest = true, out.Yielded
-		return errYield
-	}
-	c.moved = true
-	j.Called = contract.Called{Done: true, Data: out.ResultData, Branch: exitBranch(c.flow.SubFlow(j.flow), out.ResultNode), Talk: out.Talk}
-	if c.cfg.Apart {
-		j.Talk = nil
-	}
-	if c.cfg.AtOnce == 1 {
-		c.heardOf(j)
-	}
-	c.holds += j.weight()
-	return nil
+	k := &child{workflow: contract.WorkflowFlow, id: id, summary: fmt.Sprintf("%s · %s", c.node.ID, j.flow)}
+	return c.awaitFlow(ctx, k, in, min(c.cfg.AtOnce, len(c.jobs)), out, s, c.journal)
 }
 
 // heardOf takes what was said in a flow into the conversation.
@@ -178,10 +171,10 @@ func (c *callRun) heardOf(j *calledFlow) {
 }
 
 // input is what a flow's run is started with.
-func (c *callRun) input(j *calledFlow) contract.RunInput {
+func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
 	in := contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: c.shared.Depth + 1, MaxEvents: c.shared.MaxEvents}
-	if j.Rest != nil && j.Rest.Plan != nil {
-		in.Carry = j.Rest
+	if rest != nil && rest.Plan != nil {
+		in.Carry = rest
 		return in
 	}
 	flow, src := closure(c.flow, j.flow), c.source.Sub(j.flow)
@@ -213,10 +206,10 @@ func (j *calledFlow) weight() int {
 	return n
 }
 
-func (c *callRun) carry() []contract.Called {
-	out := []contract.Called{}
+func (c *callRun) snapshot() *contract.MapState {
+	out := &contract.MapState{}
 	for _, j := range c.jobs {
-		out = append(out, j.Called)
+		out.Flows = append(out.Flows, j.FlowOutcome)
 	}
 	return out
 }

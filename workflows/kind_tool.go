@@ -17,15 +17,8 @@ func (r *run) toolNode(ctx workflow.Context, x *step) (outcome, error) {
 	t := *x.node.Tool
 	a := agentRun{run: r, step: x, cfg: &plan.Agent{Tools: []plan.Tool{t}, MaxCalls: 1, MaxErrors: 2}, left: 1, turn: 1}
 	a.thread = r.store.open(x.id)
-	var err error
-	if x.resume != nil && x.resume.Agent != nil {
-		a.restore(x.resume.Agent)
-		err = a.finishCalls(ctx)
-	} else {
-		err = a.callOnce(ctx, &t)
-	}
-	if err != nil {
-		return a.stopped(err)
+	if err := a.callOnce(ctx, &t); err != nil {
+		return outcome{}, err
 	}
 	last := a.thread.entries[len(a.thread.entries)-1]
 	msg, err := contract.DecodeMessage(last.raw)
@@ -53,7 +46,7 @@ func (a *agentRun) callOnce(ctx workflow.Context, t *plan.Tool) error {
 	if err != nil {
 		return err
 	}
-	return a.call(ctx, msg, ref.SHA, nil)
+	return a.call(ctx, msg, ref.SHA)
 }
 
 // toolValue makes named values of what a tool returned. One output is the text itself, or the

@@ -58,7 +58,7 @@ func TestEveryGuard(t *testing.T) {
 		"a message that the run itself writes": {func(ctx workflow.Context, most, n int) error {
 			a := &agentRun{run: lone(ctx, most, 0).run}
 			a.thread = a.store.open("t")
-			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{text: strings.Repeat("x", n/2)}); err != nil {
+			if err := a.note(&contract.ToolCall{ID: "1", Name: "sub"}, toolReply{Text: strings.Repeat("x", n/2)}); err != nil {
 				return err
 			}
 			m, err := contract.DecodeMessage(a.thread.entries[0].raw)

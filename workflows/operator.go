@@ -19,14 +19,14 @@ func (r *run) retriedByOperator(next invoker) invoker {
 		for {
 			if w.Failure == nil {
 				try := *c
-				if w.Tries > 0 {
-					try.id = fmt.Sprintf("%s~%d", c.id, w.Tries+1)
+				if w.Attempts > 0 {
+					try.id = fmt.Sprintf("%s~%d", c.id, w.Attempts+1)
 				}
 				err := next(ctx, &try)
 				if !r.waitsForOperator(c, err) {
 					return err
 				}
-				w.Tries++
+				w.Attempts++
 				w.Failure = contract.FailureOf(err)
 			}
 			f, err := r.askOperator(ctx, c)
@@ -45,10 +45,10 @@ func (r *run) retriedByOperator(next invoker) invoker {
 func (r *run) askOperator(ctx workflow.Context, c *call) (*contract.Failure, error) {
 	w := c.waiting
 	shown := toMend(w.Failure)
-	reply, err := r.request(ctx, c.at, contract.Request{
-		ID: fmt.Sprintf("%s~%d", c.id, w.Tries), Kind: contract.RequestRetry, Text: w.Failure.Error(),
+	reply, err := r.openRequest(ctx, c.at, contract.Request{
+		ID: fmt.Sprintf("%s~%d", c.id, w.Attempts), Kind: contract.RequestRetry, Text: w.Failure.Error(),
 		Hash: contract.SHA([]byte(shown.Class + shown.Text)), Failure: shown,
-	}, c.carried)
+	}, c.journal)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 	if err := f.takeFork(ctx, in.Fork); err != nil {
 		return err
 	}
-	f.entry = &contract.RoutingCarry{View: first}
+	f.entry = &contract.CarriedEntry{View: *first}
 	return f.connect(ctx)
 }
 

@@ -46,30 +46,23 @@ func (need needing) talk(t *contract.Talk) {
 	}
 }
 
-func (need needing) agent(a *contract.AgentCarry) {
-	if a == nil {
+func (need needing) suspended(x *contract.SuspendedExecution) {
+	if x == nil {
 		return
 	}
-	need.messages(a.Messages)
-	for i := range a.Lines {
-		need.messages(a.Lines[i].Messages)
-	}
-	for i := range a.Calls {
-		if r := a.Calls[i].Reply; r != nil {
-			need.message(r.Message)
-			need.parts(r.Parts)
+	if a := x.Agent; a != nil {
+		need.messages(a.Messages)
+		for i := range a.Conversations {
+			need.messages(a.Conversations[i].Messages)
 		}
-		need.agent(a.Calls[i].Member)
 	}
-}
-
-func (need needing) resume(r *contract.Resume) {
-	if r == nil {
-		return
+	if x.Map != nil {
+		for i := range x.Map.Flows {
+			need.talk(x.Map.Flows[i].Talk)
+		}
 	}
-	need.agent(r.Agent)
-	for i := range r.Called {
-		need.talk(r.Called[i].Talk)
+	for i := range x.Steps {
+		need.suspended(x.Steps[i].Execution)
 	}
 }
 
@@ -83,6 +76,6 @@ func (need needing) carry(c *contract.Carry) {
 	}
 	need.talk(c.Talk)
 	for i := range c.Live {
-		need.resume(c.Live[i].Resume)
+		need.suspended(c.Live[i].Suspended)
 	}
 }

@@ -22,9 +22,6 @@ import (
 // where its run wants to continue as new: the execution is carried, and asks again under the
 // same id.
 
-// errYield says that a wait gave way. It never leaves a workflow.
-var errYield = errors.New("the run continues as new")
-
 // requests are what the executions of one run wait for.
 type requests struct {
 	// desk is set at the owner.
@@ -241,16 +238,29 @@ func answers(kind string, reply *contract.Reply) bool {
 	return reply.Retry != nil
 }
 
-// request opens a request and waits for its answer. It gives [errYield] where the run wants
-// to stop first; carried is what the execution would carry, in bytes.
-func (r *run) request(ctx workflow.Context, x *step, req contract.Request, carried int) (*contract.Reply, error) {
+// request asks somebody outside, as a step of an execution.
+func (r *run) request(ctx workflow.Context, x *step, req contract.Request) (*contract.Reply, error) {
+	var out contract.Reply
+	err := r.step(ctx, x.journal, req.ID, req.Hash, &out, func(*journalStep) error {
+		reply, err := r.openRequest(ctx, x, req, x.journal)
+		if err == nil {
+			out = *reply
+		}
+		return err
+	})
+	return &out, err
+}
+
+// openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
+// to stop first.
+func (r *run) openRequest(ctx workflow.Context, x *step, req contract.Request, j *journal) (*contract.Reply, error) {
 	req = r.complete(x, req)
 	t := &ticket{kind: req.Kind}
 	r.waiting[req.ID] = t
 	defer delete(r.waiting, req.ID)
 	err := r.announce(ctx, &req)
 	if err == nil {
-		err = workflow.Await(ctx, func() bool { return t.reply != nil || r.wants(ctx, carried) })
+		err = workflow.Await(ctx, func() bool { return t.reply != nil || r.wants(ctx, j.weight()) })
 	}
 	switch {
 	case err != nil:

@@ -101,8 +101,18 @@ type step struct {
 	// strand is the chain that the execution belongs to.
 	strand string
 	view   *contract.View
-	// resume is set where the execution goes on in its middle.
-	resume *contract.Resume
+	// suspended is set where the execution goes on in its middle.
+	suspended *contract.SuspendedExecution
+	// journal holds the steps since the last boundary; state is what the execution was there, once it yields.
+	journal *journal
+	state   contract.SuspendedExecution
+}
+
+// suspend is what an execution that yielded goes on with.
+func (x *step) suspend() (*contract.SuspendedExecution, error) {
+	var err error
+	x.state.Steps, err = x.journal.snapshot()
+	return &x.state, err
 }
 
 // fail makes a failure at the execution's node.

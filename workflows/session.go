@@ -338,7 +338,7 @@ func (f *flowRun) renew(n int, prompt *contract.Prompt) error {
 	f.dropped += len(f.trace)
 	f.trace, f.answers, f.conflicts, f.rest = nil, nil, nil, nil
 	f.sched.Reset()
-	f.entry = &contract.RoutingCarry{View: &view}
+	f.entry = &contract.CarriedEntry{View: view}
 	return f.give(fmt.Sprintf("input~%d", n), prompt.Text, prompt.Images)
 }
 

@@ -35,7 +35,7 @@ func said(v any) toolReply {
 	if err != nil {
 		return toolError("%v", err)
 	}
-	return toolReply{text: string(unescape(raw))}
+	return toolReply{Text: string(unescape(raw))}
 }
 
 func saidError(format string, args ...any) toolReply {
@@ -52,36 +52,62 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 	if err := json.Unmarshal(raw, &args); err != nil {
 		return saidError("Invalid arguments of %s: %v", c.call.Name, err), nil
 	}
-	if o := c.carried.Order; o != nil {
-		return c.await(ctx, s, *o)
-	}
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
+	// The command is one step, and waiting for what it asked for another.
+	var done sessionCommand
+	err := c.run.step(ctx, c.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
+		var err error
+		done, err = c.command(ctx, s, &args)
+		return err
+	})
+	if err != nil || done.Order == nil {
+		return done.Reply, err
+	}
+	var reply toolReply
+	err = c.run.step(ctx, c.journal, c.id("session"), "", &reply, func(*journalStep) error {
+		var err error
+		reply, err = c.await(ctx, s, *done.Order)
+		return err
+	})
+	return reply, err
+}
+
+// sessionCommand is what became of a command: its reply, or what was asked of a session.
+type sessionCommand struct {
+	Reply contract.ToolReply     `json:"reply"`
+	Order *contract.SessionOrder `json:"order,omitempty"`
+}
+
+func replied(r toolReply, err error) (sessionCommand, error) { return sessionCommand{Reply: r}, err }
+
+// command does one of [plan.SessionTools].
+func (c *toolCall) command(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	switch c.call.Name {
 	case plan.SessionStart, plan.SessionResume:
-		return c.placeOrder(ctx, s, &args)
+		return c.placeOrder(ctx, s, args)
 	case plan.SessionAgents:
-		return c.agents(), nil
+		return replied(c.agents(), nil)
 	case plan.SessionList:
-		return s.list(), nil
+		return replied(s.list(), nil)
 	case plan.SessionDestroy:
-		return s.destroy(ctx), nil
+		return replied(s.destroy(ctx), nil)
 	case plan.SessionStatus:
 		status := "not_existent"
 		if k := s.child(args.Session); k != nil {
 			status = k.shown()
 		}
-		return said(map[string]string{"session_id": args.Session, "status": status}), nil
+		return replied(said(map[string]string{"session_id": args.Session, "status": status}), nil)
 	}
-	return s.resultOf(args.Session), nil
+	return replied(s.resultOf(args.Session), nil)
 }
 
 // placeOrder starts or resumes a session.
-func (c *toolCall) placeOrder(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+func (c *toolCall) placeOrder(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	if !slices.Contains(contract.Modes, args.Mode) {
-		return saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil
+		return replied(saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
 	}
 	if n := utf8.RuneCount(args.Params); n > maxParams {
-		return saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil
+		return replied(saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil)
 	}
 	if c.call.Name == plan.SessionStart {
 		return c.startSession(ctx, s, args)
@@ -197,7 +223,7 @@ func (s *session) destroy(ctx workflow.Context) toolReply {
 }
 
 // startSession starts a session of an agent.
-func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	agent := ""
 	if args.Agent != nil {
 		agent = *args.Agent
@@ -205,49 +231,50 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	may := agent == "" || slices.ContainsFunc(c.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
 	switch limit := c.flow.Limits.MaxDepth; {
 	case !may:
-		return saidError("Agent '%s' not found", agent), nil
+		return replied(saidError("Agent '%s' not found", agent), nil)
 	case c.shared.Depth >= limit:
-		return saidError("Sessions nest at most %d deep; do the work without another session", limit), nil
+		return replied(saidError("Sessions nest at most %d deep; do the work without another session", limit), nil)
 	case s.open() >= maxSessions:
-		return saidError("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil
+		return replied(saidError("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
 	}
 	params := args.Params
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
 	if params[0] != '{' {
-		return saidError("parameters is no object"), nil
+		return replied(saidError("parameters is no object"), nil)
 	}
-	k := s.add(ctx, contract.BoundID(c.startID(c.countStart())), agent, args.Mode, params)
-	return c.await(ctx, s, k.Orders[0])
+	k := s.add(ctx, contract.BoundID(c.startID()), agent, args.Mode, params)
+	o := k.Orders[0]
+	return sessionCommand{Order: &o}, nil
 }
 
 // resumeSession gives a session its next prompt.
-func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *sessionArgs) (toolReply, error) {
+func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	k := s.child(args.Session)
 	if k == nil {
-		return saidError("Session '%s' not found", args.Session), nil
+		return replied(saidError("Session '%s' not found", args.Session), nil)
 	}
 	if k.Closed {
-		return saidError("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil
+		return replied(saidError("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil)
 	}
 	if f := s.agent(k.Agent); f == nil || f.LoneAgent() == nil {
-		return saidError("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil
+		return replied(saidError("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil)
 	}
 	var in struct {
 		Prompt string `json:"prompt"`
 	}
 	if err := exactly(args.Params, &in); err != nil || in.Prompt == "" {
-		return saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil
+		return replied(saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
 	}
 	if n := len(in.Prompt); n > maxMessage {
-		return saidError("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil
+		return replied(saidError("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
 	}
 	if err := c.guard.admit(ctx, "the prompt", in); err != nil {
-		return toolReply{}, err
+		return sessionCommand{}, err
 	}
 	if k.Closed {
-		return saidError("Session '%s' has ended", k.ID), nil
+		return replied(saidError("Session '%s' has ended", k.ID), nil)
 	}
 	now := workflow.Now(ctx).UTC()
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
@@ -256,23 +283,22 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 	sent := c.signalChild(ctx, k.future, contract.UpdateResume, contract.ResumeInput{ID: o.ID, Prompt: in.Prompt, By: contract.BoundID(c.store.workflow)})
 	if err := sent.Get(ctx, nil); err != nil {
 		if contract.Cancelled(err) {
-			return toolReply{}, err
+			return sessionCommand{}, err
 		}
-		return saidError("Session '%s' has ended", k.ID), nil
+		return replied(saidError("Session '%s' has ended", k.ID), nil)
 	}
-	return c.await(ctx, s, o)
+	return sessionCommand{Order: &o}, nil
 }
 
 // await waits for what was asked of a session: in mode sync for the turn, else until it has
 // begun, or the prompt is in line.
 func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrder) (toolReply, error) {
-	c.carried.Order = &o
 	k := s.child(o.Session)
 	if k == nil {
 		return saidError("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
-	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.weight()) }); err != nil {
+	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.journal.weight()) }); err != nil {
 		return toolReply{}, err
 	}
 	if !ready() {

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,11 +41,28 @@ func (c *toolCall) inlineAgent(ctx workflow.Context, args *builtinArgs) (toolRep
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Text: text, Name: "agent_def.json", Dialect: c.flow.Dialect})
 }
 
-// child starts a run of type Flow below this one, or goes on with one that yielded.
-func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (toolReply, error) {
+// child runs a flow below this one, as a step: its result is the tool's.
+func (c *toolCall) child(ctx workflow.Context, question string, params json.RawMessage, flow contract.FlowRef) (contract.ToolReply, error) {
 	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
 		return toolError("sub-agents nest at most %d deep; answer without one", limit), nil
 	}
+	var reply contract.ToolReply
+	id := c.startID()
+	err := c.run.step(ctx, c.journal, id, hashOf(question, string(params), flow.Text), &reply, func(s *journalStep) error {
+		var out contract.RunResult
+		err := c.runChild(ctx, id, c.childInput(question, params, flow), s, &out)
+		if err != nil {
+			reply, err = subAgentFailed(err)
+			return err
+		}
+		reply = childReply(&out, len(params) > 0)
+		return nil
+	})
+	return reply, err
+}
+
+// childInput is what a sub-agent is started with.
+func (c *toolCall) childInput(question string, params json.RawMessage, flow contract.FlowRef) contract.RunInput {
 	in := contract.RunInput{
 		V: contract.Version, Flow: flow, Input: question, Params: params, Model: c.shared.Model, OnError: c.shared.OnError,
 		Depth: c.shared.Depth + 1, ScriptRef: c.shared.Script, Owner: c.shared.Owner, MaxEvents: c.shared.MaxEvents,
@@ -56,55 +74,55 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 				ID: d.ID, Name: d.Name, Description: d.Description, Kind: d.Kind, URL: d.URL, Agent: d.Agent, Tools: d.Tools})
 		}
 	}
+	return in
+}
+
+// runChild runs a sub-agent, or goes on with what it came back with.
+func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journalStep, out *contract.RunResult) error {
 	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := c.lent(c.carried.Child, 1+len(c.under))
+	part, release := c.lent(s.Run, 1+len(c.under))
 	defer release()
+	if s.Run != nil && s.Run.Plan != nil {
+		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
+	}
 	in.Budget = part
-	if c.carried.Child == nil {
-		c.carried.Nth = c.countStart()
-	} else if c.carried.Child.Plan != nil {
-		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: c.carried.Child}
-	}
-	id := c.startID(c.carried.Nth)
 	if err := c.guard.admit(ctx, "the sub-agent's input", in); err != nil {
-		return toolReply{}, err
+		return err
 	}
-	var out contract.RunResult
 	k := &child{workflow: contract.WorkflowFlow, id: id, summary: c.node.ID + " · sub-agent"}
-	if err := c.awaitFlow(ctx, k, in, len(c.under), &out, c.weight); err != nil {
-		return subAgentFailed(err)
-	}
-	if out.Yielded != nil {
-		c.carried.Child = out.Yielded
-		return toolReply{}, errYield
-	}
+	return c.awaitFlow(ctx, k, in, len(c.under), out, s, c.journal)
+}
+
+// childReply is a sub-agent's result as a tool's: where it has no value of its own, what was said last.
+func childReply(out *contract.RunResult, named bool) contract.ToolReply {
 	if out.ResultText != nil {
-		return toolReply{text: *out.ResultText}, nil
+		return contract.ToolReply{Text: *out.ResultText}
 	}
-	if text := lastSaid(out.Talk); text != "" && len(params) > 0 && string(out.ResultData) == "{}" {
-		return toolReply{text: text}, nil
+	if text := lastSaid(out.Talk); text != "" && named && string(out.ResultData) == "{}" {
+		return contract.ToolReply{Text: text}
 	}
-	return toolReply{text: string(out.ResultData)}, nil
+	return contract.ToolReply{Text: string(out.ResultData)}
 }
 
 // countStart counts a run that the call starts among those of calls with its id. A model, or the
 // provider, may give several calls of an agent one id.
-func (c *toolCall) countStart() int {
+func (c *toolCall) countStart() {
 	for i := range c.starts {
 		if c.starts[i].ID == c.call.ID {
 			c.starts[i].N++
-			return c.starts[i].N
+			c.startNumber = c.starts[i].N
+			return
 		}
 	}
 	c.starts = append(c.starts, contract.StartCount{ID: c.call.ID, N: 1})
-	return 1
+	c.startNumber = 1
 }
 
-// startID is the id of the n-th such run.
-func (c *toolCall) startID(n int) string {
+// startID is the id of the run that the call starts.
+func (c *toolCall) startID() string {
 	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, contract.EscapeID(c.call.ID))
-	if n > 1 {
-		id = fmt.Sprintf("%s~%d", id, n)
+	if c.startNumber > 1 {
+		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}
 	return id
 }
@@ -123,18 +141,23 @@ func lastSaid(t *contract.Talk) string {
 }
 
 // awaitFlow runs a flow below this one, one of n that run together, and waits for it. Where this run should
-// stop, the other is asked to come back with what it goes on with; weight is what this run would carry.
-func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, weight func() int) error {
+// stop, the other is asked to come back with what it goes on with; that is kept in the step s.
+func (r *run) awaitFlow(ctx workflow.Context, c *child, in contract.RunInput, n int, out *contract.RunResult, s *journalStep, j *journal) error {
 	for tries := 1; ; tries++ {
 		in.Room = r.guard.part(ctx, n, 25)
 		c.in = in
 		leave := r.keep(ctx, contract.BoundID(c.id), in.Room)
-		err := r.runFlow(ctx, c, in.Carry, out, weight)
+		err := r.runFlow(ctx, c, in.Carry, out, j)
 		leave()
 		again, err := idTaken(ctx, err, tries, c.id)
-		if !again {
-			return below(err)
+		switch {
+		case again:
+			continue
+		case err == nil && out.Yielded != nil:
+			s.Run = out.Yielded
+			return errYield
 		}
+		return below(err)
 	}
 }
 
@@ -149,12 +172,12 @@ func below(err error) error {
 }
 
 // runFlow is [run.awaitFlow], once.
-func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out *contract.RunResult, weight func() int) error {
+func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out *contract.RunResult, j *journal) error {
 	k := r.start(ctx, c)
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	for !k.IsReady() {
 		if err := workflow.Await(quiet, func() bool {
-			return k.IsReady() || !k.asked && ctx.Err() == nil && r.wants(ctx, weight())
+			return k.IsReady() || !k.asked && ctx.Err() == nil && r.wants(ctx, j.weight())
 		}); err != nil {
 			return err
 		}
@@ -169,12 +192,12 @@ func (r *run) runFlow(ctx workflow.Context, c *child, from *contract.Carry, out 
 }
 
 func toolError(format string, args ...any) toolReply {
-	return toolReply{text: fmt.Sprintf(format, args...), failed: true}
+	return toolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }
 
 // subAgentFailed gives a sub-agent's failure to the model, unless an operator must mend it.
 func subAgentFailed(err error) (toolReply, error) {
-	if contract.Cancelled(err) {
+	if contract.Cancelled(err) || errors.Is(err, errYield) {
 		return toolReply{}, err
 	}
 	f := contract.FailureOf(err)
@@ -187,7 +210,7 @@ func subAgentFailed(err error) (toolReply, error) {
 	for _, d := range f.Diagnostics {
 		text += "\n" + d
 	}
-	return toolReply{text: text, failed: true}, nil
+	return toolReply{Text: text, Failed: true}, nil
 }
 
 // closure is the flow with an id among those that f can call, with all that it can call

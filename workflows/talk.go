@@ -32,7 +32,7 @@ const talkThread = "conversation"
 
 // conversation opens the thread that an agent writes to.
 func (a *agentRun) conversation() {
-	resumed := a.resume != nil && a.resume.Agent != nil
+	resumed := a.suspended != nil && a.suspended.Agent != nil
 	switch {
 	case a.cfg.Conversation == plan.ConversationFlow:
 		a.thread = a.conversationThread()
@@ -46,13 +46,13 @@ func (a *agentRun) conversation() {
 	default:
 		a.thread = a.store.open(a.id)
 	}
-	a.begun = len(a.thread.entries)
+	a.startLen = len(a.thread.entries)
 }
 
 // leaveFork keeps what was said in a forked conversation for the merge that may pick it.
 func (a *agentRun) leaveFork() {
 	if a.cfg.Conversation == plan.ConversationFork {
-		a.talk.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.begun:])
+		a.talk.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
 	}
 }
 

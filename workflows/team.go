@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,9 +39,9 @@ type line struct {
 	// n counts questions; speaker is the member that the conversation was handed to, if it was.
 	n       int
 	speaker string
-	// by is the agent whose question is being answered; gone says that it gave way.
-	by   *agentRun
-	gone bool
+	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
+	by      *agentRun
+	yielded bool
 }
 
 // who names the agent that speaks.
@@ -110,28 +111,47 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 	if to.Flow != "" {
 		return c.askFlow(ctx, to, args.Message)
 	}
+	var reply toolReply
 	l := c.team.line(to)
+	err := c.run.step(ctx, c.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
+		return c.askMember(ctx, l, to, &args, s, &reply)
+	})
+	if err == nil && reply.Conversation != nil && l.n < reply.Conversation.Questions {
+		c.team.take(c.run, l, reply.Conversation) // another run has asked
+	}
+	return reply, err
+}
+
+// askMember has a member answer in a conversation, or goes on where it stopped.
+func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, args *turned, s *journalStep, reply *toolReply) error {
 	if wrong, err := c.whenFree(ctx, l, to.Name); wrong != nil || err != nil {
-		return orEmpty(wrong), err
+		*reply = orEmpty(wrong)
+		return err
 	}
 	l.by = c.agentRun
 	defer func() { l.by = nil }()
-	sub, err := c.asked(l, to, &args)
+	sub, err := c.asked(l, to, args, s.Execution)
 	if err != nil {
-		return toolReply{}, err
+		return err
 	}
 	out, err := sub.converse(ctx)
-	switch {
-	case err != nil:
+	if errors.Is(err, errYield) {
+		l.yielded = true
+		if s.Execution, err = sub.suspend(); err != nil {
+			return err
+		}
+		return errYield
+	}
+	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
 		l.thread, l.speaker = nil, to.Member
-		return memberFailed(err)
-	case out.resume != nil:
-		c.carried.Member, l.gone = out.resume.Agent, true
-		return toolReply{}, errYield
+		*reply, err = memberFailed(err)
+	} else {
+		l.speaker = cmp.Or(sub.speaker, to.Member)
+		*reply, err = sub.reply(&out)
 	}
-	l.speaker = cmp.Or(sub.speaker, to.Member)
-	return sub.reply(&out)
+	reply.Conversation = l.state()
+	return err
 }
 
 // askFlow has a flow answer, in a run of its own that the question begins: with its outputs, or
@@ -148,15 +168,15 @@ func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question stri
 // whenFree waits until a conversation is free. Calls of one message take turns; whoever else is asked
 // meanwhile cannot be waited for, because they may be waiting for this agent.
 func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolReply, error) {
-	for l.by != nil || l.gone {
-		if l.gone {
+	for l.by != nil || l.yielded {
+		if l.yielded {
 			return nil, errYield
 		}
 		if l.by != c.agentRun {
 			r := toolError("%s is still at work on an earlier question of yours; go on without asking again", name)
 			return &r, nil
 		}
-		if err := workflow.Await(ctx, func() bool { return l.by == nil || l.gone || c.wants(ctx, c.weight()) }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return l.by == nil || l.yielded || c.wants(ctx, c.journal.weight()) }); err != nil {
 			return nil, err
 		}
 		if l.by != nil {
@@ -166,27 +186,24 @@ func (c *toolCall) whenFree(ctx workflow.Context, l *line, name string) (*toolRe
 	return nil, nil
 }
 
-// asked is the execution of a member that is asked, or that goes on.
-func (c *toolCall) asked(l *line, to *plan.Contact, args *turned) (*agentRun, error) {
-	if c.carried.Member == nil {
-		l.n++
-	}
+// asked is the execution of a member that is asked, or that goes on with what it stopped with.
+func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract.SuspendedExecution) (*agentRun, error) {
+	l.n++
 	m := c.team.of.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", c.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view}
+	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
 	sub := &agentRun{run: c.run, step: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
 	sub.speakAs(l.speaker)
 	if l.thread == nil {
 		l.thread = c.store.open(id)
 	}
 	sub.thread = l.thread
-	if c.carried.Member != nil {
-		sub.restore(c.carried.Member)
-		c.carried.Member = nil
+	if rest != nil && rest.Agent != nil {
+		sub.restore(rest.Agent)
 		return sub, sub.describe()
 	}
-	sub.begun = len(sub.thread.entries)
+	sub.startLen = len(sub.thread.entries)
 	m1 := &contract.Message{Role: contract.RoleUser, Text: args.Message, From: c.who(), To: sub.who()}
 	if _, err := c.store.write(sub.thread, m1); err != nil {
 		return nil, err
@@ -215,7 +232,7 @@ func (c *toolCall) hand() toolReply {
 		return toolError("the conversation is handed over already")
 	}
 	c.next = cmp.Or(to.Member, c.team.node)
-	return toolReply{text: "the conversation is handed to " + to.Name}
+	return toolReply{Text: "the conversation is handed to " + to.Name}
 }
 
 // handedOver lets the agent go on that a message has handed the conversation to.
@@ -232,7 +249,7 @@ func (a *agentRun) handedOver() error {
 // with.
 func (a *agentRun) reply(out *outcome) (toolReply, error) {
 	if out.value == nil {
-		return toolReply{text: out.text}, nil
+		return toolReply{Text: out.text}, nil
 	}
 	all := value.Value{Kind: value.Object}
 	for i := range a.node.Ports.Out {
@@ -243,49 +260,50 @@ func (a *agentRun) reply(out *outcome) (toolReply, error) {
 		}
 		all.Members = append(all.Members, value.Member{Key: o.Name, Value: v})
 	}
-	return toolReply{text: string(all.JSON())}, nil
+	return toolReply{Text: string(all.JSON())}, nil
 }
 
 // memberFailed gives a member's failure to whoever asked, unless an operator must mend it.
 func memberFailed(err error) (toolReply, error) {
 	reply, err := subAgentFailed(err)
-	reply.text = strings.Replace(reply.text, "the sub-agent failed", "the agent failed", 1)
+	reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
 	return reply, err
 }
 
-// carry is what the team goes on with in the next run. The conversation of a line that is in use
-// is carried by who is in it.
-func (t *team) carry() []contract.CarriedLine {
-	if t == nil {
-		return nil
-	}
-	var out []contract.CarriedLine
-	for _, l := range t.lines {
-		c := contract.CarriedLine{Name: l.name, N: l.n, Speaker: l.speaker}
-		if l.thread != nil && !l.gone {
-			c.Thread, c.Messages, c.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
-			c.Sent = l.thread.carriedSent()
-		}
-		out = append(out, c)
+// state is what a conversation has become.
+func (l *line) state() *contract.SideConversation {
+	out := &contract.SideConversation{Name: l.name, Questions: l.n, Active: l.speaker}
+	if l.thread != nil {
+		out.Thread, out.Messages, out.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
+		out.Sent = l.thread.carriedSent()
 	}
 	return out
 }
 
-// restore takes over what the run before this one carried.
-func (t *team) restore(r *run, lines []contract.CarriedLine) {
-	for _, c := range lines {
-		l := &line{name: c.Name, n: c.N, speaker: c.Speaker}
-		if c.Thread != "" {
-			l.thread = r.store.open(c.Thread)
-			r.again(l.thread, c.Messages, c.Called)
-			l.thread.resent(c.Sent)
-		}
+// take makes a conversation what another run left of it.
+func (t *team) take(r *run, l *line, c *contract.SideConversation) {
+	l.n, l.speaker, l.thread = c.Questions, c.Active, nil
+	if c.Thread != "" {
+		l.thread = r.store.open(c.Thread)
+		r.again(l.thread, c.Messages, c.Called)
+		l.thread.resent(c.Sent)
+	}
+}
+
+// restore takes over the conversations of a run before this one.
+func (t *team) restore(r *run, list []contract.SideConversation) {
+	t.lines = nil
+	for i := range list {
+		l := &line{name: list[i].Name}
+		t.take(r, l, &list[i])
 		t.lines = append(t.lines, l)
 	}
 }
 
-// again puts carried messages into a thread; the model knows the first called of them.
+// again makes a thread of carried messages; the model knows the first called of them.
 func (r *run) again(t *thread, messages []contract.CarriedMessage, called int) {
+	t.entries, t.bytes, t.hash, t.sent = nil, 0, "", nil
+	t.called.Len, t.called.Hash = 0, ""
 	for i, m := range messages {
 		sha := contract.SHA(m.Raw)
 		r.store.content[sha] = m.Raw

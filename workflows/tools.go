@@ -16,15 +16,12 @@ import (
 
 // call runs the tool calls of one assistant's message and appends their results in the
 // order asked. Calls outside run in parallel; the interpreter's own tools take effect in
-// the order asked. carried is what became of each call before the run stopped in their middle.
-func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string, carried []contract.CarriedCall) error {
+// the order asked.
+func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string) error {
 	outside := newGroup(ctx)
 	calls := make([]*toolCall, len(msg.Calls))
 	for i := range calls {
 		calls[i] = &toolCall{agentRun: a, call: &msg.Calls[i], index: i, sha: sha}
-		if carried != nil {
-			calls[i].carried = carried[i]
-		}
 	}
 	a.under = calls
 	for _, c := range calls {
@@ -35,7 +32,7 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string,
 	}
 	var failed error
 	for _, c := range calls {
-		// What comes behind a call that gave way takes its effect when that has its answer.
+		// What comes behind a call that yielded takes its effect when that has its answer.
 		if failed = c.finish(); failed != nil {
 			break
 		}
@@ -43,19 +40,13 @@ func (a *agentRun) call(ctx workflow.Context, msg *contract.Message, sha string,
 	if err := outside.wait(); err != nil {
 		failed = err
 	}
-	if failed == nil {
-		if err := a.noteAll(calls); err != nil {
-			return err
-		}
-		return a.handedOver()
+	if failed != nil {
+		return failed
 	}
-	if errors.Is(failed, errYield) {
-		a.halfway = nil
-		for _, c := range calls {
-			a.halfway = append(a.halfway, c.carry())
-		}
+	if err := a.noteAll(calls); err != nil {
+		return err
 	}
-	return failed
+	return a.handedOver()
 }
 
 // noteAll appends the replies of a message's calls to the thread.
@@ -65,10 +56,10 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 		if err := a.note(c.call, c.reply); err != nil {
 			return err
 		}
-		if c.reply.failed && !c.reply.free {
+		if c.reply.Failed && !c.reply.Free {
 			a.errors++
-			last = c.reply.said()
-		} else if !c.reply.failed {
+			last = textOf(&c.reply)
+		} else if !c.reply.Failed {
 			a.errors = 0
 		}
 		if a.errors == a.cfg.MaxErrors && a.result == nil {
@@ -83,11 +74,12 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 // toolCall is one call of an assistant's message.
 type toolCall struct {
 	*agentRun
-	call    *contract.ToolCall
-	index   int
-	sha     string
-	carried contract.CarriedCall
-	reply   toolReply
+	call  *contract.ToolCall
+	index int
+	sha   string
+	reply toolReply
+	// startNumber tells the run that the call starts from those of other calls with its id.
+	startNumber int
 	// outside says that the call runs beside the others; wait waits for it then.
 	outside bool
 	wait    func() error
@@ -101,27 +93,17 @@ type toolCall struct {
 // start begins a call that runs beside the others, and decides what a call is answered that is
 // not made at all.
 func (c *toolCall) start(outside *group) {
-	if c.ends() {
+	switch {
+	case c.ends():
+		return
+	case c.index >= maxCalls:
+		c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
+		return
+	case c.left == 0:
+		c.settle(toolReply{Text: "max_iterations reached", Failed: true, Free: true})
 		return
 	}
-	if c.carried.Done {
-		c.settle(replyOf(c.carried.Reply))
-		return
-	}
-	fresh := c.carried.Decision == nil && c.carried.Parked == nil && c.carried.Child == nil && c.carried.Member == nil &&
-		c.carried.Order == nil && !c.carried.Begun
-	if fresh {
-		if c.index >= maxCalls {
-			c.refuse("at most %d calls at once are made; ask again for the others", maxCalls)
-			return
-		}
-		if c.left == 0 {
-			c.settle(toolReply{text: "max_iterations reached", failed: true, free: true})
-			return
-		}
-		c.left--
-		c.carried.Begun = true
-	}
+	c.left--
 	args, problem := arguments(c.call.Arguments)
 	if problem != "" {
 		c.refuse("the arguments of %s are no JSON object: %s; call it again with an object", c.call.Name, problem)
@@ -150,6 +132,9 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 			continue
 		}
 		b := c.bound(tool)
+		if b.Connection.Kind == plan.ConnectionAgent {
+			c.countStart()
+		}
 		return func(ctx workflow.Context) (toolReply, error) {
 			args, note, refused, err := c.confirm(ctx, tool, b, args)
 			if err != nil || refused != nil {
@@ -164,12 +149,13 @@ func (c *toolCall) handler(args json.RawMessage) func(workflow.Context) (toolRep
 			default:
 				return c.tool(ctx, tool, b, args, note)
 			}
-			reply.text = note + reply.text
+			reply.Text = note + reply.Text
 			return reply, err
 		}
 	}
 	switch {
 	case c.cfg.Ask != nil && c.call.Name == c.cfg.Ask.Name:
+		c.countStart()
 		return func(ctx workflow.Context) (toolReply, error) { return c.ask(ctx, args) }
 	case c.cfg.Hand != nil && c.call.Name == c.cfg.Hand.Name:
 		return nil
@@ -208,49 +194,12 @@ func (c *toolCall) settle(r toolReply) { c.reply, c.done = r, true }
 
 // refuse answers a call that cannot be made.
 func (c *toolCall) refuse(format string, args ...any) {
-	c.settle(toolReply{text: fmt.Sprintf(format, args...), failed: true})
-}
-
-// carry is what the next run must know of the call.
-func (c *toolCall) carry() contract.CarriedCall {
-	if !c.done {
-		return c.carried
-	}
-	return contract.CarriedCall{Done: true, Reply: &contract.CallReply{
-		Message: c.reply.raw, Text: c.reply.text, Parts: c.reply.parts, Failed: c.reply.failed, Free: c.reply.free}}
-}
-
-func replyOf(r *contract.CallReply) toolReply {
-	return toolReply{raw: r.Message, text: r.Text, parts: r.Parts, failed: r.Failed, free: r.Free}
+	c.settle(toolReply{Text: fmt.Sprintf(format, args...), Failed: true})
 }
 
 // id is that of the call's activity of a kind.
 func (c *toolCall) id(kind string) string {
 	return fmt.Sprintf("%s/%s/%d.%d", c.step.id, kind, c.turn, c.index+1)
-}
-
-// attempted makes an activity call of a kind, again when an operator has fixed what was wrong.
-func (c *toolCall) attempted(ctx workflow.Context, do *call, kind string) error {
-	var parked contract.Parked
-	if c.carried.Parked != nil {
-		parked = *c.carried.Parked
-	}
-	do.id, do.waiting, do.carried = c.id(kind), &parked, c.weight()
-	err := c.invoke(ctx, do)
-	c.carried.Parked = nil
-	if errors.Is(err, errYield) {
-		c.carried.Parked = &parked
-	}
-	return err
-}
-
-// weight is what the agent would carry, as far as it is known.
-func (c *toolCall) weight() int {
-	n := c.bulk()
-	for _, o := range c.under {
-		n += len(o.reply.raw) + len(o.reply.text) + len(o.carried.Value)
-	}
-	return n
 }
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
@@ -265,30 +214,27 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 	if !need {
 		return args, "", nil, nil
 	}
-	decision := c.carried.Decision
+	req := contract.Request{
+		ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
+		Text:      fmt.Sprintf("%s wants to call %s%s", c.who(), tool.As, inWords(args)),
+		Catalogue: b.Catalogue, LimitSeconds: limit,
+	}
+	c.describeCall(&req, tool, args)
+	reply, err := c.request(ctx, c.step, req)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	decision := reply.Confirm
 	if decision == nil {
-		req := contract.Request{
-			ID: c.id("confirm"), Kind: contract.RequestConfirm, Hash: contract.SHA(append([]byte(tool.Name+"\n"), args...)),
-			Text:      fmt.Sprintf("%s wants to call %s%s", c.who(), tool.As, inWords(args)),
-			Catalogue: b.Catalogue, LimitSeconds: limit,
-		}
-		c.describeCall(&req, tool, args)
-		reply, err := c.request(ctx, c.step, req, c.weight())
-		if err != nil {
-			return nil, "", nil, err
-		}
-		if decision = reply.Confirm; decision == nil {
-			no := false
-			decision = &contract.ConfirmAnswer{Approve: &no, Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
-		}
-		c.carried.Decision = decision
+		no := false
+		decision = &contract.ConfirmAnswer{Approve: &no, Reason: fmt.Sprintf("nobody answered within %d seconds", limit)}
 	}
 	if !*decision.Approve {
 		text := "a person refused the call of " + tool.As
 		if decision.Reason != "" {
 			text += ": " + decision.Reason
 		}
-		return nil, "", &toolReply{text: text, failed: true, free: true}, nil
+		return nil, "", &toolReply{Text: text, Failed: true, Free: true}, nil
 	}
 	if len(decision.Arguments) == 0 {
 		return args, "", nil, nil
@@ -350,42 +296,35 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bou
 		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.request(ctx, c.step, req, c.weight())
+	reply, err := c.request(ctx, c.step, req)
 	switch {
 	case err != nil:
 		return toolReply{}, err
 	case reply.ToolResult == nil:
-		return toolReply{text: fmt.Sprintf("no client ran the tool within %d seconds", limit), failed: true}, nil
+		return toolReply{Text: fmt.Sprintf("no client ran the tool within %d seconds", limit), Failed: true}, nil
 	case reply.ToolResult.Error != "":
-		return toolReply{text: reply.ToolResult.Error, failed: true}, nil
+		return toolReply{Text: reply.ToolResult.Error, Failed: true}, nil
 	}
 	var text string
 	if json.Unmarshal(reply.ToolResult.Result, &text) == nil {
-		return toolReply{text: text}, nil
+		return toolReply{Text: text}, nil
 	}
-	return toolReply{text: string(unescape(reply.ToolResult.Result))}, nil
+	return toolReply{Text: string(unescape(reply.ToolResult.Result))}, nil
 }
 
 // maxCalls is how many calls of one message are made; the server refuses more than 2,000
 // activities under way.
 const maxCalls = 500
 
-// toolReply is what a tool call gives: a message that an activity made, or text.
-type toolReply struct {
-	raw  json.RawMessage
-	text string
-	// parts, if set, are the text instead.
-	parts []contract.Part
-	// failed marks an error for the model to see; free, one that does not count.
-	failed, free bool
-}
+// toolReply is what a tool call gives.
+type toolReply = contract.ToolReply
 
-// said is a reply's text.
-func (r *toolReply) said() string {
-	if r.raw == nil {
-		return r.text
+// textOf is a reply's text.
+func textOf(r *toolReply) string {
+	if r.Message == nil {
+		return r.Text
 	}
-	m, err := contract.DecodeMessage(r.raw)
+	m, err := contract.DecodeMessage(r.Message)
 	if err != nil {
 		return ""
 	}
@@ -394,11 +333,11 @@ func (r *toolReply) said() string {
 
 // note appends a reply to the thread.
 func (a *agentRun) note(c *contract.ToolCall, reply toolReply) error {
-	if reply.raw != nil {
-		a.store.record(a.thread, reply.raw)
+	if reply.Message != nil {
+		a.store.record(a.thread, reply.Message)
 		return nil
 	}
-	m := contract.Message{Role: contract.RoleTool, Text: reply.text, Parts: reply.parts, CallID: c.ID, Name: c.Name, Error: reply.failed}
+	m := contract.Message{Role: contract.RoleTool, Text: reply.Text, Parts: reply.Parts, CallID: c.ID, Name: c.Name, Error: reply.Failed}
 	if n, err := size(m); err != nil || n > a.guard.limit()/2 {
 		m.Text, m.Parts, m.Error = fmt.Sprintf("the result is %d bytes, at most %d fit; ask for less", n, a.guard.limit()/2), nil, true
 	}
@@ -441,17 +380,28 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	if b.Elsewhere != nil {
 		return c.elsewhere(ctx, b, args, note)
 	}
-	var out contract.ToolResult
 	once := b.Never(t.Name)
-	err := c.attempted(ctx, &call{
-		activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.step,
-		summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
-		once: once, result: resultSize{together: len(c.under), room: &in.Room}, out: &out,
-	}, "tool")
-	if err != nil {
-		return c.toolFailed(once, err)
-	}
-	return toolReply{raw: out.Message, failed: out.Error}, nil
+	return c.toolStep(ctx, t.Name, args, note, func(s *journalStep, reply *toolReply) error {
+		var out contract.ToolResult
+		err := c.invoke(ctx, &call{
+			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.step, id: c.id("tool"),
+			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
+			once: once, result: resultSize{together: len(c.under), room: &in.Room}, waiting: &s.JournalStep, journal: c.journal, out: &out,
+		})
+		if err == nil {
+			*reply = toolReply{Message: out.Message, Failed: out.Error}
+			return nil
+		}
+		*reply, err = c.toolFailed(once, err)
+		return err
+	})
+}
+
+// toolStep makes a call of a tool as a step.
+func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*journalStep, *toolReply) error) (toolReply, error) {
+	var reply toolReply
+	err := c.run.step(ctx, c.journal, c.id("tool"), hashOf(name, string(args), note), &reply, func(s *journalStep) error { return do(s, &reply) })
+	return reply, err
 }
 
 // toolFailed decides what a failed tool call means: something that the model can mend goes
@@ -463,11 +413,11 @@ func (a *agentRun) toolFailed(once bool, err error) (toolReply, error) {
 	f := contract.FailureOf(err)
 	switch f.Class {
 	case contract.ClassTooLarge, contract.ClassBadRequest, contract.ClassSchema, contract.ClassRefused:
-		return toolReply{text: f.Error(), failed: true}, nil
+		return toolReply{Text: f.Error(), Failed: true}, nil
 	}
 	if once && contract.Retryable(f.Class) {
-		return toolReply{text: "outcome unknown: " + f.Text +
-			"; the call may or may not have taken effect and is not repeated", failed: true}, nil
+		return toolReply{Text: "outcome unknown: " + f.Text +
+			"; the call may or may not have taken effect and is not repeated", Failed: true}, nil
 	}
 	return toolReply{}, err
 }

@@ -6,15 +6,23 @@ import (
 	"weft/activities/contract"
 )
 
-// counted counts what a call of a model spent without giving a result: a call that was cancelled counts
-// as stopped, and one that failed although a model answered counts with what it took. What a call that
-// succeeded spent is in its result.
+// spender is the result of a call of a model.
+type spender interface {
+	Spent() contract.Usage
+}
+
+// counted counts what a call of a model spent. A call that was cancelled counts as stopped, and one that
+// failed although a model answered counts with what it took.
 func (r *run) counted(next invoker) invoker {
 	return func(ctx workflow.Context, c *call) error {
 		started := ctx.Err() == nil
 		err := next(ctx, c)
 		switch {
-		case err == nil || c.model == nil:
+		case c.model == nil:
+		case err == nil:
+			if s, ok := c.out.(spender); ok {
+				r.usage.Add(s.Spent())
+			}
 		case !contract.Cancelled(err):
 			if f := contract.FailureOf(err); f.Usage != nil {
 				r.usage.Add(*f.Usage)

@@ -25,8 +25,8 @@ type BranchInput struct {
 	Order []int `json:"order"`
 	// Edges holds the index of Plan's edges in the whole flow.
 	Edges []int `json:"edges"`
-	// Resume, if set, is the state in which the first execution goes on.
-	Resume *Resume `json:"resume,omitempty"`
+	// Suspended, if set, is what the first execution goes on with.
+	Suspended *SuspendedExecution `json:"suspended,omitempty"`
 	// Inbox are messages for the agents of the chain.
 	Inbox []Inbound `json:"inbox,omitempty"`
 	// Others are the nodes that other live branches can reach: the chain comes back

@@ -11,54 +11,7 @@ import (
 // on with. Parents send it before they continue as new.
 const SignalYield = "yield"
 
-// AgentCarry is an agent's execution between two turns.
-type AgentCarry struct {
-	Messages  []CarriedMessage `json:"messages"`
-	Called    int              `json:"called"`
-	Turn      int              `json:"turn"`
-	Left      int              `json:"left"`
-	Errors    int              `json:"errors,omitempty"`
-	Repairs   int              `json:"repairs,omitempty"`
-	Exhausted bool             `json:"exhausted,omitempty"`
-	// Begun is how many of Messages a shared conversation had when the agent began.
-	Begun int `json:"begun,omitempty"`
-	// Think means that the next call is for a thought; Results counts tool results for it.
-	Think   bool `json:"think,omitempty"`
-	Results int  `json:"results,omitempty"`
-	// Problems are those of the finish tool's arguments in the last message.
-	Problems []FieldError `json:"problems,omitempty"`
-	// Calls are those of the last message where the agent stopped in their middle.
-	Calls []CarriedCall `json:"calls,omitempty"`
-	// Parked is the model call that waits for an operator; its place is 1 for the call that sends
-	// less, after one that was found too long. Summary is the call that waits to summarise.
-	Parked  *Parked `json:"parked,omitempty"`
-	Summary *Parked `json:"summary,omitempty"`
-	// Speaker is the member that has the conversation, Next whom the last message hands it to.
-	Speaker string `json:"speaker,omitempty"`
-	Next    string `json:"next,omitempty"`
-	// Sent is what models are sent of the messages.
-	Sent []Sent `json:"sent,omitempty"`
-	// Summaries counts those that were made of them.
-	Summaries int `json:"summaries,omitempty"`
-	// Starts counts the runs that its calls started, so that each has an id of its own.
-	Starts []StartCount `json:"starts,omitempty"`
-	// Lines are the conversations in which the agents of the node ask each other.
-	Lines []CarriedLine `json:"lines,omitempty"`
-}
-
-// CarriedLine is a conversation in which a member of a node is asked. Thread is absent where the
-// one who asks carries it.
-type CarriedLine struct {
-	Name     string           `json:"name"`
-	N        int              `json:"n"`
-	Speaker  string           `json:"speaker"`
-	Thread   string           `json:"thread,omitempty"`
-	Messages []CarriedMessage `json:"messages,omitempty"`
-	Called   int              `json:"called,omitempty"`
-	Sent     []Sent           `json:"sent,omitempty"`
-}
-
-// CarriedMessage is a thread's message. Own means that workflow code wrote it.
+// CarriedMessage is a thread's message. Own says that workflow code wrote it.
 type CarriedMessage struct {
 	Raw json.RawMessage `json:"raw"`
 	Own bool            `json:"own,omitempty"`
@@ -101,13 +54,14 @@ type Carry struct {
 	// Fork is what a fork has not taken yet of what another run recorded.
 	Fork *ForkedFrom `json:"fork,omitempty"`
 	// Entry is set where the edges out of START are still being judged.
-	Entry *RoutingCarry `json:"entry,omitempty"`
+	Entry *CarriedEntry `json:"entry,omitempty"`
 }
 
-// StartCount says how often an agent's calls with an id started a run.
-type StartCount struct {
-	ID string `json:"id"`
-	N  int    `json:"n"`
+// CarriedEntry is a run that has not left START: what its first nodes will know, and the questions that
+// were judged.
+type CarriedEntry struct {
+	View  View          `json:"view"`
+	Steps []JournalStep `json:"steps,omitempty"`
 }
 
 // CarriedExecution is an execution that waits, or goes on in the middle.
@@ -117,8 +71,8 @@ type CarriedExecution struct {
 	Nth      int              `json:"nth,omitempty"`
 	Lineage  string           `json:"lineage,omitempty"`
 	Arrivals []CarriedArrival `json:"arrivals"`
-	// Resume is set where the execution goes on in its middle.
-	Resume *Resume `json:"resume,omitempty"`
+	// Suspended is set where the execution goes on in its middle.
+	Suspended *SuspendedExecution `json:"suspended,omitempty"`
 }
 
 // CarriedArrival is an edge taken into a node.

@@ -61,6 +61,9 @@ const (
 	// ClassBudget: the run's budget of model calls, tokens or money allows no other call.
 	ClassBudget = "budget_exceeded"
 
+	// ClassInternal: a defect of the interpreter.
+	ClassInternal = "internal"
+
 	// ClassBlocked: the hook before the run stopped it.
 	ClassBlocked = "blocked"
 

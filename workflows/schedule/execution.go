@@ -14,8 +14,8 @@ type Execution struct {
 	// Lineage is the last deferred join that the execution's branch has passed.
 	Lineage  string
 	Arrivals []Arrival
-	// Resume, if set, is the state in which an execution that was suspended goes on.
-	Resume *contract.Resume
+	// Suspended, if set, is the state in which an execution that was suspended goes on.
+	Suspended *contract.SuspendedExecution
 
 	// alive is set until the execution ends. blocker, if set, kept it from running when it was last
 	// looked at, and does so while it is alive.
@@ -33,8 +33,8 @@ type Arrival struct {
 }
 
 // started returns an execution that goes on from a view.
-func started(node, step, occurrence int, lineage string, view contract.View, resume *contract.Resume) *Execution {
-	return &Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: lineage, Arrivals: []Arrival{{View: view}}, Resume: resume}
+func started(node, step, occurrence int, lineage string, view contract.View, suspended *contract.SuspendedExecution) *Execution {
+	return &Execution{Node: node, Step: step, Occurrence: occurrence, Lineage: lineage, Arrivals: []Arrival{{View: view}}, Suspended: suspended}
 }
 
 // StepLimitError says that a node would run beyond the flow's limit of steps.

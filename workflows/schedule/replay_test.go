@@ -132,7 +132,7 @@ func TestReplayLeavesWhatDoesNotFit(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>b b>END")
 	s, _ := suspended(f, "a", 1)
 	log := NewLog([]contract.Past{{Execution: contract.Execution{Node: "a", Step: 1, Taken: []string{"e1"}}}, {Execution: contract.Execution{Node: "b", Step: 9}}})
-	s.suspended[0].Resume = &contract.Resume{}
+	s.suspended[0].Suspended = &contract.SuspendedExecution{}
 	ready, err := s.Replay(log, func(*Replayed) error { return nil })
 	if err != nil || len(ready) != 1 || len(log.Left()) != 2 {
 		t.Fatalf("%d are ready, %d left, %v", len(ready), len(log.Left()), err)

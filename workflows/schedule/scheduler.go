@@ -180,9 +180,9 @@ func (s *Scheduler) Leave(x *Execution, step int, edges []int, view contract.Vie
 
 // Suspend ends an execution, or the chain that began with it, in the middle of the execution of a
 // node, which is ready again at once. It keeps running meanwhile: nothing starts in its place.
-func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, resume *contract.Resume) {
+func (s *Scheduler) Suspend(x *Execution, node, step, occurrence int, view contract.View, suspended *contract.SuspendedExecution) {
 	s.End(x)
-	s.Requeue(started(node, step, occurrence, x.Lineage, view, resume))
+	s.Requeue(started(node, step, occurrence, x.Lineage, view, suspended))
 }
 
 // Requeue makes executions ready again that were ready before and did not start.

@@ -120,7 +120,7 @@ func (s *Scheduler) Restore(state State) {
 func (s *Scheduler) carried(list []*Execution) []contract.CarriedExecution {
 	var out []contract.CarriedExecution
 	for _, x := range list {
-		e := contract.CarriedExecution{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence, Lineage: x.Lineage, Resume: x.Resume}
+		e := contract.CarriedExecution{Node: s.g.flow.Nodes[x.Node].ID, Step: x.Step, Nth: x.Occurrence, Lineage: x.Lineage, Suspended: x.Suspended}
 		for _, a := range x.Arrivals {
 			e.Arrivals = append(e.Arrivals, contract.CarriedArrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
 		}
@@ -132,7 +132,7 @@ func (s *Scheduler) carried(list []*Execution) []contract.CarriedExecution {
 func (s *Scheduler) restored(list []contract.CarriedExecution) []*Execution {
 	var out []*Execution
 	for _, e := range list {
-		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Nth, Lineage: e.Lineage, Resume: e.Resume}
+		x := &Execution{Node: s.g.Index(e.Node), Step: e.Step, Occurrence: e.Nth, Lineage: e.Lineage, Suspended: e.Suspended}
 		for _, a := range e.Arrivals {
 			x.Arrivals = append(x.Arrivals, Arrival{Edge: a.Edge, Lineage: a.Lineage, View: a.View})
 		}

@@ -1,0 +1,112 @@
+package workflows
+
+import (
+	"slices"
+
+	"weft/activities/contract"
+	"weft/workflows/schedule"
+)
+
+// agentMark is an agent at its last boundary. Threads only grow, so that their lengths say what they were.
+type agentMark struct {
+	// state has neither messages nor conversations.
+	state  contract.AgentState
+	view   contract.View
+	thread threadMark
+	lines  []lineMark
+}
+
+// threadMark is a thread as it was.
+type threadMark struct {
+	thread      *thread
+	len, called int
+	sent        []contract.Sent
+}
+
+// lineMark is a side conversation as it was.
+type lineMark struct {
+	name, active string
+	questions    int
+	thread       threadMark
+}
+
+func markThread(t *thread) threadMark {
+	if t == nil {
+		return threadMark{}
+	}
+	return threadMark{thread: t, len: len(t.entries), called: t.called.Len, sent: t.carriedSent()}
+}
+
+func (m *threadMark) messages() []contract.CarriedMessage {
+	return carriedMessages(m.thread.entries[:m.len])
+}
+
+// mark makes this moment a boundary.
+func (a *agentRun) mark() {
+	a.takeMark()
+	a.journal.boundary(a.bulk())
+}
+
+// takeMark notes how the agent stands.
+func (a *agentRun) takeMark() {
+	a.marked = agentMark{thread: markThread(a.thread), state: contract.AgentState{
+		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
+		Think: a.think, Results: a.results, Active: a.speaker, Summaries: a.summaries, Starts: slices.Clone(a.starts),
+	}}
+	if a.above != nil {
+		return // the node's own agent has the state and the side conversations
+	}
+	a.marked.view = schedule.Clone(a.view)
+	if a.team == nil {
+		return
+	}
+	for _, l := range a.team.lines {
+		a.marked.lines = append(a.marked.lines, lineMark{name: l.name, active: l.speaker, questions: l.n, thread: markThread(l.thread)})
+	}
+}
+
+// snapshot gives the agent's state at its last boundary, and puts the view back to what it was there.
+//
+// It leaves out the journal, which travels beside it; the calls under way, whose steps are in the journal; and
+// what is made of the plan again: configuration, profile, values of ports. The conversations of a member's team
+// are in the state of the node's own agent.
+func (a *agentRun) snapshot() *contract.AgentState {
+	out := a.marked.state
+	t := &a.marked.thread
+	out.Messages, out.Called, out.Sent = t.messages(), t.called, t.sent
+	if a.above != nil {
+		return &out
+	}
+	*a.view = a.marked.view
+	for i := range a.marked.lines {
+		l := &a.marked.lines[i]
+		c := contract.SideConversation{Name: l.name, Questions: l.questions, Active: l.active}
+		if l.thread.thread != nil {
+			c.Thread, c.Messages, c.Called, c.Sent = l.thread.thread.name, l.thread.messages(), l.thread.called, l.thread.sent
+		}
+		out.Conversations = append(out.Conversations, c)
+	}
+	return &out
+}
+
+// suspend is what a member goes on with.
+func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
+	a.state.Agent = a.snapshot()
+	return a.step.suspend()
+}
+
+// restore makes the agent what it was at its last boundary.
+func (a *agentRun) restore(s *contract.AgentState) {
+	a.again(a.thread, s.Messages, s.Called)
+	a.thread.resent(s.Sent)
+	if a.team != nil {
+		if a.above == nil {
+			a.team.restore(a.run, s.Conversations)
+		}
+		a.speakAs(s.Active)
+	}
+	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted
+	a.startLen, a.think, a.results, a.summaries, a.starts = s.StartLen, s.Think, s.Results, s.Summaries, s.Starts
+	a.takeMark()
+	a.journal.grow(a.bulk())
+}
