@@ -72,7 +72,7 @@ func (r *reader) event(e *history.Event) {
 // started takes what a run was given or goes on with.
 func (r *reader) started(w *history.Workflow, s *history.Started) {
 	if s.Branch != nil {
-		r.carried(s.Branch.Resume)
+		r.carried(s.Branch.Suspended)
 	}
 	in := s.Input
 	if in == nil {
@@ -86,7 +86,7 @@ func (r *reader) started(w *history.Workflow, s *history.Started) {
 			r.keep(m)
 		}
 		for _, x := range in.Carry.Live {
-			r.carried(x.Resume)
+			r.carried(x.Suspended)
 		}
 		return
 	}
@@ -115,18 +115,27 @@ func (r *reader) write(w *history.Workflow, name string, m *contract.Message) {
 	}
 }
 
-// carried keeps the messages that a suspended execution goes on with.
-func (r *reader) carried(x *contract.Resume) {
-	if x == nil || x.Agent == nil {
+// carried keeps the messages with which an execution goes on: those of its state, those that models and
+// tools have given since, and those of agents below.
+func (r *reader) carried(x *contract.SuspendedExecution) {
+	if x == nil {
 		return
 	}
-	for _, m := range x.Agent.Messages {
-		r.keep(m.Raw)
-	}
-	for _, call := range x.Agent.Calls {
-		if call.Reply != nil && call.Reply.Message != nil {
-			r.keep(call.Reply.Message)
+	if x.Agent != nil {
+		for _, m := range x.Agent.Messages {
+			r.keep(m.Raw)
 		}
+	}
+	for i := range x.Steps {
+		s := &x.Steps[i]
+		var out struct {
+			Message json.RawMessage `json:"message"`
+		}
+		call := strings.Contains(s.ID, "/model/") || strings.Contains(s.ID, "/tool/")
+		if call && json.Unmarshal(s.Result, &out) == nil && len(out.Message) > 0 {
+			r.keep(out.Message)
+		}
+		r.carried(s.Execution)
 	}
 }
 
