@@ -23,8 +23,11 @@ func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
 		name = p.Words[0]
 	}
 	var out contract.ProgramResult
-	err := r.callStep(ctx, x.journal, "", &call{activity: contract.ActivityProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
-		id: x.id + "/program", summary: x.node.ID + " · " + name, options: r.options(p.Seconds + programGrace), out: &out})
+	id := x.id + "/program"
+	err := r.step(ctx, x.journal, id, "", &out, func(*journalStep) error {
+		return r.invoke(ctx, &call{activity: contract.ActivityProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
+			id: id, summary: x.node.ID + " · " + name, options: r.options(p.Seconds + programGrace), out: &out})
+	})
 	if err != nil {
 		return outcome{}, err
 	}
