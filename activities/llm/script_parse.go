@@ -122,11 +122,9 @@ func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
 	case *string:
 		*to = r.text(v, name, rule)
 	case **string:
-		if v.Kind != source.String {
-			r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
-			return
+		if r.isText(v, name) {
+			*to = &v.Text
 		}
-		*to = &v.Text
 	case *int:
 		*to = r.count(v, name, 0)
 	case **int:
@@ -134,13 +132,7 @@ func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
 		n := r.count(v, name, least)
 		*to = &n
 	case **bool:
-		yes, ok := map[string]bool{"true": true, "yes": true, "false": false, "no": false}[strings.ToLower(v.Text)]
-		if v.Kind == source.Bool {
-			yes, ok = v.True, true
-		}
-		if !ok {
-			r.problem(v.Pos, "%s: want true or false, have %s", name, v.Describe())
-		}
+		yes := r.yes(v, name)
 		*to = &yes
 	case *json.RawMessage:
 		if rule == "object" && v.Kind != source.Object {
@@ -151,6 +143,14 @@ func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
 		r.rules(v, to)
 	case *[]ScriptCall:
 		r.calls(v, to)
+	default:
+		r.part(v, name, to)
+	}
+}
+
+// part decodes an object that is a part of a rule.
+func (r *scriptReader) part(v *source.Value, name string, to any) {
+	switch to := to.(type) {
 	case **Action:
 		*to = &Action{}
 		if r.object(v, name, reflect.ValueOf(*to).Elem()) {
@@ -167,16 +167,34 @@ func (r *scriptReader) field(v *source.Value, name, rule string, to any) {
 	}
 }
 
+// isText reports whether a value is text, which may be empty.
+func (r *scriptReader) isText(v *source.Value, name string) bool {
+	if v.Kind != source.String {
+		r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
+	}
+	return v.Kind == source.String
+}
+
+// yes decodes a boolean; yes and no are accepted, too.
+func (r *scriptReader) yes(v *source.Value, name string) bool {
+	text := v.Text
+	if v.Kind == source.Bool {
+		text = strconv.FormatBool(v.True)
+	}
+	yes, ok := map[string]bool{"true": true, "yes": true, "false": false, "no": false}[strings.ToLower(text)]
+	if !ok {
+		r.problem(v.Pos, "%s: want true or false, have %s", name, v.Describe())
+	}
+	return yes
+}
+
 // text decodes a text that is not empty. rule is "regexp", "duration", "class", a list of values
 // separated by | or empty.
 func (r *scriptReader) text(v *source.Value, name, rule string) string {
 	var err error
 	switch rule {
 	case "", "regexp":
-		switch {
-		case v.Kind != source.String:
-			r.problem(v.Pos, "%s: want text, have %s; put it in quotes if it is meant as text", name, v.Describe())
-		case v.Text == "":
+		if r.isText(v, name) && v.Text == "" {
 			r.problem(v.Pos, "%s is empty; leave it out or give it a value", name)
 		}
 		if _, err = regexp.Compile(v.Text); rule == "regexp" && err != nil {

@@ -252,12 +252,12 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	resp, raw, err := a.do(req)
+	resp, err := a.do(req)
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode >= 300 {
-		return &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
+	if resp.status >= 300 {
+		return &statusError{status: resp.status, retryAfter: ex.retryAfter, body: ex.body}
 	}
 	var answer struct {
 		Result json.RawMessage `json:"result"`
@@ -266,7 +266,7 @@ func (a *a2a) rpc(ctx context.Context, method string, params any, out *a2aResult
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil || answer.Result == nil && answer.Error == nil {
+	if err := json.Unmarshal(resp.body, &answer); err != nil || answer.Result == nil && answer.Error == nil {
 		return a.at.failure(contract.ClassConnection, "its answer to "+method+" is not of the Agent2Agent protocol", "check agent_url: it is where the agent takes JSON-RPC, not its card")
 	}
 	if answer.Error != nil {

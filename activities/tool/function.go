@@ -38,7 +38,7 @@ func (f Function) Name() string { return f.spec.Name }
 // FunctionOption changes how a [Function] is offered or called.
 type FunctionOption func(*Function)
 
-// RetryNever: a call whose outcome is unknown is not repeated; the model is told so.
+// RetryNever forbids to repeat a call whose outcome is unknown; the model is told so.
 func RetryNever() FunctionOption { return func(f *Function) { f.never = true } }
 
 // Timeout bounds one attempt of a call, which is then retried. The flow's policy bounds it in any case.

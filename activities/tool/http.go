@@ -182,15 +182,22 @@ func (s *httpServer) usable(bool) bool { return true }
 
 func (s *httpServer) close() { s.client.CloseIdleConnections() }
 
+// response is an HTTP response that has been read.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
 // do makes one request and reads the whole answer.
-func (s *httpServer) do(req *http.Request) (*http.Response, []byte, error) {
+func (s *httpServer) do(req *http.Request) (response, error) {
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return response{}, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	return resp, body, err
+	return response{resp.StatusCode, resp.Header, body}, err
 }
 
 func tlsConfig(c Connection) (*tls.Config, error) {

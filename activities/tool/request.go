@@ -52,22 +52,22 @@ func (r *requests) call(ctx context.Context, in contract.ToolInput, m Meta) (rep
 	if m.IdempotencyKey != "" && req.Method != http.MethodGet && req.Method != http.MethodHead {
 		req.Header.Set("Idempotency-Key", m.IdempotencyKey)
 	}
-	resp, body, err := r.do(req)
+	resp, err := r.do(req)
 	if err != nil {
 		return reply{}, err
 	}
-	return replyOf(resp, ex, string(body), in.Connection.Retry)
+	return replyOf(resp, ex, in.Connection.Retry)
 }
 
 // replyOf turns a response into a result, an error for whoever gave the arguments, or a failure.
-func replyOf(resp *http.Response, ex *exchange, body string, retry *plan.Retry) (reply, error) {
-	failed := &statusError{status: resp.StatusCode, retryAfter: ex.retryAfter, body: ex.body}
-	failed.transient = resp.StatusCode == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.StatusCode)
-	switch s := resp.StatusCode; {
+func replyOf(resp response, ex *exchange, retry *plan.Retry) (reply, error) {
+	failed := &statusError{status: resp.status, retryAfter: ex.retryAfter, body: ex.body}
+	failed.transient = resp.status == http.StatusConflict || retry != nil && slices.Contains(retry.Statuses, resp.status)
+	switch s := resp.status; {
 	case s < 300:
-		return reply{text: body}, nil
+		return reply{text: string(resp.body)}, nil
 	case s < 400:
-		return reply{}, &redirected{to: redactURL(resp.Header.Get("Location"))}
+		return reply{}, &redirected{to: redactURL(resp.header.Get("Location"))}
 	case failed.transient:
 		return reply{}, failed
 	case slices.Contains(callerErrors, s), s >= 500 && retry != nil && retry.NoServer:
