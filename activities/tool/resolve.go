@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -150,12 +151,7 @@ func (t *Tools) checkSupplied(c plan.Connection) error {
 
 // isConfigured reports whether a URL is that of one of the operator's connections.
 func (t *Tools) isConfigured(raw string) bool {
-	for _, c := range t.settings.Connections {
-		if c.URL == raw {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(t.settings.Connections)), func(c Connection) bool { return c.URL == raw })
 }
 
 // locate resolves a connection to what is dialled.
@@ -183,16 +179,13 @@ func (t *Tools) locate(c plan.Connection, toolName string) (*target, error) {
 		if err := t.fill(c, &at.conn); err != nil {
 			return nil, err
 		}
-		if c.Kind == plan.ConnectionHTTP {
+		switch c.Kind {
+		case plan.ConnectionHTTP:
 			at.conn.Transport = TransportRequest
-		}
-		if c.Kind == plan.ConnectionA2A {
+		case plan.ConnectionA2A:
 			at.conn.Transport = TransportA2A
 		}
-		at.restricted = !t.isConfigured(c.URL)
-		if at.id == "" {
-			at.id = redactURL(c.URL)
-		}
+		at.restricted, at.id = !t.isConfigured(c.URL), cmp.Or(at.id, redactURL(c.URL))
 	}
 	at.secrets = newSecrets(at.conn)
 	at.key, err = at.identity()
