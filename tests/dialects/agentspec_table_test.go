@@ -43,7 +43,7 @@ var shortCases = map[string]shortCase{
 	"sum":                      {doc: mapped("MapNode", "{x: sum}", ints, sameInt, intY), params: `{"xs":[3,-1,2]}`, want: `{"y":4}`},
 	"sum of nothing":           {doc: mapped("MapNode", "{x: sum}", ints, sameInt, intY), params: `{"xs":[]}`, want: `{"y":0}`},
 	"sum of numbers":           {doc: mapped("ParallelMapNode", "{x: sum}", nums, sameNum, numY), params: `{"xs":[0.5,1,2]}`, want: `{"y":3.5}`},
-	"sum beyond int64":         {doc: mapped("MapNode", "{x: sum}", ints, sameInt, numY), params: `{"xs":[9223372036854775807,9223372036854775807]}`, fails: "18446744073709551614 is no whole number of 64 bits"},
+	"sum beyond int64":         {doc: mapped("MapNode", "{x: sum}", ints, sameInt, numY), params: `{"xs":[9223372036854775807,9223372036854775807]}`, fails: "18446744073709551614 is not a 64-bit integer"},
 	"average of integers":      {doc: mapped("MapNode", "{x: average}", ints, sameInt, intY), params: `{"xs":[1,2]}`, want: `{"y":1}`},
 	"average":                  {doc: mapped("ParallelMapNode", "{x: average}", nums, sameNum, numY), params: `{"xs":[1,2]}`, want: `{"y":1.5}`},
 	"average of nothing":       {doc: mapped("MapNode", "{x: average}", nums, sameNum, numY), params: `{"xs":[]}`, fails: `output "x": the node gave no value`},

@@ -323,7 +323,7 @@ func TestTypedInput(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", in, p.Result, p.Err, want)
 		}
 	}
-	for in, want := range map[string]string{`{"type":"int","data":"x"}`: `"type": "int`, `1e999`: "beyond what a double holds"} {
+	for in, want := range map[string]string{`{"type":"int","data":"x"}`: `"type": "int`, `1e999`: "out of the range of a double"} {
 		p := harness.TestRun{Document: doc, SetInput: func(r *contract.RunInput) { r.Value = json.RawMessage(in) }}.Execute(t)
 		if harness.FailureClass(p.Err) != contract.ClassBadRequest || !strings.Contains(p.Err.Text, want) {
 			t.Errorf("%s: %v", in, p.Err)

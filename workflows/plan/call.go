@@ -59,11 +59,11 @@ func (c *checker) call(n *Node) {
 	}
 	for _, id := range k.Flows {
 		if c.whole.SubFlow(id) == nil && c.f.SubFlow(id) == nil {
-			c.add("node %q calls the flow %q, which there is not", n.ID, id)
+			c.add("node %q calls the unknown flow %q", n.ID, id)
 		}
 	}
 	if k.Map && len(k.Flows) != 1 || !k.Map && len(k.Over) > 0 {
-		c.add("node %q goes over lists with %d flows, want one, and map", n.ID, len(k.Flows))
+		c.add("node %q iterates with %d flows, want one, and map", n.ID, len(k.Flows))
 	}
 	for _, r := range k.Reduce {
 		if !slices.Contains(Reducers, r.How) {

@@ -106,7 +106,7 @@ func (c *checker) nodes() map[string]bool {
 			c.members(n)
 		case KindAsk:
 			if n.Ask == nil || n.Ask.Text == "" {
-				c.add("node %q asks nothing: it has no ask.text", n.ID)
+				c.add("node %q has no ask.text", n.ID)
 			}
 		case KindProgram:
 			c.program(n)
@@ -115,7 +115,7 @@ func (c *checker) nodes() map[string]bool {
 		case KindPass, KindBranch, KindSay, KindTool, KindCall:
 			c.named(n)
 		default:
-			c.add("node %q has the kind %q, which this build does not know", n.ID, n.Kind)
+			c.add("node %q has the unknown kind %q", n.ID, n.Kind)
 		}
 	}
 	return ids
@@ -169,10 +169,10 @@ func (c *checker) edges(nodes map[string]bool) {
 		if e.From == Start {
 			started = true
 		} else if !nodes[e.From] {
-			c.add("edge %d comes from %q, which is no node", i+1, e.From)
+			c.add("edge %d comes from %q, which is not a node", i+1, e.From)
 		}
 		if e.To != End && !nodes[e.To] {
-			c.add("edge %d leads to %q, which is no node", i+1, e.To)
+			c.add("edge %d leads to %q, which is not a node", i+1, e.To)
 		}
 	}
 	if !started {

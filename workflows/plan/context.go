@@ -87,7 +87,7 @@ func (c *checker) context(n *Node) {
 		case !known:
 			c.add("node %q: context.how is %q, want one of %v", n.ID, k.How, Contexts)
 		case (k.How == ContextSummarise) != (k.Summary != nil):
-			c.add("node %q: context.summary goes with context.how %q, and with it alone", n.ID, ContextSummarise)
+			c.add("node %q: context.summary requires context.how %q, and the reverse", n.ID, ContextSummarise)
 		case k.Tokens < 0 || k.Messages < 0 || k.Characters < 0 || k.Keep < 0:
 			c.add("node %q: a threshold of context is less than 0", n.ID)
 		case k.Messages > 0 && k.Messages <= k.Keep:

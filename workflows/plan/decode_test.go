@@ -26,16 +26,16 @@ func TestCheck(t *testing.T) {
 		"valid":                 {func(*Flow) {}, nil},
 		"another version":       {func(f *Flow) { f.Version = 2 }, []string{"version is 2, this build reads 1"}},
 		"too many nodes":        {func(f *Flow) { f.Nodes = make([]Node, MaxNodes+1) }, []string{"20001 nodes and 3 edges, at most 20000 and 100000"}},
-		"two nodes of one id":   {func(f *Flow) { f.Nodes[1].ID = "a" }, []string{`two nodes have the id "a"`, `edge 2 leads to "b", which is no node`, `edge 3 comes from "b", which is no node`}},
-		"node called START":     {func(f *Flow) { f.Nodes[0].ID = Start }, []string{`node 1 has the id "START"`, `edge 1 leads to "a", which is no node`, `edge 2 comes from "a", which is no node`}},
-		"unknown kind":          {func(f *Flow) { f.Nodes[0].Kind = "map" }, []string{`node "a" has the kind "map", which this build does not know`}},
+		"two nodes of one id":   {func(f *Flow) { f.Nodes[1].ID = "a" }, []string{`two nodes have the id "a"`, `edge 2 leads to "b", which is not a node`, `edge 3 comes from "b", which is not a node`}},
+		"node called START":     {func(f *Flow) { f.Nodes[0].ID = Start }, []string{`node 1 has the id "START"`, `edge 1 leads to "a", which is not a node`, `edge 2 comes from "a", which is not a node`}},
+		"unknown kind":          {func(f *Flow) { f.Nodes[0].Kind = "map" }, []string{`node "a" has the unknown kind "map"`}},
 		"no configuration":      {func(f *Flow) { f.Nodes[0].Agent = nil }, []string{`node "a" has no agent configuration`}},
 		"no budget":             {func(f *Flow) { f.Nodes[0].Agent.MaxCalls = 0 }, []string{`node "a": max_calls is 0 and max_errors 3, want 1 or more`}},
 		"tool without a name":   {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x"}} }, []string{`node "a" has a tool without a name`}},
 		"tool like a builtin":   {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: BuiltinGetState}} }, []string{`node "a" has two tools named "get_state"`}},
 		"two tools":             {func(f *Flow) { f.Nodes[0].Agent.Tools = []Tool{{Name: "x", As: "x"}, {Name: "y", As: "x"}} }, []string{`node "a" has two tools named "x"`}},
-		"edge into START":       {func(f *Flow) { f.Edges[2].To = Start }, []string{`edge 3 leads to "START", which is no node`}},
-		"edge out of END":       {func(f *Flow) { f.Edges[2].From = End }, []string{`edge 3 comes from "END", which is no node`}},
+		"edge into START":       {func(f *Flow) { f.Edges[2].To = Start }, []string{`edge 3 leads to "START", which is not a node`}},
+		"edge out of END":       {func(f *Flow) { f.Edges[2].From = End }, []string{`edge 3 comes from "END", which is not a node`}},
 		"no entry":              {func(f *Flow) { f.Edges = f.Edges[1:] }, []string{"no edge comes from START"}},
 		"limits":                {func(f *Flow) { f.Limits.MaxSteps, f.Policy.RetrySeconds = 0, -1 }, []string{"limits.max_steps is 0, want 1 to 31622400", "policy.retry_seconds is -1, want 1 to 31622400"}},
 		"inputs":                {func(f *Flow) { f.Inputs = &Inputs{Mode: InputsMerged, Style: StyleDocumented} }, nil},
@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 		"a flow that is not there": {func(f *Flow) {
 			k := &Contacts{Name: "ask", Schema: json.RawMessage(`{}`), To: []Contact{{Name: "s", Flow: "sub"}, {Name: "t", Flow: "none"}, {Name: "u", Flow: "sub", Thread: "x"}}}
 			f.Nodes[0].Agent.Ask = k
-		}, []string{`agent "a" turns to the flow "none", which there is not to ask`, `agent "a" turns to the flow "sub", which there is not to ask`}},
+		}, []string{`agent "a" refers to the unknown flow "none"`, `agent "a" refers to the unknown flow "sub"`}},
 		"a choice": {func(f *Flow) { f.Choice = "best" }, []string{`choice is "best", want "first" or nothing`}},
 		"a value from nowhere": {func(f *Flow) {
 			f.Edges[1].Question, f.Edges[1].Compare = "", &Compare{Op: "equals", Value: json.RawMessage(`1`)}
@@ -58,8 +58,8 @@ func TestCheck(t *testing.T) {
 			f.Values, f.Nodes[0].Kind = &Values{}, KindMerge
 			f.Nodes[0].Merge = &Merge{Results: []Result{{}}, Pick: &n}
 		}, []string{`node "a" picks result 1 of 1`}},
-		"a passing edge": {func(f *Flow) { f.Edges[1].Pass = &Select{} }, []string{`edge 2 changes a value, which only flows with values and the choice "first" can do`}},
-		"no way to end":  {func(f *Flow) { f.Nodes[0].Agent.Finish = &Finish{Name: "end"} }, []string{`node "a" ends by a tool without a name or a schema`}},
+		"a passing edge": {func(f *Flow) { f.Edges[1].Pass = &Select{} }, []string{`edge 2 changes a value, which requires values and the choice "first"`}},
+		"no way to end":  {func(f *Flow) { f.Nodes[0].Agent.Finish = &Finish{Name: "end"} }, []string{`node "a" has a finish tool without a name or a schema`}},
 		"no interval":    {func(f *Flow) { f.Nodes[0].Agent.React = &React{} }, []string{`node "a": react.interval is 0, want 1 or more`}},
 		"a meter":        {func(f *Flow) { f.Meter = &Meter{} }, []string{"meter.limit is 0, want 1 or more"}},
 		"sub-agent":      {func(f *Flow) { f.Agents[0].Edges = nil }, []string{`agent "sub": no edge comes from START`}},
@@ -88,7 +88,7 @@ func TestDecode(t *testing.T) {
 		"wrong type":      {`{"version": "1"}`, "decode plan: json: cannot unmarshal string"},
 		"text behind it":  {string(whole) + "x", "decode plan: text after the plan"},
 		"another version": {`{"version": 99, "name": "n"}`, `plan "n": version is 99, this build reads 1`},
-		"a wrong plan":    {strings.Replace(string(whole), `"to":"a"`, `"to":"z"`, 1), `plan "Root": edge 1 leads to "z", which is no node`},
+		"a wrong plan":    {strings.Replace(string(whole), `"to":"a"`, `"to":"z"`, 1), `plan "Root": edge 1 leads to "z", which is not a node`},
 		"unknown fields":  {strings.Replace(string(whole), `{`, `{"later":1,`, 1), ""},
 	}
 	for name, tc := range tests {

@@ -28,7 +28,7 @@ func (c *checker) hooks() {
 		switch {
 		case h == nil:
 		case h.Flow == c.f.ID || c.whole.SubFlow(h.Flow) == nil:
-			c.add("a hook runs the flow %q, which is none of agents", h.Flow)
+			c.add("a hook runs the unknown flow %q", h.Flow)
 		case h.Seconds < 1 || h.Seconds > maxLimit:
 			c.add("the hook %q may take %d seconds, want 1 to %d", h.Flow, h.Seconds, maxLimit)
 		}

@@ -76,7 +76,7 @@ func (c *checker) choice(n *Node) {
 	p := n.Agent.Params
 	var extra map[string]json.RawMessage
 	if len(p.Extra) > 0 && (json.Unmarshal(p.Extra, &extra) != nil || extra == nil) {
-		c.add("node %q: params.extra is no JSON object", n.ID)
+		c.add("node %q: params.extra is not a JSON object", n.ID)
 	}
 	if !slices.Contains([]string{"", ChoiceAuto, ChoiceNone, ChoiceRequired}, p.ToolChoice) && !n.Agent.offers(p.ToolChoice) {
 		c.add("node %q: params.tool_choice is %q, want auto, none, required or a tool of the node", n.ID, p.ToolChoice)

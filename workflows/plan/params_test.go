@@ -21,8 +21,8 @@ func TestParamsAreChecked(t *testing.T) {
 		"penalties":         {Params{Frequency: 3, Presence: -3}, []string{`node "a": params.frequency_penalty is 3, want -2 to 2`, `node "a": params.presence_penalty is -3, want -2 to 2`}},
 		"a negative seed":   {Params{Seed: &minus}, []string{`node "a": params.top_k, max_tokens and seed want 0 or more`}},
 		"an unknown effort": {Params{Effort: "huge"}, []string{`node "a": params.reasoning_effort is "huge", want one of [none minimal low medium high xhigh max]`}},
-		"extra is a list":   {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is no JSON object`}},
-		"extra is null":     {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is no JSON object`}},
+		"extra is a list":   {Params{Extra: json.RawMessage(`[]`)}, []string{`node "a": params.extra is not a JSON object`}},
+		"extra is null":     {Params{Extra: json.RawMessage(`null`)}, []string{`node "a": params.extra is not a JSON object`}},
 		"an unknown tool":   {Params{ToolChoice: "nope"}, []string{`node "a": params.tool_choice is "nope", want auto, none, required or a tool of the node`}},
 	} {
 		t.Run(name, func(t *testing.T) {

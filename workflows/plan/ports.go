@@ -46,7 +46,7 @@ func (c *checker) ports(n *Node) {
 		return
 	}
 	if c.f.Values == nil || !c.f.Values.Named {
-		c.add("node %q takes values by name, but values have no names in the flow", n.ID)
+		c.add("node %q takes values by name, but the flow has no named values", n.ID)
 	}
 	names := map[string]bool{}
 	for _, in := range n.Ports.In {
@@ -74,7 +74,7 @@ func (c *checker) ports(n *Node) {
 func (c *checker) portJSON(n *Node, name string, parts ...json.RawMessage) {
 	for _, p := range parts {
 		if len(p) > 0 && !json.Valid(p) {
-			c.add("node %q has a type or a default of %q that is no JSON", n.ID, name)
+			c.add("node %q has an invalid type or default of %q: not JSON", n.ID, name)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type Program struct {
 func (c *checker) program(n *Node) {
 	switch p := n.Program; {
 	case p == nil || (p.Script == "") == (p.Agent == ""):
-		c.add("node %q names no program, or two: want program.script or program.agent", n.ID)
+		c.add("node %q has no program or two: want program.script or program.agent", n.ID)
 	case p.Script != "" && p.File == "", p.Agent != "" && len(p.Words) == 0:
 		c.add("node %q: want program.file with a script, and program.words with an agent", n.ID)
 	case p.Seconds < 1 || p.Seconds > maxLimit:

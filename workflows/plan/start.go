@@ -45,7 +45,7 @@ func (f *Flow) LoneAgent() *Node {
 func (c *checker) starts(n *Node) {
 	for _, s := range n.Agent.Starts {
 		if c.whole.SubFlow(s.Agent) == nil {
-			c.add("node %q starts the agent %q, which there is not", n.ID, s.Agent)
+			c.add("node %q starts the unknown agent %q", n.ID, s.Agent)
 		}
 	}
 	if len(n.Agent.Starts) > 0 && c.f.LoneAgent() == nil {

@@ -76,7 +76,7 @@ func (c *checker) members(n *Node) {
 	for i := range n.Agent.Members {
 		m := &n.Agent.Members[i]
 		if m.ID == "" || ids[m.ID] || c.f.Node(m.ID) != nil {
-			c.add("node %q has the member %q twice, or a node is called so", n.ID, m.ID)
+			c.add("node %q has the member %q twice, or a node has its name", n.ID, m.ID)
 		}
 		ids[m.ID] = true
 		if len(m.Agent.Members) > 0 {
@@ -96,7 +96,7 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 		return
 	}
 	if k.Name == "" || !json.Valid(k.Schema) || len(k.To) == 0 {
-		c.add("agent %q turns to others by a tool without a name, a schema or anybody to turn to", s.ID)
+		c.add("agent %q has a contact tool without a name, a schema or contacts", s.ID)
 	}
 	for _, t := range k.To {
 		if t.Flow != "" {
@@ -105,7 +105,7 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 		}
 		// The node's own agent can take its conversation back.
 		if known := ids[t.Member] || !asked && t.Member == ""; !known || t.Name == "" || asked != (t.Thread != "") {
-			c.add("agent %q turns to %q, which is no member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
+			c.add("agent %q refers to %q, which is not a member to %s", s.ID, t.Member, map[bool]string{true: "ask", false: "hand over to"}[asked])
 		}
 	}
 }
@@ -114,6 +114,6 @@ func (c *checker) contacts(s Speaker, k *Contacts, ids map[string]bool, asked bo
 func (c *checker) askedFlow(s Speaker, t *Contact, asked bool) {
 	there := c.whole.SubFlow(t.Flow) != nil || c.f.SubFlow(t.Flow) != nil
 	if !asked || !there || t.Name == "" || t.Member != "" || t.Thread != "" {
-		c.add("agent %q turns to the flow %q, which there is not to ask", s.ID, t.Flow)
+		c.add("agent %q refers to the unknown flow %q", s.ID, t.Flow)
 	}
 }

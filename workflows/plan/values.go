@@ -245,11 +245,11 @@ func (c *checker) valueEdge(i int, e *Edge) {
 	case e.Compare != nil && c.f.Values == nil:
 		c.add("edge %d compares a value, but the flow has none", i+1)
 	case e.Compare != nil && !json.Valid(e.Compare.Value):
-		c.add("edge %d compares with what is no JSON", i+1)
+		c.add("edge %d compares with invalid JSON", i+1)
 	case e.Pass != nil && e.From == Start:
-		c.add("edge %d comes from %s and changes a value; give the run another one", i+1, Start)
+		c.add("edge %d comes from %s and changes a value; change the run's value instead", i+1, Start)
 	case e.Pass != nil && (c.f.Values == nil || c.f.Choice != ChooseFirst):
-		c.add("edge %d changes a value, which only flows with values and the choice %q can do", i+1, ChooseFirst)
+		c.add("edge %d changes a value, which requires values and the choice %q", i+1, ChooseFirst)
 	}
 }
 
@@ -269,7 +269,7 @@ func (c *checker) pure(n *Node) {
 func (c *checker) finish(n *Node) {
 	a := n.Agent
 	if f := a.Finish; f != nil && (f.Name == "" || !json.Valid(f.Schema)) {
-		c.add("node %q ends by a tool without a name or a schema", n.ID)
+		c.add("node %q has a finish tool without a name or a schema", n.ID)
 	}
 	if a.React != nil && a.React.Interval < 1 {
 		c.add("node %q: react.interval is %d, want 1 or more", n.ID, a.React.Interval)

@@ -132,7 +132,7 @@ func (l *loader) edgeNodes(c *Component, f *Flow, e *Component, ends ...string) 
 				help = `the node of that id in nodes is another component; define it once, in "$referenced_components", and refer to it by $component_ref`
 			}
 		}
-		l.Errorf(e.FieldPos(end), "edge-node-in-flow", help, "%s of %s is %s, which is no node of %s", end, e, n, c)
+		l.Errorf(e.FieldPos(end), "edge-node-in-flow", help, "%s of %s is %s, which is not a node of %s", end, e, n, c)
 		ok = false
 	}
 	return ok

@@ -78,7 +78,7 @@ func parse(d *json.Decoder, depth int) (*Value, error) {
 		return &Value{Kind: String, Text: t}, nil
 	case json.Delim:
 		if depth > MaxDepth {
-			return nil, fmt.Errorf("the value nests deeper than %d", MaxDepth)
+			return nil, fmt.Errorf("the value is nested deeper than %d", MaxDepth)
 		}
 		if t == '[' {
 			return array(d, depth)

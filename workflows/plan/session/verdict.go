@@ -55,7 +55,7 @@ func ReadVerdict(data json.RawMessage, text *string) (Verdict, error) {
 		return Verdict{}, nil
 	}
 	if params.Kind != pytext.Object {
-		return Verdict{}, errors.New("the hook's parameters are no object")
+		return Verdict{}, errors.New("the hook's parameters are not an object")
 	}
 	return Verdict{Params: json.RawMessage(params.JSON())}, nil
 }

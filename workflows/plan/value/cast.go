@@ -55,7 +55,7 @@ func (k *kind) union(v Value) (Value, error) {
 			return out, nil
 		}
 	}
-	return v, fmt.Errorf("%s has none of the types that are wanted", v.Brief())
+	return v, fmt.Errorf("%s has none of the wanted types", v.Brief())
 }
 
 // listed refuses values that an enum does not list.
@@ -68,7 +68,7 @@ func (k *kind) listed(v Value) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is none of the values that are allowed", v.Brief())
+	return fmt.Errorf("%s is not one of the allowed values", v.Brief())
 }
 
 func (k *kind) cast(v Value) (Value, error) {
@@ -163,7 +163,7 @@ func whole(v Value) (Value, error) {
 	if f := math.Trunc(n.Float); math.Abs(f) < 1<<63 {
 		return Of(int64(f)), nil
 	}
-	return v, fmt.Errorf("%s is no whole number of 64 bits", v.Brief())
+	return v, fmt.Errorf("%s is not a 64-bit integer", v.Brief())
 }
 
 // fraction leaves whole numbers whole: in JSON they are numbers too.

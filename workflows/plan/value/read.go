@@ -42,7 +42,7 @@ func Reread(way string, v Value) (Value, error) {
 		return Value{}, fmt.Errorf("the value is null")
 	}
 	if n, ok := beyond(v); ok {
-		return Value{}, fmt.Errorf("the number %s is beyond what a double holds", n.short())
+		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil
 }
@@ -162,7 +162,7 @@ func sameAsFirst(v Value) (Value, error) {
 			break
 		}
 	}
-	return Value{}, fmt.Errorf("the items of %s are not of one type, which the first one decides", v.JSON())
+	return Value{}, fmt.Errorf("the items of %s are not all of the type of the first", v.JSON())
 }
 
 // tags are the types that an object can name beside its data.
@@ -235,7 +235,7 @@ func Constant(way string, v Value) (Value, error) {
 	case Null:
 		return Value{}, fmt.Errorf("Unsupported primitive type: null")
 	case Array, Object:
-		return Value{}, fmt.Errorf("%s is no primitive", v.Kind)
+		return Value{}, fmt.Errorf("%s is not a primitive", v.Kind)
 	}
 	switch way {
 	case Bare:
@@ -247,7 +247,7 @@ func Constant(way string, v Value) (Value, error) {
 		return typed(v.written()), nil
 	}
 	if n, ok := beyond(v); ok {
-		return Value{}, fmt.Errorf("the number %s is beyond what a double holds", n.short())
+		return Value{}, fmt.Errorf("the number %s is out of the range of a double", n.short())
 	}
 	return v, nil
 }

@@ -124,7 +124,7 @@ func Parse(raw []byte) (Value, error) {
 
 func read(d *json.Decoder, depth int) (Value, error) {
 	if depth > maxDepth {
-		return Value{}, fmt.Errorf("the value nests deeper than %d", maxDepth)
+		return Value{}, fmt.Errorf("the value is nested deeper than %d", maxDepth)
 	}
 	t, err := d.Token()
 	if err == io.EOF {
