@@ -11,7 +11,7 @@ import (
 // on with. Parents send it before they continue as new.
 const SignalYield = "yield"
 
-// CarriedMessage is a thread's message. Own says that workflow code wrote it.
+// CarriedMessage is a thread's message. Own means that workflow code wrote it.
 type CarriedMessage struct {
 	Raw json.RawMessage `json:"raw"`
 	Own bool            `json:"own,omitempty"`

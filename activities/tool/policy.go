@@ -172,7 +172,7 @@ var (
 	oldCompat  = netip.MustParsePrefix("::/96")
 )
 
-// isatap precedes an IPv4 address in an interface identifier; one bit of the first byte says whether it is
+// isatap precedes an IPv4 address in an interface identifier; one bit of the first byte reports whether it is
 // public.
 var isatap = [3]byte{0x00, 0x5e, 0xfe}
 
