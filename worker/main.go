@@ -1,5 +1,5 @@
 // Command worker runs flows: it polls a task queue of any Temporal cluster for workflow
-// and activity tasks until it is told to stop.
+// and activity tasks until it is stopped.
 //
 // It starts no server and no run. Where Temporal is, Temporal's own settings say
 // (TEMPORAL_ADDRESS and others); everything else is in weft.yaml, see worker/config.

@@ -36,26 +36,38 @@ func (s *setting) parse(v *source.Value) (any, error) {
 	case reflect.Int:
 		return s.parseInt(text)
 	case reflect.Float64:
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
-			return nil, errors.New("want a number like 1.25, 0 or more")
-		}
-		return n, nil
+		return parseFloat(text)
 	}
+	if err := s.checkText(v, text, ok); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// checkText checks a string; ok reports whether the value is a single one.
+func (s *setting) checkText(v *source.Value, text string, ok bool) error {
 	switch {
 	case s.kind == "connection" && v.Kind != source.String:
-		return nil, errors.New("want the id of a connection")
+		return errors.New("want the id of a connection")
 	case !ok:
-		return nil, errors.New("want a string")
+		return errors.New("want a string")
 	case s.kind == "address" && text != "":
 		_, port, err := net.SplitHostPort(text)
 		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
-			return nil, errors.New("want host:port or :port, with a port from 1 to 65535")
+			return errors.New("want host:port or :port, with a port from 1 to 65535")
 		}
 	case len(s.oneOf) > 0 && !slices.Contains(s.oneOf, text):
-		return nil, errors.New("want " + anyOf(s.oneOf))
+		return errors.New("want " + anyOf(s.oneOf))
 	}
-	return text, nil
+	return nil
+}
+
+func parseFloat(text string) (any, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) || n < 0 {
+		return nil, errors.New("want a number like 1.25, 0 or more")
+	}
+	return n, nil
 }
 
 func (s *setting) parseInt(text string) (any, error) {

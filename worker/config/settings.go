@@ -90,8 +90,8 @@ type Budget struct {
 	CostMicros int `mapstructure:"cost_micros" min:"0" max:"1000000000000" default:"0" doc:"highest cost by the table of prices, in millionths; 0: unlimited"`
 }
 
-// Means returns the budget of runs of this worker.
-func (c *Config) Means() *contract.Means {
+// BudgetLimits returns the budget of runs of this worker.
+func (c *Config) BudgetLimits() *contract.Means {
 	return &contract.Means{Priced: len(c.Prices) > 0,
 		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
 }
