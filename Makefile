@@ -17,8 +17,8 @@ DB := .dev/temporal.db
 FUZZTIME := 10s
 CHAOS ?= full
 IMAGE_VERSION = $(or $(VERSION),$(shell git describe --tags --always --dirty))
-# The packages with end-to-end tests.
-END_TO_END := ./tests/e2e ./tests/chaos ./tests/conformance ./tests/dialects ./tests/replay ./tests/browser ./starter ./worker
+# The packages with end-to-end tests, those that take longest first.
+END_TO_END := ./tests/e2e ./tests/chaos ./starter ./worker ./tests/conformance ./tests/dialects ./tests/replay ./tests/browser
 CLUSTER_TESTS := ^TestEndToEnd(Graphs|ColdWorkers|Cluster(Faults|StoreFull|LosesNodes))$$
 EXAMPLE := tests/examples/continuum/data-analyzer
 
@@ -83,7 +83,7 @@ check: lint test ## Everything a change must pass without a server
 	cd tests/bench && go mod tidy -diff
 
 e2e: build ## Run the end-to-end tests on the embedded server, or on the cluster on loopback that TEMPORAL_ADDRESS names
-	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
+	$(CLEAN_ENV) $(PROGRAMS) $(ON_CLUSTER) go test -count=1 -timeout 40m -p 3 -parallel $(PARALLEL) -run EndToEnd $(END_TO_END)
 	cd worker/devserver && $(CLEAN_ENV) go test -count=1 ./...
 
 replay: ## Replay the recorded histories
