@@ -49,10 +49,10 @@ func (a *app) agents(_ context.Context, args []string) error {
 		views = append(views, a.agentView(cfg, e.Name(), main))
 	}
 	if len(views) == 0 {
-		return bad("there is no agent in %s; an agent is a folder with %s, in the folder agents or in the one that is named", args[0], specadapter.FolderMain)
+		return bad("no agents in %s; an agent is a folder with %s, in the named folder or its folder agents", args[0], specadapter.FolderMain)
 	}
 	if len(without) > 0 {
-		a.say("left out, because no %s is in them: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
+		a.say("skipped, no %s: %s", specadapter.FolderMain, plaintext.Line(strings.Join(without, ", "), 2000))
 	}
 	if a.flags.asJSON() {
 		a.object(map[string]any{"agents": views})

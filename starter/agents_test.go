@@ -29,9 +29,9 @@ func TestAgentsNamesWhatItLeavesOut(t *testing.T) {
 		folder, names, said string
 		code                int
 	}{
-		"some are left out": {"", "one wrong", "left out, because no agent.json is in them: bare, draft\n", exitOK},
+		"some are left out": {"", "one wrong", "skipped, no agent.json: bare, draft\n", exitOK},
 		"none is":           {"lone", "one", "", exitOK},
-		"all are":           {"none", "", "there is no agent in", exitBadInput},
+		"all are":           {"none", "", "no agents in", exitBadInput},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

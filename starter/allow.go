@@ -23,7 +23,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 	}
 	own, err := config.OwnCommands(a.env)
 	if err != nil {
-		return bad("%v; what is allowed is kept there", err)
+		return bad("%v; allowed commands are stored there", err)
 	}
 	var asked []config.Command
 	var lines []string
@@ -37,7 +37,7 @@ func (a *app) mayStart(cfg *config.Config, flow *plan.Flow) error {
 		return nil
 	}
 	if !a.flags.allowCommands && !a.agreed(lines) {
-		return bad("the flow wants commands started on this machine, which you have not allowed: %s; to allow them start the run with -dev -allow-commands, or set in weft.yaml: %s",
+		return bad("the flow starts commands on this machine that you have not allowed: %s; allow them with -dev -allow-commands, or set in weft.yaml: %s",
 			strings.Join(lines, "; "), allowLine(asked))
 	}
 	for _, c := range asked {
@@ -56,9 +56,9 @@ func (a *app) notOwn(cfg *config.Config, flow *plan.Flow) error {
 	}
 	named := namedCommands(cfg, flow)
 	if len(named) == 0 {
-		return bad("-allow-commands means nothing without -dev, and the flow names no command to allow; leave it out")
+		return bad("-allow-commands needs -dev, and the flow names no commands")
 	}
-	return bad("-allow-commands is for -dev, whose worker is your own; the operator of another worker sets in its weft.yaml: %s", allowLine(named))
+	return bad("-allow-commands needs -dev; for another worker set in its weft.yaml: %s", allowLine(named))
 }
 
 // allowLine is the line of weft.yaml that allows commands.
@@ -96,7 +96,7 @@ func (a *app) agreed(lines []string) bool {
 	if in, ok := a.stdin.(*os.File); !ok || !terminal(in) || !terminal(a.stderr) {
 		return false
 	}
-	a.say("dev: the flow wants to start on this machine:\n\t%s", strings.Join(lines, "\n\t"))
+	a.say("dev: the flow starts on this machine:\n\t%s", strings.Join(lines, "\n\t"))
 	fmt.Fprint(a.stderr, "dev: may it? [y/N] ")
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))

@@ -11,14 +11,14 @@ import (
 // confirm reports whether a tool may be called.
 func (a *app) confirm(ctx context.Context, args []string) error {
 	if a.flags.yes == a.flags.no {
-		return bad("confirm wants exactly one of -yes and -no")
+		return bad("confirm needs exactly one of -yes and -no")
 	}
 	if a.flags.no && a.flags.arguments != "" {
-		return bad("-arguments are those of a call that is allowed, but the answer is -no; leave out one of them")
+		return bad("-arguments cannot be combined with -no")
 	}
 	arguments, err := a.rawJSON("-arguments", a.flags.arguments)
 	if err == nil && len(arguments) > 0 && arguments[0] != '{' {
-		err = bad("-arguments is no JSON object, but %s; write for example {\"to\": \"ann\"}", plaintext.Line(string(arguments), 60))
+		err = bad("-arguments is %s, want a JSON object such as {\"to\": \"ann\"}", plaintext.Line(string(arguments), 60))
 	}
 	if err != nil {
 		return err
@@ -31,11 +31,11 @@ func (a *app) confirm(ctx context.Context, args []string) error {
 // toolResult gives the result of a tool that a client runs, or its error.
 func (a *app) toolResult(ctx context.Context, args []string) error {
 	if a.flags.has("result") == (a.flags.toolError != "") {
-		return bad("tool-result wants exactly one of -result and -error")
+		return bad("tool-result needs exactly one of -result and -error")
 	}
 	result, err := a.rawJSON("-result", a.flags.result)
 	if err == nil && a.flags.has("result") && len(result) == 0 {
-		err = bad("-result is empty, want JSON; a text is written as '\"text\"'")
+		err = bad("-result is empty, want JSON; quote a string: '\"text\"'")
 	}
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 // retry says that an operator has mended what requests name: one, or all of a run.
 func (a *app) retry(ctx context.Context, args []string) error {
 	if a.flags.reason != "" && !a.flags.giveUp {
-		return bad("-reason says why a node is given up; write -give-up too, or leave it out")
+		return bad("-reason needs -give-up")
 	}
 	body := func(id string) any {
 		return contract.RetryAnswer{ID: id, GiveUp: a.flags.giveUp, Reason: a.flags.reason, By: a.by()}
@@ -83,7 +83,7 @@ func (a *app) retry(ctx context.Context, args []string) error {
 // message answers a question of a run's, or else tells it something.
 func (a *app) message(ctx context.Context, args []string) error {
 	if a.flags.key != "" && a.flags.request != "" {
-		return bad("-key names a message that answers no request, but -request is set; leave out one of them")
+		return bad("-key and -request cannot be combined")
 	}
 	text, err := a.readMessage(args[1:])
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *app) reply(ctx context.Context, kind string, args []string, body func(i
 	st, err := a.open(ctx, temporal, args[0], about)
 	switch {
 	case unanswered(err) && a.flags.signal && word != "":
-		a.say("no worker answers, so the request's id is taken as it is: %s", plaintext.Lines(word))
+		a.say("no worker answers; sending to the request %s as given", plaintext.Lines(word))
 	case err != nil:
 		return err
 	default:

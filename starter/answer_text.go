@@ -49,7 +49,7 @@ func (a *app) readMessage(args []string) (string, error) {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
 	if text == "" {
-		return "", bad("the message is empty; usage: starter message ID [TEXT|@FILE|-]")
+		return "", bad("missing text; usage: starter message ID [TEXT|@FILE|-]")
 	}
 	return text, nil
 }
@@ -60,7 +60,7 @@ func (a *app) textOf(what, value string) (string, error) {
 	name, file := strings.CutPrefix(value, "@")
 	switch {
 	case file && name == "":
-		return "", bad("%s is @ without a file; write @FILE", what)
+		return "", bad("%s is @ without a file; use @FILE", what)
 	case value == "-":
 		name = "-"
 	case !file:

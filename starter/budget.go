@@ -28,7 +28,7 @@ func (b *budgetFlag) Set(s string) error {
 	case "calls", "tokens":
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%s wants a whole number from 1, such as %s=100", kind, kind)
+			return fmt.Errorf("%s needs a whole number from 1, such as %s=100", kind, kind)
 		}
 		if kind == "calls" {
 			b.Calls = n
@@ -39,7 +39,7 @@ func (b *budgetFlag) Set(s string) error {
 	case "cost":
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 1.0/micros) || v > 1e9 {
-			return fmt.Errorf("cost wants an amount of the currency of the worker's prices, such as cost=0.50")
+			return fmt.Errorf("cost needs an amount in the currency of the worker's prices, such as cost=0.50")
 		}
 		b.Cost = int64(math.Round(v * micros))
 		return nil

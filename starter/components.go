@@ -26,7 +26,7 @@ func (a *app) readComponents(o *specadapter.Options) error {
 		}
 		for _, c := range o.ComponentIDs {
 			if c.ID == id {
-				return bad("-component gives the id %s twice: %s#%s and %s#%s; leave out one of them", source.Quote(id), c.Name, c.Key, file, key)
+				return bad("-component gives the id %s twice: %s#%s and %s#%s; remove one of them", source.Quote(id), c.Name, c.Key, file, key)
 			}
 		}
 		if err := a.addComponents(o, "-component", file); err != nil {

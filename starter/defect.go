@@ -36,7 +36,7 @@ func (a *app) caught() {
 	} else {
 		a.say("  stack:\n%s", stack)
 	}
-	a.say("  please report these lines, with the file of the stack; a run that was started goes on")
+	a.say("  please report these lines, with the file of the stack; a started run continues")
 	if a.quit != nil {
 		a.quit(exitDefect)
 	}

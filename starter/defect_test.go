@@ -62,7 +62,7 @@ func TestPanicInAGoroutine(t *testing.T) {
   command: starter follow …
   stack:
 goroutine [\s\S]*TestPanicInAGoroutine[\s\S]*
-  please report these lines, with the file of the stack; a run that was started goes on
+  please report these lines, with the file of the stack; a started run continues
 $`
 	if !regexp.MustCompile(want).MatchString(stderr.String()) {
 		t.Errorf("stderr is %s", &stderr)

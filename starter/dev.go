@@ -151,10 +151,10 @@ func (d *dev) serve(ctx context.Context) (*config.Temporal, error) {
 func (a *app) stateDir() (string, error) {
 	dir, err := config.StateDir(a.env)
 	if err != nil {
-		return "", bad("-dev keeps its data in XDG_STATE_HOME or in HOME; set one of them")
+		return "", bad("-dev needs XDG_STATE_HOME or HOME for its data; set one of them")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder for -dev: %w", err)
+		return "", fmt.Errorf("create the folder for -dev: %w", err)
 	}
 	return dir, nil
 }

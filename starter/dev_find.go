@@ -91,7 +91,7 @@ const buildDelay = 5 * time.Second
 func (d *dev) build(ctx context.Context, root string) (string, error) {
 	compiler := inPath(d.app.env, "go")
 	if root == "" || compiler == "" {
-		return "", bad("-dev runs %s, which is neither beside starter nor in PATH; build it with: make build", devServer)
+		return "", bad("-dev needs %s beside starter or in PATH; build it with: make build", devServer)
 	}
 	path := filepath.Join(root, "bin", devServer)
 	d.app.say("dev: building %s; the first time this takes some minutes", path)

@@ -83,7 +83,7 @@ func (d *dev) start(ctx context.Context, path, what, ready, log string, env []st
 		}
 		select {
 		case <-ended:
-			return "", fmt.Errorf("%s ended before it was ready: %s; all of it is in %s", what, lastLine(log), log)
+			return "", fmt.Errorf("%s exited before it was ready: %s; see %s", what, lastLine(log), log)
 		case <-ctx.Done():
 			return "", fmt.Errorf("%s did not answer within %v; its log is %s", what, devPatience, log)
 		case <-time.After(50 * time.Millisecond):
@@ -105,7 +105,7 @@ func runningDev(ctx context.Context, dir, ready string) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("another weft-devserver has the data in %s but does not answer; stop it", dir)
+			return "", fmt.Errorf("another weft-devserver has locked the data in %s but does not answer; stop it", dir)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -19,7 +19,7 @@ func (a *app) readFlow(file string) (*specadapter.Folder, error) {
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		main := filepath.Join(file, specadapter.FolderMain)
 		if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) {
-			return nil, bad("read the flow: %s is a folder without %s; name a file", file, specadapter.FolderMain)
+			return nil, bad("read the flow: %s is a folder without %s; use a file", file, specadapter.FolderMain)
 		}
 		file = main
 	}

@@ -28,7 +28,7 @@ import (
 // there, and is not run again.
 func (a *app) fork(ctx context.Context, args []string) error {
 	if a.flags.from == "" {
-		return bad("fork wants the node to begin with; usage: starter fork ID -from NODE")
+		return bad("missing -from; usage: starter fork ID -from NODE")
 	}
 	if err := checkID(a.flags.id); err != nil {
 		return err
@@ -58,15 +58,15 @@ func (a *app) fork(ctx context.Context, args []string) error {
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
-		return bad("a run with the id %q is open already; choose another -id", id)
+		return bad("a run with the id %q is already open; choose another -id", id)
 	}
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)
 	}
 	if k := in.Fork; k != nil {
-		a.say("fork: %s goes on from %s#%d of %s, with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Past))
+		a.say("fork: %s continues from %s#%d of %s with %d recorded executions", id, plaintext.Line(k.Node, 200), k.Step, args[0], len(k.Past))
 	} else {
-		a.say("fork: %s starts %s again, with the same input", id, args[0])
+		a.say("fork: %s restarts %s with the same input", id, args[0])
 	}
 	if a.flags.detach {
 		a.detached(id)
@@ -86,7 +86,7 @@ func (a *app) followFork(ctx context.Context, temporal *config.Temporal, old str
 	if table, err := a.besides(ctx, temporal, old, run.GetID()); err == nil && !a.flags.asJSON() {
 		fmt.Fprint(a.mask.Writer(a.stderr), compare.Text(table))
 	} else {
-		a.say("see both with: starter compare %s %s", plaintext.ShellQuote(old), plaintext.ShellQuote(run.GetID()))
+		a.say("compare them with: starter compare %s %s", plaintext.ShellQuote(old), plaintext.ShellQuote(run.GetID()))
 	}
 	return ended
 }
@@ -108,7 +108,7 @@ func (a *app) readSet() (map[string]json.RawMessage, error) {
 		case err != nil:
 			return nil, err
 		case out[p.key] != nil:
-			return nil, bad("-set gives %q twice; leave out one of them", p.key)
+			return nil, bad("-set sets %q twice; remove one of them", p.key)
 		case contract.Reserved(p.key):
 			return nil, bad("-set names %q; keys that begin with $ are the flow's own", p.key)
 		}
@@ -122,9 +122,9 @@ func (a *app) forkInput(ctx context.Context, t *config.Temporal, about about, ol
 	root := old.Workflows[0]
 	switch {
 	case root.Branch || root.Input != nil && root.Input.Depth > 0:
-		return nil, bad("%q is a part of another run; fork that one, at the node that began it", root.ID)
+		return nil, bad("%q belongs to another run; fork that run at the node that started it", root.ID)
 	case root.Input == nil || root.Flow == nil:
-		return nil, bad("the run %q cannot be forked: the history of its beginning is not kept any more, or it never had a plan", root.ID)
+		return nil, bad("the run %q cannot be forked: its first history is gone, or it never had a plan", root.ID)
 	}
 	in, err := a.changed(root)
 	if err != nil {
@@ -181,7 +181,7 @@ func fits(id string, at contract.Execution, in *contract.RunInput) error {
 		return bad("encode the run's input: %v", err)
 	}
 	if len(encoded) > maxInput {
-		return bad("the run %q cannot be forked at %s: what came before it is %d bytes, at most %d can be carried into a new run; fork at an earlier node",
+		return bad("the run %q cannot be forked at %s: what comes before it is %d bytes, at most %d can be carried over; fork at an earlier node",
 			id, history.Label(at), len(encoded), maxInput)
 	}
 	return nil
@@ -194,7 +194,7 @@ func wholeTurn(id string, at contract.Execution, past, set int) error {
 	case past > 0 || at.Step > 1:
 		return bad("the run %q takes turns, and what its sessions know cannot be taken into another run at %s; fork it at %s#1, its beginning, or send it another prompt", id, history.Label(at), at.Node)
 	case set > 0:
-		return bad("-set gives values to a run that goes on from another; %q starts again, with its own input: leave it out", id)
+		return bad("-set needs a fork behind the first node; %q is restarted with its own input: remove it", id)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 		return none, err
 	}
 	if found[0].Workflow != old.Workflows[0] {
-		return none, bad("the node %q is one of the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].Workflow.Place, " › "))
+		return none, bad("the node %q belongs to the sub-agent at %s; fork at the node that called it", a.flags.from, strings.TrimSuffix(found[0].Workflow.Place, " › "))
 	}
 	want := history.ExecutionOf(a.flags.from)
 	var labels []string
@@ -269,7 +269,7 @@ func (a *app) forkPoint(ctx context.Context, t *config.Temporal, about about, ol
 	}
 	switch len(labels) {
 	case 0:
-		return none, bad("the run %q has not begun %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, plaintext.ShellQuote(args0(old)), plaintext.ShellQuote(a.flags.from))
+		return none, bad("the run %q has not started %q, so there is nothing to fork; see: starter why %s %s", args0(old), a.flags.from, plaintext.ShellQuote(args0(old)), plaintext.ShellQuote(a.flags.from))
 	case 1:
 		return history.ExecutionOf(why.Escaped(labels[0])), nil
 	}
@@ -304,7 +304,7 @@ func behind(at contract.Execution, flows ...*plan.Flow) func(*contract.Execution
 // has no effect because it lies before the fork.
 func (a *app) holds(root *runtree.Workflow, flow *plan.Flow, at contract.Execution, past []pastIn) error {
 	if flow.Node(at.Node) == nil {
-		return bad("%s has no node %q, with which the fork begins; keep it, or fork at another", a.flags.flow, at.Node)
+		return bad("%s has no node %q, where the fork starts; keep it, or fork at another", a.flags.flow, at.Node)
 	}
 	for i := range past {
 		if p := &past[i]; flow.Node(p.Node) == nil {

@@ -38,7 +38,7 @@ func query(ctx context.Context, t *config.Temporal, about about, id, run, name s
 // pastOf asks all runs of a flow, its branches' too, what their executions did.
 func pastOf(ctx context.Context, t *config.Temporal, about about, old *runtree.Tree) ([]pastIn, error) {
 	if len(old.Missing) > 0 {
-		return nil, bad("the run %q cannot be forked: the history of %s is not kept any more", args0(old), plaintext.Line(old.Missing[0], 200))
+		return nil, bad("the run %q cannot be forked: the history of %s is gone", args0(old), plaintext.Line(old.Missing[0], 200))
 	}
 	var out []pastIn
 	seen := map[string]bool{}
@@ -74,7 +74,7 @@ func entryOf(ctx context.Context, t *config.Temporal, about about, root *runtree
 		return contract.Execution{}, err
 	}
 	if st.Entry == nil {
-		return contract.Execution{}, bad("the run %q cannot be forked: it has not left START, or did under a build that did not record how", root.ID)
+		return contract.Execution{}, bad("the run %q cannot be forked: it has not left START, or an older build did not record how", root.ID)
 	}
 	st.Entry.Node = plan.Start
 	return *st.Entry, nil

@@ -16,7 +16,7 @@ func TestForksOfRunsThatTakeTurns(t *testing.T) {
 		"from its beginning":   {step: 1},
 		"from a later turn":    {step: 2, want: `takes turns, and what its sessions know cannot be taken into another run at scout#2; fork it at scout#1`},
 		"behind another node":  {step: 1, past: 1, want: "takes turns"},
-		"with values of state": {step: 1, set: 1, want: "leave it out"},
+		"with values of state": {step: 1, set: 1, want: "remove it"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

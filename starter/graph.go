@@ -19,7 +19,7 @@ import (
 func (a *app) graph(ctx context.Context, files []string) error {
 	switch {
 	case a.flags.id != "" && len(files) > 0:
-		return bad("graph draws the flow of the run -id %s or that of the file %q; leave out one of them", a.flags.id, files[0])
+		return bad("graph draws the flow of the run -id %s or that of the file %q; remove one of them", a.flags.id, files[0])
 	case a.flags.id != "":
 		return a.graphOfRun(ctx, a.flags.id)
 	case len(files) == 0:

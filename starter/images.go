@@ -12,7 +12,7 @@ import (
 // readImages reads the files of -image.
 func (a *app) readImages() ([]contract.Image, error) {
 	if len(a.flags.images) > contract.MaxImages {
-		return nil, bad("-image is given %d times, at most %d images are taken", len(a.flags.images), contract.MaxImages)
+		return nil, bad("-image is given %d times; at most %d images are supported", len(a.flags.images), contract.MaxImages)
 	}
 	var out []contract.Image
 	for _, name := range a.flags.images {
@@ -62,7 +62,7 @@ func (g *given) readParts(v *source.Value) (bool, error) {
 	d := json.NewDecoder(bytes.NewReader(v.JSON()))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&parts); err != nil {
-		return true, bad("-input-json: a content part is wrong: %v; write {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
+		return true, bad("-input-json: invalid content part: %v; want {\"text\": TEXT} or {\"image\": {\"media_type\": \"image/png\", \"data\": BASE64}}", err)
 	}
 	var text strings.Builder
 	for _, p := range parts {

@@ -16,7 +16,7 @@ import (
 // impact says what an edited flow means to the open runs of the flow with its name.
 func (a *app) impact(ctx context.Context, _ []string) error {
 	if a.flags.flow == "" {
-		return bad("impact wants the edited flow; usage: starter impact -flow FILE")
+		return bad("missing -flow; usage: starter impact -flow FILE")
 	}
 	cfg, err := a.load()
 	if err != nil {
@@ -84,7 +84,7 @@ func (a *app) impactOn(ctx context.Context, t *config.Temporal, id string, res *
 // impactTable prints runs as lines.
 func (a *app) impactTable(all []impact.Run) {
 	if len(all) == 0 {
-		a.say("no open run is one of the flow %q; -name names another", plaintext.Line(a.flags.name, 200))
+		a.say("no open runs of the flow %q; set another with -name", plaintext.Line(a.flags.name, 200))
 		return
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)

@@ -14,7 +14,7 @@ import (
 // started. The run does the same: other clients start runs too.
 func (a *app) held(ctx context.Context, f *plan.Flow, g *given) error {
 	if f.Inputs == nil && len(g.scope) > 0 {
-		return bad("-scope: a flow of the dialect %s has no placeholders; leave it out", f.Dialect)
+		return bad("-scope: flows of the dialect %s have no placeholders", f.Dialect)
 	}
 	if f.Inputs == nil {
 		return nil

@@ -135,7 +135,7 @@ func TestInterruptedBeforeTheRun(t *testing.T) {
 	for name, args := range map[string][]string{"the flow": {"-flow", "-"}, "-input": {"-flow", flow, "-input", "-"}} {
 		t.Run("reading "+name, func(t *testing.T) {
 			keys, got, code := onTerminal(t, dir, base, args...)
-			got.wait(t, "reading "+name+" from the terminal; end it with Ctrl-D on a line of its own")
+			got.wait(t, "reading "+name+" from the terminal; end with Ctrl-D on an empty line")
 			typeOn(t, keys, "half a li"+ctrlC)
 			detached(t, got, code(), none)
 		})

@@ -37,12 +37,12 @@ func (a *app) lend(ctx context.Context) error {
 		}
 	}
 	if a.dev == nil || a.dev.ready == "" {
-		return bad("the document holds the secrets %s, and the worker for this task queue is none that -dev has started, which alone may be given them; "+
-			"write references in the document and set the worker's settings, as the warnings say, or stop that worker", strings.Join(names, ", "))
+		return bad("the document contains the secrets %s, and the worker of this task queue was not started by -dev; "+
+			"replace them by references and set the worker's settings as the warnings say, or stop that worker", strings.Join(names, ", "))
 	}
 	if err := config.SendSecrets(ctx, a.dev.ready+config.SecretsFile, a.lent); err != nil {
-		return fmt.Errorf("give the worker the secrets of the document: %w", err)
+		return fmt.Errorf("send the secrets of the document to the worker: %w", err)
 	}
-	a.say("dev: the worker has the secrets of the document, in its memory, until it ends: %s", strings.Join(names, ", "))
+	a.say("dev: sent the secrets of the document to the worker, which keeps them in memory: %s", strings.Join(names, ", "))
 	return nil
 }

@@ -40,7 +40,7 @@ type listed struct {
 // list prints the runs of flows, the youngest first.
 func (a *app) list(ctx context.Context, _ []string) error {
 	if a.flags.waiting && a.flags.all {
-		return bad("-all lists runs that have ended, but these wait for nothing; leave it out")
+		return bad("-waiting and -all cannot be combined: closed runs wait for nothing")
 	}
 	temporal, err := a.remote(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ const maxRead = source.MaxBytes + 1
 func (a *app) readFile(flag, name string) ([]byte, error) {
 	if name == "-" {
 		if in, ok := a.stdin.(*os.File); ok && terminal(in) {
-			a.say("reading %s from the terminal; end it with Ctrl-D on a line of its own", flag)
+			a.say("reading %s from the terminal; end with Ctrl-D on an empty line", flag)
 		}
 		data, err := io.ReadAll(io.LimitReader(a.stdin, maxRead))
 		if err != nil {
@@ -37,7 +37,7 @@ func (a *app) readFile(flag, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, bad("read %s: %s is a folder; name a file", flag, name)
+		return nil, bad("read %s: %s is a folder; use a file", flag, name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxRead))
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *app) readInput() (string, error) {
 	text := a.flags.input
 	if name, ok := strings.CutPrefix(text, "@"); ok || text == "-" {
 		if ok && name == "" {
-			return "", bad("-input is @ without a file; write @FILE")
+			return "", bad("-input is @ without a file; use @FILE")
 		}
 		if text == "-" {
 			name = "-"
@@ -115,7 +115,7 @@ func (a *app) readInput() (string, error) {
 		text = string(data)
 	}
 	if !utf8.ValidString(text) {
-		return "", bad("-input is not valid UTF-8; convert it, or give the text of the file")
+		return "", bad("-input is not valid UTF-8; convert it, or pass the file's text")
 	}
 	return text, nil
 }
@@ -145,16 +145,16 @@ func (a *app) chooseModel() (string, error) {
 	}
 	for _, ref := range llm.Refs(model) {
 		if ref != llm.ScriptModel && !strings.Contains(ref, "/") {
-			return "", bad("the model %q is not provider/model; write for example openai/%s", ref, ref)
+			return "", bad("the model %q is not PROVIDER/MODEL; use for example openai/%s", ref, ref)
 		}
 	}
 	switch {
 	case model == "" && a.flags.script != "":
 		return llm.ScriptModel, nil
 	case model != "" && len(llm.Refs(model)) == 0:
-		return "", bad("the model %q names none; write for example openai/gpt-5-mini", model)
+		return "", bad("the model %q has no name; use for example openai/gpt-5-mini", model)
 	case a.flags.script != "" && !llm.AsksScript(model):
-		return "", bad("-script is what the model script says, but the model is %q; leave out one of them", model)
+		return "", bad("-script needs the model script, but -model is %q; remove one of them", model)
 	}
 	return model, nil
 }

@@ -156,7 +156,7 @@ func whereOf(q *contract.Request) string {
 
 // ended says that a run has ended, and how.
 func (a *app) ended(ctx context.Context, t *config.Temporal, id string, about about) string {
-	text := fmt.Sprintf("the run %q has ended already: %s", id, history.StatusName(about.status))
+	text := fmt.Sprintf("the run %q is already closed: %s", id, history.StatusName(about.status))
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := t.Client.GetWorkflow(ctx, id, about.run).Get(ctx, nil)

@@ -83,14 +83,14 @@ func (a *app) describe(ctx context.Context, t *config.Temporal, id string) (abou
 	d, err := t.Client.DescribeWorkflowExecution(ctx, id, "")
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return about{}, bad("there is no run %q in namespace %q at %s; check the id, or TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE", id, t.Namespace, t.Address)
+		return about{}, bad("run %q not found in namespace %q at %s; check the id, or TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE", id, t.Namespace, t.Address)
 	}
 	if err != nil {
-		return about{}, fmt.Errorf("look for the run %q: %w", id, err)
+		return about{}, fmt.Errorf("describe the run %q: %w", id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
 	if kind := info.GetType().GetName(); kind != "" && !slices.Contains(ownTypes, kind) {
-		return about{}, bad("%q is no run of Weft's but a workflow of the type %q, which is left alone; the runs there are: %slist -all", id, plaintext.Line(kind, 100), a.self())
+		return about{}, bad("%q is not a run of Weft but a workflow of type %q; list runs with: %slist -all", id, plaintext.Line(kind, 100), a.self())
 	}
 	p := info.GetPriority()
 	return about{run: info.GetExecution().GetRunId(), queue: info.GetTaskQueue(), status: info.GetStatus(), events: info.GetHistoryLength(),
@@ -121,12 +121,12 @@ func (a *app) cancel(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has ended already: %s", args[0], history.StatusName(about.status))
+		return bad("the run %q is already closed: %s", args[0], history.StatusName(about.status))
 	}
 	if err := temporal.Client.CancelWorkflow(ctx, args[0], about.run); err != nil {
 		return fmt.Errorf("cancel the run %q: %w", args[0], err)
 	}
-	a.say("asked %s to end; see how with: %sfollow %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
+	a.say("requested cancellation of %s; follow it with: %sfollow %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (a *app) terminate(ctx context.Context, args []string) error {
 	}
 	defer temporal.Client.Close()
 	if about.status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return bad("the run %q has ended already: %s", args[0], history.StatusName(about.status))
+		return bad("the run %q is already closed: %s", args[0], history.StatusName(about.status))
 	}
 	reason := a.flags.reason
 	if reason == "" {
@@ -147,7 +147,7 @@ func (a *app) terminate(ctx context.Context, args []string) error {
 	if err := temporal.Client.TerminateWorkflow(ctx, args[0], about.run, reason); err != nil {
 		return fmt.Errorf("terminate the run %q: %w", args[0], err)
 	}
-	a.say("terminated %s; what its nodes had done is in: %stranscript %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
+	a.say("terminated %s; see what it did with: %stranscript %s", args[0], a.self(), plaintext.ShellQuote(args[0]))
 	return nil
 }
 

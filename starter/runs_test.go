@@ -18,7 +18,7 @@ import (
 func TestWorkflowsOfOthersAreNoRuns(t *testing.T) {
 	for kind, want := range map[string]string{
 		contract.WorkflowFlow: "", contract.WorkflowBranch: "", contract.WorkflowDeliver: "",
-		"Payroll": `"pay-1" is no run of Weft's but a workflow of the type "Payroll", which is left alone; the runs there are: starter list -all`,
+		"Payroll": `"pay-1" is not a run of Weft but a workflow of type "Payroll"; list runs with: starter list -all`,
 	} {
 		c := &mocks.Client{}
 		c.On("DescribeWorkflowExecution", mock.Anything, "pay-1", "").Return(&workflowservice.DescribeWorkflowExecutionResponse{

@@ -57,13 +57,13 @@ func (a *app) createSchedule(ctx context.Context, args []string) error {
 		return bad("there is a schedule %q already; update it with -replace, or choose another name", name)
 	}
 	if refused(err) {
-		return bad("Temporal refuses the schedule %q: %v; correct it", name, err)
+		return bad("Temporal refuses the schedule %q: %v; fix the flags", name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("create the schedule %q: %w", name, err)
 	}
 	if a.dev != nil && a.dev.embedded {
-		a.say("the embedded Temporal ends with the last command that uses it: until then alone runs are started; missed ones are made up for")
+		a.say("the embedded server stops with the last command that uses it; starts missed until then are caught up later")
 	}
 	return a.showHandle(ctx, t, handle)
 }
@@ -75,7 +75,7 @@ func (a *app) scheduleSpec(name string) (spec client.ScheduleSpec, err error) {
 		return spec, bad("%.100q cannot be a schedule's name: want printable ASCII, from 1 to %d bytes", name, maxID-30)
 	}
 	if a.flags.flow == "" {
-		return spec, bad("there is no flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
+		return spec, bad("missing -flow; usage: starter schedule create NAME -flow FILE -cron EXPRESSION")
 	}
 	return a.flags.spec()
 }
@@ -127,13 +127,13 @@ func describeSchedule(ctx context.Context, t *config.Temporal, handle client.Sch
 	d, err := handle.Describe(ctx)
 	var missing *serviceerror.NotFound
 	if errors.As(err, &missing) {
-		return nil, bad("there is no schedule %q in namespace %q at %s; those that there are: starter schedule list", handle.GetID(), t.Namespace, t.Address)
+		return nil, bad("there is no schedule %q in namespace %q at %s; list schedules with: starter schedule list", handle.GetID(), t.Namespace, t.Address)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for the schedule %q: %w", handle.GetID(), err)
+		return nil, fmt.Errorf("describe the schedule %q: %w", handle.GetID(), err)
 	}
 	if action, ok := d.Schedule.Action.(*client.ScheduleWorkflowAction); !ok || action.Workflow != contract.WorkflowFlow {
-		return nil, bad("the schedule %q starts no flows; it is not one of starter's, so use: temporal schedule", handle.GetID())
+		return nil, bad("the schedule %q does not start flows; use: temporal schedule", handle.GetID())
 	}
 	return d, nil
 }

@@ -106,7 +106,7 @@ func (a *app) showHandle(ctx context.Context, t *config.Temporal, handle client.
 	}
 	s := scheduledOf(t, handle.GetID(), d)
 	if s.State == scheduleActive && len(s.Next) == 0 {
-		a.say("warning: no time to come fits the schedule %s, so it starts nothing; put in others with -replace", plaintext.ShellQuote(s.Schedule))
+		a.say("warning: the schedule %s has no future times and starts nothing; change them with -replace", plaintext.ShellQuote(s.Schedule))
 	}
 	a.printSchedule(s)
 	return nil
@@ -173,7 +173,7 @@ func (a *app) listSchedules(ctx context.Context, _ []string) error {
 		}
 	default:
 		if len(all) == 0 {
-			a.say("there are no schedules of flows")
+			a.say("no schedules start flows")
 			return nil
 		}
 		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)

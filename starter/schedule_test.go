@@ -17,13 +17,13 @@ func TestReadCron(t *testing.T) {
 		"its own comment":      {text: "@daily #night", want: "@daily # @daily: night"},
 		"too few":              {text: "0 9 * *", wrong: "has 4 fields, want 5"},
 		"none":                 {text: "", wrong: "has 0 fields"},
-		"an interval":          {text: "@every 5m", wrong: "for an age write -every"},
+		"an interval":          {text: "@every 5m", wrong: "use -every for an interval"},
 		"a zone":               {text: "CRON_TZ=Asia/Tokyo 0 9 * * *", wrong: "write -timezone Asia/Tokyo instead"},
-		"out of range":         {text: "60 9 * * *", wrong: "field 1 (minute): 60 is not within 0 and 59"},
-		"no word of the field": {text: "0 mon * * *", wrong: `field 2 (hour): "mon" is no number`},
-		"a range backwards":    {text: "0 9 * * 5-1", wrong: "field 5 (day of the week): the range 5-1 ends before it begins"},
-		"no step":              {text: "*/0 9 * * *", wrong: `the step "0" is no number of 1 or more`},
-		"an old year":          {text: "0 9 * * * 1999", wrong: "field 6 (year): 1999 is not within 2000 and 2100"},
+		"out of range":         {text: "60 9 * * *", wrong: "field 1 (minute): 60 is not within 0 to 59"},
+		"no word of the field": {text: "0 mon * * *", wrong: `field 2 (hour): "mon" is not a number`},
+		"a range backwards":    {text: "0 9 * * 5-1", wrong: "field 5 (day of the week): the range 5-1 ends before it starts"},
+		"no step":              {text: "*/0 9 * * *", wrong: `the step "0" is not a number of 1 or more`},
+		"an old year":          {text: "0 9 * * * 1999", wrong: "field 6 (year): 1999 is not within 2000 to 2100"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func (f *scheduleFlags) declare() []cli.Flag {
 func (f *scheduleFlags) spec() (client.ScheduleSpec, error) {
 	spec := client.ScheduleSpec{Jitter: f.jitter, TimeZoneName: f.timezone}
 	if len(f.cron)+len(f.every) == 0 {
-		return spec, bad("there is no time at which to start; give -cron \"0 9 * * 1-5\" or -every 6h")
+		return spec, bad("missing times; set -cron \"0 9 * * 1-5\" or -every 6h")
 	}
 	for _, text := range f.cron {
 		cron, err := readCron(text)
@@ -79,7 +79,7 @@ func (f *scheduleFlags) spec() (client.ScheduleSpec, error) {
 		spec.Intervals = append(spec.Intervals, interval)
 	}
 	if f.timezone != "" && len(f.cron) == 0 {
-		return spec, bad("-timezone is that of -cron, which is not given; leave it out")
+		return spec, bad("-timezone needs -cron")
 	}
 	return spec, nil
 }
@@ -128,7 +128,7 @@ func readCron(text string) (string, error) {
 		return whole, nil
 	}
 	if strings.HasPrefix(body, "@") {
-		return "", bad("-cron %q is none of %s; for an age write -every", text, strings.Join(cronWords, ", "))
+		return "", bad("-cron %q is none of %s; use -every for an interval", text, strings.Join(cronWords, ", "))
 	}
 	first := 1
 	switch len(fields) {
@@ -136,7 +136,7 @@ func readCron(text string) (string, error) {
 	case 7:
 		first = 0
 	default:
-		return "", bad("-cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week (6 with a year behind, 7 with a second before, too)", text, len(fields))
+		return "", bad("-cron %q has %d fields, want 5: minute, hour, day of the month, month, day of the week (6 with a year at the end, 7 with seconds in front)", text, len(fields))
 	}
 	for i, field := range fields {
 		if err := cronFields[first+i].fits(field); err != nil {
@@ -155,10 +155,10 @@ func (c *cronField) value(word string) (int, error) {
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number", word)
+		return 0, fmt.Errorf("%q is not a number", word)
 	}
 	if n < c.low || n > c.high {
-		return 0, fmt.Errorf("%d is not within %d and %d", n, c.low, c.high)
+		return 0, fmt.Errorf("%d is not within %d to %d", n, c.low, c.high)
 	}
 	return n, nil
 }
@@ -168,7 +168,7 @@ func (c *cronField) fits(field string) error {
 	for _, part := range strings.Split(field, ",") {
 		span, step, stepped := strings.Cut(part, "/")
 		if n, err := strconv.Atoi(step); stepped && (err != nil || n < 1) {
-			return fmt.Errorf("the step %q is no number of 1 or more", step)
+			return fmt.Errorf("the step %q is not a number of 1 or more", step)
 		}
 		if span == "*" || span == "?" {
 			continue
@@ -186,7 +186,7 @@ func (c *cronField) fits(field string) error {
 			return err
 		}
 		if high < low {
-			return fmt.Errorf("the range %s ends before it begins", span)
+			return fmt.Errorf("the range %s ends before it starts", span)
 		}
 	}
 	return nil
@@ -198,13 +198,13 @@ func readEvery(text string) (client.ScheduleIntervalSpec, error) {
 	age, offset, shifted := strings.Cut(text, "/")
 	var err error
 	if out.Every, err = readAge(age); err != nil || out.Every < time.Second || out.Every%time.Second != 0 {
-		return out, bad("-every is %q, want whole seconds, at least one, as 90s, 6h, 1d, or 1d/9h with an offset", text)
+		return out, bad("-every is %q, want whole seconds, such as 90s, 6h, 1d, or 1d/9h with an offset", text)
 	}
 	if !shifted {
 		return out, nil
 	}
 	if out.Offset, err = readAge(offset); err != nil || out.Offset < 0 || out.Offset >= out.Every {
-		return out, bad("-every is %q: the offset %q is not from 0s up to %s", text, offset, age)
+		return out, bad("-every is %q: want an offset %q of 0s or more and less than %s", text, offset, age)
 	}
 	return out, nil
 }

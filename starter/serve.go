@@ -29,7 +29,7 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 		return err
 	}
 	if len(tokens) == 0 && !config.Loopback(cfg.Serve.Listen) {
-		return bad("serve would listen at %s without tokens, so that everybody who reaches it could use it; set %s to NAME:TOKEN, or listen at 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
+		return bad("refusing to listen on %s without tokens: anyone who can reach it could use it; set %s to NAME:TOKEN, or listen on 127.0.0.1", cfg.Serve.Listen, cfg.Serve.TokensEnv)
 	}
 	// Many goroutines speak.
 	a.stderr = &whole{w: a.stderr}
@@ -42,10 +42,10 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 	defer stop()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Serve.Listen)
 	if err != nil {
-		return bad("listen at %s: %v; choose another address with -listen", cfg.Serve.Listen, err)
+		return bad("listen on %s: %v; use another address with -listen", cfg.Serve.Listen, err)
 	}
 	fmt.Fprintf(a.stdout, "http://%s\n", l.Addr())
-	a.say("serving runs of task queue %s, namespace %s at %s; %s; Ctrl-C ends it", cfg.TaskQueue, temporal.Namespace, temporal.Address, whoComesIn(cfg, len(tokens)))
+	a.say("serving runs of task queue %s, namespace %s at %s; %s; stop with Ctrl-C", cfg.TaskQueue, temporal.Namespace, temporal.Address, whoComesIn(cfg, len(tokens)))
 	door := serve.New(serve.Options{
 		Runs: newRuns(a, cfg, temporal), Flows: cfg.Flows, Reading: cfg.Reading, NewID: newID, Settings: cfg.Serve, Tokens: tokens,
 		Mask: cfg.Mask(), Log: func(format string, args ...any) { a.say("serve: "+format, args...) },
@@ -55,15 +55,15 @@ func (a *app) serve(ctx context.Context, _ []string) error {
 
 // whoComesIn says who may use the door and what for.
 func whoComesIn(cfg *config.Config, tokens int) string {
-	text := "for programs of this machine, without tokens"
+	text := "for programs of this machine only, without tokens"
 	if tokens > 0 {
 		text = fmt.Sprintf("for %d tokens", tokens)
 	}
 	switch {
 	case cfg.Flows.Dir == "":
-		text += "; no folder of flows and agents"
+		text += "; flows and agents by name are off"
 	case cfg.Serve.EditAgents:
-		text += "; flows and agents of " + cfg.Flows.Dir + ", which clients may change"
+		text += "; flows and agents of " + cfg.Flows.Dir + ", editable by clients"
 	default:
 		text += "; flows and agents of " + cfg.Flows.Dir
 	}
@@ -89,7 +89,7 @@ func (a *app) door(cfg *config.Config) error {
 	case err != nil:
 		return bad("the folder of flows and agents: %v", cause(err))
 	case !info.IsDir():
-		return bad("the folder of flows and agents: %s is no folder", cfg.Flows.Dir)
+		return bad("the folder of flows and agents: %s is not a folder", cfg.Flows.Dir)
 	}
 	// Registries lie beside agents/; who names that folder means the one around it.
 	whole, err := filepath.Abs(cfg.Flows.Dir)

@@ -98,7 +98,7 @@ func (s *runs) Find(ctx context.Context, id string) (*serve.Run, error) {
 	case errors.As(err, &missing), errors.As(err, &invalid), err == nil && info.GetType().GetName() != contract.WorkflowFlow:
 		return nil, serve.NewProblem(serve.UnknownRun, "check the id; the runs there are stand at /runs", "there is no run %.300q", id)
 	case err != nil:
-		return nil, problemOf(fmt.Errorf("look for the run %q: %w", id, err))
+		return nil, problemOf(fmt.Errorf("describe the run %q: %w", id, err))
 	}
 	l := runOf(info, time.Now())
 	run := runFrom(&l)

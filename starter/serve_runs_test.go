@@ -53,7 +53,7 @@ func TestRunsThatAreLookedFor(t *testing.T) {
 		"an id that is none":   {err: serviceerror.NewInvalidArgument("too long"), want: serve.UnknownRun},
 		"Temporal is away":     {err: serviceerror.NewUnavailable("down"), want: serve.NoTemporal},
 		"Temporal is late":     {err: context.DeadlineExceeded, want: serve.NoTemporal},
-		"something is strange": {err: errors.New("strange"), want: `look for the run "r": strange`},
+		"something is strange": {err: errors.New("strange"), want: `describe the run "r": strange`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

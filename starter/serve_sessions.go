@@ -109,7 +109,7 @@ func (s *runs) Turns(ctx context.Context, run *serve.Run) ([]contract.Turn, bool
 	id, patience := workflowOf(run), callTimeout
 	d, err := s.t.Client.DescribeWorkflowExecution(limited, id, "")
 	if err != nil {
-		return nil, false, problemOf(fmt.Errorf("look for the run %q: %w", id, err))
+		return nil, false, problemOf(fmt.Errorf("describe the run %q: %w", id, err))
 	}
 	status := history.StatusName(d.GetWorkflowExecutionInfo().GetStatus())
 	open := status == contract.StatusRunning

@@ -27,7 +27,7 @@ const maxInput = 1_900 << 10
 // start runs a flow: everything that can be wrong is looked at before a server is needed.
 func (a *app) start(ctx context.Context, _ []string) error {
 	if a.flags.flow == "" {
-		return bad("there is no flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
+		return bad("missing -flow; usage: starter -flow FILE [-input TEXT|@FILE|-]")
 	}
 	a.reached("no run was started")
 	if err := checkID(a.flags.id); err != nil {
@@ -64,7 +64,7 @@ func (a *app) start(ctx context.Context, _ []string) error {
 	}, in)
 	var open *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &open) {
-		return bad("a run with the id %q is open already; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
+		return bad("a run with the id %q is already open; follow it with: %sfollow %s, or choose another -id", id, a.self(), plaintext.ShellQuote(id))
 	}
 	if err != nil {
 		return fmt.Errorf("start the run %q: %w", id, err)

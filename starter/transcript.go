@@ -44,7 +44,7 @@ func (a *app) transcript(ctx context.Context, args []string) error {
 		threads = threads[i : i+1]
 	}
 	for _, id := range read.Missing {
-		a.say("warning: the history of %s is not kept any more; what it held is not shown", plaintext.Line(id, 200))
+		a.say("warning: the history of %s is gone; what it held is not shown", plaintext.Line(id, 200))
 	}
 	a.show(threads)
 	return nil

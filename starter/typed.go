@@ -47,7 +47,7 @@ func (a *app) readGiven(dialect string) (*given, error) {
 	}
 	g.text, g.images = text, images
 	if typed != nil && a.flags.has("input") {
-		return nil, bad("-input and -input-json are both the run's input; leave out one of them")
+		return nil, bad("-input and -input-json cannot be combined")
 	}
 	return g, a.take(g, dialect, typed, params)
 }
@@ -62,7 +62,7 @@ func (a *app) take(g *given, dialect string, typed *source.Value, params []param
 			return err
 		}
 		if parts && len(a.flags.images) > 0 {
-			return bad("-input-json has images already; leave out -image")
+			return bad("-input-json already has images; remove -image")
 		}
 	}
 	switch {
@@ -81,7 +81,7 @@ func (a *app) take(g *given, dialect string, typed *source.Value, params []param
 		return nil
 	}
 	if dialect != "" && !takes {
-		return bad("%s: a flow of the dialect %s declares no inputs; give the text with -input, JSON with -input-json, or values for the nodes with -state",
+		return bad("%s: a flow of the dialect %s declares no inputs; use -input for text, -input-json for JSON, or -state for the shared state",
 			params[0].from, dialect)
 	}
 	g.params = objectOf(params)
@@ -107,7 +107,7 @@ func (a *app) oneReader() error {
 		switch {
 		case f.value != "-":
 		case first != "":
-			return bad("%s and %s are both standard input; name a file for one of them", first, f.name)
+			return bad("%s and %s cannot both read standard input; use a file for one of them", first, f.name)
 		default:
 			first = f.name
 		}
@@ -123,7 +123,7 @@ func (a *app) readJSON(flag, value string) (*source.Value, error) {
 	name, data := flag, []byte(value)
 	if file, ok := strings.CutPrefix(value, "@"); ok || value == "-" {
 		if ok && file == "" {
-			return nil, bad("%s is @ without a file; write @FILE", flag)
+			return nil, bad("%s is @ without a file; use @FILE", flag)
 		}
 		if !ok {
 			file = "-"
@@ -143,7 +143,7 @@ func (a *app) readJSON(flag, value string) (*source.Value, error) {
 // name, line and column.
 func parseJSON(flag, name string, data []byte) (*source.Value, error) {
 	if strings.TrimSpace(string(data)) == "" {
-		return nil, bad("%s is empty; write JSON, for example {\"city\": \"Bern\"}", flag)
+		return nil, bad("%s is empty; want JSON, for example {\"city\": \"Bern\"}", flag)
 	}
 	// The name chooses the parser, and a file may be called anything.
 	doc, diags := source.Parse("value.json", data)
@@ -245,7 +245,7 @@ func merged(params []param, members []source.Member, from string) (_ []param, er
 func added(params []param, p param) ([]param, error) {
 	for _, other := range params {
 		if other.key == p.key {
-			return nil, bad("the input %s is given twice: by %s and by %s; leave out one of them", source.Quote(p.key), other.from, p.from)
+			return nil, bad("the input %s is set twice: by %s and by %s; remove one of them", source.Quote(p.key), other.from, p.from)
 		}
 	}
 	return append(params, p), nil

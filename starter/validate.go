@@ -89,7 +89,7 @@ func (a *app) judged(all *verdicts, flows int, args []string) error {
 	}
 	switch {
 	case flows == 0:
-		return bad("there is no flow in %s; a flow is a file that ends in %s and that a dialect recognises",
+		return bad("no flows in %s; a flow is a file ending in %s that a dialect recognizes",
 			strings.Join(args, ", "), strings.Join(flowExtensions, ", "))
 	case all.Wrong > 0:
 		a.say("starter: %d of %d files cannot be run", all.Wrong, flows)
@@ -122,7 +122,7 @@ func (a *app) tellVerdict(v *verdict, unread error) {
 	case unread != nil:
 		a.say("starter: %v", unread)
 	case v.Skipped:
-		a.say("%s: skipped: no dialect recognises it", plaintext.Line(v.File, 500))
+		a.say("%s: skipped: no dialect recognizes it", plaintext.Line(v.File, 500))
 	default:
 		for _, d := range v.Diagnostics {
 			a.say("%s", d)

@@ -39,7 +39,7 @@ func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) e
 			return err
 		}
 		if run.Closed != nil {
-			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q has ended already: %s", run.ID, run.Status)
+			return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 		}
 		extend(w, answerTime)
 		receipt, err := d.Runs.Answer(r.Context(), run, kind, given)
@@ -110,7 +110,7 @@ func (d *Door) cancel(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if run.Closed != nil {
-		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q has ended already: %s", run.ID, run.Status)
+		return NewProblem(RunEnded, "see GET /runs/ID", "the run %q is already closed: %s", run.ID, run.Status)
 	}
 	if err := d.Runs.Cancel(r.Context(), run); err != nil {
 		return err

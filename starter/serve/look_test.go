@@ -118,8 +118,8 @@ func TestAnswers(t *testing.T) {
 	b.runs.err = nil
 	b.call("POST", at+"cancel", "", kim).is(202, `"status":"running"`)
 	b.runs.end("r/a#1", &contract.RunResult{}, nil)
-	b.call("POST", at+"retry", `{"id": "q"}`, kim).is(409, "has ended already: completed")
-	b.call("POST", at+"cancel", "", kim).is(409, "has ended already")
+	b.call("POST", at+"retry", `{"id": "q"}`, kim).is(409, "is already closed: completed")
+	b.call("POST", at+"cancel", "", kim).is(409, "is already closed")
 	if len(b.runs.cancelled) != 1 || len(b.runs.answers) != 1 {
 		t.Errorf("cancelled %v, answered %v", b.runs.cancelled, b.runs.answers)
 	}
