@@ -12,8 +12,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"weft/specadapter"
 	"weft/specadapter/source"
@@ -46,17 +49,17 @@ func run(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parse(raw)
+	a := txtar.Parse(raw)
 	got := outputs(t, a)
 	want := map[string]string{}
-	for _, f := range a.files {
-		if isOutput(f.name) {
-			want[f.name] = f.data
+	for _, f := range a.Files {
+		if isOutput(f.Name) {
+			want[f.Name] = string(f.Data)
 		}
 	}
 	if update {
-		a.replace(got)
-		if err := os.WriteFile(path, a.bytes(), 0o644); err != nil {
+		replace(a, got)
+		if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -73,38 +76,43 @@ func run(t *testing.T, path string) {
 
 var outputNames = []string{"plan.json", "diagnostics.txt", "positions.txt"}
 
-func isOutput(name string) bool {
-	for _, n := range outputNames {
-		if n == name {
-			return true
+func isOutput(name string) bool { return slices.Contains(outputNames, name) }
+
+// replace puts outputs in the place of those that the archive has; positions only where it
+// has them.
+func replace(a *txtar.Archive, got map[string]string) {
+	positions := slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "positions.txt" })
+	a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return isOutput(f.Name) })
+	for _, name := range outputNames {
+		if data := got[name]; data != "" && (name != "positions.txt" || positions) {
+			a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(data)})
 		}
 	}
-	return false
 }
 
 // outputs loads every document of an archive.
-func outputs(t *testing.T, a *archive) map[string]string {
+func outputs(t *testing.T, a *txtar.Archive) map[string]string {
 	got := map[string]string{}
 	inputs := 0
-	for _, f := range a.files {
+	for _, f := range a.Files {
 		o, main := options(t, a)
-		if f.name != main && (main != "" || !strings.HasPrefix(f.name, "in.")) {
+		if f.Name != main && (main != "" || !strings.HasPrefix(f.Name, "in.")) {
 			continue
 		}
 		inputs++
-		r, diags := specadapter.Load(f.name, []byte(f.data), o)
+		r, diags := specadapter.Load(f.Name, f.Data, o)
 		for _, d := range diags {
 			got["diagnostics.txt"] += d.String() + "\n"
 		}
 		if (r == nil) != source.HasErrors(diags) {
-			t.Errorf("%s: result is %v with diagnostics %v", f.name, r, diags)
+			t.Errorf("%s: result is %v with diagnostics %v", f.Name, r, diags)
 		}
 		if r == nil {
 			continue
 		}
 		text := render(t, r)
 		if before, ok := got["plan.json"]; ok && before != text {
-			t.Errorf("%s: another plan than that of the inputs before it:\n%s", f.name, text)
+			t.Errorf("%s: another plan than that of the inputs before it:\n%s", f.Name, text)
 		}
 		got["plan.json"] = text
 		if inputs == 1 {
@@ -131,13 +139,13 @@ func render(t *testing.T, r *specadapter.Result) string {
 }
 
 // options reads the file options; main is the input's name where that is given.
-func options(t *testing.T, a *archive) (o specadapter.Options, main string) {
+func options(t *testing.T, a *txtar.Archive) (o specadapter.Options, main string) {
 	o = specadapter.Options{UnboundTools: map[string]bool{}, Connections: map[string]bool{}}
-	for _, f := range a.files {
-		if f.name != "options" {
+	for _, f := range a.Files {
+		if f.Name != "options" {
 			continue
 		}
-		for _, line := range strings.Split(strings.TrimSpace(f.data), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(string(f.Data)), "\n") {
 			switch key, value, _ := strings.Cut(line, " "); key {
 			case "profile":
 				o.Profile = value
@@ -154,9 +162,9 @@ func options(t *testing.T, a *archive) (o specadapter.Options, main string) {
 			}
 		}
 	}
-	for _, f := range a.files {
-		if main != "" && f.name != main && f.name != "options" && !isOutput(f.name) {
-			o.Files = append(o.Files, source.File{Name: f.name, Text: f.data})
+	for _, f := range a.Files {
+		if main != "" && f.Name != main && f.Name != "options" && !isOutput(f.Name) {
+			o.Files = append(o.Files, source.File{Name: f.Name, Text: string(f.Data)})
 		}
 	}
 	return o, main

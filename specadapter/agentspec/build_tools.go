@@ -37,12 +37,7 @@ const maxToolName = 60
 
 // toolName is a tool's name as all providers take it.
 func toolName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, s)
+	s = source.SafeName(s)
 	return s[:min(len(s), maxToolName)]
 }
 

@@ -95,11 +95,11 @@ func named(tools []boundTool, conns connections) []plan.Tool {
 		shared[n]++
 	}
 	for _, t := range tools {
-		shared[safeName(t.Name)]++
+		shared[source.SafeName(t.Name)]++
 	}
 	var out []plan.Tool
 	for _, t := range tools {
-		if base := safeName(t.Name); shared[base] == 1 {
+		if base := source.SafeName(t.Name); shared[base] == 1 {
 			t.As = unique(base, t.Tool, taken)
 		}
 		out = append(out, t.Tool)
@@ -118,9 +118,9 @@ func prefixed(t *plan.Tool, conns connections) string {
 		slug = c.Name
 	}
 	if slug == "" {
-		return safeName(t.Name)
+		return source.SafeName(t.Name)
 	}
-	return safeName(slug) + "_" + safeName(t.Name)
+	return source.SafeName(slug) + "_" + source.SafeName(t.Name)
 }
 
 // maxToolName is the longest name of a tool that all providers take.
@@ -139,16 +139,6 @@ func unique(name string, t plan.Tool, taken map[string]bool) string {
 			return as
 		}
 	}
-}
-
-// safeName keeps letters, digits, _ and -.
-func safeName(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, s)
 }
 
 // unboundHelp says how a tool gets a connection: by its id, or by the worker's settings; and

@@ -25,7 +25,7 @@ func TestToolNames(t *testing.T) {
 		"a system tool's name":      {[][2]string{{"get-state", "1"}, {"get state", "3"}}, []string{"get-state", "3_get_state"}},
 		"one name after cleaning":   {[][2]string{{"a.b", "1"}, {"a b", "1"}}, []string{"My_Server_a_b", "My_Server_a_b_#"}},
 		"no connection":             {[][2]string{{"a", ""}, {"a", "1"}}, []string{"a", "My_Server_a"}},
-		"too long":                  {[][2]string{{long, "1"}}, []string{safeName(long)[:55] + "_#"}},
+		"too long":                  {[][2]string{{long, "1"}}, []string{source.SafeName(long)[:55] + "_#"}},
 		"a bound sub-agent":         {[][2]string{{"call_sub_agent", "1"}}, []string{"call_sub_agent"}},
 		"two bound sub-agents":      {[][2]string{{"call_sub_agent", "1"}, {"call_sub_agent", "3"}}, []string{"My_Server_call_sub_agent", "3_call_sub_agent"}},
 		"a name that resembles one": {[][2]string{{"call sub agent", "1"}}, []string{"My_Server_call_sub_agent"}},
@@ -60,7 +60,7 @@ func TestManyToolsOfOneName(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, tool := range named(tools, connections{}) {
-		if seen[tool.As] || len(tool.As) > maxToolName || safeName(tool.As) != tool.As {
+		if seen[tool.As] || len(tool.As) > maxToolName || source.SafeName(tool.As) != tool.As {
 			t.Fatalf("%q is double or illegal", tool.As)
 		}
 		seen[tool.As] = true

@@ -223,12 +223,7 @@ func (b *builder) tools(ag *agent, to *plan.Agent) {
 
 // safeName keeps what all providers take in the name of a tool.
 func safeName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, s)
+	s = source.SafeName(s)
 	return s[:min(len(s), 64)]
 }
 

@@ -110,60 +110,28 @@ func (p *phraser) phrase(e *jsonschema.ValidationError) []found {
 
 // words are the messages of rules that have one each.
 var words = map[string]func(at place, shown string, rule *pytext.Value) string{
-	"enum": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is not one of " + rule.ReprUpTo(maxShown)
-	},
-	"const": func(_ place, _ string, rule *pytext.Value) string { return rule.ReprUpTo(maxShown) + " was expected" },
-	"minLength": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "1", " should be non-empty", " is too short")
-	},
-	"maxLength": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "0", " is expected to be empty", " is too long")
-	},
-	"minItems": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "1", " should be non-empty", " is too short")
-	},
-	"maxItems": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "0", " is expected to be empty", " is too long")
-	},
-	"minProperties": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "1", " should be non-empty", " does not have enough properties")
-	},
-	"maxProperties": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + counted(rule, "0", " is expected to be empty", " has too many properties")
-	},
-	"minimum": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is less than the minimum of " + rule.ReprUpTo(maxShown)
-	},
-	"maximum": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is greater than the maximum of " + rule.ReprUpTo(maxShown)
-	},
-	"exclusiveMinimum": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is less than or equal to the minimum of " + rule.ReprUpTo(maxShown)
-	},
-	"exclusiveMaximum": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is greater than or equal to the maximum of " + rule.ReprUpTo(maxShown)
-	},
-	"multipleOf": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is not a multiple of " + rule.ReprUpTo(maxShown)
-	},
-	"pattern": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " does not match " + rule.ReprUpTo(maxShown)
-	},
-	"format": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " is not a " + rule.ReprUpTo(maxShown)
-	},
-	"uniqueItems": func(_ place, shown string, _ *pytext.Value) string { return shown + " has non-unique elements" },
+	"enum":                 then(" is not one of ", true),
+	"const":                func(_ place, _ string, rule *pytext.Value) string { return rule.ReprUpTo(maxShown) + " was expected" },
+	"minLength":            limit("1", " should be non-empty", " is too short"),
+	"maxLength":            limit("0", " is expected to be empty", " is too long"),
+	"minItems":             limit("1", " should be non-empty", " is too short"),
+	"maxItems":             limit("0", " is expected to be empty", " is too long"),
+	"minProperties":        limit("1", " should be non-empty", " does not have enough properties"),
+	"maxProperties":        limit("0", " is expected to be empty", " has too many properties"),
+	"minimum":              then(" is less than the minimum of ", true),
+	"maximum":              then(" is greater than the maximum of ", true),
+	"exclusiveMinimum":     then(" is less than or equal to the minimum of ", true),
+	"exclusiveMaximum":     then(" is greater than or equal to the maximum of ", true),
+	"multipleOf":           then(" is not a multiple of ", true),
+	"pattern":              then(" does not match ", true),
+	"format":               then(" is not a ", true),
+	"uniqueItems":          then(" has non-unique elements", false),
+	"anyOf":                then(" is not valid under any of the given schemas", false),
+	"not":                  then(" should not be valid under ", true),
+	"additionalProperties": additional,
 	"contains": func(_ place, shown string, _ *pytext.Value) string {
 		return "None of " + shown + " are valid under the given schema"
 	},
-	"anyOf": func(_ place, shown string, _ *pytext.Value) string {
-		return shown + " is not valid under any of the given schemas"
-	},
-	"not": func(_ place, shown string, rule *pytext.Value) string {
-		return shown + " should not be valid under " + rule.ReprUpTo(maxShown)
-	},
-	"additionalProperties": additional,
 	"additionalItems": func(at place, _ string, _ *pytext.Value) string {
 		var extras []string
 		if known := at.parent.Get("items"); known != nil && len(at.value.Items) > len(known.Items) {
@@ -175,12 +143,24 @@ var words = map[string]func(at place, shown string, rule *pytext.Value) string{
 	},
 }
 
-// counted chooses the words for a limit that says "none" or "some".
-func counted(rule *pytext.Value, special, then, otherwise string) string {
-	if rule.Text == special || rule.Text == special+".0" {
-		return then
+// then makes a message of the value, a text and, where the rule is shown, the rule.
+func then(text string, showsRule bool) func(place, string, *pytext.Value) string {
+	return func(_ place, shown string, rule *pytext.Value) string {
+		if showsRule {
+			return shown + text + rule.ReprUpTo(maxShown)
+		}
+		return shown + text
 	}
-	return otherwise
+}
+
+// limit makes a message of the value and a text, which differs for the limit "none" or "some".
+func limit(special, text, otherwise string) func(place, string, *pytext.Value) string {
+	return func(_ place, shown string, rule *pytext.Value) string {
+		if rule.Text == special || rule.Text == special+".0" {
+			return shown + text
+		}
+		return shown + otherwise
+	}
 }
 
 func typeNames(rule *pytext.Value) string {

@@ -55,8 +55,8 @@ func (p *player) progress() int {
 	for _, g := range p.gates {
 		n += g.done
 	}
-	for _, told := range p.answer {
-		if told {
+	for _, given := range p.answer {
+		if given {
 			n++
 		}
 	}

@@ -76,13 +76,13 @@ func (p *player) prepare(ctx context.Context, in contract.PrepareInput) (*contra
 }
 
 func (p *player) model(ctx context.Context, in contract.ModelInput) (*contract.ModelResult, error) {
-	told := Told(in.Tail, p.text)
-	c, err := p.called(ctx, contract.ActivityModel, deref(told))
+	sent := Told(in.Tail, p.text)
+	c, err := p.called(ctx, contract.ActivityModel, deref(sent))
 	if err != nil {
 		return nil, err
 	}
-	if c.Told != nil && told != nil && *c.Told != *told {
-		p.differ(c.At, "what the model is told", *c.Told, *told)
+	if c.Told != nil && sent != nil && *c.Told != *sent {
+		p.differ(c.At, "what the model is told", *c.Told, *sent)
 	}
 	for _, e := range in.Tail {
 		if len(e.Message) > 0 {

@@ -37,11 +37,11 @@ type gate struct {
 	interceptor.WorkflowInboundInterceptorBase
 	p     *player
 	place string
-	// mail is what is still to be given, in order, done counts what has been; begun reports whether the
+	// mail is what is still to be given, in order, done counts what has been; started reports whether the
 	// run has.
-	mail  []*Delivery
-	done  int
-	begun bool
+	mail    []*Delivery
+	done    int
+	started bool
 	// turns and resumed are signals that are held back; expected are the turns of mail by key.
 	turns, resumed map[string]*interceptor.HandleSignalInput
 	expected       map[string]*TurnOf
@@ -62,7 +62,7 @@ func (g *gate) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWork
 			g.mail = append(g.mail, d)
 		}
 	}
-	g.begun = true
+	g.started = true
 	g.p.joined(g)
 	for _, d := range g.mail {
 		for i := range d.Turns {
@@ -150,7 +150,7 @@ func (g *gate) give(ctx workflow.Context, d *Delivery) {
 	}
 }
 
-// tell signals the run what somebody told it.
+// tell signals the run what somebody message it.
 func (g *gate) tell(ctx workflow.Context, name string, v any) {
 	payload, err := converter.GetDefaultDataConverter().ToPayloads(v)
 	if err != nil {
@@ -169,26 +169,26 @@ func (g *gate) pass(ctx workflow.Context, in *interceptor.HandleSignalInput) {
 // HandleSignal holds back what the recording gives a later time.
 func (g *gate) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
 	switch {
-	case g.begun && (len(g.mail) == 0 || g.p.freed()):
+	case g.started && (len(g.mail) == 0 || g.p.freed()):
 	case in.SignalName == contract.SignalTurn:
-		var told contract.ChildTurn
-		if !read(in.Arg, &told) {
+		var message contract.ChildTurn
+		if !read(in.Arg, &message) {
 			break
 		}
-		got := NewTurnOf(g.p.below(told.Session), &told.Turn)
+		got := NewTurnOf(g.p.below(message.Session), &message.Turn)
 		if want := g.expected[got.key()]; want != nil {
 			g.turns[got.key()] = in
 			g.p.hear(want, &got)
 			return nil
 		}
 	case in.SignalName == contract.UpdateResume:
-		var told contract.ResumeInput
-		if !read(in.Arg, &told) {
+		var message contract.ResumeInput
+		if !read(in.Arg, &message) {
 			break
 		}
 		for _, d := range g.mail {
 			for _, id := range d.Resumed {
-				if id == told.ID {
+				if id == message.ID {
 					g.resumed[id] = in
 					return nil
 				}
