@@ -51,7 +51,7 @@ func (a *agentRun) mark() {
 func (a *agentRun) takeMark() {
 	a.marked = agentMark{thread: markThread(a.thread), state: contract.AgentState{
 		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
-		Think: a.think, Results: a.results, Active: a.speaker, Summaries: a.summaries, Starts: slices.Clone(a.starts),
+		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts),
 	}}
 	if a.above != nil {
 		return // the node's own agent has the state and the side conversations
@@ -61,7 +61,7 @@ func (a *agentRun) takeMark() {
 		return
 	}
 	for _, l := range a.team.lines {
-		a.marked.lines = append(a.marked.lines, lineMark{name: l.name, active: l.speaker, questions: l.n, thread: markThread(l.thread)})
+		a.marked.lines = append(a.marked.lines, lineMark{name: l.name, active: l.activeAgent, questions: l.n, thread: markThread(l.thread)})
 	}
 }
 

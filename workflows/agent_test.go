@@ -196,7 +196,7 @@ func TestSetState(t *testing.T) {
 					t.Errorf("it says %q", r.Text)
 				}
 			}
-			if got := held(a.view); got != tc.state {
+			if got := reserved(a.view); got != tc.state {
 				t.Errorf("state is %s, want %s", got, tc.state)
 			}
 			if (failed == "") != (tc.failed == "") || !strings.Contains(failed, tc.failed) {

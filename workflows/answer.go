@@ -17,7 +17,7 @@ import (
 
 // admit looks at an answer before it is taken: its shape, its size, and whether there is
 // something that it answers.
-func (d *desk) admit(kind string, raw json.RawMessage) error {
+func (d *inbox) admit(kind string, raw json.RawMessage) error {
 	if len(raw) > maxAnswer {
 		return &contract.Failure{Class: contract.ClassTooLarge, Text: fmt.Sprintf("the answer is %d bytes, at most %d are taken", len(raw), maxAnswer),
 			Remedy: "keep the data elsewhere and pass a reference to it"}
@@ -59,7 +59,7 @@ func (d *desk) admit(kind string, raw json.RawMessage) error {
 }
 
 // names lists the open requests for a message.
-func (d *desk) names() string {
+func (d *inbox) names() string {
 	var out []string
 	for i := range d.requests {
 		out = append(out, d.requests[i].ID)
@@ -70,13 +70,13 @@ func (d *desk) names() string {
 	return some(out)
 }
 
-func (d *desk) roomFor(m *contract.MessageAnswer) error {
+func (d *inbox) roomFor(m *contract.MessageAnswer) error {
 	// What branches have counts too, read or not: they bring back what they have not read.
 	n, all := d.given()
 	own := inPayload(m.Text) + len(m.Node)
-	n, all = n+len(d.inbox), all+own
-	for i := range d.inbox {
-		all += inPayload(d.inbox[i].Text) + len(d.inbox[i].Node)
+	n, all = n+len(d.unread), all+own
+	for i := range d.unread {
+		all += inPayload(d.unread[i].Text) + len(d.unread[i].Node)
 	}
 	switch {
 	case len(m.Text) > maxMessage:
@@ -100,7 +100,7 @@ func inPayload(text string) int {
 }
 
 // placed refuses a message for a node that there is not.
-func (d *desk) placed(m *contract.MessageAnswer) error {
+func (d *inbox) placed(m *contract.MessageAnswer) error {
 	if m.Node == "" || d.known(m.Node) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (d *desk) placed(m *contract.MessageAnswer) error {
 
 // answer takes an answer that was admitted. What the tool's schema says of it is checked by
 // an activity, because schemas are untrusted; a wrong one leaves the request open.
-func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage, update string) (*contract.Receipt, error) {
+func (d *inbox) answer(ctx workflow.Context, kind string, raw json.RawMessage, update string) (*contract.Receipt, error) {
 	a, err := readAnswer(kind, raw)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (d *desk) answer(ctx workflow.Context, kind string, raw json.RawMessage, up
 }
 
 // check asks an activity whether an answer is of the shape that the tool declares.
-func (d *desk) check(ctx workflow.Context, a *sent) error {
+func (d *inbox) check(ctx workflow.Context, a *sent) error {
 	i := d.index(a.id)
 	if i < 0 || d.requests[i].Catalogue == nil || len(a.check.Arguments)+len(a.check.Result) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func (d *desk) check(ctx workflow.Context, a *sent) error {
 
 // take keeps a message that answers no request by id: it answers the oldest question that is
 // open, or else waits for the next model call.
-func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
+func (d *inbox) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	m := a.message
 	id := "message"
 	if m.Key != "" {
@@ -197,7 +197,7 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 	}
 	d.seq++
 	seq := d.seq
-	d.inbox = append(d.inbox, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
+	d.unread = append(d.unread, contract.Inbound{Seq: seq, Text: m.Text, Node: m.Node, By: m.By})
 	d.steered(ctx)
 	d.changed(ctx)
 	if m.Node == "" || d.ready() {
@@ -208,7 +208,7 @@ func (d *desk) take(ctx workflow.Context, a *sent) (*contract.Receipt, error) {
 		return nil, err
 	}
 	if err := d.placed(m); err != nil {
-		d.inbox = slices.DeleteFunc(d.inbox, func(i contract.Inbound) bool { return i.Seq == seq })
+		d.unread = slices.DeleteFunc(d.unread, func(i contract.Inbound) bool { return i.Seq == seq })
 		d.answered = slices.DeleteFunc(d.answered, func(a contract.Answered) bool { return a.ID == id })
 		d.seen = slices.DeleteFunc(d.seen, func(s string) bool { return s == update })
 		return nil, err

@@ -20,7 +20,7 @@ import (
 // TestForeignRequests refuses what is too long in any field of a request that anybody can announce, and
 // takes what runs of the tree announce.
 func TestForeignRequests(t *testing.T) {
-	d := &desk{r: &run{store: emptyStore()}}
+	d := &inbox{r: &run{store: emptyStore()}}
 	long := strings.Repeat("x", 1<<20)
 	fair := contract.Request{ID: "q", Kind: contract.RequestConfirm, Run: contract.Run{Workflow: "wf/a#1", Run: "r"}}
 	for name, spoil := range map[string]func(q *contract.Request){
@@ -51,7 +51,7 @@ func TestForeignRequests(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
 	r := &run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}
-	own := r.complete(&step{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: toMend(q.Failure)})
+	own := r.complete(&step{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)
@@ -61,7 +61,7 @@ func TestForeignRequests(t *testing.T) {
 // TestAnswersAsTheyTravel measures answers as they go to the run that waits: a client may write
 // characters as they are that are escaped there.
 func TestAnswersAsTheyTravel(t *testing.T) {
-	d := &desk{r: &run{store: emptyStore()}, requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
+	d := &inbox{r: &run{store: emptyStore()}, requests: []contract.Request{{ID: "q", Kind: contract.RequestMessage}, {ID: "c", Kind: contract.RequestToolResult}},
 		given: func() (int, int) { return 0, 0 }, known: func(string) bool { return true }}
 	for name, tc := range map[string]struct {
 		kind, raw, class string
@@ -78,7 +78,7 @@ func TestAnswersAsTheyTravel(t *testing.T) {
 			t.Errorf("%s gives %.200v, want class %q", name, err, tc.class)
 		}
 	}
-	d.inbox = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
+	d.unread = []contract.Inbound{{Text: strings.Repeat("<", 100_000)}}
 	if err := d.admit(contract.RequestMessage, json.RawMessage(`{"text":"`+strings.Repeat("<", 100_000)+`"}`)); class(err) != contract.ClassTooLarge {
 		t.Errorf("a second message of brackets gives %v", err)
 	}
@@ -102,8 +102,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.listen(ctx)
-		told, tell := workflow.NewFuture(ctx)
-		f.told = []workflow.Future{told}
+		deliveries, tell := workflow.NewFuture(ctx)
+		f.deliveries = []workflow.Future{deliveries}
 		workflow.Go(ctx, func(ctx workflow.Context) {
 			if err := workflow.Sleep(ctx, time.Second); err != nil {
 				t.Error(err)
@@ -112,8 +112,8 @@ func TestNothingIsLostBehindEvents(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			messages, ok := f.desk.signals[0].channel.(workflow.Channel)
-			if f.desk.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
+			messages, ok := f.inbox.signals[0].channel.(workflow.Channel)
+			if f.inbox.signals[0].name != contract.RequestMessage || !ok || !messages.SendAsync(p) {
 				t.Error("the channel takes nothing")
 			}
 			tell.Set(nil, nil)
@@ -179,7 +179,7 @@ func TestBranchComesBackBeforeItIsTooLarge(t *testing.T) {
 				break
 			}
 			b.done = append(b.done, e)
-			b.told += judged(&e)
+			b.outcomeBytes += judged(&e)
 		}
 		if n, err := size(b.done); err != nil || !b.full() || n > maxPayload*2/3 {
 			t.Errorf("the chain goes on with %d bytes of %d executions: %v", n, len(b.done), err)
@@ -271,10 +271,10 @@ func TestManyEventsShareTasks(t *testing.T) {
 		for i := range 200 {
 			f.opened(ctx, &contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`"` + strings.Repeat("x", 16_000) + `"`)})
 		}
-		if f.guard.bytes > maxTask || len(f.told) != 200 {
-			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.guard.bytes, len(f.told))
+		if f.guard.bytes > maxTask || len(f.deliveries) != 200 {
+			t.Errorf("the commands of one task hold %d bytes, and %d events are waited for, want 200", f.guard.bytes, len(f.deliveries))
 		}
-		f.handOut(ctx)
+		f.awaitDeliveries(ctx)
 		if !workflow.Now(ctx).After(before) {
 			t.Error("all went with one workflow task")
 		}

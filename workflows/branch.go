@@ -21,7 +21,7 @@ import (
 // It fails with the failure of the node that failed. Its input is a [contract.BranchInput],
 // taken as it came, so that what is wrong with it can be said.
 func (s Settings) Branch(ctx workflow.Context, raw converter.RawValue) (*contract.BranchResult, error) {
-	had(ctx, raw)
+	assertReadable(ctx, raw)
 	body, err := argumentOf(raw, "the branch's input", "or start a run of type "+contract.WorkflowFlow)
 	if err != nil {
 		return nil, wire(err)
@@ -96,7 +96,7 @@ type branch struct {
 	done  []contract.Execution
 	now   string
 	// told is how many bytes done holds of answers, and of what exit nodes said.
-	told int
+	outcomeBytes int
 }
 
 func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) {
@@ -104,10 +104,10 @@ func newBranch(ctx workflow.Context, in *contract.BranchInput) (*branch, error) 
 	r.listen(ctx)
 	r.flow, r.source, r.shared, r.root = in.Plan, in.Source, in.Shared, in.Root
 	r.g = schedule.NewGraph(in.Plan)
-	r.limit, r.inbox, r.brings = in.Shared.MaxEvents, in.Inbox, in.Room
+	r.limit, r.unread, r.resultShare = in.Shared.MaxEvents, in.Inbox, in.Room
 	r.allow(in.Shared.MaxPayload)
-	r.takeTalk(in.Talk)
-	r.talk.forks = nil // they stay with the run above
+	r.takeConversation(in.Talk)
+	r.conversation.forks = nil // they stay with the run above
 	for _, raw := range in.Values {
 		r.store.keep(raw)
 	}
@@ -176,10 +176,10 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 
 // chain runs nodes one behind the other.
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
-	node, n, nth := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
+	node, n, occurrence := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
 		x := &step{
-			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, nth), n: n, nth: nth, lineage: b.in.Lineage,
+			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, occurrence), n: n, occurrence: occurrence, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
 		}
 		b.in.Suspended = nil
@@ -190,20 +190,20 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		}
 		if done.suspended != nil {
 			b.part(ctx)
-			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: nth, Lineage: b.in.Lineage, Suspended: done.suspended})
+			out, err := b.result(ctx, x, nil, &contract.CarriedExecution{Node: x.node.ID, Step: n, Nth: occurrence, Lineage: b.in.Lineage, Suspended: done.suspended})
 			if again, err := b.putOff(ctx, err); !again {
 				return out, err
 			}
 			b.in.Suspended = done.suspended
 			continue
 		}
-		done.Nth = nth
+		done.Nth = occurrence
 		if b.in.Exits && !x.node.Exit {
 			done.Text, done.Data = nil, nil
 		}
 		b.now, b.done = "", append(b.done, done.Execution)
-		if b.told += judged(&done.Execution); x.node.Exit && done.Text != nil {
-			b.told += len(*done.Text) + len(done.Data)
+		if b.outcomeBytes += judged(&done.Execution); x.node.Exit && done.Text != nil {
+			b.outcomeBytes += len(*done.Text) + len(done.Data)
 		}
 		next, ok := b.ahead.Next(node, done.taken)
 		due, err := b.due(ctx, 0)
@@ -220,12 +220,12 @@ func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 		if !x.node.Exit {
 			b.done[len(b.done)-1].Text = nil
 		}
-		node, nth = next, b.nth(next, n)
+		node, occurrence = next, b.occurrence(next, n)
 	}
 }
 
 // nth counts an execution among those with the same node and step.
-func (b *branch) nth(node, n int) int {
+func (b *branch) occurrence(node, n int) int {
 	for _, c := range b.in.Ran {
 		if c.Node == b.flow.Nodes[node].ID && c.Step == n {
 			return c.N + 1
@@ -234,7 +234,7 @@ func (b *branch) nth(node, n int) int {
 	return 1
 }
 
-// full says whether what the chain must bring back has grown so much that it should not
+// full reports whether what the chain must bring back has grown so much that it should not
 // run another node first.
 func (b *branch) full() bool {
 	n := 0
@@ -242,7 +242,7 @@ func (b *branch) full() bool {
 	for _, sha := range contents(&own) {
 		n += len(b.store.content[sha])
 	}
-	return n+b.told+schedule.StateBytes(&own) > b.guard.limit()/2
+	return n+b.outcomeBytes+schedule.StateBytes(&own) > b.guard.limit()/2
 }
 
 // contents lists the hashes of what a view names.
@@ -263,12 +263,12 @@ func contents(v *contract.View) []string {
 // flow.
 func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
 	b.hear(ctx)
-	talk := b.handTalk(false)
-	if talk != nil && b.in.Talk != nil {
-		talk.Spent -= b.in.Talk.Spent
+	conversation := b.conversationState(false)
+	if conversation != nil && b.in.Talk != nil {
+		conversation.Spent -= b.in.Talk.Spent
 	}
-	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: talk}
-	for _, m := range b.inbox {
+	out := &contract.BranchResult{Executions: b.done, View: schedule.Since(&b.view, b.strand), Usage: b.usage, Yielded: yielded, Talk: conversation}
+	for _, m := range b.unread {
 		out.Unread = append(out.Unread, contract.Inbound{Seq: m.Seq}) // the run above has the rest
 	}
 	for _, e := range taken {
@@ -288,7 +288,7 @@ func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *con
 		delete(has, sha)
 		need(&contract.ContentRef{SHA: sha})
 	}
-	needing(need).talk(out.Talk)
+	needing(need).conversation(out.Talk)
 	if yielded != nil {
 		needing(need).suspended(yielded.Suspended)
 	}
@@ -343,9 +343,9 @@ func branchInput(r *run, s *schedule.Scheduler, x *schedule.Execution, view *con
 	})
 	in.Ran = s.Ran(nodes, x.Step)
 	if r.flow.Values != nil {
-		in.Values, in.Talk = r.longValues(view), r.handTalk(needsTalk(part.Nodes))
+		in.Values, in.Talk = r.longValues(view), r.conversationState(needsConversation(part.Nodes))
 		if in.Talk != nil {
-			in.Talk.Spent = r.talk.spentFor(&r.flow.Nodes[x.Node])
+			in.Talk.Spent = r.conversation.spentFor(&r.flow.Nodes[x.Node])
 		}
 	}
 	return in

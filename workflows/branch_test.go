@@ -70,7 +70,7 @@ func write(v *contract.View, strand string, step int, key, value string) {
 }
 
 // held lists a view's state as key=value.
-func held(v *contract.View) string {
+func reserved(v *contract.View) string {
 	var out []string
 	for _, e := range v.State {
 		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))

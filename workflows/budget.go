@@ -49,9 +49,9 @@ func (r *run) reckon(bytes int) spent {
 func (r *run) left() spent {
 	b := r.shared.Budget
 	return spent{
-		Calls:  b.Calls - r.usage.Made() - r.held.Calls,
-		Tokens: b.Tokens - r.usage.Input - r.usage.Output - r.held.Tokens,
-		Cost:   b.Cost - r.usage.Cost - r.held.Cost,
+		Calls:  b.Calls - r.usage.Made() - r.reserved.Calls,
+		Tokens: b.Tokens - r.usage.Input - r.usage.Output - r.reserved.Tokens,
+		Cost:   b.Cost - r.usage.Cost - r.reserved.Cost,
 	}
 }
 
@@ -66,7 +66,7 @@ func (r *run) reserve(x *step, bytes int) (release func(), err error) {
 	over := func(format string, args ...any) error {
 		return r.refused(x, "give the run a larger budget, or its nodes less to do",
 			"the budget allows no other model call: %s; spent are %d calls%s, %d tokens and a cost of %s, and %d calls and %d tokens are reserved",
-			fmt.Sprintf(format, args...), r.usage.Made(), r.stopped(), r.usage.Input+r.usage.Output, money(r.usage.Cost), r.held.Calls, r.held.Tokens)
+			fmt.Sprintf(format, args...), r.usage.Made(), r.stopped(), r.usage.Input+r.usage.Output, money(r.usage.Cost), r.reserved.Calls, r.reserved.Tokens)
 	}
 	switch {
 	case b.Calls != 0 && left.Calls < need.Calls:
@@ -180,9 +180,9 @@ func (r *run) refused(x *step, remedy, format string, args ...any) error {
 
 // earmark reserves an amount, or gives it back.
 func (r *run) earmark(b spent, sign int) {
-	r.held.Calls += sign * b.Calls
-	r.held.Tokens += sign * b.Tokens
-	r.held.Cost += int64(sign) * b.Cost
+	r.reserved.Calls += sign * b.Calls
+	r.reserved.Tokens += sign * b.Tokens
+	r.reserved.Cost += int64(sign) * b.Cost
 }
 
 // share is the allowance of a child, one of n that start together, and what gives it back
@@ -192,7 +192,7 @@ func (r *run) share(n int) (part *contract.Budget, release func()) {
 	if !b.Bounds() {
 		return nil, func() {}
 	}
-	return r.lend(r.portion(n))
+	return r.allocate(r.portion(n))
 }
 
 // none is the allowance of a child for which nothing is left: 0 would be no bound.
@@ -219,22 +219,22 @@ func (r *run) portion(n int) contract.Budget {
 
 // lent is the allowance of a flow's run below this one, one of n that start together: a part, or where
 // it goes on, what it had.
-func (r *run) lent(carry *contract.Carry, n int) (*contract.Budget, func()) {
+func (r *run) allocated(carry *contract.Carry, n int) (*contract.Budget, func()) {
 	if carry == nil || !carry.Shared.Budget.Bounds() {
 		return r.share(n)
 	}
-	part, release := r.lendAgain(carry.Shared.Budget.Less(carry.Usage))
+	part, release := r.allocateAgain(carry.Shared.Budget.Less(carry.Usage))
 	return part.Plus(carry.Usage), release
 }
 
 // lendAgain reserves what is left of an allowance, as far as there is so much: others may have spent of
 // it since whoever had it came back.
-func (r *run) lendAgain(rest *contract.Budget) (*contract.Budget, func()) {
-	return r.lend(*rest.Within(r.portion(1)))
+func (r *run) allocateAgain(rest *contract.Budget) (*contract.Budget, func()) {
+	return r.allocate(*rest.Within(r.portion(1)))
 }
 
 // lend reserves a part.
-func (r *run) lend(part contract.Budget) (*contract.Budget, func()) {
+func (r *run) allocate(part contract.Budget) (*contract.Budget, func()) {
 	own := spent{Calls: max(0, part.Calls), Tokens: max(0, part.Tokens), Cost: max(0, part.Cost)}
 	r.earmark(own, 1)
 	return &part, func() { r.earmark(own, -1) }

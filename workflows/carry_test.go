@@ -91,9 +91,9 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old, again := agent(), agent()
 		old.thread, again.thread = talked(t, old.store, "a#1"), again.store.open("a#1")
 		old.turn, old.left, old.exhausted, old.errors, old.repairs, old.summaries = 3, 2, true, 1, 1, 2
-		old.startLen, old.results, old.think, old.speaker = 1, 2, true, "m"
+		old.startLen, old.results, old.think, old.activeAgent = 1, 2, true, "m"
 		old.starts = []contract.StartCount{{ID: "call_1", N: 2}}
-		old.team.lines = []*line{{name: "m", n: 2, speaker: "m", thread: talked(t, old.store, "a#1:m~1")}}
+		old.team.lines = []*line{{name: "m", n: 2, activeAgent: "m", thread: talked(t, old.store, "a#1:m~1")}}
 
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
@@ -109,7 +109,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 	})
 }
 
-// TestRunIsCarriedWhole carries a run with a session, executions in all states and a desk.
+// TestRunIsCarriedWhole carries a run with a session, executions in all states and an inbox.
 func TestRunIsCarriedWhole(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	view := contract.View{State: []contract.StateEntry{{Key: "k", Value: json.RawMessage("1")}}}
@@ -135,11 +135,11 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		waiting.Step, join.Step = 3, 4
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{x}, Waiting: []contract.CarriedExecution{waiting},
 			Joins: []contract.CarriedExecution{join}, Ran: []contract.Count{{Node: "a", Step: 2, N: 1}}, Ended: &view})
-		f.talk = talk{thread: talked(t, f.store, talkThread), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
+		f.conversation = conversation{thread: talked(t, f.store, conversationName), forks: []contract.Fork{{Node: "a", Spent: 2}}, spent: 5, heard: 1, reminded: []contract.Reminded{{Node: "a", N: 1}}}
 		f.log.replay = schedule.NewLog([]contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}})
 		f.log.fork = &contract.ForkedFrom{From: contract.Run{Workflow: "w"}, Node: "a", Step: 2, Past: []contract.Past{{Execution: contract.Execution{Node: "a"}, SHA: "p"}}}
-		f.desk = &desk{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
-			remembered: []contract.Remembered{{Name: "n"}}, inbox: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
+		f.inbox = &inbox{r: f.run, requests: []contract.Request{{ID: "r", OpenedAt: at}}, answered: []contract.Answered{{ID: "q", At: at, Run: "r", Again: 1, Expired: true}},
+			remembered: []contract.Remembered{{Name: "n"}}, unread: []contract.Inbound{{Seq: 1, Text: "hi"}}, seen: []string{"s"}, seq: 3}
 		f.rejected, f.rejects = 2, []string{"no"}
 		f.session = &session{f: f, stays: true, parent: "p", turns: []contract.Turn{{N: 1}}, count: 1, queue: []contract.Prompt{{ID: "i"}}, callbacks: []contract.ChildTurn{{Session: "c"}},
 			spent: contract.Usage{Calls: 1}, stop: &contract.StopInput{Reason: "r"}, children: []*childSession{{ChildSession: contract.ChildSession{ID: "c", Agent: "b", Created: at}}}}
@@ -147,11 +147,11 @@ func TestRunIsCarriedWhole(t *testing.T) {
 		in := contract.RunInput{Carry: travels(t, f.carryOver())}
 		g := &flowRun{run: newRun(ctx)}
 		g.session = newSession(g, &in)
-		g.desk = &desk{r: g.run}
-		g.desk.restore(ctx, in.Carry.Desk)
+		g.inbox = &inbox{r: g.run}
+		g.inbox.restore(ctx, in.Carry.Desk)
 		g.restore(in.Carry)
-		owner := f.desk
-		f.desk = nil
+		owner := f.inbox
+		f.inbox = nil
 		h := &flowRun{run: newRun(ctx)}
 		newSession(h, &contract.RunInput{Carry: travels(t, f.carryOver())})
 		for who, n := range map[string]int{"the owner": g.rejected, "a session below": h.rejected} {
@@ -159,24 +159,24 @@ func TestRunIsCarriedWhole(t *testing.T) {
 				t.Errorf("%s has refused %d signals", who, n)
 			}
 		}
-		f.desk = owner
+		f.inbox = owner
 		if g.runs != f.runs+1 {
 			t.Errorf("the run after the third is number %d", g.runs+1)
 		}
 		sameFields(t, f, g, left{"run": "see below", "settings": "they are the worker's", "session": "see below", "sched": "see below", "runs": "see above",
-			"branches": noneNow, "ending": noneNow, "told": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
+			"branches": noneNow, "ending": noneNow, "deliveries": noneNow, "sent": noneNow, "assigns": wasRun, "rest": "it is what the run above carries"})
 		sameFields(t, f.run, g.run, left{"store": "what the carry names is kept", "guard": "it counts one task; the bound is in shared", "g": fromPlan,
-			"root": "it is the workflow's id", "held": noneNow, "talk": "see below", "log": "see below", "sessions": "see below", "watch": "it is the worker's",
-			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the desk is below"})
-		sameFields(t, &f.talk, &g.talk, left{"thread": "see below"})
-		sameFields(t, f.talk.thread, g.talk.thread, left{"called": "the next call says what it is about anew"})
+			"root": "it is the workflow's id", "reserved": noneNow, "conversation": "see below", "log": "see below", "sessions": "see below", "watch": "it is the worker's",
+			"pace": "the limit is in the input; all else is of one history", "space": "what is under way has ended", "requests": "who waits asks again; the inbox is below"})
+		sameFields(t, &f.conversation, &g.conversation, left{"thread": "see below"})
+		sameFields(t, f.conversation.thread, g.conversation.thread, left{"called": "the next call says what it is about anew"})
 		sameFields(t, &f.log, &g.log, left{"finished": "each run of a chain is asked for its own"})
 		was, is := f.sched.Snapshot(0), g.sched.Snapshot(0)
 		sameFields(t, &was, &is, nil)
-		sameFields(t, f.desk, g.desk, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
+		sameFields(t, f.inbox, g.inbox, left{"r": wasRun, "limits": "the requests say when they are due", "busy": noneNow, "relays": noneNow, "looking": noneNow, "looks": "it is of one run", "opened": wasRun, "closed": wasRun, "changed": wasRun,
 			"signals": wasRun, "ready": wasRun, "known": wasRun, "steered": wasRun, "given": wasRun})
-		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "gone": "it would not go on",
-			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can give way", "told": wasRun, "asked": wasRun})
-		sameFields(t, f.session.children[0], g.session.children[0], left{"future": wasRun, "held": "it is lent anew"})
+		sameFields(t, f.session, g.session, left{"f": wasRun, "children": "see below", "idle": wasRun, "leaving": wasRun, "over": "it would not go on", "endedAt": "it would not go on",
+			"end": wasRun, "kids": wasRun, "above": wasRun, "endKids": wasRun, "prompt": "its hook has seen it before the turn can yield", "turnSignals": wasRun, "asked": wasRun})
+		sameFields(t, f.session.children[0], g.session.children[0], left{"future": wasRun, "reserved": "it is lent anew"})
 	})
 }

@@ -41,7 +41,7 @@ func withValues(a *plan.Agent, in value.Value) *plan.Agent {
 	return &own
 }
 
-// speaks says whether the agent begins with a message of its own: it goes on with a conversation
+// speaks reports whether the agent begins with a message of its own: it goes on with a conversation
 // in which a person spoke last, and where one is to speak first that one is asked. An agent that
 // runs elsewhere is told what a person said last, whoever spoke since.
 func (a *agentRun) speaks() (bool, error) {

@@ -14,7 +14,7 @@ import (
 	"weft/workflows/plan/value"
 )
 
-// choosesFirst says whether only the first edge that holds is taken behind a source.
+// choosesFirst reports whether only the first edge that holds is taken behind a source.
 func (r *run) choosesFirst(from *source) bool {
 	choice := r.flow.Choice
 	if from.x != nil {

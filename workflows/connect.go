@@ -30,7 +30,7 @@ type want struct {
 // connect finds the connections that the flow's tools need and lists their tools, once per
 // run. Everything that is missing is reported together.
 func (f *flowRun) connect(ctx workflow.Context) error {
-	wants := f.boxed(f.wanted())
+	wants := f.withToolboxes(f.wanted())
 	results := make([]contract.CatalogueResult, len(wants))
 	failed := make([]error, len(wants))
 	calls := newGroup(ctx)
@@ -55,7 +55,7 @@ func (f *flowRun) connect(ctx workflow.Context) error {
 		problems = append(problems, found...)
 		f.shared.Connections = append(f.shared.Connections, wants[i].bound)
 	}
-	problems = append(problems, f.unbox(wants)...)
+	problems = append(problems, f.expandToolboxes(wants)...)
 	if len(problems) > 0 {
 		return &contract.Failure{Class: contract.ClassConnection, Text: strings.Join(problems, "; "), Diagnostics: problems,
 			Remedy: "bind the tools to connections that have them, or configure the connections on the worker"}

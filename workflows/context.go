@@ -127,7 +127,7 @@ func (a *agentRun) cut(ctx workflow.Context, c *plan.Context, s *contract.Sent, 
 	return true, nil
 }
 
-// over says whether what would be sent is beyond a threshold.
+// over reports whether what would be sent is beyond a threshold.
 func (a *agentRun) over(c *plan.Context, s *contract.Sent) bool {
 	messages := len(a.thread.entries) - s.Skip
 	if s.Skip > 0 {

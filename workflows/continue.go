@@ -50,7 +50,7 @@ func newPace(ctx workflow.Context) pace {
 	return pace{yield: workflow.GetSignalChannel(ctx, contract.SignalYield)}
 }
 
-// due says whether the run should stop at this boundary. carried is the size of what would
+// due reports whether the run should stop at this boundary. carried is the size of what would
 // have to be carried, as far as the caller knows it: while that is too large the run goes on,
 // and fails only at the end of what a history holds.
 func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
@@ -61,13 +61,13 @@ func (r *run) due(ctx workflow.Context, carried int) (bool, error) {
 	return r.stop(ctx, carried)
 }
 
-// wants says whether a wait should give way.
+// wants reports whether a wait should yield.
 func (r *run) wants(ctx workflow.Context, carried int) bool {
 	stop, err := r.stop(ctx, carried)
 	return stop || err != nil
 }
 
-// stop says whether the history is long enough, or the parent asked, and what is carried fits.
+// stop reports whether the history is long enough, or the parent asked, and what is carried fits.
 func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 	if p.halted != nil {
 		return false, p.halted
@@ -90,7 +90,7 @@ func (p *pace) stop(ctx workflow.Context, carried int) (bool, error) {
 	return false, nil
 }
 
-// putOff says whether a run whose carry is too large goes on for another while: until its
+// putOff reports whether a run whose carry is too large goes on for another while: until its
 // history is nearly full. Then that is what it fails with.
 func (r *run) putOff(ctx workflow.Context, err error) (bool, error) {
 	var large *contract.Failure
@@ -130,7 +130,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err() // the next run would know nothing of the cancellation
 	}
-	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Room: f.brings, Carry: f.carryOver()}
+	in := contract.RunInput{V: contract.Version, Model: f.shared.Model, Depth: f.shared.Depth, MaxEvents: f.shared.MaxEvents, Room: f.resultShare, Carry: f.carryOver()}
 	err := f.guard.fits("what the run carries into a new one", in)
 	again := false
 	if err != nil && f.entry == nil {
@@ -142,7 +142,7 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 	switch {
 	case err != nil:
 		return f.grown(err)
-	case f.desk == nil && f.asked:
+	case f.inbox == nil && f.asked:
 		f.rest = in.Carry
 		return errYield
 	}
@@ -155,9 +155,9 @@ func (f *flowRun) continueAsNew(ctx workflow.Context) error {
 func (f *flowRun) takeIn(ctx workflow.Context) error {
 	for {
 		f.part(ctx)
-		f.handOut(ctx)
-		if f.desk != nil {
-			if err := f.desk.quiet(ctx); err != nil {
+		f.awaitDeliveries(ctx)
+		if f.inbox != nil {
+			if err := f.inbox.quiet(ctx); err != nil {
 				return err
 			}
 		}
@@ -165,10 +165,10 @@ func (f *flowRun) takeIn(ctx workflow.Context) error {
 		if f.session != nil {
 			f.session.hear()
 		}
-		if f.desk != nil {
-			f.desk.drain(ctx)
+		if f.inbox != nil {
+			f.inbox.drain(ctx)
 		}
-		if len(f.parting)+len(f.told) == 0 && (f.desk == nil || f.desk.busy == 0) {
+		if len(f.unacknowledged)+len(f.deliveries) == 0 && (f.inbox == nil || f.inbox.busy == 0) {
 			return nil
 		}
 	}
@@ -200,8 +200,8 @@ func (f *flowRun) carryOver() *contract.Carry {
 		Usage: f.usage, Dropped: f.dropped, Runs: f.runs + 1, Publish: f.public, Status: f.status,
 		Live: sched.Suspended, Pending: sched.Waiting, Armed: sched.Joins, Ran: sched.Ran, Ended: sched.Ended, Entry: f.entry, Fork: f.carryFork(),
 	}
-	if f.desk != nil {
-		c.Desk = f.desk.carry()
+	if f.inbox != nil {
+		c.Desk = f.inbox.carry()
 	}
 	if f.session.on() {
 		c.Session = f.session.carry()
@@ -222,7 +222,7 @@ func (f *flowRun) carryOver() *contract.Carry {
 		}
 		c.Trace = append(c.Trace, e)
 	}
-	c.Talk = f.handTalk(!slices.ContainsFunc(f.sched.Suspended(), f.talks))
+	c.Talk = f.conversationState(!slices.ContainsFunc(f.sched.Suspended(), f.hasConversation))
 	c.Content = f.needed(c)
 	c.Fold()
 	return c
@@ -289,11 +289,11 @@ func (f *flowRun) restore(c *contract.Carry) {
 		f.own(f.shared.Connections[i].Catalogue)
 	}
 	f.sched.Restore(schedule.State{Suspended: c.Live, Waiting: c.Pending, Joins: c.Armed, Ran: c.Ran, Ended: c.Ended})
-	f.takeTalk(c.Talk)
+	f.takeConversation(c.Talk)
 }
 
-// talks says whether an execution that stopped in its middle has the flow's conversation.
-func (f *flowRun) talks(x *schedule.Execution) bool {
+// talks reports whether an execution that stopped in its middle has the flow's conversation.
+func (f *flowRun) hasConversation(x *schedule.Execution) bool {
 	a := f.flow.Nodes[x.Node].Agent
 	return a != nil && a.Conversation == plan.ConversationFlow && x.Suspended != nil && x.Suspended.Agent != nil
 }

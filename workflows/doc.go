@@ -1,41 +1,35 @@
 // Package workflows interprets plans: everything about a run that must be deterministic.
 //
-// One run goes like this. [Flow] (flow.go) settles plan, model and tool catalogues (prepare.go,
-// connect.go), takes the edges out of START and drives the scheduler (drive.go). The
-// scheduler (package schedule) says what can run; a node that lives alone runs in place, nodes
-// beside each other run as children of type [Branch] (branch.go), which come back where they
-// cannot go on alone. A node is run by [run.visit] (judge.go), the only switch over node
-// kinds, and its file kind_<kind>.go. What executions know of each other is in views
-// (package schedule); what was said is in the store (store.go), each message once, from where
-// activities ask for it by query.
+// # Concepts
 //
-// What waits for somebody outside opens a request (requests.go). The run at the root of the
-// tree keeps all of them on its desk (desk.go), takes the answers (answer.go) and relays them;
-// messages that nobody asked for go to branches by steer.go. Waits give way where a run
-// continues as new (continue.go): an execution is carried in its middle, with what its messages
-// refer to (referred.go). What is too large to carry fails at the node that made it (grown.go).
+//   - Run: one workflow run of type [Settings.Flow], which interprets a flow, or of type [Settings.Branch], a
+//     chain of its nodes that runs beside others (flow.go, branch.go, run.go).
+//   - Execution: one time that a node runs, at a step, with what its causal ancestors wrote (judge.go).
+//   - Scheduler: decides which executions there are and when each starts; package
+//     [weft/workflows/schedule]. A branch that lives alone runs in place, branches beside each other run
+//     as child workflows (drive.go).
+//   - Node kinds: one file each, kind_<kind>.go; [run.visit] is the only switch over them.
+//   - Call: an activity; [run.invoke] makes all of them. Budget, waiting for an operator, sizes, usage and
+//     cancellation are steps around it (call.go, budget.go, operator.go, guard.go, usage.go, cancellation.go).
+//   - Child: a run below this one; [run.start] starts all of them (child.go). Signals and timers have one
+//     place each, too (signal.go, timer.go).
+//   - Boundary and journal: an execution that stops in its middle goes on in another run from its last
+//     boundary; the steps made since are answered from its journal (journal.go, agent_state.go).
+//   - Snapshot: what a run carries when it continues as new, between boundaries and never with a live
+//     child (continue.go).
+//   - Transcript: each message enters history once; activities ask for what their input refers to by query
+//     (store.go, referred.go).
+//   - Inbox: the run at the root of a tree owns its requests, takes the answers and relays them (inbox.go,
+//     answer.go, requests.go, relay.go, steer.go).
+//   - Session: a run that takes turns, the flow once more for each prompt (session.go and its files).
+//   - Log: what executions did, for a fork that begins in the middle of another run (fork.go).
 //
-// In flows with typed values, a value flows along the edges: values.go keeps it in the state,
-// compare.go decides by it, kind_transform.go changes and merges it. An agent may end by a
-// tool that takes its value and think before it acts (finish.go), take tools by what
-// connections offer (boxes.go), and continue one conversation of the flow (talk.go).
-// What a model is sent of a conversation that grows too long is in context.go; agents of one
-// node that ask each other and hand their conversation over are in team.go.
-// Values flow along the edges (values.go) or from node to node by name (ports.go); both live in
-// the state. A node whose flows are runs of their own is in kind_call.go, an agent's talk with
-// a person in chat.go.
+// # Determinism
 //
-// A session (session.go) is a run that takes turns: the flow once more for each prompt, in one
-// conversation. What is asked of it comes in by session_door.go; the sessions that its agent
-// starts are in session_child.go, the tools with which it does in session_tools.go.
+// The package never does I/O, reads no clock, environment or randomness, starts no goroutine and never
+// ranges over a map. It imports neither activities nor a dialect.
 //
-// What a run and all below it may spend is in budget.go; hooks.go and webhooks.go are what the
-// operator and the author hang on its begin and end. fork.go begins in the middle of another run.
-//
-// The package never does I/O, reads no clock, environment or randomness, starts no
-// goroutine and never ranges over a map. It imports neither activities nor a dialect.
-//
-// A new node kind is plan/<kind>.go, kind_<kind>.go here, a case in plan's check and a case in
-// visit. A change that a running workflow could meet needs workflow.GetVersion and a recorded
-// history under tests/testdata/history.
+// A new node kind is plan/<kind>.go, kind_<kind>.go here, a case in plan's check and a case in visit. A change
+// that a running workflow could meet needs workflow.GetVersion and a recorded history under
+// tests/testdata/history.
 package workflows

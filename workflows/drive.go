@@ -169,7 +169,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		return err
 	}
 	done, err := f.execute(ctx, &step{
-		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, nth: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
+		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
 	}, f.g.Out(x.Node))
 	f.sched.End(x)
 	if err != nil {
@@ -266,7 +266,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 	delete(f.branches, x)
 	f.moved = true
 	f.usage.Add(out.Usage)
-	f.addTalk(out.Talk)
+	f.addConversation(out.Talk)
 	for _, e := range out.Executions {
 		if e.Node != f.flow.Nodes[x.Node].ID || e.Step != x.Step {
 			f.sched.CountRan(f.g.Index(e.Node), e.Step)
@@ -352,8 +352,8 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	if last == nil {
 		return nil, f.noExit(exits)
 	}
-	if f.desk != nil {
-		out.Unread = f.desk.inbox
+	if f.inbox != nil {
+		out.Unread = f.inbox.unread
 	}
 	out.Talk = f.toldAbove()
 	out.ResultNode, out.ResultData = last.Node, last.Data
@@ -376,7 +376,7 @@ func (f *flowRun) result() (*contract.RunResult, error) {
 	return out, nil
 }
 
-// exits says whether the flow has exit nodes.
+// exits reports whether the flow has exit nodes.
 func (f *flowRun) exits() bool { return exits(f.flow) }
 
 func exits(f *plan.Flow) bool {

@@ -89,7 +89,7 @@ func (a *agentRun) remind() error {
 	if f.PerRun {
 		of = a.node.ID
 	}
-	if a.talk.remind(of) >= f.Reminders {
+	if a.conversation.remind(of) >= f.Reminders {
 		return a.fail(a.step, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
 	if c := a.node.Cost; c != nil {

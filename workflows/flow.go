@@ -67,20 +67,20 @@ func (s Settings) Flow(ctx workflow.Context, raw converter.RawValue) (*contract.
 	if err := f.answer(ctx, f.report, f.known); err != nil {
 		return nil, wire(err)
 	}
-	f.brings = in.Room
+	f.resultShare = in.Room
 	out, err := f.play(ctx, in)
 	if err == nil {
 		err = f.bringBack(ctx, "the result of the run "+f.store.workflow, out)
 	}
 	f.part(ctx)
-	if f.desk != nil {
+	if f.inbox != nil {
 		f.ending = true // an answer must not wait for a flow that does not come
-		f.desk.drain(ctx)
-		if waited := f.desk.quiet(ctx); err == nil {
+		f.inbox.drain(ctx)
+		if waited := f.inbox.quiet(ctx); err == nil {
 			err = waited
 		}
 		if err == nil && !f.session.on() {
-			f.desk.drain(ctx)
+			f.inbox.drain(ctx)
 			out, err = f.result() // messages may have come since
 		}
 	}
@@ -103,7 +103,7 @@ func (f *flowRun) over(ctx workflow.Context, out *contract.RunResult, err error)
 		f.publish(ctx, contract.StatusFailed)
 	}
 	f.finish(ctx, out, err)
-	f.handOut(ctx)
+	f.awaitDeliveries(ctx)
 }
 
 // charged is the error of a run below another with what it has spent, which the run above
@@ -122,7 +122,7 @@ func (f *flowRun) charged(in *contract.RunInput, err error) error {
 
 // read decodes what a run is started with, and refuses what only runs may say.
 func read(ctx workflow.Context, raw converter.RawValue) (*contract.RunInput, error) {
-	had(ctx, raw)
+	assertReadable(ctx, raw)
 	body, err := argumentOf(raw, "the run's input", `{"v": 1, "flow": …}`)
 	if err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ type flowRun struct {
 	ending bool
 	public *contract.Publish
 	// told are events that the server may not have taken yet.
-	told  []workflow.Future
-	trace []contract.Execution
+	deliveries []workflow.Future
+	trace      []contract.Execution
 	// entry is set until the edges out of START are taken.
 	entry *contract.CarriedEntry
 	// rest is what a sub-agent goes on with in another run.
@@ -206,13 +206,13 @@ func (f *flowRun) serve(ctx workflow.Context, in *contract.RunInput) error {
 		return nil
 	}
 	f.shared.Owner = f.store.workflow
-	f.desk = &desk{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
+	f.inbox = &inbox{r: f.run, limits: map[string]workflow.CancelFunc{}, changed: f.turned, steered: f.assign, given: f.given,
 		opened: f.opened, closed: f.answered,
 		ready: func() bool { return f.g != nil || f.ending }, known: func(node string) bool { return f.g == nil || f.flow.Node(node) != nil }}
 	if in.Carry != nil {
-		f.desk.restore(ctx, in.Carry.Desk)
+		f.inbox.restore(ctx, in.Carry.Desk)
 	}
-	return f.desk.serve(ctx)
+	return f.inbox.serve(ctx)
 }
 
 func (f *flowRun) play(ctx workflow.Context, in *contract.RunInput) (*contract.RunResult, error) {
@@ -309,7 +309,7 @@ func (f *flowRun) known() contract.View {
 	return f.sched.Known()
 }
 
-// alive says whether the run has not ended.
+// alive reports whether the run has not ended.
 func (f *flowRun) alive() bool {
 	return f.status == contract.StatusRunning || f.status == contract.StatusWaiting || f.status == contract.StatusIdle
 }
@@ -318,7 +318,7 @@ func (f *flowRun) alive() bool {
 func (f *flowRun) turned(ctx workflow.Context) {
 	switch {
 	case !f.alive():
-	case len(f.desk.requests) > 0:
+	case len(f.inbox.requests) > 0:
 		f.publish(ctx, contract.StatusWaiting)
 	case f.session.idle:
 		f.publish(ctx, contract.StatusIdle)
@@ -343,8 +343,8 @@ func (f *flowRun) report() contract.Status {
 	if f.session.on() {
 		s.Session = f.session.status()
 	}
-	if f.desk != nil {
-		f.desk.status(&s)
+	if f.inbox != nil {
+		f.inbox.status(&s)
 		if !f.alive() {
 			s.Requests, s.MoreRequests = nil, 0 // nobody waits any more
 		}

@@ -25,32 +25,32 @@ type executionLog struct {
 }
 
 // talkMark is how much a run has said before an execution.
-type talkMark struct{ messages, forks, spent int }
+type conversationMark struct{ messages, forks, spent int }
 
-func (r *run) talkMark() talkMark {
-	m := talkMark{forks: len(r.talk.forks), spent: r.talk.spent}
-	if r.talk.thread != nil {
-		m.messages = len(r.talk.thread.entries)
+func (r *run) conversationMark() conversationMark {
+	m := conversationMark{forks: len(r.conversation.forks), spent: r.conversation.spent}
+	if r.conversation.thread != nil {
+		m.messages = len(r.conversation.thread.entries)
 	}
 	return m
 }
 
 // enterPast keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (r *run) enterPast(x *step, done *executed, sha string, before talkMark) {
+func (r *run) enterPast(x *step, done *executed, sha string, before conversationMark) {
 	p := contract.Past{Execution: done.Execution, Lineage: x.lineage, SHA: sha}
-	p.Nth = x.nth
+	p.Nth = x.occurrence
 	for i := range x.view.State {
 		if x.view.State[i].By.Exec == x.id {
 			p.Writes = append(p.Writes, x.view.State[i])
 		}
 	}
-	t := contract.Talk{Spent: r.talk.spent - before.spent}
-	if r.talk.thread != nil {
-		t.Messages = carriedMessages(r.talk.thread.entries[before.messages:])
+	t := contract.Talk{Spent: r.conversation.spent - before.spent}
+	if r.conversation.thread != nil {
+		t.Messages = carriedMessages(r.conversation.thread.entries[before.messages:])
 	}
-	if len(r.talk.forks) > before.forks {
-		t.Forks = slices.Clone(r.talk.forks[before.forks:])
+	if len(r.conversation.forks) > before.forks {
+		t.Forks = slices.Clone(r.conversation.forks[before.forks:])
 	}
 	if t.Messages != nil || t.Forks != nil || t.Spent != 0 {
 		p.Talk = &t
@@ -62,7 +62,7 @@ func (r *run) enterPast(x *step, done *executed, sha string, before talkMark) {
 func (r *run) pastPage(q contract.PastQuery) (contract.PastPage, error) {
 	past := r.log.finished
 	if q.From < 0 || q.From > len(past) {
-		return contract.PastPage{}, gone("execution %d; it has %d", q.From, len(past))
+		return contract.PastPage{}, notFound("execution %d; it has %d", q.From, len(past))
 	}
 	page := contract.PastPage{Executions: []contract.Past{}}
 	size := 0
@@ -169,12 +169,12 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &step{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, nth: x.Occurrence, lineage: x.Lineage, view: &x.View}
-	before := f.talkMark()
-	if talk := x.Entry.Talk; talk != nil {
-		f.hold(talk.Messages)
-		f.talk.forks = append(f.talk.forks, talk.Forks...)
-		f.talk.spent += talk.Spent
+	at := &step{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
+	before := f.conversationMark()
+	if conversation := x.Entry.Talk; conversation != nil {
+		f.hold(conversation.Messages)
+		f.conversation.forks = append(f.conversation.forks, conversation.Forks...)
+		f.conversation.spent += conversation.Spent
 	}
 	if at.node.Merge != nil {
 		f.dropForks(at.node.Merge)

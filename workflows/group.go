@@ -15,7 +15,7 @@ type group struct {
 	cancel workflow.CancelFunc
 	left   int
 	err    error
-	// gaveWay says that a wait of the group gave way.
+	// gaveWay says that a wait of the group yielded.
 	gaveWay bool
 }
 

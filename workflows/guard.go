@@ -117,7 +117,7 @@ func (g *guard) admit(ctx workflow.Context, what string, arg any) error {
 // server takes 2,000; one more fails the workflow task, again and again.
 const maxSignals = 1000
 
-// clear says whether another may be sent.
+// clear reports whether another may be sent.
 func (g *guard) clear() bool {
 	if len(g.signals) >= maxSignals {
 		g.signals = slices.DeleteFunc(g.signals, workflow.Future.IsReady)
@@ -160,7 +160,7 @@ func (g *guard) take(ctx workflow.Context, n int) bool {
 	return true
 }
 
-// room says whether the current task has room for n bytes, and changes nothing.
+// room reports whether the current task has room for n bytes, and changes nothing.
 func (g *guard) room(ctx workflow.Context, n int) bool {
 	if g.bytes == 0 || workflow.GetInfo(ctx).GetCurrentHistoryLength() != g.task {
 		return true

@@ -179,16 +179,16 @@ func TestAssignWaitsForRoom(t *testing.T) {
 		f.sched.Restore(schedule.State{Suspended: []contract.CarriedExecution{{Node: "a"}}})
 		x := f.sched.Running()[0]
 		f.branches[x] = &branchRun{x: x, child: &childRun{ChildWorkflowFuture: startedChild{}, id: "branch"}}
-		f.desk = &desk{r: f.run}
+		f.inbox = &inbox{r: f.run}
 		for i := range 4 {
-			f.desk.inbox = append(f.desk.inbox, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
+			f.inbox.unread = append(f.inbox.unread, contract.Inbound{Seq: i + 1, Text: strings.Repeat("w", 900<<10)})
 		}
 		f.assign(ctx)
 		f.assign(ctx) // another message has come
 		if n, tasks := len(f.sent), f.guard.tasks; n != 2 || tasks != 0 {
 			t.Errorf("%d messages are sent after waiting for %d workflow tasks, want 2 after 0", n, tasks)
 		}
-		if err := workflow.Await(ctx, func() bool { return len(f.desk.inbox) == 0 }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return len(f.inbox.unread) == 0 }); err != nil {
 			return err
 		}
 		var seqs []int
@@ -252,7 +252,7 @@ func TestRelaysTakeTurns(t *testing.T) {
 			return nil
 		})
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		d := desk{r: newRun(ctx)}
+		d := inbox{r: newRun(ctx)}
 		for i := range n {
 			d.relay(ctx, &contract.Request{Run: contract.Run{Workflow: fmt.Sprint("waits-", i)}}, &contract.Reply{ID: "q", Expired: true})
 		}
@@ -280,7 +280,7 @@ func TestRelayKnowsTheHistory(t *testing.T) {
 		env.SetCurrentHistorySize(lastBytes - 1000)
 		env.OnSignalExternalWorkflow(mock.Anything, mock.Anything, mock.Anything, contract.SignalReply, mock.Anything).Return(nil)
 		env.ExecuteWorkflow(func(ctx workflow.Context) error {
-			d := desk{r: newRun(ctx)}
+			d := inbox{r: newRun(ctx)}
 			d.relay(ctx, &contract.Request{ID: "q", Node: "a", Run: contract.Run{Workflow: "waits"}},
 				&contract.Reply{ID: "q", Message: &contract.MessageAnswer{Text: strings.Repeat("w", long)}})
 			_, err := d.r.due(ctx, 0)

@@ -19,21 +19,21 @@ import (
 // declares, because it is made for another flow.
 
 // givenTo are the parameters of a run as a hook gets them.
-func givenTo(params json.RawMessage, said string) json.RawMessage {
+func givenTo(params json.RawMessage, text string) json.RawMessage {
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
 	object, err := pytext.Parse(params)
-	if err != nil || said == "" {
+	if err != nil || text == "" {
 		return params
 	}
-	object.Members = append(object.Members, pytext.Member{Key: "prompt", Value: &pytext.Value{Kind: pytext.String, Text: said}})
+	object.Members = append(object.Members, pytext.Member{Key: "prompt", Value: &pytext.Value{Kind: pytext.String, Text: text}})
 	return json.RawMessage(object.JSON())
 }
 
 // before runs the hook before the run, if there is one: it may stop the run, or change what the
 // run is given. said is the text that came with the parameters.
-func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, said string) error {
+func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, text string) error {
 	if f.flow.Hooks == nil && !f.flow.StartsSessions() {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (f *flowRun) before(ctx workflow.Context, in *contract.RunInput, said strin
 	if f.flow.Hooks == nil || f.flow.Hooks.Before == nil {
 		return nil
 	}
-	input := f.hookInput(f.flow.Hooks.Before, givenTo(in.Params, said))
+	input := f.hookInput(f.flow.Hooks.Before, givenTo(in.Params, text))
 	input.Owner, input.ScriptRef = f.shared.Owner, in.ScriptRef
 	if len(in.Script) > 0 {
 		ref := f.store.keep(in.Script)

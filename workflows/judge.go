@@ -163,7 +163,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 // perform is [run.execute], unwatched.
 func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
-	before := r.talkMark()
+	before := r.conversationMark()
 	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
 	if x.suspended != nil && x.suspended.Outcome != nil {
 		done.outcome = *x.suspended.Outcome

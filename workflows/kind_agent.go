@@ -105,10 +105,10 @@ type agentRun struct {
 	ports value.Value
 	// team are the other agents of the node, above the one that asked this one. speaker is the
 	// member that goes on with the thread, if one does; next, whom a message hands it to.
-	team    *team
-	above   *agentRun
-	speaker string
-	next    string
+	team        *team
+	above       *agentRun
+	activeAgent string
+	next        string
 }
 
 // begin opens the execution's thread with the run's input and what earlier nodes said, by
@@ -117,7 +117,7 @@ func (a *agentRun) begin() error {
 	if err := a.fill(); err != nil {
 		return err
 	}
-	a.conversation()
+	a.openThread()
 	if a.team != nil {
 		a.team.main = a.thread
 	}
@@ -162,7 +162,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 		}
 		parts = append(parts,
 			contract.Part{Text: "\n\n<output node=" + strconv.Quote(cmp.Or(o.Name, o.Node)) + ">\n"},
-			a.said(o.SHA),
+			a.outputPart(o.SHA),
 			contract.Part{Text: "\n</output>"})
 	}
 	return parts
@@ -170,7 +170,7 @@ func (a *agentRun) outputs(but string) []contract.Part {
 
 // said is an output as part of a message. A value that this run wrote itself is sent where it is
 // short, so that no worker has to ask for it.
-func (a *agentRun) said(sha string) contract.Part {
+func (a *agentRun) outputPart(sha string) contract.Part {
 	if a.flow.Values != nil && a.store.has(sha) {
 		if m, err := contract.DecodeMessage(a.store.content[sha]); err == nil && len(m.Text) <= maxInline && len(m.Parts) == 0 {
 			return contract.Part{Text: m.Text}

@@ -152,7 +152,7 @@ func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *jour
 		return c.fail(c.step, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j, s.Run)
-	part, release := c.lent(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
+	part, release := c.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
 	defer release()
 	in.Budget = part
 	if err := c.guard.admit(ctx, "what a flow of the node is given", in); err != nil {
@@ -180,13 +180,13 @@ func (c *callRun) input(j *calledFlow, rest *contract.Carry) contract.RunInput {
 	flow, src := closure(c.flow, j.flow), c.source.Sub(j.flow)
 	in.Flow, in.Params = contract.FlowRef{Plan: flow, Source: &src}, j.params.JSON()
 	in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = c.shared.OnError, c.shared.Script, c.shared.Owner, c.shared.MaxPayload
-	if c.talk.thread != nil && !c.cfg.Apart && converses(flow) {
-		in.Talk = &contract.Talk{Messages: carriedMessages(c.talk.thread.entries)}
+	if c.conversation.thread != nil && !c.cfg.Apart && converses(flow) {
+		in.Talk = &contract.Talk{Messages: carriedMessages(c.conversation.thread.entries)}
 	}
 	return in
 }
 
-// converses says whether anything in a flow hears or adds to the conversation.
+// converses reports whether anything in a flow hears or adds to the conversation.
 func converses(f *plan.Flow) bool {
 	has := func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" }
 	if slices.ContainsFunc(f.Nodes, has) {

@@ -33,7 +33,7 @@ func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
 	}
 	data := programData(&out)
 	if out.Code != 0 {
-		f := r.fail(x, contract.ClassProgram, "look at what it wrote; mend the program or the parameters", "the program %s ended with the code %d", name, out.Code)
+		f := r.fail(x, contract.ClassProgram, "look at what it wrote; fix the program or the parameters", "the program %s ended with the code %d", name, out.Code)
 		if out.Late {
 			f.Text += ": it was ended after " + fmt.Sprintf("%d seconds", p.Seconds)
 		}

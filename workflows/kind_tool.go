@@ -26,7 +26,7 @@ func (r *run) toolNode(ctx workflow.Context, x *step) (outcome, error) {
 		return outcome{}, err
 	}
 	if msg.Error {
-		return outcome{}, r.fail(x, contract.ClassToolErrors, "look at what the node was given; mend the tool or the flow", "the tool %q failed: %s", t.Name, cut(msg.Text, 500))
+		return outcome{}, r.fail(x, contract.ClassToolErrors, "look at what the node was given; fix the tool or the flow", "the tool %q failed: %s", t.Name, cut(msg.Text, 500))
 	}
 	v, err := toolValue(x.node.Ports.Out, msg.Text)
 	if err != nil {
@@ -78,7 +78,7 @@ func toolValue(outs []plan.Out, text string) (value.Value, error) {
 	return object(o.Name, v), nil
 }
 
-// takesText says whether an output takes a text as it is.
+// takesText reports whether an output takes a text as it is.
 func takesText(o *plan.Out) bool {
 	probe, err := value.Cast(o.Type, value.Of("x"))
 	return len(o.Type) > 0 && string(o.Type) != "{}" && err == nil && probe.Kind == value.String

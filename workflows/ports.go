@@ -169,7 +169,7 @@ func (f *flowRun) beginNamed(first *contract.View, in *contract.RunInput) error 
 	}
 	if in.Talk != nil {
 		f.hold(in.Talk.Messages)
-		f.talk.heard = len(in.Talk.Messages)
+		f.conversation.heard = len(in.Talk.Messages)
 	}
 	if in.Input == "" && len(in.Images) == 0 {
 		return nil

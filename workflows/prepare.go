@@ -16,7 +16,7 @@ import (
 
 // settle does what comes before the run's entry.
 func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
-	said := in.Input
+	text := in.Input
 	if err := f.prepare(ctx, in); err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (f *flowRun) settle(ctx workflow.Context, in *contract.RunInput) error {
 		return err
 	}
 	f.introduce(ctx)
-	if err := f.before(ctx, in, said); err != nil {
+	if err := f.before(ctx, in, text); err != nil {
 		return err
 	}
 	first, err := f.accept(in)
@@ -125,7 +125,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	return nil
 }
 
-// begins says whether the flow declares inputs, so that what the run is given makes its text.
+// begins reports whether the flow declares inputs, so that what the run is given makes its text.
 func (f *flowRun) begins() bool {
 	return f.flow != nil && f.flow.Inputs != nil && f.flow.Version <= plan.Version
 }
@@ -279,7 +279,7 @@ func (f *flowRun) accept(in *contract.RunInput) (*contract.View, error) {
 		f.shared.Script = &ref
 	}
 	first := &contract.View{}
-	if err := f.begun(first, in, given); err != nil {
+	if err := f.writeInput(first, in, given); err != nil {
 		return nil, err
 	}
 	for _, key := range workflow.DeterministicKeys(in.State) {

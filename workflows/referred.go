@@ -36,7 +36,7 @@ func (need needing) messages(list []contract.CarriedMessage) {
 	}
 }
 
-func (need needing) talk(t *contract.Talk) {
+func (need needing) conversation(t *contract.Talk) {
 	if t == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func (need needing) suspended(x *contract.SuspendedExecution) {
 	}
 	if x.Map != nil {
 		for i := range x.Map.Flows {
-			need.talk(x.Map.Flows[i].Talk)
+			need.conversation(x.Map.Flows[i].Talk)
 		}
 	}
 	for i := range x.Steps {
@@ -74,7 +74,7 @@ func (need needing) carry(c *contract.Carry) {
 			need(&contract.ContentRef{SHA: c.Ended.State[i].SHA})
 		}
 	}
-	need.talk(c.Talk)
+	need.conversation(c.Talk)
 	for i := range c.Live {
 		need.suspended(c.Live[i].Suspended)
 	}

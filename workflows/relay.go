@@ -10,7 +10,7 @@ import (
 
 // relay gives an answer to whoever waits. One that does not get it, because its run stopped
 // just now, asks again. Where the workflow task is full of answers, this one goes with another.
-func (d *desk) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
+func (d *inbox) relay(ctx workflow.Context, req *contract.Request, reply *contract.Reply) {
 	to := req.Run.Workflow
 	if to == d.r.store.workflow {
 		d.r.deliver(reply)
@@ -43,7 +43,7 @@ type relay struct {
 }
 
 // relayAll gives the answers that wait, as many at a time as the server takes.
-func (d *desk) relayAll(ctx workflow.Context) {
+func (d *inbox) relayAll(ctx workflow.Context) {
 	for len(d.relays) > 0 { // others may come meanwhile
 		a := d.relays[0]
 		err := workflow.Await(ctx, d.r.guard.clear)

@@ -17,72 +17,72 @@ import (
 )
 
 // An execution that needs an answer from outside opens a request and waits. The run at the
-// root of the tree owns all requests, see desk.go; every other run announces its own to the
-// owner by signal, and gets the answer by signal. A wait may last for weeks, so it gives way
+// root of the tree owns all requests, see inbox.go; every other run announces its own to the
+// owner by signal, and gets the answer by signal. A wait may last for weeks, so it yields
 // where its run wants to continue as new: the execution is carried, and asks again under the
 // same id.
 
 // requests are what the executions of one run wait for.
 type requests struct {
 	// desk is set at the owner.
-	desk    *desk
-	waiting map[string]*ticket
+	inbox   *inbox
+	waiting map[string]*pendingRequest
 	// inbox are messages for this run's agents, given by the owner.
-	inbox          []contract.Inbound
+	unread         []contract.Inbound
 	replies, steer workflow.ReceiveChannel
-	ears           []ear
+	listeners      []listener
 	// signals counts those that were taken in.
 	signals int
 	// rejected counts signals of people's that were refused; rejects say why, of the last ones.
 	rejected int
 	rejects  []string
 	// parting are signals to the owner that have not arrived yet.
-	parting []workflow.Future
+	unacknowledged []workflow.Future
 }
 
 // ticket is a request of this run's, until its answer is taken.
-type ticket struct {
+type pendingRequest struct {
 	kind  string
 	reply *contract.Reply
 }
 
 func newRequests(ctx workflow.Context) requests {
 	return requests{
-		waiting: map[string]*ticket{},
+		waiting: map[string]*pendingRequest{},
 		replies: workflow.GetSignalChannel(ctx, contract.SignalReply),
 		steer:   workflow.GetSignalChannel(ctx, contract.SignalSteer),
 	}
 }
 
 // ear is what takes values from channels.
-type ear struct {
+type listener struct {
 	take     func()
 	channels []workflow.ReceiveChannel
 }
 
 // holds says that something has come.
-func (e ear) holds() bool {
+func (e listener) holds() bool {
 	return slices.ContainsFunc(e.channels, func(c workflow.ReceiveChannel) bool { return c.Len() > 0 })
 }
 
 // attend has take called whenever a channel holds something, while everything else waits.
-func (r *run) attend(take func(), channels ...workflow.ReceiveChannel) {
-	r.ears = append(r.ears, ear{take, channels})
+func (r *run) addListener(take func(), channels ...workflow.ReceiveChannel) {
+	r.listeners = append(r.listeners, listener{take, channels})
 }
 
 // listen serves all ears in one coroutine: each that waits is woken by every step of a run. A
 // selector must not wait for signals here: it takes a value when it comes, and gives it out when
 // its coroutine goes on, so that a run that ends in between would never see it.
 func (r *run) listen(ctx workflow.Context) {
-	r.attend(func() { r.hear(ctx) }, r.yield, r.replies, r.steer, r.wishes, r.grants)
-	if r.desk == nil {
-		r.misled(ctx)
+	r.addListener(func() { r.hear(ctx) }, r.yield, r.replies, r.steer, r.roomRequests, r.roomGrants)
+	if r.inbox == nil {
+		r.rejectMisaddressed(ctx)
 	}
 	// Those who are cancelled listen too.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(ctx, "listen", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.ears, ear.holds) }) == nil {
-			for _, e := range r.ears {
+		for workflow.Await(ctx, func() bool { return slices.ContainsFunc(r.listeners, listener.holds) }) == nil {
+			for _, e := range r.listeners {
 				e.take()
 			}
 		}
@@ -90,10 +90,10 @@ func (r *run) listen(ctx workflow.Context) {
 }
 
 // misled refuses what people signal to a run that keeps no requests.
-func (r *run) misled(ctx workflow.Context) {
+func (r *run) rejectMisaddressed(ctx workflow.Context) {
 	for _, kind := range contract.Requests {
 		channel := workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: "not here: the run at the root takes it"})
-		r.attend(func() {
+		r.addListener(func() {
 			for channel.ReceiveAsync(nil) {
 				r.refuse(kind, &contract.Failure{Class: contract.ClassBadRequest, Text: "this run keeps no requests and no messages",
 					Remedy: "send it to the run " + r.shared.Owner + ", which does for all below it"})
@@ -103,7 +103,7 @@ func (r *run) misled(ctx workflow.Context) {
 }
 
 // hear takes in what has been signalled so far. Only the owner and the parent signal here;
-// what is not of their shape is left out, and so are answers to the owner, which has a desk.
+// what is not of their shape is left out, and so are answers to the owner, which has an inbox.
 func (r *run) hear(ctx workflow.Context) {
 	for r.yield.ReceiveAsync(nil) {
 		r.asked = true
@@ -112,15 +112,15 @@ func (r *run) hear(ctx workflow.Context) {
 	var raw converter.RawValue
 	for r.replies.ReceiveAsync(&raw) {
 		var reply contract.Reply
-		if r.readSignal(ctx, raw, &reply) == nil && r.desk == nil {
+		if r.readSignal(ctx, raw, &reply) == nil && r.inbox == nil {
 			r.deliver(&reply)
 		}
 		raw = converter.RawValue{}
 	}
 	for r.steer.ReceiveAsync(&raw) {
 		var m contract.Inbound
-		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.desk == nil && len(r.inbox) < maxInbox {
-			r.inbox = append(r.inbox, m)
+		if r.readSignal(ctx, raw, &m) == nil && m.Text != "" && len(m.Text) <= maxMessage && r.inbox == nil && len(r.unread) < maxInbox {
+			r.unread = append(r.unread, m)
 		}
 		raw = converter.RawValue{}
 	}
@@ -188,13 +188,13 @@ func (r *run) refuse(name string, err error) {
 
 // acceptUpdate begins to handle an Update.
 func (r *run) acceptUpdate(ctx workflow.Context, raw converter.RawValue) {
-	had(ctx, raw)
+	assertReadable(ctx, raw)
 	r.guard.accept(ctx, proto.Size(raw.Payload()))
 }
 
 // had stops the workflow task of a run that is rebuilt where an argument cannot be read any more
 // that the run had read before.
-func had(ctx workflow.Context, raw converter.RawValue) {
+func assertReadable(ctx workflow.Context, raw converter.RawValue) {
 	if f := contract.Unread(raw.Payload()); f != nil && workflow.IsReplaying(ctx) {
 		panic(f.Error())
 	}
@@ -222,7 +222,7 @@ func (r *run) deliver(reply *contract.Reply) {
 	}
 }
 
-// answers says whether a reply is one to a request of a kind. It is looked at again here,
+// answers reports whether a reply is one to a request of a kind. It is looked at again here,
 // because anybody can send the signal.
 func answers(kind string, reply *contract.Reply) bool {
 	switch {
@@ -255,7 +255,7 @@ func (r *run) request(ctx workflow.Context, x *step, req contract.Request) (*con
 // to stop first.
 func (r *run) openRequest(ctx workflow.Context, x *step, req contract.Request, j *journal) (*contract.Reply, error) {
 	req = r.complete(x, req)
-	t := &ticket{kind: req.Kind}
+	t := &pendingRequest{kind: req.Kind}
 	r.waiting[req.ID] = t
 	defer delete(r.waiting, req.ID)
 	err := r.announce(ctx, &req)
@@ -301,7 +301,7 @@ const (
 )
 
 // toMend is a failure as a request shows it: without lists, which can be long.
-func toMend(f *contract.Failure) *contract.Failure {
+func shownFailure(f *contract.Failure) *contract.Failure {
 	if f == nil {
 		return nil
 	}
@@ -321,8 +321,8 @@ func (r *run) below() string {
 // announce tells the owner of a request. It is told again after every resumption, and shows
 // the request once.
 func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
-	if r.desk != nil {
-		r.desk.open(ctx, req)
+	if r.inbox != nil {
+		r.inbox.open(ctx, req)
 		return nil
 	}
 	if err := r.guard.admit(ctx, "the request", req); err != nil {
@@ -338,12 +338,12 @@ func (r *run) announce(ctx workflow.Context, req *contract.Request) error {
 
 // closeRequest tells the owner that the answer was taken, or that nobody waits for it.
 func (r *run) closeRequest(ctx workflow.Context, id string) {
-	if r.desk != nil {
-		r.desk.close(ctx, id)
+	if r.inbox != nil {
+		r.inbox.close(ctx, id)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.parting = append(slices.DeleteFunc(r.parting, workflow.Future.IsReady),
+	r.unacknowledged = append(slices.DeleteFunc(r.unacknowledged, workflow.Future.IsReady),
 		r.signal(ctx, r.shared.Owner, contract.SignalClose, contract.RequestID{ID: id}))
 }
 
@@ -354,12 +354,12 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 	if !errors.As(err, &terminated) {
 		return
 	}
-	if r.desk != nil {
-		r.desk.disown(ctx, child)
+	if r.inbox != nil {
+		r.inbox.disown(ctx, child)
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	r.parting = append(r.parting, r.signal(ctx, r.shared.Owner, contract.SignalClose,
+	r.unacknowledged = append(r.unacknowledged, r.signal(ctx, r.shared.Owner, contract.SignalClose,
 		contract.RequestID{Run: &contract.Run{Workflow: child}}))
 }
 
@@ -367,9 +367,9 @@ func (r *run) disown(ctx workflow.Context, child string, err error) {
 // signal whose sender ends in the same moment.
 func (r *run) part(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(r.parting) > 0 { // others may come meanwhile
-		sent := r.parting[0]
-		r.parting = r.parting[1:]
+	for len(r.unacknowledged) > 0 { // others may come meanwhile
+		sent := r.unacknowledged[0]
+		r.unacknowledged = r.unacknowledged[1:]
 		_ = sent.Get(ctx, nil) // an owner that is gone shows nothing any more
 	}
 }
@@ -377,9 +377,9 @@ func (r *run) part(ctx workflow.Context) {
 // messages takes the messages that the next model call of a node is to have.
 func (r *run) messages(node string) []contract.Inbound {
 	var out, left []contract.Inbound
-	box := &r.inbox
-	if r.desk != nil {
-		box = &r.desk.inbox
+	box := &r.unread
+	if r.inbox != nil {
+		box = &r.inbox.unread
 	}
 	for _, m := range *box {
 		if m.Node == "" || m.Node == node {

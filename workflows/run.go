@@ -24,8 +24,8 @@ type run struct {
 	root  string
 	usage contract.Usage
 	// held is what of the budget is reserved.
-	held spent
-	talk talk
+	reserved     spent
+	conversation conversation
 	// log is for forks.
 	log executionLog
 	// sessions are those that the run's agent has started; nil in a branch.
@@ -92,8 +92,8 @@ func (r *run) planAnswer() (*plan.Flow, error) {
 type step struct {
 	node *plan.Node
 	// id is node#step; n is the step.
-	id     string
-	n, nth int
+	id            string
+	n, occurrence int
 	// lineage is the last deferred join that the execution's branch has passed.
 	lineage string
 	// order is the node's place among the flow's declarations.
@@ -153,6 +153,6 @@ func wire(err error) error {
 }
 
 // gone is the error of a query for something that the run does not have: of class transcript_lost.
-func gone(format string, args ...any) error {
+func notFound(format string, args ...any) error {
 	return (&contract.Failure{Class: contract.ClassTranscriptLost, Text: fmt.Sprintf("this run has no "+format, args...)}).Wire()
 }

@@ -48,16 +48,16 @@ type session struct {
 	// that the session does.
 	idle, leaving, over bool
 	// gone is when it did; prompts that are queued then have no turn.
-	gone *time.Time
+	endedAt *time.Time
 	// end cancels the turn under way. kids is the context of the sessions below.
 	end workflow.CancelFunc
 	// above is the context of the run itself.
 	kids, above workflow.Context
 	endKids     workflow.CancelFunc
 	// prompt is that of a turn that somebody asked for, until its hook has seen it.
-	prompt *contract.Prompt
-	told   workflow.ReceiveChannel
-	asked  []askedBy
+	prompt      *contract.Prompt
+	turnSignals workflow.ReceiveChannel
+	asked       []askedBy
 }
 
 func newSession(f *flowRun, in *contract.RunInput) *session {
@@ -69,12 +69,12 @@ func newSession(f *flowRun, in *contract.RunInput) *session {
 	return s
 }
 
-// on says whether the run takes turns at all.
+// on reports whether the run takes turns at all.
 func (s *session) on() bool {
 	return s != nil && s.f.flow != nil && (s.stays || s.f.flow.StartsSessions())
 }
 
-// conversing says whether the run stays open between turns.
+// conversing reports whether the run stays open between turns.
 func (s *session) conversing() bool { return s.on() && s.stays }
 
 // settle refuses a session of a flow that cannot converse, and gives its agent the flow's
@@ -275,13 +275,13 @@ func (s *session) goOn(ctx workflow.Context) error {
 		return s.tooHeavy()
 	}
 	err := s.f.continueAsNew(ctx)
-	if err == nil && s.f.desk == nil && s.f.asked {
+	if err == nil && s.f.inbox == nil && s.f.asked {
 		return s.tooHeavy() // it turned out to be too much
 	}
 	return err
 }
 
-// news says whether an idle session has something to do.
+// news reports whether an idle session has something to do.
 func (s *session) news() bool {
 	return s.stop != nil || len(s.queue) > 0 || len(s.callbacks) > 0 || !s.stays && !s.expects()
 }
@@ -289,7 +289,7 @@ func (s *session) news() bool {
 // heavy says that the session above waits for this one to come back with what it goes on with,
 // and that this is too much: nothing that the idle session could wait for would ever end that.
 func (s *session) heavy() bool {
-	return s.f.desk == nil && s.f.asked && s.weight() > s.f.room()/4*3
+	return s.f.inbox == nil && s.f.asked && s.weight() > s.f.room()/4*3
 }
 
 func (s *session) tooHeavy() error {
@@ -301,7 +301,7 @@ func (s *session) tooHeavy() error {
 // weight is what an idle session would carry at least.
 func (s *session) weight() int {
 	n := 0
-	if t := s.f.talk.thread; t != nil {
+	if t := s.f.conversation.thread; t != nil {
 		n = t.bytes
 	}
 	return n
@@ -360,7 +360,7 @@ func (f *flowRun) give(thread, prompt string, images []contract.Image) error {
 // mendThread answers tool calls in whose middle a turn ended: no provider takes a
 // conversation without their results.
 func (f *flowRun) mendThread() error {
-	t := f.talk.thread
+	t := f.conversation.thread
 	if t == nil {
 		return nil
 	}
@@ -390,7 +390,7 @@ func (f *flowRun) mendThread() error {
 
 // turnedOver shows how the run stands, as after a change of its requests.
 func (f *flowRun) turnedOver(ctx workflow.Context) {
-	if f.desk != nil {
+	if f.inbox != nil {
 		f.turned(ctx)
 		return
 	}
@@ -430,7 +430,7 @@ func (s *session) close(ctx workflow.Context) (*contract.RunResult, error) {
 // finish notes that the session is over, and lets those below go.
 func (s *session) finish(ctx workflow.Context) {
 	now := workflow.Now(ctx).UTC()
-	s.over, s.gone = true, &now
+	s.over, s.endedAt = true, &now
 	s.release(ctx)
 }
 
@@ -449,27 +449,27 @@ func (s *session) tell(ctx workflow.Context, t *contract.Turn) {
 		return
 	}
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	told := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
-	told.Turn.Hash = ""
+	report := contract.ChildTurn{Session: s.f.store.workflow, Turn: *t, Usage: s.f.usage, Expects: s.expects() || len(s.callbacks) > 0}
+	report.Turn.Hash = ""
 	// Results of many sessions meet in the history above, which is given no more of each than this.
-	s.shorten(&told.Turn)
-	if s.f.guard.admit(ctx, "the turn's result", told) != nil {
-		told.Turn.ResultText, told.Turn.ResultData = nil, nil
-		told.Turn.Status = contract.TurnFailed
-		told.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
+	s.shorten(&report.Turn)
+	if s.f.guard.admit(ctx, "the turn's result", report) != nil {
+		report.Turn.ResultText, report.Turn.ResultData = nil, nil
+		report.Turn.Status = contract.TurnFailed
+		report.Turn.Failure = &contract.Failure{Class: contract.ClassTooLarge, Text: "the result is too large for the session above"}
 	}
-	s.send(ctx, told)
+	s.send(ctx, report)
 }
 
-func (s *session) send(ctx workflow.Context, told contract.ChildTurn) {
-	s.f.parting = append(slices.DeleteFunc(s.f.parting, workflow.Future.IsReady),
-		s.f.signal(ctx, s.parent, contract.SignalTurn, told))
+func (s *session) send(ctx workflow.Context, report contract.ChildTurn) {
+	s.f.unacknowledged = append(slices.DeleteFunc(s.f.unacknowledged, workflow.Future.IsReady),
+		s.f.signal(ctx, s.parent, contract.SignalTurn, report))
 }
 
 // carry is what the session's next run goes on with.
 func (s *session) carry() *contract.SessionCarry {
 	c := &contract.SessionCarry{Stays: s.stays, Parent: s.parent, Turns: s.turns, Count: s.count, Queue: s.queue, Callbacks: s.callbacks, Stop: s.stop, Spent: s.spent}
-	if s.f.desk == nil {
+	if s.f.inbox == nil {
 		c.Rejected, c.Rejects = s.f.rejected, s.f.rejects
 	}
 	for _, k := range s.children {

@@ -21,7 +21,7 @@ type childSession struct {
 	contract.ChildSession
 	future *childRun
 	// held is what of the budget is reserved for it.
-	held spent
+	reserved spent
 }
 
 func isYield(err error) bool { return errors.Is(err, errYield) }
@@ -52,7 +52,7 @@ func (s *session) launch(c *childSession) {
 		in.OnError, in.ScriptRef, in.Owner, in.MaxPayload = r.shared.OnError, r.shared.Script, r.shared.Owner, r.shared.MaxPayload
 		in.Scope = r.shared.Scope
 	}
-	in.Budget = s.lend(c)
+	in.Budget = s.allocate(c)
 	in.Room = r.guard.part(s.kids, maxSessions, 25)
 	if err := r.guard.admit(s.kids, "what the session is started with", in); err != nil {
 		s.closed(c, nil, err)
@@ -60,7 +60,7 @@ func (s *session) launch(c *childSession) {
 	}
 	k := &child{workflow: contract.WorkflowFlow, in: in, id: c.ID, summary: "session · " + cmp.Or(c.Agent, plainAgent)}
 	c.future = r.start(s.kids, k)
-	leave := r.host(s.kids, &guest{id: contract.BoundID(c.ID), kept: in.Room, stays: true})
+	leave := r.reserveFor(s.kids, &reservation{id: contract.BoundID(c.ID), kept: in.Room, stays: true})
 	workflow.GoNamed(s.kids, "child session", func(ctx workflow.Context) {
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		var out contract.RunResult
@@ -90,11 +90,11 @@ func (s *session) closed(c *childSession, out *contract.RunResult, err error) {
 	}
 	c.Closed = true
 	s.f.disown(s.above, contract.BoundID(c.ID), err)
-	var gone *temporal.TerminatedError
+	var terminated *temporal.TerminatedError
 	switch {
 	case err == nil, contract.Cancelled(err):
 		c.Status, c.Problem = contract.TurnStopped, words.Stopped
-	case errors.As(err, &gone):
+	case errors.As(err, &terminated):
 		c.Status, c.Problem = contract.TurnFailed, "Session was terminated"
 	default:
 		c.Status, c.Problem = contract.TurnFailed, problemOf(contract.FailureOf(err))
@@ -125,9 +125,9 @@ func problemOf(f *contract.Failure) string {
 
 // heard takes over how a turn of a session below stands. What is from none is left out. What is told of
 // one turn may come behind what is told of the next.
-func (s *session) heard(told *contract.ChildTurn) {
-	c := s.child(told.Session)
-	t := told.Turn
+func (s *session) heard(report *contract.ChildTurn) {
+	c := s.child(report.Session)
+	t := report.Turn
 	if c == nil || c.Closed {
 		return
 	}
@@ -135,9 +135,9 @@ func (s *session) heard(told *contract.ChildTurn) {
 		s.inLine(c, &t)
 		return
 	}
-	s.charge(c, told.Usage)
+	s.charge(c, report.Usage)
 	if late := c.Last != nil && (t.N < c.Last.N || t.N == c.Last.N && c.Last.Done()); !late {
-		c.Params, c.Last, c.Expects = nil, &t, told.Expects
+		c.Params, c.Last, c.Expects = nil, &t, report.Expects
 	}
 	if i := c.order(t.ID); i >= 0 {
 		c.Orders[i].Taken = true
@@ -146,7 +146,7 @@ func (s *session) heard(told *contract.ChildTurn) {
 		s.f.moved = true
 		s.shorten(&t)
 		s.fulfilEnded(c)
-		s.fulfil(c, &t, told.Expects)
+		s.fulfil(c, &t, report.Expects)
 		s.fulfilEnded(c) // the turn that it waited for may have been told before
 	}
 	c.Status = c.standing()
@@ -184,7 +184,7 @@ func (c *childSession) standing() string {
 	return contract.StatusIdle
 }
 
-// settled says whether callbacks wait until a session below expects none of its own.
+// settled reports whether callbacks wait until a session below expects none of its own.
 func (s *session) settled() bool {
 	lone := s.f.flow.LoneAgent()
 	return lone != nil && lone.Agent != nil && lone.Agent.Settled
@@ -222,7 +222,7 @@ func (s *session) fulfil(c *childSession, t *contract.Turn, expects bool) {
 	c.Orders = slices.Delete(c.Orders, i, i+1)
 }
 
-// has says whether a turn that somebody waits for has ended.
+// has reports whether a turn that somebody waits for has ended.
 func (c *childSession) has(order string) bool { return c.taken(order) >= 0 }
 
 func (c *childSession) taken(order string) int {
@@ -268,7 +268,7 @@ func (s *session) called() (from []string, prompt string) {
 	return from, words.Callback(list)
 }
 
-// expects says whether a result is still to come to this session as a turn of its own.
+// expects reports whether a result is still to come to this session as a turn of its own.
 func (s *session) expects() bool {
 	return slices.ContainsFunc(s.children, func(c *childSession) bool {
 		return slices.ContainsFunc(c.Orders, func(o contract.SessionOrder) bool { return o.Mode == contract.ModeCallback })

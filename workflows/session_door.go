@@ -81,7 +81,7 @@ func (s *session) serve(ctx workflow.Context) error {
 
 // listen takes in signals while everything else waits.
 func (s *session) listen(ctx workflow.Context) {
-	s.told = workflow.GetSignalChannel(ctx, contract.SignalTurn)
+	s.turnSignals = workflow.GetSignalChannel(ctx, contract.SignalTurn)
 	s.asked = nil
 	if s.stays {
 		s.asked = []askedBy{
@@ -89,21 +89,21 @@ func (s *session) listen(ctx workflow.Context) {
 			{contract.UpdateStop, workflow.GetSignalChannel(ctx, contract.UpdateStop), s.halt},
 		}
 	}
-	channels := []workflow.ReceiveChannel{s.told}
+	channels := []workflow.ReceiveChannel{s.turnSignals}
 	for _, a := range s.asked {
 		channels = append(channels, a.channel)
 	}
-	s.f.attend(s.hear, channels...)
+	s.f.addListener(s.hear, channels...)
 }
 
 // hear takes in what has been signalled so far. What is of a wrong shape is left out, and stands in the
 // session's status.
 func (s *session) hear() {
-	if s.told == nil {
+	if s.turnSignals == nil {
 		return
 	}
 	var raw converter.RawValue
-	for s.told.ReceiveAsync(&raw) {
+	for s.turnSignals.ReceiveAsync(&raw) {
 		var t contract.ChildTurn
 		if s.f.readSignal(s.above, raw, &t) == nil {
 			s.heard(&t)
@@ -119,8 +119,8 @@ func (s *session) hear() {
 			}
 			switch {
 			case err == nil:
-			case s.f.desk != nil:
-				s.f.desk.reject(s.kids, a.name, err)
+			case s.f.inbox != nil:
+				s.f.inbox.reject(s.kids, a.name, err)
 			default:
 				s.f.refuse(a.name, err)
 			}
@@ -307,7 +307,7 @@ func (s *session) shown() []contract.Turn {
 func (s *session) queuedTurn(i int) *contract.Turn {
 	t := &contract.Turn{ID: s.queue[i].ID, Hash: s.queue[i].Hash, Status: contract.TurnQueued}
 	if s.over {
-		t.Status, t.Ended = contract.TurnStopped, s.gone
+		t.Status, t.Ended = contract.TurnStopped, s.endedAt
 		t.Failure = &contract.Failure{Class: contract.ClassCancelled, Text: words.Stopped}
 	}
 	return t

@@ -54,7 +54,7 @@ func started(f *plan.Flow) []string {
 
 // lend reserves what a session below may spend: half of what is left, or what is left of what
 // it had. It has it until it ends, because it can be resumed until then.
-func (s *session) lend(c *childSession) *contract.Budget {
+func (s *session) allocate(c *childSession) *contract.Budget {
 	r := s.f.run
 	if !r.shared.Budget.Bounds() {
 		return nil
@@ -63,12 +63,12 @@ func (s *session) lend(c *childSession) *contract.Budget {
 	if c.Rest != nil && c.Rest.Plan != nil && c.Rest.Shared.Budget.Bounds() {
 		part = *c.Rest.Shared.Budget
 	}
-	c.held = spent{
+	c.reserved = spent{
 		Calls:  max(0, part.Calls-c.Usage.Made()),
 		Tokens: max(0, part.Tokens-c.Usage.Input-c.Usage.Output),
 		Cost:   max(0, part.Cost-c.Usage.Cost),
 	}
-	r.earmark(c.held, 1)
+	r.earmark(c.reserved, 1)
 	return &part
 }
 
@@ -78,9 +78,9 @@ func (s *session) charge(c *childSession, all contract.Usage) {
 	more := all.Beyond(c.Usage)
 	s.f.usage.Add(more)
 	c.Usage.Add(more)
-	off := spent{Calls: min(c.held.Calls, more.Made()), Tokens: min(c.held.Tokens, more.Input+more.Output), Cost: min(c.held.Cost, more.Cost)}
+	off := spent{Calls: min(c.reserved.Calls, more.Made()), Tokens: min(c.reserved.Tokens, more.Input+more.Output), Cost: min(c.reserved.Cost, more.Cost)}
 	s.f.earmark(off, -1)
-	c.held = spent{Calls: c.held.Calls - off.Calls, Tokens: c.held.Tokens - off.Tokens, Cost: c.held.Cost - off.Cost}
+	c.reserved = spent{Calls: c.reserved.Calls - off.Calls, Tokens: c.reserved.Tokens - off.Tokens, Cost: c.reserved.Cost - off.Cost}
 }
 
 // settleUp counts what a session that has come back spent and did not tell, and gives back what
@@ -89,6 +89,6 @@ func (s *session) settleUp(c *childSession, out *contract.RunResult, err error) 
 	if all := spentIn(out, err); all != nil {
 		s.charge(c, *all)
 	}
-	s.f.earmark(c.held, -1)
-	c.held = spent{}
+	s.f.earmark(c.reserved, -1)
+	c.reserved = spent{}
 }

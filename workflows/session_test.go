@@ -82,16 +82,16 @@ func TestResetBelowIsNotPaidBack(t *testing.T) {
 	inWorkflow(t, func(ctx workflow.Context) {
 		f := &flowRun{run: newRun(ctx)}
 		f.flow = scheduletest.Sketch("START>a a>END")
-		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, held: spent{Calls: 10, Tokens: 100}}
+		c := &childSession{ChildSession: contract.ChildSession{ID: "c"}, reserved: spent{Calls: 10, Tokens: 100}}
 		s := &session{f: f, children: []*childSession{c}}
-		f.held = c.held
+		f.reserved = c.reserved
 		told := func(n int, status string, calls, input, stopped int, cost int64) {
 			s.heard(&contract.ChildTurn{Session: "c", Turn: contract.Turn{N: n, Status: status}, Usage: contract.Usage{Calls: calls, Input: input, Stopped: stopped, Cost: cost}})
 		}
 		check := func(when string, want contract.Usage, left int) {
 			t.Helper()
-			if !reflect.DeepEqual(f.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.held.Calls != left {
-				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.usage, c.Usage, f.held.Calls, want, left)
+			if !reflect.DeepEqual(f.usage, want) || !reflect.DeepEqual(c.Usage, want) || f.reserved.Calls != left {
+				t.Errorf("%s: %+v, of the session %+v, %d held; want %+v, %d", when, f.usage, c.Usage, f.reserved.Calls, want, left)
 			}
 		}
 		told(1, contract.TurnCompleted, 3, 30, 0, 7)

@@ -30,7 +30,7 @@ type sessionArgs struct {
 }
 
 // said is a session tool's answer: JSON. Errors are answers, too, as the framework gives them.
-func said(v any) toolReply {
+func jsonReply(v any) toolReply {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return toolError("%v", err)
@@ -38,19 +38,19 @@ func said(v any) toolReply {
 	return toolReply{Text: string(unescape(raw))}
 }
 
-func saidError(format string, args ...any) toolReply {
-	return said(map[string]string{"error": fmt.Sprintf(format, args...)})
+func errorReply(format string, args ...any) toolReply {
+	return jsonReply(map[string]string{"error": fmt.Sprintf(format, args...)})
 }
 
 // orchestrate runs one of [plan.SessionTools].
 func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolReply, error) {
 	s := c.sessions
 	if s == nil {
-		return saidError("sessions cannot be started here"), nil
+		return errorReply("sessions cannot be started here"), nil
 	}
 	var args sessionArgs
 	if err := json.Unmarshal(raw, &args); err != nil {
-		return saidError("Invalid arguments of %s: %v", c.call.Name, err), nil
+		return errorReply("Invalid arguments of %s: %v", c.call.Name, err), nil
 	}
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	// The command is one step, and waiting for what it asked for another.
@@ -96,7 +96,7 @@ func (c *toolCall) command(ctx workflow.Context, s *session, args *sessionArgs) 
 		if k := s.child(args.Session); k != nil {
 			status = k.shown()
 		}
-		return replied(said(map[string]string{"session_id": args.Session, "status": status}), nil)
+		return replied(jsonReply(map[string]string{"session_id": args.Session, "status": status}), nil)
 	}
 	return replied(s.resultOf(args.Session), nil)
 }
@@ -104,10 +104,10 @@ func (c *toolCall) command(ctx workflow.Context, s *session, args *sessionArgs) 
 // placeOrder starts or resumes a session.
 func (c *toolCall) placeOrder(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	if !slices.Contains(contract.Modes, args.Mode) {
-		return replied(saidError("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
+		return replied(errorReply("Invalid mode: %s. Must be one of: %s", args.Mode, strings.Join(contract.Modes, ", ")), nil)
 	}
 	if n := utf8.RuneCount(args.Params); n > maxParams {
-		return replied(saidError("Parameters too large: %d characters (max %d)", n, maxParams), nil)
+		return replied(errorReply("Parameters too large: %d characters (max %d)", n, maxParams), nil)
 	}
 	if c.call.Name == plan.SessionStart {
 		return c.startSession(ctx, s, args)
@@ -120,11 +120,11 @@ func (s *session) resultOf(id string) toolReply {
 	k := s.child(id)
 	switch {
 	case k == nil:
-		return saidError("Session '%s' not found", id)
+		return errorReply("Session '%s' not found", id)
 	case k.shown() == contract.TurnFailed || k.Closed:
-		return saidError("Session %s: %s", k.Status, k.problem())
+		return errorReply("Session %s: %s", k.Status, k.problem())
 	case k.shown() != finished:
-		return saidError("Session not finished or idle")
+		return errorReply("Session not finished or idle")
 	}
 	return resultOf(k.ID, k.Last)
 }
@@ -163,7 +163,7 @@ func resultOf(id string, t *contract.Turn) toolReply {
 	if out.Data == nil {
 		out.Data = json.RawMessage("null")
 	}
-	return said(out)
+	return jsonReply(out)
 }
 
 // agents lists the agents that may be started.
@@ -190,7 +190,7 @@ func (c *toolCall) agents() toolReply {
 		}
 		out = append(out, r)
 	}
-	return said(out)
+	return jsonReply(out)
 }
 
 // list lists the sessions that this one has started.
@@ -210,7 +210,7 @@ func (s *session) list() toolReply {
 		}
 		out = append(out, r)
 	}
-	return said(out)
+	return jsonReply(out)
 }
 
 // destroy ends and forgets all sessions that this one has started.
@@ -219,7 +219,7 @@ func (s *session) destroy(ctx workflow.Context) toolReply {
 	s.release(ctx)
 	s.kids, s.endKids = workflow.WithCancel(s.above)
 	s.children, s.callbacks = nil, nil
-	return said(map[string]int{"deleted_count": n})
+	return jsonReply(map[string]int{"deleted_count": n})
 }
 
 // startSession starts a session of an agent.
@@ -231,18 +231,18 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 	may := agent == "" || slices.ContainsFunc(c.cfg.Starts, func(st plan.Startable) bool { return st.Agent == agent })
 	switch limit := c.flow.Limits.MaxDepth; {
 	case !may:
-		return replied(saidError("Agent '%s' not found", agent), nil)
+		return replied(errorReply("Agent '%s' not found", agent), nil)
 	case c.shared.Depth >= limit:
-		return replied(saidError("Sessions nest at most %d deep; do the work without another session", limit), nil)
+		return replied(errorReply("Sessions nest at most %d deep; do the work without another session", limit), nil)
 	case s.open() >= maxSessions:
-		return replied(saidError("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
+		return replied(errorReply("%d sessions are open, the most that one may have; wait for some, or delete them", maxSessions), nil)
 	}
 	params := args.Params
 	if len(params) == 0 || string(params) == "null" {
 		params = json.RawMessage("{}")
 	}
 	if params[0] != '{' {
-		return replied(saidError("parameters is no object"), nil)
+		return replied(errorReply("parameters is no object"), nil)
 	}
 	k := s.add(ctx, contract.BoundID(c.startID()), agent, args.Mode, params)
 	o := k.Orders[0]
@@ -253,28 +253,28 @@ func (c *toolCall) startSession(ctx workflow.Context, s *session, args *sessionA
 func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *sessionArgs) (sessionCommand, error) {
 	k := s.child(args.Session)
 	if k == nil {
-		return replied(saidError("Session '%s' not found", args.Session), nil)
+		return replied(errorReply("Session '%s' not found", args.Session), nil)
 	}
 	if k.Closed {
-		return replied(saidError("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil)
+		return replied(errorReply("Session '%s' is %s: %s", k.ID, k.Status, k.problem()), nil)
 	}
 	if f := s.agent(k.Agent); f == nil || f.LoneAgent() == nil {
-		return replied(saidError("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil)
+		return replied(errorReply("procedural_agent_no_resume: the agent '%s' takes no prompts", k.Agent), nil)
 	}
 	var in struct {
 		Prompt string `json:"prompt"`
 	}
 	if err := exactly(args.Params, &in); err != nil || in.Prompt == "" {
-		return replied(saidError(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
+		return replied(errorReply(`parameter_validation_failed: a session is resumed with {"prompt": "…"} and nothing else`), nil)
 	}
 	if n := len(in.Prompt); n > maxMessage {
-		return replied(saidError("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
+		return replied(errorReply("Parameters too large: a prompt of %d bytes (max %d)", n, maxMessage), nil)
 	}
 	if err := c.guard.admit(ctx, "the prompt", in); err != nil {
 		return sessionCommand{}, err
 	}
 	if k.Closed {
-		return replied(saidError("Session '%s' has ended", k.ID), nil)
+		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	now := workflow.Now(ctx).UTC()
 	o := contract.SessionOrder{Session: k.ID, ID: fmt.Sprintf("%s/%s:%d", c.root, c.id("session"), s.count), Mode: args.Mode}
@@ -285,7 +285,7 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 		if contract.Cancelled(err) {
 			return sessionCommand{}, err
 		}
-		return replied(saidError("Session '%s' has ended", k.ID), nil)
+		return replied(errorReply("Session '%s' has ended", k.ID), nil)
 	}
 	return sessionCommand{Order: &o}, nil
 }
@@ -295,7 +295,7 @@ func (c *toolCall) resumeSession(ctx workflow.Context, s *session, args *session
 func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrder) (toolReply, error) {
 	k := s.child(o.Session)
 	if k == nil {
-		return saidError("Session '%s' not found", o.Session), nil
+		return errorReply("Session '%s' not found", o.Session), nil
 	}
 	ready := func() bool { return k.settled(o) }
 	if err := workflow.Await(ctx, func() bool { return ready() || c.wants(ctx, c.journal.weight()) }); err != nil {
@@ -306,12 +306,12 @@ func (c *toolCall) await(ctx workflow.Context, s *session, o contract.SessionOrd
 	}
 	c.moved = true
 	if o.Mode != contract.ModeSync && !k.has(o.ID) && (k.Last != nil || !k.Closed) {
-		return said(map[string]string{"session_id": k.ID, "status": "pending"}), nil
+		return jsonReply(map[string]string{"session_id": k.ID, "status": "pending"}), nil
 	}
 	return s.take(k, o), nil
 }
 
-// settled says whether a tool that has asked something of a session has its answer: the turn, that the
+// settled reports whether a tool that has asked something of a session has its answer: the turn, that the
 // prompt was refused, or, where it does not wait for the turn, that the session has the prompt.
 func (c *childSession) settled(o contract.SessionOrder) bool {
 	switch {
@@ -339,12 +339,12 @@ func (s *session) take(k *childSession, o contract.SessionOrder) toolReply {
 			// The model hears of it here and now.
 			s.callbacks = slices.DeleteFunc(s.callbacks, func(t contract.ChildTurn) bool { return t.Session == k.ID })
 		}
-		return saidError("%s", k.problem())
+		return errorReply("%s", k.problem())
 	}
 	t := k.Done[i]
 	k.Done = slices.Delete(k.Done, i, i+1)
 	if t.Status != contract.TurnCompleted {
-		return saidError("%s", problemOf(t.Failure))
+		return errorReply("%s", problemOf(t.Failure))
 	}
 	return resultOf(k.ID, &t)
 }

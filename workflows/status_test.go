@@ -20,18 +20,18 @@ func TestStatusAnswerFits(t *testing.T) {
 	tests := map[string]func(f *flowRun){
 		"questions": func(f *flowRun) {
 			for i := range 300 {
-				f.desk.requests = append(f.desk.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestMessage, Text: long})
 			}
 		},
 		"calls to allow": func(f *flowRun) {
 			for i := range 300 {
-				f.desk.requests = append(f.desk.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Kind: contract.RequestConfirm, Arguments: json.RawMessage(`{"x":"` + long + `"}`)})
 			}
 		},
 		"all together": func(f *flowRun) {
 			for i := range 300 {
-				f.desk.requests = append(f.desk.requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
-				f.desk.inbox = append(f.desk.inbox, contract.Inbound{Text: strings.Repeat("<", maxName)})
+				f.inbox.requests = append(f.inbox.requests, contract.Request{ID: fmt.Sprint("q", i), Text: long})
+				f.inbox.unread = append(f.inbox.unread, contract.Inbound{Text: strings.Repeat("<", maxName)})
 				f.conflicts = append(f.conflicts, contract.Conflict{Key: "k", Value: json.RawMessage(`"` + long[:1000] + `"`)})
 			}
 			f.trace = judgedTrace(1000, 500)
@@ -42,7 +42,7 @@ func TestStatusAnswerFits(t *testing.T) {
 			env := patient()
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				f := lone(ctx, 0, 0)
-				f.desk = &desk{r: f.run}
+				f.inbox = &inbox{r: f.run}
 				f.status = contract.StatusWaiting
 				f.session = &session{f: f}
 				fill(f)
@@ -77,8 +77,8 @@ func TestFitting(t *testing.T) {
 		return s
 	}
 	tests := map[string]struct {
-		grow                                                  func(s *contract.Status)
-		conflicts, executions, dropped, inbox, requests, more int
+		grow                                                   func(s *contract.Status)
+		conflicts, executions, dropped, unread, requests, more int
 	}{
 		"all fits": {func(*contract.Status) {}, 4, 8, 5, 2, 4, 0},
 		"conflicts": {func(s *contract.Status) {
@@ -98,7 +98,7 @@ func TestFitting(t *testing.T) {
 			s := full()
 			tc.grow(&s)
 			s = fitting(s)
-			if len(s.Conflicts) != tc.conflicts || len(s.Executions) != tc.executions || s.Dropped != tc.dropped || len(s.Inbox) != tc.inbox || len(s.Requests) != tc.requests || s.MoreRequests != tc.more {
+			if len(s.Conflicts) != tc.conflicts || len(s.Executions) != tc.executions || s.Dropped != tc.dropped || len(s.Inbox) != tc.unread || len(s.Requests) != tc.requests || s.MoreRequests != tc.more {
 				t.Errorf("%d conflicts, %d executions, %d dropped, %d messages, %d requests and %d more", len(s.Conflicts), len(s.Executions), s.Dropped, len(s.Inbox), len(s.Requests), s.MoreRequests)
 			}
 			if n := len(s.Executions); n > 0 && s.Executions[n-1].Step != 7 {

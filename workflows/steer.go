@@ -11,7 +11,7 @@ import (
 	"weft/workflows/schedule"
 )
 
-// Messages that nobody asked for wait at the owner's desk for the next model call. Where
+// Messages that nobody asked for wait at the owner's inbox for the next model call. Where
 // agents run as branches, the owner gives each message to one branch; a branch that makes no
 // further model call brings it back.
 
@@ -32,7 +32,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
 	var left []contract.Inbound
 	full := false
-	for _, m := range f.desk.inbox {
+	for _, m := range f.inbox.unread {
 		x := f.addressee(&m)
 		if x == nil || full {
 			left = append(left, m)
@@ -46,7 +46,7 @@ func (f *flowRun) assign(ctx workflow.Context) {
 		f.guard.sends(sent)
 		f.sent = append(f.sent, dispatch{message: m, to: x, sent: sent})
 	}
-	f.desk.inbox = left
+	f.inbox.unread = left
 	if !full || f.assigns {
 		return
 	}
@@ -82,7 +82,7 @@ func (f *flowRun) addressee(m *contract.Inbound) *schedule.Execution {
 	return best
 }
 
-// mayRead says whether the chain that begins with x can run an agent that a message is for.
+// mayRead reports whether the chain that begins with x can run an agent that a message is for.
 func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 	others := f.sched.Others(x)
 	nodes, _ := f.g.Part(x.Node, others)
@@ -100,11 +100,11 @@ func (f *flowRun) mayRead(x *schedule.Execution, m *contract.Inbound) bool {
 
 // dispatchTo takes the messages with which a branch begins.
 func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
-	if f.desk == nil {
+	if f.inbox == nil {
 		return nil
 	}
 	var out, left []contract.Inbound
-	for _, m := range f.desk.inbox {
+	for _, m := range f.inbox.unread {
 		if f.mayRead(x, &m) {
 			out = append(out, m)
 			f.sent = append(f.sent, dispatch{message: m, to: x})
@@ -112,7 +112,7 @@ func (f *flowRun) dispatchTo(x *schedule.Execution) []contract.Inbound {
 			left = append(left, m)
 		}
 	}
-	f.desk.inbox = left
+	f.inbox.unread = left
 	return out
 }
 
@@ -135,12 +135,12 @@ func (f *flowRun) returned(ctx workflow.Context, b *branchRun, unread []contract
 		quiet, _ := workflow.NewDisconnectedContext(ctx)
 		lost := never || d.sent != nil && d.sent.Get(quiet, nil) != nil
 		if lost || slices.ContainsFunc(unread, func(m contract.Inbound) bool { return m.Seq == d.message.Seq }) {
-			f.desk.inbox = append(f.desk.inbox, d.message)
+			f.inbox.unread = append(f.inbox.unread, d.message)
 			back = true
 		}
 	}
 	if back {
-		slices.SortFunc(f.desk.inbox, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
+		slices.SortFunc(f.inbox.unread, func(a, b contract.Inbound) int { return cmp.Compare(a.Seq, b.Seq) })
 		f.assign(ctx)
 	}
 }

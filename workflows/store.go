@@ -82,7 +82,7 @@ func (s *store) valueOf(e *contract.StateEntry) (json.RawMessage, bool) {
 	return json.RawMessage(m.Text), true
 }
 
-// has says whether bytes with a hash are stored.
+// has reports whether bytes with a hash are stored.
 func (s *store) has(sha string) bool {
 	_, ok := s.content[sha]
 	return ok
@@ -151,14 +151,14 @@ func (s *store) transcript(q contract.TranscriptQuery) (contract.TranscriptPage,
 	}
 	t, ok := s.threads[q.Thread]
 	if !ok {
-		return contract.TranscriptPage{}, gone("thread %q", q.Thread)
+		return contract.TranscriptPage{}, notFound("thread %q", q.Thread)
 	}
 	upto := len(t.entries)
 	if q.Upto > 0 {
 		upto = q.Upto
 	}
 	if q.From < 0 || q.From > upto || upto > len(t.entries) {
-		return contract.TranscriptPage{}, gone("messages %d to %d of thread %q, which has %d", q.From, upto, q.Thread, len(t.entries))
+		return contract.TranscriptPage{}, notFound("messages %d to %d of thread %q, which has %d", q.From, upto, q.Thread, len(t.entries))
 	}
 	page := contract.TranscriptPage{Messages: []json.RawMessage{}, Total: len(t.entries)}
 	size := 0
@@ -195,7 +195,7 @@ func (s *store) outline(e threadEntry) (json.RawMessage, error) {
 func (s *store) piece(q contract.ContentQuery) (contract.ContentPage, error) {
 	raw, ok := s.content[q.SHA]
 	if !ok || q.Offset < 0 || q.Offset > len(raw) {
-		return contract.ContentPage{}, gone("content %s at %d", q.SHA, q.Offset)
+		return contract.ContentPage{}, notFound("content %s at %d", q.SHA, q.Offset)
 	}
 	end := min(len(raw), q.Offset+contract.PageBytes)
 	return contract.ContentPage{Data: slices.Clone(raw[q.Offset:end]), Total: len(raw)}, nil

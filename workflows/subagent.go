@@ -80,7 +80,7 @@ func (c *toolCall) childInput(question string, params json.RawMessage, flow cont
 // runChild runs a sub-agent, or goes on with what it came back with.
 func (c *toolCall) runChild(ctx workflow.Context, id string, in contract.RunInput, s *journalStep, out *contract.RunResult) error {
 	// Others that were asked for together have their parts, and the agent itself goes on.
-	part, release := c.lent(s.Run, 1+len(c.under))
+	part, release := c.allocated(s.Run, 1+len(c.under))
 	defer release()
 	if s.Run != nil && s.Run.Plan != nil {
 		in = contract.RunInput{V: contract.Version, Model: c.shared.Model, Depth: in.Depth, MaxEvents: in.MaxEvents, Carry: s.Run}
@@ -195,7 +195,7 @@ func toolError(format string, args ...any) toolReply {
 	return toolReply{Text: fmt.Sprintf(format, args...), Failed: true}
 }
 
-// subAgentFailed gives a sub-agent's failure to the model, unless an operator must mend it.
+// subAgentFailed gives a sub-agent's failure to the model, unless an operator must fix it.
 func subAgentFailed(err error) (toolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, errYield) {
 		return toolReply{}, err

@@ -37,15 +37,15 @@ type line struct {
 	name   string
 	thread *thread
 	// n counts questions; speaker is the member that the conversation was handed to, if it was.
-	n       int
-	speaker string
+	n           int
+	activeAgent string
 	// by is the agent whose question is being answered; yielded is set where it stopped in its middle.
 	by      *agentRun
 	yielded bool
 }
 
 // who names the agent that speaks.
-func (a *agentRun) who() string { return cmp.Or(a.speaker, a.node.ID) }
+func (a *agentRun) who() string { return cmp.Or(a.activeAgent, a.node.ID) }
 
 // bulk is how many bytes the execution would carry.
 func (a *agentRun) bulk() int {
@@ -68,7 +68,7 @@ func (t *team) line(c *plan.Contact) *line {
 			return l
 		}
 	}
-	l := &line{name: c.Thread, speaker: c.Member}
+	l := &line{name: c.Thread, activeAgent: c.Member}
 	t.lines = append(t.lines, l)
 	return l
 }
@@ -144,10 +144,10 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 	}
 	if err != nil {
 		// The next question begins anew: this conversation may have ended in the middle.
-		l.thread, l.speaker = nil, to.Member
+		l.thread, l.activeAgent = nil, to.Member
 		*reply, err = memberFailed(err)
 	} else {
-		l.speaker = cmp.Or(sub.speaker, to.Member)
+		l.activeAgent = cmp.Or(sub.activeAgent, to.Member)
 		*reply, err = sub.reply(&out)
 	}
 	reply.Conversation = l.state()
@@ -194,7 +194,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
 	sub := &agentRun{run: c.run, step: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
-	sub.speakAs(l.speaker)
+	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = c.store.open(id)
 	}
@@ -213,12 +213,12 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 
 // speakAs makes an agent of the team the one that goes on with the conversation.
 func (a *agentRun) speakAs(id string) {
-	a.speaker = id
+	a.activeAgent = id
 	if m := a.team.of.MemberNamed(id); m != nil {
 		a.cfg = withValues(&m.Agent, a.team.in)
 		return
 	}
-	a.speaker, a.cfg = "", withValues(a.team.of, a.team.in)
+	a.activeAgent, a.cfg = "", withValues(a.team.of, a.team.in)
 }
 
 // hand is what a call does by which the agent hands its conversation over: once all calls of the
@@ -263,7 +263,7 @@ func (a *agentRun) reply(out *outcome) (toolReply, error) {
 	return toolReply{Text: string(all.JSON())}, nil
 }
 
-// memberFailed gives a member's failure to whoever asked, unless an operator must mend it.
+// memberFailed gives a member's failure to whoever asked, unless an operator must fix it.
 func memberFailed(err error) (toolReply, error) {
 	reply, err := subAgentFailed(err)
 	reply.Text = strings.Replace(reply.Text, "the sub-agent failed", "the agent failed", 1)
@@ -272,7 +272,7 @@ func memberFailed(err error) (toolReply, error) {
 
 // state is what a conversation has become.
 func (l *line) state() *contract.SideConversation {
-	out := &contract.SideConversation{Name: l.name, Questions: l.n, Active: l.speaker}
+	out := &contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}
 	if l.thread != nil {
 		out.Thread, out.Messages, out.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
 		out.Sent = l.thread.carriedSent()
@@ -282,7 +282,7 @@ func (l *line) state() *contract.SideConversation {
 
 // take makes a conversation what another run left of it.
 func (t *team) take(r *run, l *line, c *contract.SideConversation) {
-	l.n, l.speaker, l.thread = c.Questions, c.Active, nil
+	l.n, l.activeAgent, l.thread = c.Questions, c.Active, nil
 	if c.Thread != "" {
 		l.thread = r.store.open(c.Thread)
 		r.again(l.thread, c.Messages, c.Called)

@@ -63,7 +63,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 			a.errors = 0
 		}
 		if a.errors == a.cfg.MaxErrors && a.result == nil {
-			return a.fail(a.step, contract.ClassToolErrors, "look at the node's transcript; mend the tool or the prompt",
+			return a.fail(a.step, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
 				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, cut(last, 500))
 		}
 	}
@@ -404,8 +404,8 @@ func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMess
 	return reply, err
 }
 
-// toolFailed decides what a failed tool call means: something that the model can mend goes
-// back to it as a reply; what an operator must mend stays an error.
+// toolFailed decides what a failed tool call means: something that the model can fix goes
+// back to it as a reply; what an operator must fix stays an error.
 func (a *agentRun) toolFailed(once bool, err error) (toolReply, error) {
 	if contract.Cancelled(err) || errors.Is(err, errYield) {
 		return toolReply{}, err

@@ -144,9 +144,9 @@ func (r *run) spend(x *step, n int) error {
 	if m == nil || n == 0 {
 		return nil
 	}
-	r.talk.spent += n
+	r.conversation.spent += n
 	if c := x.node.Cost; c != nil && c.Forked {
-		r.talk.fork(x.node.ID).Spent += n
+		r.conversation.fork(x.node.ID).Spent += n
 	}
 	return r.within(x, m.Base-1)
 }
@@ -164,7 +164,7 @@ func (r *run) spendEnd(x *step, taken []int) error {
 // spends beside its nodes.
 func (r *run) within(x *step, base int) error {
 	m := r.flow.Meter
-	if r.talk.spentFor(x.node)+base <= m.Limit {
+	if r.conversation.spentFor(x.node)+base <= m.Limit {
 		return nil
 	}
 	return r.fail(x, contract.ClassStepLimit, "give the loop a condition that ends it, or raise the flow's limit", "%s", m.Text)
@@ -209,7 +209,7 @@ func readInput(way string, raw json.RawMessage) (value.Value, error) {
 }
 
 // begun writes the run's value into the view with which it begins.
-func (f *flowRun) begun(first *contract.View, in *contract.RunInput, v value.Value) error {
+func (f *flowRun) writeInput(first *contract.View, in *contract.RunInput, v value.Value) error {
 	switch {
 	case f.flow.Values == nil:
 		return nil

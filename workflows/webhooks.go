@@ -52,29 +52,29 @@ func (f *flowRun) notify(ctx workflow.Context, event, about string, data contrac
 			outlives: true, unique: true}).GetChildWorkflowExecution()
 	}
 	if n, err := size(in); err == nil && f.guard.take(ctx, n) {
-		f.told = append(f.told, deliver(ctx))
+		f.deliveries = append(f.deliveries, deliver(ctx))
 		return
 	}
 	// The workflow task is full, of requests that came together: this event goes with another.
-	told, tell := workflow.NewFuture(ctx)
-	f.told = append(f.told, told)
+	taken, take := workflow.NewFuture(ctx)
+	f.deliveries = append(f.deliveries, taken)
 	workflow.GoNamed(ctx, "event", func(ctx workflow.Context) {
 		if err := f.guard.admit(ctx, "the event", in); err != nil {
-			tell.SetError(err)
+			take.SetError(err)
 			return
 		}
-		tell.Chain(deliver(ctx))
+		take.Chain(deliver(ctx))
 	})
 }
 
 // handOut waits until the server has taken all events. One that it refuses is lost, and no reason
 // for the run to fail.
-func (f *flowRun) handOut(ctx workflow.Context) {
+func (f *flowRun) awaitDeliveries(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for len(f.told) > 0 { // others may come meanwhile
-		told := f.told[0]
-		f.told = f.told[1:]
-		if err := told.Get(ctx, nil); err != nil && !alreadyStarted(err) {
+	for len(f.deliveries) > 0 { // others may come meanwhile
+		first := f.deliveries[0]
+		f.deliveries = f.deliveries[1:]
+		if err := first.Get(ctx, nil); err != nil && !alreadyStarted(err) {
 			workflow.GetLogger(ctx).Warn("an event is not told", "error", err)
 		}
 	}
@@ -119,7 +119,7 @@ func (f *flowRun) concluded(ctx workflow.Context, event, about string, data cont
 	f.notify(ctx, event, about, data)
 }
 
-// opened and answered tell of the desk's requests.
+// opened and answered tell of the inbox's requests.
 func (f *flowRun) opened(ctx workflow.Context, req *contract.Request) {
 	own := *req
 	own.Text, own.Catalogue, own.Call = cut(own.Text, 4<<10), nil, nil

@@ -287,7 +287,7 @@ func (d *Door) plan(in *contract.RunInput, doc *specadapter.Folder, reading spec
 		return known
 	}
 	if res == nil {
-		return unfit(InvalidFlow, "mend the document", diags)
+		return unfit(InvalidFlow, "fix the document", diags)
 	}
 	in.Flow = contract.FlowRef{Plan: res.Flow, Source: &res.Source}
 	return nil

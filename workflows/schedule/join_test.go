@@ -21,7 +21,7 @@ func write(v *contract.View, strand string, step int, key, value string) contrac
 }
 
 // held lists a view's state as key=value.
-func held(v *contract.View) string {
+func reserved(v *contract.View) string {
 	var out []string
 	for _, e := range v.State {
 		out = append(out, e.Key+"="+strings.Trim(string(e.Value), `"`))
@@ -135,7 +135,7 @@ func TestJoin(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			v, conflicts := Join(arrivals(tc.views()...))
-			if got := held(&v); got != tc.want {
+			if got := reserved(&v); got != tc.want {
 				t.Errorf("state is %q, want %q", got, tc.want)
 			}
 			var dropped []string
@@ -169,8 +169,8 @@ func TestViewsAreApart(t *testing.T) {
 	write(&one, "r", 2, "k", "one")
 	write(two, "r", 2, "j", "two")
 	ForgetVersions(&one)
-	if held(root) != "k=root" || held(&one) != "k=one" || held(two) != "j=two k=root" {
-		t.Errorf("root %q, one %q, two %q", held(root), held(&one), held(two))
+	if reserved(root) != "k=root" || reserved(&one) != "k=one" || reserved(two) != "j=two k=root" {
+		t.Errorf("root %q, one %q, two %q", reserved(root), reserved(&one), reserved(two))
 	}
 	if root.Versions[0].Seq != 1 || root.State[0].By.Strand != "r" {
 		t.Errorf("the root's clock or stamp has changed: %+v", root)

@@ -52,7 +52,7 @@ func (l *Log) open(s *Scheduler) {
 			continue
 		}
 		k := keyOf(s.g, node, e.Step, e.Lineage)
-		at, _ := slices.BinarySearchFunc(l.at[k], e.Nth, func(o, nth int) int { return cmp.Compare(l.entries[o].Nth, nth) })
+		at, _ := slices.BinarySearchFunc(l.at[k], e.Nth, func(o, occurrence int) int { return cmp.Compare(l.entries[o].Nth, occurrence) })
 		l.at[k] = slices.Insert(l.at[k], at, i)
 		for s.lastOccurrence(node, e.Step) < max(e.Nth, 1) {
 			s.count(node, e.Step)

@@ -79,16 +79,16 @@ func TestBringBack(t *testing.T) {
 	tests := map[string]struct {
 		room int
 		// brings are the sizes that they bring back, granted those that get through.
-		brings, granted []int
+		share, granted []int
 		// session says that a session is there beside them, which stays; store, that there is a store.
 		session, store bool
 	}{
-		"what was kept needs no question":  {room: 3 * kept, brings: []int{90, 80, 70}, granted: []int{90, 80, 70}},
-		"there is room":                    {room: 10_000, brings: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
-		"one has none":                     {room: 1000, brings: []int{3000, 80}, granted: []int{80}},
-		"all wait, and one must fail":      {room: 3000, brings: []int{2500, 2500}, granted: []int{2500}},
-		"nobody waits for a session's end": {room: 1000, brings: []int{3000, 80, 2000}, granted: []int{80}, session: true},
-		"a store takes what is longer":     {room: 2 * kept, brings: []int{90, 3000, maxPayload + 1}, granted: []int{90, 3000, maxPayload + 1}, store: true},
+		"what was kept needs no question":  {room: 3 * kept, share: []int{90, 80, 70}, granted: []int{90, 80, 70}},
+		"there is room":                    {room: 10_000, share: []int{3000, 2000, 4000}, granted: []int{3000, 2000, 4000}},
+		"one has none":                     {room: 1000, share: []int{3000, 80}, granted: []int{80}},
+		"all wait, and one must fail":      {room: 3000, share: []int{2500, 2500}, granted: []int{2500}},
+		"nobody waits for a session's end": {room: 1000, share: []int{3000, 80, 2000}, granted: []int{80}, session: true},
+		"a store takes what is longer":     {room: 2 * kept, share: []int{90, 3000, maxPayload + 1}, granted: []int{90, 3000, maxPayload + 1}, store: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestBringBack(t *testing.T) {
 			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, n int) (string, error) {
 				r := newRun(ctx)
 				r.listen(ctx)
-				r.brings = kept
+				r.resultShare = kept
 				if tc.store {
 					r.allow(8 << 20)
 				}
@@ -120,16 +120,16 @@ func TestBringBack(t *testing.T) {
 				// Anybody can send the signal: who is none of the runs below gets nothing.
 				workflow.SignalExternalWorkflow(ctx, r.store.workflow, "", contract.SignalRoom, contract.Room{Workflow: "a stranger", Bytes: 1 << 20})
 				if tc.session {
-					leave := r.host(ctx, &guest{id: "session", kept: kept, stays: true})
+					leave := r.reserveFor(ctx, &reservation{id: "session", kept: kept, stays: true})
 					defer func() {
 						if leave(); r.guard.kept != 0 {
 							t.Errorf("%d bytes are kept behind the session's end", r.guard.kept)
 						}
 					}()
 				}
-				others := len(r.guests)
+				others := len(r.reservations)
 				g := newGroup(ctx)
-				for i, n := range tc.brings {
+				for i, n := range tc.share {
 					id := fmt.Sprint("below-", i)
 					leave := r.keep(ctx, id, kept)
 					cctx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{WorkflowID: id})
@@ -146,8 +146,8 @@ func TestBringBack(t *testing.T) {
 				if tc.store && r.signals > 1 {
 					t.Errorf("%d signals came, want that of the stranger", r.signals)
 				}
-				if r.guard.kept != others*kept || len(r.guests) != others {
-					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.guests))
+				if r.guard.kept != others*kept || len(r.reservations) != others {
+					t.Errorf("%d bytes are kept for %d", r.guard.kept, len(r.reservations))
 				}
 				return nil
 			}, workflow.RegisterOptions{Name: "above"})
@@ -161,7 +161,7 @@ func TestBringBack(t *testing.T) {
 			if !slices.Equal(granted, tc.granted) {
 				t.Errorf("granted are %v, want %v", granted, tc.granted)
 			}
-			if want := slices.DeleteFunc(tc.brings, func(n int) bool { return !tc.store || n <= kept }); !slices.Equal(outside, want) {
+			if want := slices.DeleteFunc(tc.share, func(n int) bool { return !tc.store || n <= kept }); !slices.Equal(outside, want) {
 				t.Errorf("outside are %v, want %v", outside, want)
 			}
 		})
@@ -174,7 +174,7 @@ func TestExpectBesideASession(t *testing.T) {
 	env.SetCurrentHistorySize(lastBytes - maxPayload)
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx)
-		defer r.host(ctx, &guest{id: "session", kept: 1000, stays: true})()
+		defer r.reserveFor(ctx, &reservation{id: "session", kept: 1000, stays: true})()
 		_, err := r.expect(ctx, "it")
 		if f := contract.FailureOf(err); f == nil || f.Class != contract.ClassTooLarge {
 			t.Errorf("it gives %v", err)

@@ -9,7 +9,7 @@ import (
 
 // talk is what all nodes of a run share: a conversation, where the flow has one, and the
 // count against its meter.
-type talk struct {
+type conversation struct {
 	thread *thread
 	forks  []contract.Fork
 	spent  int
@@ -21,24 +21,24 @@ type talk struct {
 
 // conversationThread is the flow's conversation.
 func (r *run) conversationThread() *thread {
-	if r.talk.thread == nil {
-		r.talk.thread = r.store.open(talkThread)
+	if r.conversation.thread == nil {
+		r.conversation.thread = r.store.open(conversationName)
 	}
-	return r.talk.thread
+	return r.conversation.thread
 }
 
 // talkThread is the name of the thread of a flow's conversation.
-const talkThread = "conversation"
+const conversationName = "conversation"
 
 // conversation opens the thread that an agent writes to.
-func (a *agentRun) conversation() {
+func (a *agentRun) openThread() {
 	resumed := a.suspended != nil && a.suspended.Agent != nil
 	switch {
 	case a.cfg.Conversation == plan.ConversationFlow:
 		a.thread = a.conversationThread()
-	case a.cfg.Conversation == plan.ConversationFork && a.talk.thread != nil && !resumed:
+	case a.cfg.Conversation == plan.ConversationFork && a.conversation.thread != nil && !resumed:
 		a.thread = a.store.open(a.id)
-		a.thread.entries = slices.Clone(a.talk.thread.entries)
+		a.thread.entries = slices.Clone(a.conversation.thread.entries)
 		for _, e := range a.thread.entries {
 			a.thread.bytes += len(e.raw)
 			a.thread.hash = contract.Chain(a.thread.hash, e.sha)
@@ -52,12 +52,12 @@ func (a *agentRun) conversation() {
 // leaveFork keeps what was said in a forked conversation for the merge that may pick it.
 func (a *agentRun) leaveFork() {
 	if a.cfg.Conversation == plan.ConversationFork {
-		a.talk.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
+		a.conversation.fork(a.node.ID).Messages = carriedMessages(a.thread.entries[a.startLen:])
 	}
 }
 
 // fork is what a parallel node leaves for the merge behind it.
-func (t *talk) fork(node string) *contract.Fork {
+func (t *conversation) fork(node string) *contract.Fork {
 	for i := range t.forks {
 		if t.forks[i].Node == node {
 			return &t.forks[i]
@@ -68,7 +68,7 @@ func (t *talk) fork(node string) *contract.Fork {
 }
 
 // spentFor is what is spent for a node. Nodes beside each other count each for itself, until a merge picks one.
-func (t *talk) spentFor(n *plan.Node) int {
+func (t *conversation) spentFor(n *plan.Node) int {
 	spent := t.spent
 	for i := range t.forks {
 		if n.Cost != nil && n.Cost.Forked && t.forks[i].Node != n.ID {
@@ -81,12 +81,12 @@ func (t *talk) spentFor(n *plan.Node) int {
 // pickFork goes on with what was said in one of the nodes that a merge joins, and with what it
 // cost. A node that stopped in its middle has left several parts.
 func (r *run) pickFork(node string, m *plan.Merge) error {
-	for _, f := range r.talk.forks {
+	for _, f := range r.conversation.forks {
 		switch {
 		case f.Node == node:
 			r.hold(f.Messages)
 		case slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node }):
-			r.talk.spent -= f.Spent
+			r.conversation.spent -= f.Spent
 		}
 	}
 	r.dropForks(m)
@@ -94,7 +94,7 @@ func (r *run) pickFork(node string, m *plan.Merge) error {
 }
 
 func (r *run) dropForks(m *plan.Merge) {
-	r.talk.forks = slices.DeleteFunc(r.talk.forks, func(f contract.Fork) bool {
+	r.conversation.forks = slices.DeleteFunc(r.conversation.forks, func(f contract.Fork) bool {
 		return slices.ContainsFunc(m.Results, func(res plan.Result) bool { return res.Node == f.Node })
 	})
 }
@@ -121,7 +121,7 @@ func carriedMessages(entries []threadEntry) []contract.CarriedMessage {
 }
 
 // remind counts one more reminder of a node, and says how many there have been before.
-func (t *talk) remind(node string) int {
+func (t *conversation) remind(node string) int {
 	for i := range t.reminded {
 		if t.reminded[i].Node == node {
 			t.reminded[i].N++
@@ -134,11 +134,11 @@ func (t *talk) remind(node string) int {
 
 // handTalk is what a run hands on of its talk: to the next run, or to a branch. whole says
 // that no agent that stopped in its middle has the conversation already.
-func (r *run) handTalk(whole bool) *contract.Talk {
-	t := contract.Talk{Forks: r.talk.forks, Spent: r.talk.spent, Reminded: r.talk.reminded, Heard: r.talk.heard}
-	if r.talk.thread != nil && whole {
-		t.Messages = carriedMessages(r.talk.thread.entries)
-		t.Sent = r.talk.thread.carriedSent()
+func (r *run) conversationState(whole bool) *contract.Talk {
+	t := contract.Talk{Forks: r.conversation.forks, Spent: r.conversation.spent, Reminded: r.conversation.reminded, Heard: r.conversation.heard}
+	if r.conversation.thread != nil && whole {
+		t.Messages = carriedMessages(r.conversation.thread.entries)
+		t.Sent = r.conversation.thread.carriedSent()
 	}
 	if t.Messages == nil && t.Forks == nil && t.Spent == 0 && t.Reminded == nil && t.Heard == 0 {
 		return nil
@@ -147,31 +147,31 @@ func (r *run) handTalk(whole bool) *contract.Talk {
 }
 
 // takeTalk goes on with what another run handed on.
-func (r *run) takeTalk(t *contract.Talk) {
+func (r *run) takeConversation(t *contract.Talk) {
 	if t == nil {
 		return
 	}
 	r.hold(t.Messages)
-	if r.talk.thread != nil {
-		r.talk.thread.resent(t.Sent)
+	if r.conversation.thread != nil {
+		r.conversation.thread.resent(t.Sent)
 	}
-	r.talk.forks, r.talk.spent, r.talk.reminded, r.talk.heard = t.Forks, t.Spent, t.Reminded, t.Heard
+	r.conversation.forks, r.conversation.spent, r.conversation.reminded, r.conversation.heard = t.Forks, t.Spent, t.Reminded, t.Heard
 }
 
 // addTalk takes back what a branch added to the talk that it was handed.
-func (r *run) addTalk(t *contract.Talk) {
+func (r *run) addConversation(t *contract.Talk) {
 	if t == nil {
 		return
 	}
-	r.talk.forks = append(r.talk.forks, t.Forks...)
-	r.talk.spent += t.Spent
+	r.conversation.forks = append(r.conversation.forks, t.Forks...)
+	r.conversation.spent += t.Spent
 	for _, m := range t.Reminded {
-		r.talk.atLeast(m)
+		r.conversation.atLeast(m)
 	}
 }
 
 // atLeast takes over a count that a branch went on with.
-func (t *talk) atLeast(m contract.Reminded) {
+func (t *conversation) atLeast(m contract.Reminded) {
 	for i := range t.reminded {
 		if t.reminded[i].Node == m.Node {
 			t.reminded[i].N = max(t.reminded[i].N, m.N)
@@ -181,16 +181,16 @@ func (t *talk) atLeast(m contract.Reminded) {
 	t.reminded = append(t.reminded, m)
 }
 
-// needsTalk says whether nodes of a branch go on with the flow's conversation.
-func needsTalk(nodes []plan.Node) bool {
+// needsTalk reports whether nodes of a branch go on with the flow's conversation.
+func needsConversation(nodes []plan.Node) bool {
 	return slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.Agent != nil && n.Agent.Conversation != "" })
 }
 
 // toldAbove is what was said in this run, for the one above whose conversation it goes on with.
 func (f *flowRun) toldAbove() *contract.Talk {
-	t := f.talk.thread
-	if f.shared.Depth == 0 || t == nil || f.flow.Values == nil || !f.flow.Values.Named || len(t.entries) <= f.talk.heard {
+	t := f.conversation.thread
+	if f.shared.Depth == 0 || t == nil || f.flow.Values == nil || !f.flow.Values.Named || len(t.entries) <= f.conversation.heard {
 		return nil
 	}
-	return &contract.Talk{Messages: carriedMessages(t.entries[f.talk.heard:])}
+	return &contract.Talk{Messages: carriedMessages(t.entries[f.conversation.heard:])}
 }

@@ -19,16 +19,16 @@ import (
 
 // space is what of a run's history is kept for answers to come.
 type space struct {
-	guests []*guest
+	reservations []*reservation
 	// brings is how much this run brings back without asking; 0 means that it need not ask.
-	brings         int
-	wishes, grants workflow.ReceiveChannel
+	resultShare              int
+	roomRequests, roomGrants workflow.ReceiveChannel
 	// grant is what the run above has answered; nil while it has not.
 	grant *contract.Room
 }
 
 // guest is an answer to come: that of a run below, by its workflow id, or of a call.
-type guest struct {
+type reservation struct {
 	id string
 	// kept is the room that it has in bytes; wants is what it has asked for, or 0.
 	kept, wants int
@@ -37,7 +37,7 @@ type guest struct {
 }
 
 func newSpace(ctx workflow.Context) space {
-	return space{wishes: workflow.GetSignalChannel(ctx, contract.SignalRoom), grants: workflow.GetSignalChannel(ctx, contract.SignalGrant)}
+	return space{roomRequests: workflow.GetSignalChannel(ctx, contract.SignalRoom), roomGrants: workflow.GetSignalChannel(ctx, contract.SignalGrant)}
 }
 
 // free is how many bytes the history has room for beside what is kept for answers.
@@ -54,16 +54,16 @@ func (g *guard) part(ctx workflow.Context, n, percent int) int {
 
 // keep keeps room for an answer until leave is called. The id is that of a run below.
 func (r *run) keep(ctx workflow.Context, id string, bytes int) (leave func()) {
-	return r.host(ctx, &guest{id: id, kept: bytes})
+	return r.reserveFor(ctx, &reservation{id: id, kept: bytes})
 }
 
-func (r *run) host(ctx workflow.Context, own *guest) (leave func()) {
+func (r *run) reserveFor(ctx workflow.Context, own *reservation) (leave func()) {
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
-	r.guests = append(r.guests, own)
+	r.reservations = append(r.reservations, own)
 	r.guard.kept += own.kept
 	return func() {
 		r.guard.kept -= own.kept
-		r.guests = slices.DeleteFunc(r.guests, func(g *guest) bool { return g == own })
+		r.reservations = slices.DeleteFunc(r.reservations, func(g *reservation) bool { return g == own })
 		r.grantAll(quiet)
 	}
 }
@@ -84,18 +84,18 @@ func (r *run) expect(ctx workflow.Context, what string) (leave func(), err error
 // hearWishes takes what runs below want to bring back. Who is none of them is not heard.
 func (r *run) hearWishes(ctx workflow.Context) {
 	var raw converter.RawValue
-	for r.wishes.ReceiveAsync(&raw) {
+	for r.roomRequests.ReceiveAsync(&raw) {
 		var in contract.Room
 		if r.readSignal(ctx, raw, &in) == nil {
-			i := slices.IndexFunc(r.guests, func(g *guest) bool { return g.id == in.Workflow && g.id != "" })
+			i := slices.IndexFunc(r.reservations, func(g *reservation) bool { return g.id == in.Workflow && g.id != "" })
 			if i >= 0 && in.Bytes > 0 {
-				r.guests[i].wants = in.Bytes
+				r.reservations[i].wants = in.Bytes
 				r.grantAll(ctx)
 			}
 		}
 		raw = converter.RawValue{}
 	}
-	for r.grants.ReceiveAsync(&raw) {
+	for r.roomGrants.ReceiveAsync(&raw) {
 		var in contract.Room
 		if r.readSignal(ctx, raw, &in) == nil {
 			r.grant = &in
@@ -104,17 +104,17 @@ func (r *run) hearWishes(ctx workflow.Context) {
 	}
 }
 
-// clears says whether somebody is about to bring back what it has, so that room may come of what is
+// clears reports whether somebody is about to bring back what it has, so that room may come of what is
 // kept for it.
 func (r *run) clears() bool {
-	return slices.ContainsFunc(r.guests, func(g *guest) bool { return g.wants == 0 && !g.stays })
+	return slices.ContainsFunc(r.reservations, func(g *reservation) bool { return g.wants == 0 && !g.stays })
 }
 
 // grantAll gives those who have asked what there is, in the order in which they began. Where all
 // wait for room, nobody will make any: one of them is refused.
 func (r *run) grantAll(ctx workflow.Context) {
-	var waits *guest
-	for _, g := range r.guests {
+	var waits *reservation
+	for _, g := range r.reservations {
 		switch {
 		case g.wants == 0:
 		case g.wants-g.kept <= r.guard.free(ctx):
@@ -128,7 +128,7 @@ func (r *run) grantAll(ctx workflow.Context) {
 	}
 }
 
-func (r *run) answerAsk(ctx workflow.Context, g *guest, bytes int) {
+func (r *run) answerAsk(ctx workflow.Context, g *reservation, bytes int) {
 	r.guard.kept += max(0, bytes-g.kept)
 	g.kept, g.wants = max(g.kept, bytes), 0
 	quiet, _ := workflow.NewDisconnectedContext(ctx)
@@ -141,14 +141,14 @@ func (r *run) answerAsk(ctx workflow.Context, g *guest, bytes int) {
 // not: what is longer than was kept goes there.
 func (r *run) bringBack(ctx workflow.Context, what string, out interface{ KeepOutside() }) error {
 	above := workflow.GetInfo(ctx).ParentWorkflowExecution
-	if r.brings == 0 || above == nil {
+	if r.resultShare == 0 || above == nil {
 		return nil
 	}
 	n, err := size(out)
 	if err != nil {
 		return err
 	}
-	if n <= r.brings {
+	if n <= r.resultShare {
 		return nil
 	}
 	if r.guard.most > 0 {

@@ -14,7 +14,7 @@ import (
 // become tools of the node like any other, in the plan that the run carries.
 
 // boxed adds the connections of the flow's boxes to those that are listed.
-func (f *flowRun) boxed(wants []want) []want {
+func (f *flowRun) withToolboxes(wants []want) []want {
 	for i := range f.flow.Nodes {
 		for _, s := range f.flow.Nodes[i].Speakers() {
 			if s.Agent.Toolboxes == nil {
@@ -35,9 +35,9 @@ func (f *flowRun) boxed(wants []want) []want {
 }
 
 // unbox makes tools of what the boxes' connections offer, and says what is missing.
-func (f *flowRun) unbox(wants []want) []string {
+func (f *flowRun) expandToolboxes(wants []want) []string {
 	var problems []string
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	f.flow.Nodes = slices.Clone(f.flow.Nodes)
 	for i := range f.flow.Nodes {
 		n := &f.flow.Nodes[i]
@@ -49,7 +49,7 @@ func (f *flowRun) unbox(wants []want) []string {
 		n.Agent = &own
 		for _, s := range n.Speakers() {
 			if s.Agent.Toolboxes != nil {
-				problems = append(problems, f.unboxOne(s, wants, told)...)
+				problems = append(problems, f.expandToolbox(s, wants, reported)...)
 			}
 		}
 	}
@@ -57,27 +57,27 @@ func (f *flowRun) unbox(wants []want) []string {
 }
 
 // unboxOne makes tools of what the boxes of one agent offer.
-func (f *flowRun) unboxOne(s plan.Speaker, wants []want, told map[string]bool) []string {
+func (f *flowRun) expandToolbox(s plan.Speaker, wants []want, reported map[string]bool) []string {
 	var problems []string
-	boxes := s.Agent.Toolboxes
+	toolboxes := s.Agent.Toolboxes
 	s.Agent.Tools = slices.Clone(s.Agent.Tools)
 	left, offered := f.take(s.Agent, wants)
 	s.Agent.Toolboxes = nil
-	if left == nil && !boxes.All && !boxes.Lenient {
+	if left == nil && !toolboxes.All && !toolboxes.Lenient {
 		return nil // a connection that could not be listed matters only where something is missing
 	}
-	for _, id := range boxes.Connections {
+	for _, id := range toolboxes.Connections {
 		for k := range wants {
-			if wants[k].bound.ID == id && wants[k].problem != "" && !told[id] {
-				told[id] = true
+			if wants[k].bound.ID == id && wants[k].problem != "" && !reported[id] {
+				reported[id] = true
 				problems = append(problems, wants[k].problem)
 			}
 		}
 	}
 	for _, name := range left {
-		if !boxes.Lenient {
+		if !toolboxes.Lenient {
 			problems = append(problems, fmt.Sprintf("%s: the tool %q of node %q is offered by none of its connections %s; they offer: %s [V10]",
-				f.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(boxes.Connections, ", "), some(offered)))
+				f.source.At(plan.NodePath(s.ID)), name, s.ID, strings.Join(toolboxes.Connections, ", "), some(offered)))
 		}
 	}
 	return problems

@@ -36,12 +36,12 @@ const (
 // desk is where the run at the root of a tree keeps the tree's requests: what is open, what
 // was answered, and the messages that nobody asked for. It takes answers by Update and by
 // signal, and relays them.
-type desk struct {
+type inbox struct {
 	r          *run
 	requests   []contract.Request
 	answered   []contract.Answered
 	remembered []contract.Remembered
-	inbox      []contract.Inbound
+	unread     []contract.Inbound
 	seen       []string
 	seq        int
 	// limits end the timers of open requests.
@@ -60,7 +60,7 @@ type desk struct {
 	// changed is called when there is something new to show.
 	changed func(ctx workflow.Context)
 	signals []signal
-	// ready says whether the flow is known yet; known, whether it has a node.
+	// ready reports whether the flow is known yet; known, whether it has a node.
 	ready func() bool
 	known func(node string) bool
 	// steered is called when a message without a request has come; given counts those that
@@ -70,7 +70,7 @@ type desk struct {
 }
 
 // serve registers the Updates of an owner, and starts to listen to signals.
-func (d *desk) serve(ctx workflow.Context) error {
+func (d *inbox) serve(ctx workflow.Context) error {
 	for _, kind := range contract.Requests {
 		err := workflow.SetUpdateHandlerWithOptions(ctx, kind,
 			func(ctx workflow.Context, raw converter.RawValue) (*contract.Receipt, error) {
@@ -104,17 +104,17 @@ func (d *desk) serve(ctx workflow.Context) error {
 			workflow.GetSignalChannelWithOptions(ctx, kind, workflow.SignalChannelOptions{Description: updateText[kind]})})
 	}
 	for _, name := range []string{contract.SignalRequest, contract.SignalClose} {
-		d.signals = append(d.signals, signal{name, d.told, workflow.GetSignalChannel(ctx, name)})
+		d.signals = append(d.signals, signal{name, d.receiveAnnouncement, workflow.GetSignalChannel(ctx, name)})
 	}
 	var channels []workflow.ReceiveChannel
 	for _, s := range d.signals {
 		channels = append(channels, s.channel)
 	}
-	d.r.attend(func() { d.drain(ctx) }, channels...)
+	d.r.addListener(func() { d.drain(ctx) }, channels...)
 	return nil
 }
 
-// signal is one that a desk takes.
+// signal is one that an inbox takes.
 type signal struct {
 	name    string
 	take    func(workflow.Context, string, converter.RawValue)
@@ -122,7 +122,7 @@ type signal struct {
 }
 
 // drain takes in all signals that have come.
-func (d *desk) drain(ctx workflow.Context) {
+func (d *inbox) drain(ctx workflow.Context) {
 	for _, s := range d.signals {
 		var raw converter.RawValue
 		for s.channel.ReceiveAsync(&raw) {
@@ -136,11 +136,11 @@ var updateText = map[string]string{
 	contract.RequestMessage:    `{"text": "…"}, with "id" to answer a request, with "node" to address an agent`,
 	contract.RequestToolResult: `{"id": "…", "result": any JSON} or {"id": "…", "error": "…"}`,
 	contract.RequestConfirm:    `{"id": "…", "approve": true or false, "reason": "…"}`,
-	contract.RequestRetry:      `{"id": "…"} when what the request names is mended, with "give_up": true to fail the node`,
+	contract.RequestRetry:      `{"id": "…"} when what the request names is fixed, with "give_up": true to fail the node`,
 }
 
 // signalled takes an answer by signal. A wrong one is counted and shown, and changes nothing.
-func (d *desk) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
+func (d *inbox) signalled(ctx workflow.Context, kind string, raw converter.RawValue) {
 	var body json.RawMessage
 	err := d.r.readSignal(ctx, raw, &body)
 	if err == nil {
@@ -168,7 +168,7 @@ type look struct {
 }
 
 // look notes an answer until done is called.
-func (d *desk) look(body json.RawMessage) (done func()) {
+func (d *inbox) look(body json.RawMessage) (done func()) {
 	var to contract.RequestID
 	_ = json.Unmarshal(body, &to) // admitted
 	d.looks++
@@ -180,7 +180,7 @@ func (d *desk) look(body json.RawMessage) (done func()) {
 }
 
 // looked waits until all answers that have come for a request by now are taken or refused.
-func (d *desk) looked(ctx workflow.Context, id string) error {
+func (d *inbox) looked(ctx workflow.Context, id string) error {
 	d.drain(ctx)
 	last := d.looks
 	return workflow.Await(ctx, func() bool {
@@ -189,7 +189,7 @@ func (d *desk) looked(ctx workflow.Context, id string) error {
 }
 
 // told takes what runs below the owner say.
-func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
+func (d *inbox) receiveAnnouncement(ctx workflow.Context, name string, raw converter.RawValue) {
 	var req contract.Request
 	err := d.r.readSignal(ctx, raw, &req)
 	switch {
@@ -213,7 +213,7 @@ func (d *desk) told(ctx workflow.Context, name string, raw converter.RawValue) {
 
 // announced refuses what no run below this one says. Anybody can send the signal, and an
 // answer that cannot be relayed would be a command that the server refuses for ever.
-func (d *desk) announced(req *contract.Request) error {
+func (d *inbox) announced(req *contract.Request) error {
 	wf := req.Run.Workflow
 	names := []string{req.Node, req.Execution, req.At, req.Hash, req.Tool, req.Name, req.Connection, req.Run.Run}
 	for _, ref := range []*contract.ContentRef{req.Call, req.Catalogue} {
@@ -236,13 +236,13 @@ func (d *desk) announced(req *contract.Request) error {
 			return fmt.Errorf("it names something with %d bytes, at most %d are taken: %s", len(name), maxField, cut(name, 50))
 		}
 	}
-	req.Failure = toMend(req.Failure)
+	req.Failure = shownFailure(req.Failure)
 	return d.foreign(req.ID)
 }
 
 // foreign refuses an id that is missing, or is that of a request of this run's own: that
 // one is not opened and closed by signal.
-func (d *desk) foreign(id string) error {
+func (d *inbox) foreign(id string) error {
 	if id == "" {
 		return errors.New("the id is missing")
 	}
@@ -252,13 +252,13 @@ func (d *desk) foreign(id string) error {
 	return nil
 }
 
-func (d *desk) reject(ctx workflow.Context, kind string, err error) {
+func (d *inbox) reject(ctx workflow.Context, kind string, err error) {
 	d.r.refuse(kind, err)
 	d.changed(ctx)
 }
 
 // open shows a request, unless it is shown or has its answer already: then that is given.
-func (d *desk) open(ctx workflow.Context, req *contract.Request) {
+func (d *inbox) open(ctx workflow.Context, req *contract.Request) {
 	again, answered := d.askedAgain(req)
 	if answered != nil && answered.Reply != nil {
 		answered.Run = req.Run.Run
@@ -301,7 +301,7 @@ func (d *desk) open(ctx workflow.Context, req *contract.Request) {
 // askedAgain is what is known of a request that has its answer, else nil. The same question may come
 // from another run than the one that took the answer, which an operator has reset: then it is asked
 // anew, once more than before, because a yes was for one call alone.
-func (d *desk) askedAgain(req *contract.Request) (again int, answered *contract.Answered) {
+func (d *inbox) askedAgain(req *contract.Request) (again int, answered *contract.Answered) {
 	a := d.find(req.ID)
 	if a == nil || a.Reply != nil || a.Run == "" || a.Run == req.Run.Run {
 		return 0, a
@@ -313,7 +313,7 @@ func (d *desk) askedAgain(req *contract.Request) (again int, answered *contract.
 
 // watch ends a request when its time is over: no answer means no. What came by signal while no worker
 // was there is looked at first: it may have come in time, and its sender is not told that it is refused.
-func (d *desk) watch(ctx workflow.Context, req *contract.Request) {
+func (d *inbox) watch(ctx workflow.Context, req *contract.Request) {
 	if req.DueAt == nil {
 		return
 	}
@@ -334,7 +334,7 @@ func (d *desk) watch(ctx workflow.Context, req *contract.Request) {
 
 // recall answers a confirm as the same tool was answered before, where that was to be
 // remembered.
-func (d *desk) recall(ctx workflow.Context, req *contract.Request) {
+func (d *inbox) recall(ctx workflow.Context, req *contract.Request) {
 	for _, m := range d.remembered {
 		if m.Connection == req.Connection && m.Name == req.Name {
 			yes := m.Approve
@@ -346,7 +346,7 @@ func (d *desk) recall(ctx workflow.Context, req *contract.Request) {
 }
 
 // remember keeps an answer for every later call of the tool; the last one counts.
-func (d *desk) remember(req *contract.Request, c *contract.ConfirmAnswer) {
+func (d *inbox) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 	d.remembered = slices.DeleteFunc(d.remembered, func(m contract.Remembered) bool {
 		return m.Connection == req.Connection && m.Name == req.Name
 	})
@@ -355,10 +355,10 @@ func (d *desk) remember(req *contract.Request, c *contract.ConfirmAnswer) {
 }
 
 // early answers a question with a message that came before it was asked.
-func (d *desk) early(ctx workflow.Context, req *contract.Request) {
-	for i, m := range d.inbox {
+func (d *inbox) early(ctx workflow.Context, req *contract.Request) {
+	for i, m := range d.unread {
 		if m.Node == "" || m.Node == req.Node {
-			d.inbox = slices.Delete(d.inbox, i, i+1)
+			d.unread = slices.Delete(d.unread, i, i+1)
 			d.settle(ctx, d.index(req.ID), contract.Reply{ID: req.ID, Message: &contract.MessageAnswer{ID: req.ID, Text: m.Text, By: m.By}}, "", m.By)
 			return
 		}
@@ -366,7 +366,7 @@ func (d *desk) early(ctx workflow.Context, req *contract.Request) {
 }
 
 // close forgets a request that nobody waits for any more, and an answer that was taken.
-func (d *desk) close(ctx workflow.Context, id string) {
+func (d *inbox) close(ctx workflow.Context, id string) {
 	if a := d.find(id); a != nil {
 		a.Reply = nil
 	}
@@ -377,7 +377,7 @@ func (d *desk) close(ctx workflow.Context, id string) {
 }
 
 // disown closes the requests of a run that has ended, and of those below it.
-func (d *desk) disown(ctx workflow.Context, child string) {
+func (d *inbox) disown(ctx workflow.Context, child string) {
 	n := len(d.requests)
 	for i := n - 1; i >= 0; i-- {
 		wf := d.requests[i].Run.Workflow
@@ -390,8 +390,8 @@ func (d *desk) disown(ctx workflow.Context, child string) {
 	}
 }
 
-// remove takes the i-th request off the desk.
-func (d *desk) remove(ctx workflow.Context, i int, answered bool) {
+// remove takes the i-th request off the inbox.
+func (d *inbox) remove(ctx workflow.Context, i int, answered bool) {
 	d.r.watch.close(ctx, &d.requests[i], answered)
 	id := d.requests[i].ID
 	d.requests = slices.Delete(d.requests, i, i+1)
@@ -401,11 +401,11 @@ func (d *desk) remove(ctx workflow.Context, i int, answered bool) {
 	}
 }
 
-func (d *desk) index(id string) int {
+func (d *inbox) index(id string) int {
 	return slices.IndexFunc(d.requests, func(q contract.Request) bool { return q.ID == id })
 }
 
-func (d *desk) find(id string) *contract.Answered {
+func (d *inbox) find(id string) *contract.Answered {
 	for i := range d.answered {
 		if d.answered[i].ID == id {
 			return &d.answered[i]
@@ -415,7 +415,7 @@ func (d *desk) find(id string) *contract.Answered {
 }
 
 // settle gives the i-th open request its answer.
-func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
+func (d *inbox) settle(ctx workflow.Context, i int, reply contract.Reply, hash, by string) {
 	req := d.requests[i]
 	d.remove(ctx, i, !reply.Expired)
 	d.record(ctx, contract.Answered{ID: req.ID, Kind: req.Kind, Hash: hash, By: by, Run: req.Run.Run, Again: req.Again, Expired: reply.Expired, Reply: &reply})
@@ -424,7 +424,7 @@ func (d *desk) settle(ctx workflow.Context, i int, reply contract.Reply, hash, b
 }
 
 // record keeps an answer, so that the same one again changes nothing.
-func (d *desk) record(ctx workflow.Context, a contract.Answered) {
+func (d *inbox) record(ctx workflow.Context, a contract.Answered) {
 	a.At = workflow.Now(ctx).UTC()
 	d.answered = append(d.answered, a)
 	if a.Reply != nil {
@@ -439,8 +439,8 @@ func (d *desk) record(ctx workflow.Context, a contract.Answered) {
 	}
 }
 
-// status adds the desk's part to the answer of the query.
-func (d *desk) status(s *contract.Status) {
+// status adds the inbox's part to the answer of the query.
+func (d *inbox) status(s *contract.Status) {
 	total := 0
 	for i := range d.requests {
 		q := &d.requests[i]
@@ -455,26 +455,26 @@ func (d *desk) status(s *contract.Status) {
 		a.Reply = nil
 		s.Answered = append(s.Answered, a)
 	}
-	for _, m := range d.inbox {
+	for _, m := range d.unread {
 		m.Text = cut(m.Text, maxName)
 		s.Inbox = append(s.Inbox, m)
 	}
 }
 
 // carry is what the owner's next run goes on with.
-func (d *desk) carry() *contract.DeskCarry {
-	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.inbox,
+func (d *inbox) carry() *contract.DeskCarry {
+	return &contract.DeskCarry{Open: d.requests, Answered: d.answered, Remembered: d.remembered, Inbox: d.unread,
 		Seen: d.seen, Seq: d.seq, Rejected: d.r.rejected, Rejects: d.r.rejects}
 }
 
-// restore takes over the desk of the run before.
-func (d *desk) restore(ctx workflow.Context, c *contract.DeskCarry) {
+// restore takes over the inbox of the run before.
+func (d *inbox) restore(ctx workflow.Context, c *contract.DeskCarry) {
 	if c == nil {
 		return
 	}
 	// A signal may have come before.
 	d.requests, d.answered, d.remembered = append(c.Open, d.requests...), append(c.Answered, d.answered...), c.Remembered
-	d.inbox, d.seen, d.seq = append(c.Inbox, d.inbox...), append(c.Seen, d.seen...), c.Seq+d.seq
+	d.unread, d.seen, d.seq = append(c.Inbox, d.unread...), append(c.Seen, d.seen...), c.Seq+d.seq
 	d.r.rejected, d.r.rejects = c.Rejected+d.r.rejected, append(c.Rejects, d.r.rejects...)
 	for i := range c.Open {
 		d.r.watch.open(ctx, &c.Open[i])
@@ -483,7 +483,7 @@ func (d *desk) restore(ctx workflow.Context, c *contract.DeskCarry) {
 }
 
 // quiet waits until no answer is under way any more.
-func (d *desk) quiet(ctx workflow.Context) error {
+func (d *inbox) quiet(ctx workflow.Context) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	return workflow.Await(ctx, func() bool { return d.busy == 0 && workflow.AllHandlersFinished(ctx) })
 }

@@ -30,8 +30,8 @@ func TestHearBeforeListeners(t *testing.T) {
 			t.Fatal("the channel takes nothing")
 		}
 		r.hear(ctx)
-		if len(r.inbox) != 1 || r.inbox[0].Text != "to all" {
-			t.Errorf("heard %+v", r.inbox)
+		if len(r.unread) != 1 || r.unread[0].Text != "to all" {
+			t.Errorf("heard %+v", r.unread)
 		}
 	})
 }
