@@ -39,7 +39,7 @@ var pages = []struct {
 		"Market Briefing · model script · ",
 		"execution node state",
 		"rules#2 Regulation Desk running",
-		"editor#3 Editor armed, waits until nothing can reach it",
+		"editor#3 Editor a join, waits until nothing can reach it",
 		"prices#2 Price Desk done",
 		"demand#2 Demand Desk done",
 		"outline#1 Outline done",
