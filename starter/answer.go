@@ -45,7 +45,7 @@ func (a *app) toolResult(ctx context.Context, args []string) error {
 	})
 }
 
-// retry says that an operator has mended what requests name: one, or all of a run.
+// retry answers one request of kind retry, or all of a run.
 func (a *app) retry(ctx context.Context, args []string) error {
 	if a.flags.reason != "" && !a.flags.giveUp {
 		return bad("-reason needs -give-up")
