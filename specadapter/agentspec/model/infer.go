@@ -189,7 +189,7 @@ func inferMap(_ *loader, c *Component) inferred {
 	return inf
 }
 
-// text is the text of a value that may be absent.
+// TextOf is the text of a value that may be absent.
 func TextOf(v *source.Value) string {
 	if v == nil || v.Kind != source.String {
 		return ""
