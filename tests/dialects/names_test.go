@@ -17,10 +17,34 @@ import (
 // removedNames are identifiers that the code had and must not have again, with what is said instead.
 // A word is added when its last use is gone.
 var removedNames = map[string]string{
-	"means":    "limits",
-	"mend":     "repair, fix",
-	"mended":   "repaired, fixed",
-	"misheard": "rejected",
+	"AgentCarry":   "SuspendedExecution",
+	"Boxes":        "Toolboxes",
+	"CarriedCall":  "SuspendedExecution",
+	"CarriedLine":  "SuspendedExecution",
+	"Parked":       "WaitingForOperator",
+	"RoutingCarry": "SuspendedExecution",
+	"attend":       "listen",
+	"boxes":        "toolboxes",
+	"brings":       "reservation",
+	"desk":         "inbox",
+	"ear":          "listener",
+	"grants":       "reservation",
+	"guest":        "reservation",
+	"guests":       "reservations",
+	"halfway":      "journal",
+	"handOut":      "relayAnswers",
+	"means":        "limits",
+	"mend":         "repair, fix",
+	"mended":       "repaired, fixed",
+	"misheard":     "rejected",
+	"misled":       "rejectMisaddressed",
+	"parked":       "waitingForOperator",
+	"parting":      "unacknowledgedSignals",
+	"pulse":        "heartbeat",
+	"speaker":      "activeAgent",
+	"ticket":       "pendingRequest",
+	"told":         "notified",
+	"wishes":       "reservation",
 }
 
 // removedFields are names of JSON fields in activities/contract, in the same way.
