@@ -47,7 +47,7 @@ type Deps struct {
 	// there is none.
 	MaxPayload int
 	// Limits is what the worker lets runs spend; nil: no limits.
-	Limits *contract.Means
+	Limits *contract.BudgetLimits
 	// Mask knows the worker's secrets; nil: there are none.
 	Mask *mask.Mask
 	// Watched reports whether somebody may be watching a run's calls; nil: always.
@@ -105,14 +105,14 @@ func (a *Activities) Register(w worker.ActivityRegistry) {
 // what a root run publishes.
 func (a *Activities) Prepare(ctx context.Context, in contract.PrepareInput) (*contract.PrepareResult, error) {
 	defer a.heartbeat(ctx).stop()
-	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, Means: a.deps.Limits}
+	out := &contract.PrepareResult{Model: in.Model, MaxPayload: a.deps.MaxPayload, BudgetLimits: a.deps.Limits}
 	if in.Flow.Plan == nil && (in.Flow.Text != "" || in.Flow.Name != "") {
 		compiled, err := a.deps.Compile(in.Flow)
 		if err != nil {
 			return nil, a.toActivityError(ctx, err)
 		}
 		*out = *compiled
-		out.Model, out.MaxPayload, out.Means = in.Model, a.deps.MaxPayload, a.deps.Limits
+		out.Model, out.MaxPayload, out.BudgetLimits = in.Model, a.deps.MaxPayload, a.deps.Limits
 	}
 	if in.Flow.Plan != nil {
 		out.Plan = in.Flow.Plan

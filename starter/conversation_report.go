@@ -82,8 +82,8 @@ func (s *conversationReport) end() {
 func (s *conversationReport) finish(f *follow.Follower, result string) {
 	f.Lock()
 	defer f.Unlock()
-	rest, begun := strings.CutPrefix(result, s.text)
-	if s.asking || s.text == "" || !s.whole || !begun {
+	rest, started := strings.CutPrefix(result, s.text)
+	if s.asking || s.text == "" || !s.whole || !started {
 		s.end()
 		rest = result
 	}

@@ -12,7 +12,7 @@ import (
 
 // lends takes note of a secret that stands in the flow's document. Nothing is said of it from now on.
 func (a *app) lends(l source.InlineSecret) {
-	a.lent = append(a.lent, l)
+	a.secrets = append(a.secrets, l)
 	if !l.File || strings.Contains(l.Value, "-----BEGIN") { // else it may be a path, which errors name
 		a.mask.Add(l.Value)
 	}
@@ -21,12 +21,12 @@ func (a *app) lends(l source.InlineSecret) {
 // lend hands the secrets that stand in the flow's document to the worker that -dev has started,
 // which keeps them in memory. They go nowhere else: without that worker the run is refused.
 func (a *app) lend(ctx context.Context) error {
-	if len(a.lent) == 0 {
+	if len(a.secrets) == 0 {
 		return nil
 	}
 	var names []string
-	for i := range a.lent {
-		l := &a.lent[i]
+	for i := range a.secrets {
+		l := &a.secrets[i]
 		names = append(names, source.Quote(l.Ref))
 		if l.File && !strings.Contains(l.Value, "-----BEGIN") {
 			path, err := filepath.Abs(l.Value) // the worker may run elsewhere
@@ -40,7 +40,7 @@ func (a *app) lend(ctx context.Context) error {
 		return bad("the document contains the secrets %s, and the worker of this task queue was not started by -dev; "+
 			"replace them by references and set the worker's settings as the warnings say, or stop that worker", strings.Join(names, ", "))
 	}
-	if err := config.SendSecrets(ctx, a.dev.ready+config.SecretsFile, a.lent); err != nil {
+	if err := config.SendSecrets(ctx, a.dev.ready+config.SecretsFile, a.secrets); err != nil {
 		return fmt.Errorf("send the secrets of the document to the worker: %w", err)
 	}
 	a.say("dev: sent the secrets of the document to the worker, which keeps them in memory: %s", strings.Join(names, ", "))

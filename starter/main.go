@@ -60,7 +60,7 @@ type app struct {
 	// mask knows the secrets of the settings, once they are read.
 	mask *mask.Mask
 	// lent are the secrets that stand in the flow's document.
-	lent []source.InlineSecret
+	secrets []source.InlineSecret
 	// stage is what an interrupt means, or nil where nobody heeds them.
 	stage *stage
 	quit  func(code int)

@@ -95,11 +95,11 @@ func (a *app) noResult(ctx context.Context, t *config.Temporal, id, run string, 
 
 // statusOf is how the error of a closed run says that it ended.
 func statusOf(err error) string {
-	var gone *temporal.TerminatedError
+	var missing *temporal.TerminatedError
 	var late *temporal.TimeoutError
 	var own *temporal.ApplicationError
 	switch {
-	case errors.As(err, &gone):
+	case errors.As(err, &missing):
 		return endTerminated
 	case contract.Cancelled(err):
 		return endCancelled

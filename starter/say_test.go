@@ -53,8 +53,8 @@ func TestNothingIsShownOfSecrets(t *testing.T) {
 	if said := errs.String(); strings.Contains(said, "canary") || strings.Count(said, "[secret]") != 3 || !strings.Contains(said, "key.pem") {
 		t.Errorf("it shows %q", said)
 	}
-	if len(a.lent) != 2 {
-		t.Errorf("%d secrets are lent", len(a.lent))
+	if len(a.secrets) != 2 {
+		t.Errorf("%d secrets are lent", len(a.secrets))
 	}
 }
 

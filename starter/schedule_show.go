@@ -218,9 +218,9 @@ func (a *app) findSchedules(ctx context.Context, t *config.Temporal) ([]*schedul
 			return all, true, nil
 		}
 		d, err := describeSchedule(ctx, t, t.Client.ScheduleClient().GetHandle(ctx, entry.ID))
-		var gone badInput
+		var missing badInput
 		switch {
-		case errors.As(err, &gone):
+		case errors.As(err, &missing):
 			continue // it was deleted meanwhile
 		case err != nil:
 			return nil, false, err

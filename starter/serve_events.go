@@ -22,16 +22,16 @@ func (s *runs) CheckEvent(id string) error {
 // Follow follows a run as the command does. Nothing is kept between two calls: what a client
 // has is in the id of its last event.
 func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell func(*serve.Event) error) error {
-	had, err := follow.ParsePosition(after)
+	found, err := follow.ParsePosition(after)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	begin := s.begin(ctx, run, &had)
+	begin := s.begin(ctx, run, &found)
 	report := &eventReport{tellIt: tell, failed: cancel}
 	report.f = follow.New(host{s.a, s.t}, s.t, workflowOf(run), begin, run.Queue, report)
-	report.f.Resume(had)
+	report.f.Resume(found)
 	var helpers []func(context.Context)
 	if run.Kept {
 		// The session goes on; what is told is told to the end of the turn.
@@ -54,8 +54,8 @@ func (s *runs) Follow(ctx context.Context, run *serve.Run, after string, tell fu
 
 // begin is the run of the chain with which a reader goes on: that which it knows, or else the
 // first that is still there.
-func (s *runs) begin(ctx context.Context, run *serve.Run, had *follow.Position) string {
-	known := had.RunID()
+func (s *runs) begin(ctx context.Context, run *serve.Run, found *follow.Position) string {
+	known := found.RunID()
 	for _, id := range []string{known, run.First} {
 		if id == "" || id == run.Current {
 			continue
@@ -70,7 +70,7 @@ func (s *runs) begin(ctx context.Context, run *serve.Run, had *follow.Position) 
 		}
 	}
 	if known != run.Current {
-		had.Restart() // what the reader has is gone; it gets what is there
+		found.Restart() // what the reader has is gone; it gets what is there
 	}
 	return run.Current
 }

@@ -45,10 +45,10 @@ func newRuns(a *app, cfg *config.Config, t *config.Temporal) *runs {
 
 // away says that Temporal cannot be reached, or not in time.
 func away(err error) bool {
-	var gone *serviceerror.Unavailable
+	var missing *serviceerror.Unavailable
 	var late *serviceerror.DeadlineExceeded
 	var busy *serviceerror.ResourceExhausted
-	return errors.As(err, &gone) || errors.As(err, &late) || errors.As(err, &busy) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &missing) || errors.As(err, &late) || errors.As(err, &busy) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Start starts a run, once for each id for as long as Temporal keeps it.

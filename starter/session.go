@@ -148,10 +148,10 @@ func turnsOf(ctx context.Context, t *config.Temporal, id string, patience time.D
 	value, err := t.Client.QueryWorkflow(limited, id, "", contract.QueryTurns)
 	var refused *serviceerror.QueryFailed
 	var missing *serviceerror.NotFound
-	var gone *serviceerror.Unavailable
+	var unavailable *serviceerror.Unavailable
 	switch {
 	case err == nil:
-	case ctx.Err() != nil || errors.As(err, &refused) || errors.As(err, &missing) || errors.As(err, &gone):
+	case ctx.Err() != nil || errors.As(err, &refused) || errors.As(err, &missing) || errors.As(err, &unavailable):
 		return nil, err
 	default:
 		// The server may know that no worker is there, or have waited as long, and says so in

@@ -21,7 +21,7 @@ import (
 type spent = contract.Budget
 
 // afford bounds the run's budget by what the worker allows.
-func (r *run) afford(m *contract.Means) error {
+func (r *run) afford(m *contract.BudgetLimits) error {
 	if m == nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ type Settings struct {
 	// there is none.
 	MaxPayload int
 	// Means is what runs may spend; absent: what they like.
-	Means *contract.Means
+	BudgetLimits *contract.BudgetLimits
 	// RefusePlans keeps clients from bringing plans: the worker runs the flows of its own
 	// folder alone.
 	RefusePlans bool

@@ -105,7 +105,7 @@ func (f *flowRun) inquire(ctx workflow.Context, in *contract.RunInput) error {
 	}
 	f.shared.Model, f.public = out.Model, out.Publish
 	f.allow(out.MaxPayload)
-	if err := f.afford(out.Means); err != nil {
+	if err := f.afford(out.BudgetLimits); err != nil {
 		return err
 	}
 	if f.flow == nil {
@@ -144,7 +144,7 @@ func (f *flowRun) check(ctx workflow.Context, most int) error {
 		}
 		problems, refused = v.Problems, v.Refused
 		f.allow(v.MaxPayload)
-		if err := f.afford(v.Means); err != nil {
+		if err := f.afford(v.BudgetLimits); err != nil {
 			return err
 		}
 		if f.public == nil {
@@ -201,7 +201,7 @@ func (f *flowRun) judgePlan(ctx workflow.Context) verdict {
 	if f.flow == nil {
 		return verdict{Problems: []string{"there is no plan"}}
 	}
-	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, Means: f.settings.Means,
+	v := verdict{Problems: f.flow.Check(), MaxPayload: f.settings.MaxPayload, BudgetLimits: f.settings.BudgetLimits,
 		Refused: f.settings.RefusePlans && workflow.GetInfo(ctx).ParentWorkflowExecution == nil}
 	if start := startFacts(ctx); f.public == nil && f.shared.Depth == 0 && (len(start.Attributes) > 0 || len(f.settings.Webhooks) > 0) {
 		v.Publish = &contract.Publish{Attributes: start.Attributes, Webhooks: f.settings.Webhooks}

@@ -88,7 +88,7 @@ type verdict struct {
 	// MaxPayload is what the worker's store takes; see [Settings].
 	MaxPayload int `json:"max_payload,omitempty"`
 	// Means is what the worker lets a run spend.
-	Means *contract.Means `json:"means,omitempty"`
+	BudgetLimits *contract.BudgetLimits `json:"budget_limits,omitempty"`
 	// Refused says that the worker takes no plans.
 	Refused bool `json:"refused,omitempty"`
 }

@@ -16,7 +16,7 @@ type Budget struct {
 type Allowance Budget
 
 // Means is what a worker lets a run spend, recorded once when the run starts.
-type Means struct {
+type BudgetLimits struct {
 	// Most bounds every run's own budget.
 	Most Budget `json:"most"`
 	// Priced means that there is a price table, without which no cost can be counted.

@@ -343,7 +343,7 @@ type PrepareResult struct {
 	// MaxPayload is that of [Shared], as the worker has it.
 	MaxPayload int `json:"max_payload,omitempty"`
 	// Means is what the worker lets a run spend.
-	Means *Means `json:"means,omitempty"`
+	BudgetLimits *BudgetLimits `json:"budget_limits,omitempty"`
 	// Warnings are the diagnostics that did not keep the document from compiling.
 	Warnings []string `json:"warnings,omitempty"`
 	// Input is the text that a flow with declared inputs is given.

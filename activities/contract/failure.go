@@ -247,8 +247,8 @@ func FailureOf(err error) *Failure {
 	if errors.As(err, &late) {
 		return &Failure{Class: ClassTimeout, Text: late.Error()}
 	}
-	var gone *temporal.TerminatedError
-	if errors.As(err, &gone) {
+	var missing *temporal.TerminatedError
+	if errors.As(err, &missing) {
 		return &Failure{Class: ClassCancelled, Text: "terminated"}
 	}
 	return &Failure{Class: ClassUnavailable, Text: err.Error()}

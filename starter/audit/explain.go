@@ -159,9 +159,9 @@ func (l *Reader) explain(r *Request) {
 	}
 	switch r.Kind {
 	case contract.RequestRetry:
-		id, nth, _ := history.CutLast(m[1], "~")
-		if nth != "1" {
-			id += "~" + nth
+		id, occurrence, _ := history.CutLast(m[1], "~")
+		if occurrence != "1" {
+			id += "~" + occurrence
 		}
 		if f, ok := l.failed[id]; ok && r.bind([]string{f.failure.Class + f.failure.Text}) {
 			r.Asked, r.AskedAt = f.failure.Error(), f.at

@@ -15,10 +15,10 @@ import (
 // second execution in a step on.
 func ExecutionOf(exec string) contract.Execution {
 	node, rest, _ := CutLast(exec, "#")
-	step, nth, _ := strings.Cut(rest, "~")
+	step, occurrence, _ := strings.Cut(rest, "~")
 	x := contract.Execution{Node: Unescape(node)}
 	x.Step, _ = strconv.Atoi(step)
-	x.Nth, _ = strconv.Atoi(nth)
+	x.Nth, _ = strconv.Atoi(occurrence)
 	return x
 }
 
@@ -38,8 +38,8 @@ func SplitCallID(id string) (node, turn string) {
 	if !ok {
 		return plaintext.Line(Unescape(id), 200), ""
 	}
-	if kind, nth, found := CutLast(rest, "/"); found && strings.HasSuffix(kind, "/model") {
-		rest, turn = kind, nth+"/"+turn
+	if kind, occurrence, found := CutLast(rest, "/"); found && strings.HasSuffix(kind, "/model") {
+		rest, turn = kind, occurrence+"/"+turn
 	}
 	if node, _, ok := CutLast(rest, "/"); ok {
 		return plaintext.Line(Unescape(node), 200), Unescape(turn)

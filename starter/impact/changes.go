@@ -27,18 +27,18 @@ func changes(old, flow *plan.Flow, source *plan.Source, own bool) []Node {
 	}
 	for i := range old.Nodes {
 		n := &old.Nodes[i]
-		var said []string
+		var message []string
 		switch next := flow.Node(n.ID); {
 		case next == nil:
-			said = append(said, "it is gone")
+			message = append(message, "it is gone")
 		case !same(n, next):
-			said = append(said, "it changed")
+			message = append(message, "it changed")
 		}
 		if flow.Node(n.ID) != nil {
-			said = append(said, edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own))
+			message = append(message, edgeChange(old, flow, source, n.ID), useChange(old, flow, source, n, own))
 		}
-		if said = slices.DeleteFunc(said, func(s string) bool { return s == "" }); len(said) > 0 {
-			out = append(out, Node{Node: n.ID, Text: strings.Join(said, "; ")})
+		if message = slices.DeleteFunc(message, func(s string) bool { return s == "" }); len(message) > 0 {
+			out = append(out, Node{Node: n.ID, Text: strings.Join(message, "; ")})
 		}
 	}
 	return out

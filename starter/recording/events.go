@@ -181,7 +181,7 @@ func (c *recordedRun) completed(d *history.CallCompleted) {
 		x.Data = d.JSON()
 		c.listed(out)
 	case *contract.ModelResult:
-		c.said(at, out)
+		c.modelAnswer(at, out)
 	case *contract.JudgeResult:
 		c.rule(at, "", out.Switched, llm.Action{Yes: &out.Yes, Reason: out.Reason, Usage: spent(out.Usage)})
 	case *contract.CondenseResult:

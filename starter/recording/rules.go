@@ -41,8 +41,8 @@ func played(class string) string {
 	return class
 }
 
-// said makes a rule of what a model answered.
-func (r *recorder) said(at string, out *contract.ModelResult) {
+// modelAnswer makes a rule of what a model answered.
+func (r *recorder) modelAnswer(at string, out *contract.ModelResult) {
 	m, err := contract.DecodeMessage(out.Message)
 	if err != nil {
 		return

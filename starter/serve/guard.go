@@ -25,7 +25,7 @@ const (
 // guard lets in who may come in, and answers for addresses that are not there.
 func (d *Door) guard(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w = &veil{w, d.Mask}
+		w = &masker{w, d.Mask}
 		defer d.recovered(w, r)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -65,9 +65,9 @@ func (d *Door) recovered(w http.ResponseWriter, r *http.Request) {
 
 // lost is the problem of an address that is not there, or not with the method.
 func lost(h http.Handler, r *http.Request) *Problem {
-	said := &headOnly{header: http.Header{}}
-	h.ServeHTTP(said, r)
-	if allow := said.header.Get("Allow"); said.status == http.StatusMethodNotAllowed {
+	message := &headOnly{header: http.Header{}}
+	h.ServeHTTP(message, r)
+	if allow := message.header.Get("Allow"); message.status == http.StatusMethodNotAllowed {
 		return NewProblem(MethodUnknown, "use one of: "+allow, "%s does not take %s", r.URL.Path, r.Method).with("Allow", allow)
 	}
 	return NewProblem(NotFound, "the addresses are described at /openapi.json", "there is nothing at %s", source.Quote(r.URL.Path))

@@ -69,7 +69,7 @@ func (d *Door) getTranscript(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	lines, gone, err := d.Runs.Transcript(r.Context(), run)
+	lines, missing, err := d.Runs.Transcript(r.Context(), run)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (d *Door) getTranscript(w http.ResponseWriter, r *http.Request) error {
 			return NewProblem(UnknownThread, "leave out thread to see all", "the run %q has no thread %s", run.ID, source.Quote(thread))
 		}
 	}
-	out := transcriptPage{Gone: gone}
+	out := transcriptPage{Gone: missing}
 	out.Messages, out.Next = page(q, lines)
 	if q.err != nil {
 		return q.err

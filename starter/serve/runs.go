@@ -26,7 +26,7 @@ type Runs interface {
 	State(ctx context.Context, run *Run) (map[string]json.RawMessage, error)
 	// Transcript is all that was said, thread by thread, and the ids of runs of which nothing
 	// is left.
-	Transcript(ctx context.Context, run *Run) (lines []Line, gone []string, err error)
+	Transcript(ctx context.Context, run *Run) (lines []Line, missing []string, err error)
 	// Answer gives an answer, or a message that nobody asked for.
 	Answer(ctx context.Context, run *Run, kind string, answer any) (*contract.Receipt, error)
 	Cancel(ctx context.Context, run *Run) error

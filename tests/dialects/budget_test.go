@@ -85,26 +85,26 @@ func atMost(n int) int { return -n }
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	cheap := contract.Usage{Calls: 1, Input: 60, Output: 40, Cost: 1000}
-	priced := &contract.Means{Priced: true}
+	priced := &contract.BudgetLimits{Priced: true}
 	tests := map[string]struct {
-		means  *contract.Means
-		flow   *plan.Flow
-		budget *contract.Budget
-		usage  contract.Usage
-		made   int
-		class  string
-		node   string
-		text   string
+		budgetLimits *contract.BudgetLimits
+		flow         *plan.Flow
+		budget       *contract.Budget
+		usage        contract.Usage
+		made         int
+		class        string
+		node         string
+		text         string
 	}{
 		"none":                             {flow: line(3), usage: cheap, made: 3},
 		"just enough calls":                {flow: line(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: 3},
 		"a call too few":                   {flow: line(3), budget: &contract.Budget{Calls: 2}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "none of 2 calls is left; spent are 2 calls, 200 tokens and a cost of 0.002000, and 0 calls and 0 tokens are reserved"},
 		"tokens as calls take on average":  {flow: line(5), budget: &contract.Budget{Tokens: 350}, usage: cheap, made: 3, class: contract.ClassBudget, node: "n4", text: "50 of 350 tokens are left, and the call is reckoned at 1"},
-		"a cost":                           {means: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
-		"a cost without a price":           {means: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
-		"a cost without a table":           {means: &contract.Means{}, flow: line(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
-		"the worker's bound":               {means: &contract.Means{Most: contract.Budget{Calls: 1}}, flow: line(3), usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
-		"a run that wants more than it":    {means: &contract.Means{Most: contract.Budget{Calls: 1}}, flow: line(3), budget: &contract.Budget{Calls: 9}, usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"a cost":                           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: cheap, made: 2, class: contract.ClassBudget, node: "n3", text: "a cost of 0.000500 of 0.002500 is left"},
+		"a cost without a price":           {budgetLimits: priced, flow: line(5), budget: &contract.Budget{Cost: 2500}, usage: contract.Usage{Calls: 1, Unpriced: 1}, made: 1, class: contract.ClassBudget, node: "n2", text: "1 calls went to a model without a price"},
+		"a cost without a table":           {budgetLimits: &contract.BudgetLimits{}, flow: line(1), budget: &contract.Budget{Cost: 2500}, usage: cheap, class: contract.ClassBadRequest, text: "the worker has no prices"},
+		"the worker's bound":               {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: line(3), usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
+		"a run that wants more than it":    {budgetLimits: &contract.BudgetLimits{Most: contract.Budget{Calls: 1}}, flow: line(3), budget: &contract.Budget{Calls: 9}, usage: cheap, made: 1, class: contract.ClassBudget, node: "n2", text: "none of 1 calls"},
 		"branches that have their parts":   {flow: fan(3), budget: &contract.Budget{Calls: 5}, usage: cheap, made: 5},
 		"a branch with nothing left":       {flow: fan(3), budget: &contract.Budget{Calls: 3}, usage: cheap, made: atMost(3), class: contract.ClassBudget, text: "none of 0 calls is left"},
 		"what branches leave comes back":   {flow: fan(3), budget: &contract.Budget{Tokens: 900}, usage: cheap, made: 5},
@@ -113,7 +113,7 @@ func TestBudget(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, status, made, err := spendthrift(t, workflows.Settings{Means: tc.means}, tc.flow, tc.budget, tc.usage)
+			out, status, made, err := spendthrift(t, workflows.Settings{BudgetLimits: tc.budgetLimits}, tc.flow, tc.budget, tc.usage)
 			if made != tc.made && made > -tc.made {
 				t.Errorf("%d calls were made, want %d", made, tc.made)
 			}

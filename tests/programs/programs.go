@@ -100,12 +100,12 @@ func Line(t testing.TB, cmd *exec.Cmd, prefix string) string {
 		}
 	}
 	Kill(cmd)
-	t.Fatalf("%s ended, or took %v, and said no line that begins with %q; it said:\n%s", cmd.Path, patience, prefix, said(cmd))
+	t.Fatalf("%s ended, or took %v, and said no line that begins with %q; it said:\n%s", cmd.Path, patience, prefix, message(cmd))
 	return ""
 }
 
 // said is what an ended program has written to its standard error.
-func said(cmd *exec.Cmd) string {
+func message(cmd *exec.Cmd) string {
 	switch to := cmd.Stderr.(type) {
 	case *os.File:
 		return end(to.Name())

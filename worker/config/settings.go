@@ -91,8 +91,8 @@ type Budget struct {
 }
 
 // BudgetLimits returns the budget of runs of this worker.
-func (c *Config) BudgetLimits() *contract.Means {
-	return &contract.Means{Priced: len(c.Prices) > 0,
+func (c *Config) BudgetLimits() *contract.BudgetLimits {
+	return &contract.BudgetLimits{Priced: len(c.Prices) > 0,
 		Most: contract.Budget{Calls: c.Budget.Calls, Tokens: c.Budget.Tokens, Cost: int64(c.Budget.CostMicros)}}
 }
 

@@ -64,7 +64,7 @@ func New(ctx context.Context, c client.Client, cfg *config.Config, functions ...
 	NameBuild()
 	worker.SetStickyWorkflowCacheSize(cfg.StickyCache())
 	h.worker = worker.New(c, cfg.TaskQueue, p.options)
-	workflows.Settings{MaxPayload: cfg.Store.Most(), Means: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
+	workflows.Settings{MaxPayload: cfg.Store.Most(), BudgetLimits: cfg.BudgetLimits(), RefusePlans: cfg.Flows.Accept == config.AcceptNamed, Webhooks: p.hooks.Wanted()}.Register(h.worker)
 	activities.New(activities.Deps{
 		Models: p.models, Tools: h.tools, Source: activities.NewClientSource(c), Compile: Compiler(cfg, h.functions...),
 		Begin: Begin, Webhooks: p.hooks, Mask: cfg.Mask(),

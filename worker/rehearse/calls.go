@@ -71,7 +71,7 @@ func (p *player) prepare(ctx context.Context, in contract.PrepareInput) (*contra
 	if err != nil {
 		return nil, err
 	}
-	out.Model, out.Publish, out.MaxPayload, out.Means = in.Model, nil, 0, nil
+	out.Model, out.Publish, out.MaxPayload, out.BudgetLimits = in.Model, nil, 0, nil
 	return out, nil
 }
 

@@ -54,7 +54,7 @@ func TestClientsComeBack(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", eventStream)
-	out := &stream{w: &veil{w, mask.New(word, mark)}}
+	out := &stream{w: &masker{w, mask.New(word, mark)}}
 	if err := out.send("tool", mark, Event{Session: "ses_postgres", Text: "it is " + word}); err != nil {
 		t.Fatal(err)
 	}

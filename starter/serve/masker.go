@@ -10,19 +10,19 @@ import (
 
 // veil keeps the secrets of the settings out of what clients are sent. Workers have taken theirs out
 // of all that runs say; this end may know others, and speaks of its own errors besides.
-type veil struct {
+type masker struct {
 	http.ResponseWriter
 	mask *mask.Mask
 }
 
 // Unwrap is for [http.ResponseController].
-func (v *veil) Unwrap() http.ResponseWriter { return v.ResponseWriter }
+func (v *masker) Unwrap() http.ResponseWriter { return v.ResponseWriter }
 
 // dataOfEvent is what stands before the JSON of a server-sent event, endOfEvent what stands behind it.
 var dataOfEvent, endOfEvent = []byte("\ndata: "), []byte("\n\n")
 
 // Write writes a whole body, or a whole event, of which the id stays as it is: clients come back with it.
-func (v *veil) Write(p []byte) (int, error) {
+func (v *masker) Write(p []byte) (int, error) {
 	out := p
 	if v.Header().Get("Content-Type") != eventStream {
 		out = v.answer(p, []byte("\n"))
@@ -36,7 +36,7 @@ func (v *veil) Write(p []byte) (int, error) {
 }
 
 // answer masks JSON, and leaves what ends it where it is.
-func (v *veil) answer(p, end []byte) []byte {
+func (v *masker) answer(p, end []byte) []byte {
 	value, ok := bytes.CutSuffix(p, end)
 	if !ok {
 		return v.mask.Answer(p)
@@ -46,7 +46,7 @@ func (v *veil) answer(p, end []byte) []byte {
 
 // bare is the server's own writer: it knows when a request is too large to go on with.
 func bare(w http.ResponseWriter) http.ResponseWriter {
-	if v, ok := w.(*veil); ok {
+	if v, ok := w.(*masker); ok {
 		return v.ResponseWriter
 	}
 	return w
