@@ -92,7 +92,7 @@ func (a *agentRun) snapshot() *contract.AgentState {
 // suspend is what a member goes on with.
 func (a *agentRun) suspend() (*contract.SuspendedExecution, error) {
 	a.state.Agent = a.snapshot()
-	return a.step.suspend()
+	return a.execution.suspend()
 }
 
 // restore makes the agent what it was at its last boundary.

@@ -51,7 +51,7 @@ func TestForeignRequests(t *testing.T) {
 	f := scheduletest.Sketch("START>a a>END")
 	f.Nodes[0].ID = long
 	r := &run{store: emptyStore(), root: "wf/a", shared: contract.Shared{Owner: "wf"}}
-	own := r.complete(&step{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
+	own := r.complete(&execution{node: &f.Nodes[0], id: "a#1"}, contract.Request{ID: "a#1/confirm/1.1", Kind: contract.RequestConfirm, Text: long, Tool: long, Name: long, Failure: shownFailure(q.Failure)})
 	own.Run.Workflow = "wf/a"
 	if err := d.announced(&own); err != nil {
 		t.Errorf("a run's own request: %v", err)

@@ -178,7 +178,7 @@ func lean(trace []contract.Execution, dropped int) ([]contract.Execution, int) {
 func (b *branch) chain(ctx workflow.Context) (*contract.BranchResult, error) {
 	node, n, occurrence := b.g.Index(b.in.Node), b.in.Step, b.in.Nth
 	for {
-		x := &step{
+		x := &execution{
 			node: &b.flow.Nodes[node], id: contract.ExecutionID(b.flow.Nodes[node].ID, n, occurrence), n: n, occurrence: occurrence, lineage: b.in.Lineage,
 			order: b.in.Order[node], strand: b.strand, view: &b.view, suspended: b.in.Suspended,
 		}
@@ -261,7 +261,7 @@ func contents(v *contract.View) []string {
 
 // result is what the chain comes back with. Edges are named by their index in the whole
 // flow.
-func (b *branch) result(ctx workflow.Context, x *step, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
+func (b *branch) result(ctx workflow.Context, x *execution, taken []int, yielded *contract.CarriedExecution) (*contract.BranchResult, error) {
 	b.hear(ctx)
 	conversation := b.conversationState(false)
 	if conversation != nil && b.in.Talk != nil {

@@ -225,7 +225,7 @@ func TestChainBringsBackNoMoreThanFits(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		at := &step{node: &b.flow.Nodes[0], n: 2}
+		at := &execution{node: &b.flow.Nodes[0], n: 2}
 		b.done = []contract.Execution{{Node: "a", Step: 2}}
 		write(&b.view, b.strand, 2, "small", "x")
 		write(&b.view, "of another", 2, "large", strings.Repeat("x", maxPayload))

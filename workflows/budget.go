@@ -57,7 +57,7 @@ func (r *run) left() spent {
 
 // reserve takes what a call may need out of what is left, until release. Its error is a
 // [contract.Failure] of class budget_exceeded at the execution.
-func (r *run) reserve(x *step, bytes int) (release func(), err error) {
+func (r *run) reserve(x *execution, bytes int) (release func(), err error) {
 	b := r.shared.Budget
 	if !b.Bounds() {
 		return func() {}, nil
@@ -171,7 +171,7 @@ func spentBy(err error) *contract.Failure {
 }
 
 // refused is the failure of a call that the budget does not allow; x is nil at the run's entry.
-func (r *run) refused(x *step, remedy, format string, args ...any) error {
+func (r *run) refused(x *execution, remedy, format string, args ...any) error {
 	if x == nil {
 		return &contract.Failure{Class: contract.ClassBudget, Node: plan.Start, Text: fmt.Sprintf(format, args...), Remedy: remedy}
 	}

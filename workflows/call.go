@@ -17,7 +17,7 @@ type call struct {
 	what    string
 	options workflow.ActivityOptions
 	// at is the execution that makes the call; nil at the run's entry.
-	at *step
+	at *execution
 	// model is set where the call asks a model.
 	model *modelCall
 	// result says how much the call may add to the history.

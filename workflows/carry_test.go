@@ -85,7 +85,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		cfg := &plan.Agent{Members: []plan.Member{{ID: "m"}}}
 		agent := func() *agentRun {
 			r := newRun(ctx)
-			a := &agentRun{run: r, step: &step{id: "a#1", journal: newJournal(nil, nil), view: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
+			a := &agentRun{run: r, execution: &execution{id: "a#1", journal: newJournal(nil, nil), view: &contract.View{}}, cfg: cfg, team: &team{of: cfg, node: "a", id: "a#1"}}
 			return a
 		}
 		old, again := agent(), agent()
@@ -98,7 +98,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old.team.main, again.team.main = old.thread, again.thread
 		old.takeMark()
 		again.restore(new(travels(t, *old.snapshot())))
-		sameFields(t, old, again, left{"run": wasRun, "step": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
+		sameFields(t, old, again, left{"run": wasRun, "execution": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
 			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {

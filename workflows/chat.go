@@ -15,7 +15,7 @@ func (a *agentRun) fill() error {
 	if a.node.Ports == nil {
 		return nil
 	}
-	in, err := a.given(a.step)
+	in, err := a.given(a.execution)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func (a *agentRun) hear(ctx workflow.Context) error {
 			text = last.Text
 		}
 	}
-	reply, err := a.request(ctx, a.step, contract.Request{
+	reply, err := a.request(ctx, a.execution, contract.Request{
 		ID: fmt.Sprintf("%s/chat/%d", a.id, a.turn), Kind: contract.RequestMessage, Text: text, Hash: contract.SHA([]byte(text)),
 	})
 	switch {
 	case err != nil:
 		return err
 	case reply.Message == nil:
-		return a.fail(a.step, contract.ClassNoAnswer, "start the run again", "nobody answered")
+		return a.fail(a.execution, contract.ClassNoAnswer, "start the run again", "nobody answered")
 	}
 	// What an agent may do is counted from one message of a person to the next.
 	a.left, a.exhausted = a.cfg.MaxCalls, false

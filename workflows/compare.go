@@ -94,7 +94,7 @@ func holds(c *plan.Compare, v value.Value) (bool, value.Value, error) {
 }
 
 // unmatched is the failure of a run that must go on behind a node and cannot.
-func (r *run) unmatched(x *step, edges []int, answers []contract.Answer) *contract.Failure {
+func (r *run) unmatched(x *execution, edges []int, answers []contract.Answer) *contract.Failure {
 	v, _, err := r.valueAt(x.view, contract.ValueKey)
 	seen := r.printed(v)
 	if err != nil {

@@ -155,7 +155,7 @@ func (f *flowRun) bounded(x *schedule.Execution, view *contract.View) error {
 	if n <= limit || len(x.Arrivals) < 2 {
 		return nil
 	}
-	return f.fail(&step{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
+	return f.fail(&execution{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge,
 		"let the branches write less, or use set_state_filtered",
 		"the branches that join here wrote a state of %d bytes together, at most %d are allowed", n, limit)
 }
@@ -168,7 +168,7 @@ func (f *flowRun) runHere(ctx workflow.Context, x *schedule.Execution) error {
 		f.sched.End(x)
 		return err
 	}
-	done, err := f.execute(ctx, &step{
+	done, err := f.execute(ctx, &execution{
 		node: &f.flow.Nodes[x.Node], id: id, n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, order: x.Node, strand: id, view: &view, suspended: x.Suspended,
 	}, f.g.Out(x.Node))
 	f.sched.End(x)
@@ -230,7 +230,7 @@ func (f *flowRun) startChild(ctx workflow.Context, x *schedule.Execution, n, all
 	id := f.sched.ID(x)
 	node := &f.flow.Nodes[x.Node]
 	if err := f.guard.admit(ctx, "what node "+node.ID+" must know", in); err != nil {
-		return nil, f.failed(&step{node: node, id: id, n: x.Step}, err)
+		return nil, f.failed(&execution{node: node, id: id, n: x.Step}, err)
 	}
 	var release func()
 	in.Shared.Budget, release = f.share(n)
@@ -293,7 +293,7 @@ func (f *flowRun) finishChild(ctx workflow.Context, b *branchRun) error {
 // childFailed takes over what a failed branch had done, and says what its failure means.
 func (f *flowRun) childFailed(ctx workflow.Context, b *branchRun, err error) error {
 	x := b.x
-	at := &step{node: &f.flow.Nodes[x.Node], n: x.Step}
+	at := &execution{node: &f.flow.Nodes[x.Node], n: x.Step}
 	b.tries++
 	again, err := idTaken(ctx, err, b.tries, f.sched.ID(x))
 	if again {

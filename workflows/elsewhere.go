@@ -25,7 +25,7 @@ func (c *toolCall) elsewhere(ctx workflow.Context, b *contract.Bound, args json.
 	return c.toolStep(ctx, e.Activity, args, note, func(s *journalStep, reply *toolReply) error {
 		var out json.RawMessage
 		err := c.invoke(ctx, &call{
-			activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.step, id: c.id("tool"),
+			activity: e.Activity, args: []any{args}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
 			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: c.elsewhereOptions(e),
 			once: e.Attempts == 1, remote: e, result: resultSize{unbounded: true}, waiting: &s.JournalStep, journal: c.journal, out: &out,
 		})

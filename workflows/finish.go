@@ -45,7 +45,7 @@ func (a *agentRun) ended() outcome {
 // acted counts a round of tool calls, and lets the model think where it is time to.
 func (a *agentRun) acted(calls int) error {
 	if c := a.node.Cost; c != nil && a.result == nil {
-		if err := a.spend(a.step, c.Round); err != nil {
+		if err := a.spend(a.execution, c.Round); err != nil {
 			return err
 		}
 	}
@@ -90,10 +90,10 @@ func (a *agentRun) remind() error {
 		of = a.node.ID
 	}
 	if a.conversation.remind(of) >= f.Reminders {
-		return a.fail(a.step, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
+		return a.fail(a.execution, contract.ClassNoFinish, "use a model that obeys tool_choice, or say in the task how to end", "%s", f.Failure)
 	}
 	if c := a.node.Cost; c != nil {
-		if err := a.spend(a.step, c.Remind); err != nil {
+		if err := a.spend(a.execution, c.Remind); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (a *agentRun) remind() error {
 // turns refuses a model call beyond those that the node may make.
 func (a *agentRun) turns() error {
 	if most := a.cfg.MaxTurns; most > 0 && a.turn >= most {
-		return a.fail(a.step, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
+		return a.fail(a.execution, contract.ClassTurnLimit, "raise the node's limit, or make its task easier",
 			"the node has made the %d model calls that it may make, and has not come to an end", most)
 	}
 	return nil

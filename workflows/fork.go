@@ -37,7 +37,7 @@ func (r *run) conversationMark() conversationMark {
 
 // enterPast keeps what an execution did. Where it went on in its middle, what it had said
 // before is the run's before this one.
-func (r *run) enterPast(x *step, done *executed, sha string, before conversationMark) {
+func (r *run) enterPast(x *execution, done *executed, sha string, before conversationMark) {
 	p := contract.Past{Execution: done.Execution, Lineage: x.lineage, SHA: sha}
 	p.Nth = x.occurrence
 	for i := range x.view.State {
@@ -169,7 +169,7 @@ func (f *flowRun) edgesOf(ids []string) []int {
 // replayed takes over what an execution of another run did besides what the scheduler keeps.
 func (f *flowRun) replayed(x *schedule.Replayed) error {
 	f.conflicts = latestOf(append(f.conflicts, x.Conflicts...))
-	at := &step{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
+	at := &execution{node: &f.flow.Nodes[x.Node], id: f.sched.ID(x.Execution), n: x.Step, occurrence: x.Occurrence, lineage: x.Lineage, view: &x.View}
 	before := f.conversationMark()
 	if conversation := x.Entry.Talk; conversation != nil {
 		f.hold(conversation.Messages)
@@ -203,7 +203,7 @@ func (f *flowRun) override(x *schedule.Execution, view *contract.View) error {
 	}
 	k.Set = nil
 	if n, limit := schedule.StateBytes(view), f.flow.Limits.MaxStateBytes; n > limit {
-		return f.fail(&step{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
+		return f.fail(&execution{node: &f.flow.Nodes[x.Node], n: x.Step}, contract.ClassStateTooLarge, "set shorter values",
 			"with the values that the fork sets the state would hold %d bytes, at most %d are allowed", n, limit)
 	}
 	return nil

@@ -121,10 +121,10 @@ func (j *journal) snapshot() ([]contract.JournalStep, error) {
 	return out, nil
 }
 
-// step does a step of an execution, unless the journal has its outcome. out points to what receives the
+// runStep does a step of an execution, unless the journal has its outcome. out points to what receives the
 // result. do may set what the step goes on with where it yields: a failure that waits for an operator, or
 // what an agent or a run below came back with. No step begins where the run should yield.
-func (r *run) step(ctx workflow.Context, j *journal, id, hash string, out any, do func(s *journalStep) error) error {
+func (r *run) runStep(ctx workflow.Context, j *journal, id, hash string, out any, do func(s *journalStep) error) error {
 	s, err := j.open(id, hash)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *run) step(ctx workflow.Context, j *journal, id, hash string, out any, d
 
 // callStep makes an activity call as a step. hash is that of what is asked.
 func (r *run) callStep(ctx workflow.Context, j *journal, hash string, c *call) error {
-	return r.step(ctx, j, c.id, hash, c.out, func(s *journalStep) error {
+	return r.runStep(ctx, j, c.id, hash, c.out, func(s *journalStep) error {
 		c.waiting, c.journal = &s.JournalStep, j
 		return r.invoke(ctx, c)
 	})

@@ -45,7 +45,7 @@ func TestStep(t *testing.T) {
 			inWorkflow(t, func(ctx workflow.Context) {
 				r, j := newRun(ctx), newJournal(nil, nil)
 				var out string
-				first := r.step(ctx, j, "a", "h", &out, func(s *journalStep) error { return tc.do(s, &out) })
+				first := r.runStep(ctx, j, "a", "h", &out, func(s *journalStep) error { return tc.do(s, &out) })
 				steps, err := j.snapshot()
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +60,7 @@ func TestStep(t *testing.T) {
 				}
 				j = newJournal(nil, steps)
 				out = ""
-				err = r.step(ctx, j, "a", "h", &out, func(s *journalStep) error {
+				err = r.runStep(ctx, j, "a", "h", &out, func(s *journalStep) error {
 					if tc.again == nil || !tc.again(s) {
 						t.Errorf("it is done again, with %+v", s)
 					}
@@ -77,7 +77,7 @@ func TestStep(t *testing.T) {
 				if out != tc.want {
 					t.Errorf("it gives %q, want %q", out, tc.want)
 				}
-				if err := r.step(ctx, j, "a", "other", &out, nil); contract.FailureOf(err).Class != contract.ClassInternal {
+				if err := r.runStep(ctx, j, "a", "other", &out, nil); contract.FailureOf(err).Class != contract.ClassInternal {
 					t.Errorf("another question under the same id gives %v", err)
 				}
 			})
@@ -92,10 +92,10 @@ func TestStepsWaitForTheNextRun(t *testing.T) {
 		r.asked = true
 		j := newJournal(nil, []contract.JournalStep{{ID: "a", Status: contract.StepDone, Result: json.RawMessage(`"yes"`)}})
 		var out string
-		if err := r.step(ctx, j, "a", "", &out, nil); err != nil || out != "yes" {
+		if err := r.runStep(ctx, j, "a", "", &out, nil); err != nil || out != "yes" {
 			t.Errorf("a step that is done gives %q, %v", out, err)
 		}
-		if err := r.step(ctx, j, "b", "", &out, nil); !errors.Is(err, errYield) {
+		if err := r.runStep(ctx, j, "b", "", &out, nil); !errors.Is(err, errYield) {
 			t.Errorf("a new step gives %v", err)
 		}
 	})

@@ -26,7 +26,7 @@ type source struct {
 	output *contract.ContentRef
 	view   *contract.View
 	// x is nil for the entry.
-	x *step
+	x *execution
 	// branch is the one by which the node leaves, if it has several.
 	branch string
 }
@@ -153,7 +153,7 @@ func judgedState(v *contract.View) (json.RawMessage, []contract.LongValue) {
 }
 
 // execute runs a node and decides where to go on from it.
-func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, error) {
+func (r *run) execute(ctx workflow.Context, x *execution, edges []int) (executed, error) {
 	ctx, leave := r.watch.enter(ctx, r.flow.Name, x)
 	done, err := r.perform(ctx, x, edges)
 	leave(err == nil && done.suspended != nil, err)
@@ -161,7 +161,7 @@ func (r *run) execute(ctx workflow.Context, x *step, edges []int) (executed, err
 }
 
 // perform is [run.execute], unwatched.
-func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, error) {
+func (r *run) perform(ctx workflow.Context, x *execution, edges []int) (executed, error) {
 	done := executed{Execution: contract.Execution{Node: x.node.ID, Step: x.n}}
 	before := r.conversationMark()
 	x.journal, x.state = journalOf(nil, x.suspended), contract.SuspendedExecution{}
@@ -198,7 +198,7 @@ func (r *run) perform(ctx workflow.Context, x *step, edges []int) (executed, err
 }
 
 // gain runs the node and takes over what it gives.
-func (r *run) gain(ctx workflow.Context, x *step, done *executed) error {
+func (r *run) gain(ctx workflow.Context, x *execution, done *executed) error {
 	out, err := r.visit(ctx, x)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *run) gain(ctx workflow.Context, x *step, done *executed) error {
 }
 
 // yielded is what an execution gives that did not come to its end: what it goes on with, or why it failed.
-func (r *run) yielded(x *step, done executed, err error) (executed, error) {
+func (r *run) yielded(x *execution, done executed, err error) (executed, error) {
 	if !errors.Is(err, errYield) {
 		return done, r.failed(x, err)
 	}
@@ -258,7 +258,7 @@ type outcome struct {
 }
 
 // visit runs one node: the only place that tells node kinds apart.
-func (r *run) visit(ctx workflow.Context, x *step) (outcome, error) {
+func (r *run) visit(ctx workflow.Context, x *execution) (outcome, error) {
 	switch x.node.Kind {
 	case plan.KindAgent:
 		return r.agent(ctx, x)

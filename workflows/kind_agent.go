@@ -21,8 +21,8 @@ import (
 // agent runs a node of kind agent: the model is called until it answers without calling a
 // tool. Each model call and each tool call is one activity. Tools run in parallel; their
 // results go back in the order asked.
-func (r *run) agent(ctx workflow.Context, x *step) (outcome, error) {
-	a := agentRun{run: r, step: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
+func (r *run) agent(ctx workflow.Context, x *execution) (outcome, error) {
+	a := agentRun{run: r, execution: x, cfg: x.node.Agent, left: x.node.Agent.MaxCalls}
 	if len(a.cfg.Members) > 0 {
 		a.team = &team{of: a.cfg, node: a.node.ID, id: a.id}
 	}
@@ -44,7 +44,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 			a.mark()
 		}
 		if stop, err := a.due(ctx, a.journal.weight()); err != nil {
-			return outcome{}, a.failed(a.step, err)
+			return outcome{}, a.failed(a.execution, err)
 		} else if stop {
 			return outcome{}, errYield
 		}
@@ -76,7 +76,7 @@ func (a *agentRun) converse(ctx workflow.Context) (outcome, error) {
 // agentRun is one execution of an agent node under way.
 type agentRun struct {
 	*run
-	*step
+	*execution
 	cfg     *plan.Agent
 	thread  *thread
 	profile contract.ProfileRef
@@ -215,7 +215,7 @@ func (a *agentRun) describe() error {
 		t := &a.cfg.Tools[i]
 		b := a.bound(t)
 		if b == nil {
-			return a.fail(a.step, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
+			return a.fail(a.execution, contract.ClassConnection, "", "tool %q has no connection %q", t.Name, t.Connection)
 		}
 		pt := contract.ProfileTool{Name: t.Name, As: t.As, Description: t.Description}
 		if b.Catalogue != nil {
@@ -311,7 +311,7 @@ func (a *agentRun) completion(ctx workflow.Context, suffix string) (*contract.Mo
 	in.Sent = a.shown()
 	var res contract.ModelResult
 	err := a.callStep(ctx, a.journal, hashOf(a.thread.hash, a.who(), strconv.FormatBool(in.NoTools)), &call{
-		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.step,
+		activity: contract.ActivityModel, args: []any{&in}, what: fmt.Sprintf("model call %d", a.turn), at: a.execution,
 		id: a.id + "/model/" + strconv.Itoa(a.turn) + suffix, summary: fmt.Sprintf("%s · %s", a.who(), a.modelRef()),
 		options: retrying(a.options(a.flow.Policy.ModelSeconds), a.cfg.Retry, false), model: &modelCall{bytes: a.thread.bytes}, out: &res,
 	})
@@ -324,7 +324,7 @@ func (a *agentRun) steered(ctx workflow.Context) error {
 		return nil // people talk with the node, not with whom it asks
 	}
 	var messages []contract.Inbound
-	err := a.run.step(ctx, a.journal, fmt.Sprintf("%s/messages/%d", a.id, a.turn), "", &messages, func(*journalStep) error {
+	err := a.run.runStep(ctx, a.journal, fmt.Sprintf("%s/messages/%d", a.id, a.turn), "", &messages, func(*journalStep) error {
 		messages = a.messages(a.node.ID)
 		return nil
 	})
@@ -350,14 +350,14 @@ func (a *agentRun) repair(res *contract.ModelResult, msg *contract.Message) (aga
 		if a.repairs > 0 {
 			text = "No result received from retry attempt"
 		}
-		return false, a.fail(a.step, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
+		return false, a.fail(a.execution, contract.ClassOutputSchema, "use another model, or give it more tokens for its answer", "%s", text)
 	}
 	var problems []contract.FieldError
 	if res.Checked != nil {
 		problems = res.Checked.Errors
 	}
 	if a.repairs == a.cfg.Output.Repairs {
-		f := a.fail(a.step, contract.ClassOutputSchema,
+		f := a.fail(a.execution, contract.ClassOutputSchema,
 			"make the prompt or the schema easier to follow, or use a stronger model",
 			"Output validation failed after %d retry: %s", a.repairs, errorList(problems, "; "))
 		f.Errors = problems

@@ -7,7 +7,7 @@ import (
 )
 
 // ask runs a node of kind ask: a person is asked, and the answer is the node's output.
-func (r *run) ask(ctx workflow.Context, x *step) (outcome, error) {
+func (r *run) ask(ctx workflow.Context, x *execution) (outcome, error) {
 	question := x.node.Ask.Text
 	if x.node.Ports != nil {
 		in, err := r.given(x)

@@ -15,8 +15,8 @@ import (
 
 // callFlows runs a node of kind call: each of its flows, or one flow for each element of lists,
 // as a run of its own below this one.
-func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
-	c := callRun{run: r, step: x, cfg: x.node.Call}
+func (r *run) callFlows(ctx workflow.Context, x *execution) (outcome, error) {
+	c := callRun{run: r, execution: x, cfg: x.node.Call}
 	in, err := r.given(x)
 	if err != nil {
 		return outcome{}, err
@@ -40,7 +40,7 @@ func (r *run) callFlows(ctx workflow.Context, x *step) (outcome, error) {
 // callRun is one execution of a node that runs flows.
 type callRun struct {
 	*run
-	*step
+	*execution
 	cfg  *plan.Call
 	jobs []*calledFlow
 	next int
@@ -65,10 +65,10 @@ func (c *callRun) divide(in value.Value) error {
 	for _, name := range c.cfg.Over {
 		v, _ := in.Get(name)
 		if v.Kind != value.Array {
-			return c.fail(c.step, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
+			return c.fail(c.execution, contract.ClassValue, "give it a list", "the node goes over its input %q, which is %s", name, v.Kind)
 		}
 		if of != "" && len(v.Items) != rounds {
-			return c.fail(c.step, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
+			return c.fail(c.execution, contract.ClassValue, "give lists of one length", "the node goes over %q with %d elements and %q with %d", of, rounds, name, len(v.Items))
 		}
 		rounds, of = len(v.Items), name
 	}
@@ -124,9 +124,9 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 	if j.Done {
 		return nil
 	}
-	id := fmt.Sprintf("%s/%s:%d", c.root, c.step.id, i+1)
+	id := fmt.Sprintf("%s/%s:%d", c.root, c.execution.id, i+1)
 	var out contract.RunResult
-	err := c.run.step(ctx, c.journal, id, "", &out, func(s *journalStep) error { return c.runOne(ctx, j, id, s, &out) })
+	err := c.run.runStep(ctx, c.journal, id, "", &out, func(s *journalStep) error { return c.runOne(ctx, j, id, s, &out) })
 	switch {
 	case err != nil && (c.cfg.Catch == nil || contract.Cancelled(err) || errors.Is(err, errYield)):
 		return err
@@ -149,7 +149,7 @@ func (c *callRun) one(ctx workflow.Context, i int) error {
 // runOne runs a flow, or goes on with what it came back with.
 func (c *callRun) runOne(ctx workflow.Context, j *calledFlow, id string, s *journalStep, out *contract.RunResult) error {
 	if limit := c.flow.Limits.MaxDepth; c.shared.Depth >= limit {
-		return c.fail(c.step, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
+		return c.fail(c.execution, contract.ClassStepLimit, "nest flows less deep", "flows nest at most %d deep", limit)
 	}
 	in := c.input(j, s.Run)
 	part, release := c.allocated(in.Carry, min(c.cfg.AtOnce, len(c.jobs)))
@@ -227,7 +227,7 @@ func (c *callRun) joined() (outcome, error) {
 		}
 		v, err := value.Parse(j.Data)
 		if err != nil {
-			return out, c.fail(c.step, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
+			return out, c.fail(c.execution, contract.ClassValue, "", "what the flow %q left: %v", j.flow, err)
 		}
 		for _, m := range v.Members {
 			lists[m.Key] = append(lists[m.Key], m.Value)
@@ -246,7 +246,7 @@ func (c *callRun) joined() (outcome, error) {
 	for _, red := range c.cfg.Reduce {
 		v, ok, err := reduce(red.How, lists[red.Name])
 		if err != nil {
-			return out, c.fail(c.step, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
+			return out, c.fail(c.execution, contract.ClassValue, "let the flow leave numbers, or append", "output %q of the flow %q: %s", red.Name, c.cfg.Flows[0], err.Error())
 		}
 		if ok {
 			all.Members = append(all.Members, value.Member{Key: red.Name, Value: v})

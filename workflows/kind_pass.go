@@ -7,13 +7,13 @@ import (
 )
 
 // pass runs a node of kind pass: what it takes is what it leaves.
-func (r *run) pass(x *step) (outcome, error) {
+func (r *run) pass(x *execution) (outcome, error) {
 	in, err := r.given(x)
 	return outcome{value: &in}, err
 }
 
 // branch runs a node of kind branch: the text of its value says by which branch it leaves.
-func (r *run) branch(x *step) (outcome, error) {
+func (r *run) branch(x *execution) (outcome, error) {
 	in, err := r.given(x)
 	if err != nil {
 		return outcome{}, err
@@ -31,7 +31,7 @@ func (r *run) branch(x *step) (outcome, error) {
 }
 
 // say runs a node of kind say: its text goes into the flow's conversation.
-func (r *run) say(x *step) (outcome, error) {
+func (r *run) say(x *execution) (outcome, error) {
 	in, err := r.given(x)
 	if err != nil {
 		return outcome{}, err
@@ -60,7 +60,7 @@ func (r *run) leavingBy(branch string, edges []int) []int {
 }
 
 // noEdge is the failure of a run that leaves a node by a branch without an edge.
-func (r *run) noEdge(x *step, branch string) *contract.Failure {
+func (r *run) noEdge(x *execution, branch string) *contract.Failure {
 	f := r.fail(x, contract.ClassNoRoute, "let an edge leave the node by this branch", "the node leaves by its branch %q, which no edge has", branch)
 	f.NoRoute = []string{x.id}
 	return f

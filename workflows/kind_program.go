@@ -15,7 +15,7 @@ const programGrace = 60
 
 // program runs a node of kind program. What it printed is the node's output; where it ends with
 // another code than 0, the failure has it.
-func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
+func (r *run) program(ctx workflow.Context, x *execution) (outcome, error) {
 	p := x.node.Program
 	in := contract.ProgramInput{Program: *p}
 	name := p.Script
@@ -24,7 +24,7 @@ func (r *run) program(ctx workflow.Context, x *step) (outcome, error) {
 	}
 	var out contract.ProgramResult
 	id := x.id + "/program"
-	err := r.step(ctx, x.journal, id, "", &out, func(*journalStep) error {
+	err := r.runStep(ctx, x.journal, id, "", &out, func(*journalStep) error {
 		return r.invoke(ctx, &call{activity: contract.ActivityProgram, args: []any{&in}, what: "the program of node " + x.node.ID, at: x,
 			id: id, summary: x.node.ID + " · " + name, options: r.options(p.Seconds + programGrace), out: &out})
 	})

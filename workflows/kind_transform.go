@@ -8,7 +8,7 @@ import (
 )
 
 // transform runs a node of kind transform: it takes apart the value that comes in.
-func (r *run) transform(x *step) (outcome, error) {
+func (r *run) transform(x *execution) (outcome, error) {
 	t := x.node.Transform
 	if t.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", t.Fail)
@@ -26,7 +26,7 @@ func (r *run) transform(x *step) (outcome, error) {
 }
 
 // merge runs a node of kind merge: it makes one value of those that parallel nodes left.
-func (r *run) merge(x *step) (outcome, error) {
+func (r *run) merge(x *execution) (outcome, error) {
 	m := x.node.Merge
 	if m.Fail != "" {
 		return outcome{}, r.fail(x, contract.ClassValue, "correct the node", "%s", m.Fail)
@@ -48,7 +48,7 @@ func (r *run) merge(x *step) (outcome, error) {
 }
 
 // pick makes one result the value, if the merge's condition holds for it.
-func (r *run) pick(x *step) (outcome, error) {
+func (r *run) pick(x *execution) (outcome, error) {
 	m := x.node.Merge
 	res := m.Results[*m.Pick]
 	v, _, err := r.valueAt(x.view, res.Key)

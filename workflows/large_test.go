@@ -45,7 +45,7 @@ func TestEveryGuard(t *testing.T) {
 			f := lone(ctx, most, 0)
 			b := &branch{run: f.run, in: &contract.BranchInput{}, strand: "s"}
 			schedule.SetEntry(&b.view, contract.StateEntry{Key: "k", Value: json.RawMessage(`"` + strings.Repeat("x", n) + `"`), By: contract.Stamp{Strand: "s"}})
-			_, err := b.result(ctx, &step{node: &f.flow.Nodes[0], n: 1}, nil, nil)
+			_, err := b.result(ctx, &execution{node: &f.flow.Nodes[0], n: 1}, nil, nil)
 			return err
 		}, contract.ClassTooLarge},
 		"what a run carries into a new one": {func(ctx workflow.Context, most, n int) error {

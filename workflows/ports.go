@@ -15,7 +15,7 @@ import (
 // see [plan.Ports]. The value that flows along the edges is not used then.
 
 // given is what a node takes by name, as an object in the order of its ports.
-func (r *run) given(x *step) (value.Value, error) {
+func (r *run) given(x *execution) (value.Value, error) {
 	out := value.Value{Kind: value.Object}
 	if x.node.Ports == nil {
 		return out, nil
@@ -35,7 +35,7 @@ func (r *run) given(x *step) (value.Value, error) {
 }
 
 // taken is the value of one port: what was written last, or its default.
-func (r *run) taken(x *step, in *plan.In) (value.Value, error) {
+func (r *run) taken(x *execution, in *plan.In) (value.Value, error) {
 	if e, ok := schedule.Entry(x.view, in.Key); ok && in.Key != "" && (e.SHA != "" || len(e.Value) > 0) {
 		v, _, err := r.valueAt(x.view, in.Key)
 		return v, err
@@ -53,7 +53,7 @@ func (r *run) taken(x *step, in *plan.In) (value.Value, error) {
 
 // settlePorts writes what a node left to the keys from which others take it, and makes text and
 // data of the outcome agree with it.
-func (r *run) settlePorts(x *step, out *outcome) error {
+func (r *run) settlePorts(x *execution, out *outcome) error {
 	left, err := r.leftBy(x, out)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *run) settlePorts(x *step, out *outcome) error {
 }
 
 // leftBy is what a node gave, as an object.
-func (r *run) leftBy(x *step, out *outcome) (value.Value, error) {
+func (r *run) leftBy(x *execution, out *outcome) (value.Value, error) {
 	switch {
 	case out.value != nil:
 		return *out.value, nil
@@ -101,7 +101,7 @@ func (r *run) leftBy(x *step, out *outcome) (value.Value, error) {
 }
 
 // leaving is what a node leaves by one port: what it gave, or the port's default.
-func (r *run) leaving(x *step, o *plan.Out, left value.Value) (value.Value, error) {
+func (r *run) leaving(x *execution, o *plan.Out, left value.Value) (value.Value, error) {
 	v, ok := left.Get(o.Name)
 	var err error
 	switch {
@@ -121,7 +121,7 @@ func (r *run) leaving(x *step, o *plan.Out, left value.Value) (value.Value, erro
 }
 
 // forget marks what was written under a prefix as not written.
-func forget(x *step, prefix string) {
+func forget(x *execution, prefix string) {
 	if prefix == "" {
 		return
 	}

@@ -239,9 +239,9 @@ func answers(kind string, reply *contract.Reply) bool {
 }
 
 // request asks somebody outside, as a step of an execution.
-func (r *run) request(ctx workflow.Context, x *step, req contract.Request) (*contract.Reply, error) {
+func (r *run) request(ctx workflow.Context, x *execution, req contract.Request) (*contract.Reply, error) {
 	var out contract.Reply
-	err := r.step(ctx, x.journal, req.ID, req.Hash, &out, func(*journalStep) error {
+	err := r.runStep(ctx, x.journal, req.ID, req.Hash, &out, func(*journalStep) error {
 		reply, err := r.openRequest(ctx, x, req, x.journal)
 		if err == nil {
 			out = *reply
@@ -253,7 +253,7 @@ func (r *run) request(ctx workflow.Context, x *step, req contract.Request) (*con
 
 // openRequest opens a request and waits for its answer. It gives [errYield] where the run wants
 // to stop first.
-func (r *run) openRequest(ctx workflow.Context, x *step, req contract.Request, j *journal) (*contract.Reply, error) {
+func (r *run) openRequest(ctx workflow.Context, x *execution, req contract.Request, j *journal) (*contract.Reply, error) {
 	req = r.complete(x, req)
 	t := &pendingRequest{kind: req.Kind}
 	r.waiting[req.ID] = t
@@ -276,7 +276,7 @@ func (r *run) openRequest(ctx workflow.Context, x *step, req contract.Request, j
 }
 
 // complete gives a request its id, and says who waits.
-func (r *run) complete(x *step, req contract.Request) contract.Request {
+func (r *run) complete(x *execution, req contract.Request) contract.Request {
 	req.Text = cut(req.Text, maxAsked)
 	req.Run = contract.Run{Workflow: r.store.workflow, Run: r.store.run}
 	if x != nil {

@@ -88,8 +88,8 @@ func (r *run) planAnswer() (*plan.Flow, error) {
 	return r.flow, nil
 }
 
-// step is one execution under way.
-type step struct {
+// execution is one execution of a node under way.
+type execution struct {
 	node *plan.Node
 	// id is node#step; n is the step.
 	id            string
@@ -109,14 +109,14 @@ type step struct {
 }
 
 // suspend is what an execution that yielded goes on with.
-func (x *step) suspend() (*contract.SuspendedExecution, error) {
+func (x *execution) suspend() (*contract.SuspendedExecution, error) {
 	var err error
 	x.state.Steps, err = x.journal.snapshot()
 	return &x.state, err
 }
 
 // fail makes a failure at the execution's node.
-func (r *run) fail(x *step, class, remedy, format string, args ...any) *contract.Failure {
+func (r *run) fail(x *execution, class, remedy, format string, args ...any) *contract.Failure {
 	return &contract.Failure{
 		Class: class, Text: fmt.Sprintf(format, args...), Remedy: remedy,
 		Node: x.node.ID, Step: x.n, At: r.source.At(plan.NodePath(x.node.ID)),
@@ -125,7 +125,7 @@ func (r *run) fail(x *step, class, remedy, format string, args ...any) *contract
 
 // failed places an error from an activity or a child at the execution's node, unless it
 // has a place already.
-func (r *run) failed(x *step, err error) error {
+func (r *run) failed(x *execution, err error) error {
 	if contract.Cancelled(err) {
 		return err
 	}

@@ -55,7 +55,7 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 	args.Mode = cmp.Or(args.Mode, contract.ModeSync)
 	// The command is one step, and waiting for what it asked for another.
 	var done sessionCommand
-	err := c.run.step(ctx, c.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
+	err := c.run.runStep(ctx, c.journal, c.id("session")+"/order", hashOf(c.call.Name, string(raw)), &done, func(*journalStep) error {
 		var err error
 		done, err = c.command(ctx, s, &args)
 		return err
@@ -64,7 +64,7 @@ func (c *toolCall) orchestrate(ctx workflow.Context, raw json.RawMessage) (toolR
 		return done.Reply, err
 	}
 	var reply toolReply
-	err = c.run.step(ctx, c.journal, c.id("session"), "", &reply, func(*journalStep) error {
+	err = c.run.runStep(ctx, c.journal, c.id("session"), "", &reply, func(*journalStep) error {
 		var err error
 		reply, err = c.await(ctx, s, *done.Order)
 		return err

@@ -21,7 +21,7 @@ func (c *toolCall) subAgent(ctx workflow.Context, agent string, raw json.RawMess
 	}
 	flow := closure(c.flow, agent)
 	if flow == nil {
-		return toolReply{}, c.fail(c.step, contract.ClassConnection, "", "the flow has no agent %q", agent)
+		return toolReply{}, c.fail(c.execution, contract.ClassConnection, "", "the flow has no agent %q", agent)
 	}
 	src := c.source.Sub(agent)
 	return c.child(ctx, args.Question, nil, contract.FlowRef{Plan: flow, Source: &src})
@@ -48,7 +48,7 @@ func (c *toolCall) child(ctx workflow.Context, question string, params json.RawM
 	}
 	var reply contract.ToolReply
 	id := c.startID()
-	err := c.run.step(ctx, c.journal, id, hashOf(question, string(params), flow.Text), &reply, func(s *journalStep) error {
+	err := c.run.runStep(ctx, c.journal, id, hashOf(question, string(params), flow.Text), &reply, func(s *journalStep) error {
 		var out contract.RunResult
 		err := c.runChild(ctx, id, c.childInput(question, params, flow), s, &out)
 		if err != nil {
@@ -120,7 +120,7 @@ func (c *toolCall) countStart() {
 
 // startID is the id of the run that the call starts.
 func (c *toolCall) startID() string {
-	id := fmt.Sprintf("%s/%s:%s", c.root, c.step.id, contract.EscapeID(c.call.ID))
+	id := fmt.Sprintf("%s/%s:%s", c.root, c.execution.id, contract.EscapeID(c.call.ID))
 	if c.startNumber > 1 {
 		id = fmt.Sprintf("%s~%d", id, c.startNumber)
 	}

@@ -113,7 +113,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 	}
 	var reply toolReply
 	l := c.team.line(to)
-	err := c.run.step(ctx, c.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
+	err := c.run.runStep(ctx, c.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
 		return c.askMember(ctx, l, to, &args, s, &reply)
 	})
 	if err == nil && reply.Conversation != nil && l.n < reply.Conversation.Questions {
@@ -159,7 +159,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 func (c *toolCall) askFlow(ctx workflow.Context, to *plan.Contact, question string) (toolReply, error) {
 	flow := closure(c.flow, to.Flow)
 	if flow == nil {
-		return toolReply{}, c.fail(c.step, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
+		return toolReply{}, c.fail(c.execution, contract.ClassConnection, "", "the flow has no flow %q", to.Flow)
 	}
 	src := c.source.Sub(to.Flow)
 	return c.child(ctx, question, wanted(flow, c.team.in).JSON(), contract.FlowRef{Plan: flow, Source: &src})
@@ -192,8 +192,8 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	m := c.team.of.MemberNamed(to.Member)
 	id := fmt.Sprintf("%s:%s~%d", c.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
-	x := &step{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
-	sub := &agentRun{run: c.run, step: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
+	x := &execution{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
+	sub := &agentRun{run: c.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = c.store.open(id)
@@ -254,7 +254,7 @@ func (a *agentRun) reply(out *outcome) (toolReply, error) {
 	all := value.Value{Kind: value.Object}
 	for i := range a.node.Ports.Out {
 		o := &a.node.Ports.Out[i]
-		v, err := a.leaving(a.step, o, *out.value)
+		v, err := a.leaving(a.execution, o, *out.value)
 		if err != nil {
 			return toolReply{}, err
 		}

@@ -63,7 +63,7 @@ func (a *agentRun) noteAll(calls []*toolCall) error {
 			a.errors = 0
 		}
 		if a.errors == a.cfg.MaxErrors && a.result == nil {
-			return a.fail(a.step, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
+			return a.fail(a.execution, contract.ClassToolErrors, "look at the node's transcript; fix the tool or the prompt",
 				"%d tool errors in a row, the last of %q: %s", a.errors, c.call.Name, cut(last, 500))
 		}
 	}
@@ -199,7 +199,7 @@ func (c *toolCall) refuse(format string, args ...any) {
 
 // id is that of the call's activity of a kind.
 func (c *toolCall) id(kind string) string {
-	return fmt.Sprintf("%s/%s/%d.%d", c.step.id, kind, c.turn, c.index+1)
+	return fmt.Sprintf("%s/%s/%d.%d", c.execution.id, kind, c.turn, c.index+1)
 }
 
 // confirm asks a person where the flow or the worker's rules want it. It gives the arguments
@@ -220,7 +220,7 @@ func (c *toolCall) confirm(ctx workflow.Context, tool *plan.Tool, b *contract.Bo
 		Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.request(ctx, c.step, req)
+	reply, err := c.request(ctx, c.execution, req)
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -296,7 +296,7 @@ func (c *toolCall) client(ctx workflow.Context, tool *plan.Tool, b *contract.Bou
 		Text: fmt.Sprintf("run %s%s", tool.Name, inWords(args)), Catalogue: b.Catalogue, LimitSeconds: limit,
 	}
 	c.describeCall(&req, tool, args)
-	reply, err := c.request(ctx, c.step, req)
+	reply, err := c.request(ctx, c.execution, req)
 	switch {
 	case err != nil:
 		return toolReply{}, err
@@ -384,7 +384,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 	return c.toolStep(ctx, t.Name, args, note, func(s *journalStep, reply *toolReply) error {
 		var out contract.ToolResult
 		err := c.invoke(ctx, &call{
-			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.step, id: c.id("tool"),
+			activity: contract.ActivityTool, args: []any{&in}, what: "the call of " + c.call.Name, at: c.execution, id: c.id("tool"),
 			summary: fmt.Sprintf("%s · %s", c.node.ID, c.call.Name), options: retrying(c.options(c.flow.Policy.ToolSeconds), b.Connection.Retry, once),
 			once: once, result: resultSize{together: len(c.under), room: &in.Room}, waiting: &s.JournalStep, journal: c.journal, out: &out,
 		})
@@ -400,7 +400,7 @@ func (c *toolCall) tool(ctx workflow.Context, t *plan.Tool, b *contract.Bound, a
 // toolStep makes a call of a tool as a step.
 func (c *toolCall) toolStep(ctx workflow.Context, name string, args json.RawMessage, note string, do func(*journalStep, *toolReply) error) (toolReply, error) {
 	var reply toolReply
-	err := c.run.step(ctx, c.journal, c.id("tool"), hashOf(name, string(args), note), &reply, func(s *journalStep) error { return do(s, &reply) })
+	err := c.run.runStep(ctx, c.journal, c.id("tool"), hashOf(name, string(args), note), &reply, func(s *journalStep) error { return do(s, &reply) })
 	return reply, err
 }
 

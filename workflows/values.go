@@ -37,7 +37,7 @@ func (r *run) valueAt(v *contract.View, key string) (value.Value, contract.Stamp
 }
 
 // putValue writes a typed value into the state that an execution sees.
-func (r *run) putValue(x *step, key string, v value.Value) error {
+func (r *run) putValue(x *execution, key string, v value.Value) error {
 	raw := v.JSON()
 	if d := plan.Depth(raw); d > maxDepth {
 		return r.fail(x, contract.ClassValue, "return a flatter value", "the value nests %d deep, at most %d are kept", d, maxDepth)
@@ -61,7 +61,7 @@ func (r *run) putValue(x *step, key string, v value.Value) error {
 
 // settleValue writes what a node gave where its flow wants it, and makes text and data of the
 // outcome agree with it.
-func (r *run) settleValue(x *step, out *outcome) error {
+func (r *run) settleValue(x *execution, out *outcome) error {
 	if r.flow.Values == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (r *run) settleValue(x *step, out *outcome) error {
 }
 
 // account settles what a visit of a node gave and cost.
-func (r *run) account(x *step, out *outcome) error {
+func (r *run) account(x *execution, out *outcome) error {
 	if err := r.settleValue(x, out); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (r *run) words(text string) (contract.ContentRef, error) {
 }
 
 // passOn changes the value as the taken edge asks.
-func (r *run) passOn(x *step, taken []int, done *contract.Execution) error {
+func (r *run) passOn(x *execution, taken []int, done *contract.Execution) error {
 	if len(taken) != 1 || r.flow.Edges[taken[0]].Pass == nil {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (r *run) passOn(x *step, taken []int, done *contract.Execution) error {
 }
 
 // spend counts against the flow's meter.
-func (r *run) spend(x *step, n int) error {
+func (r *run) spend(x *execution, n int) error {
 	m := r.flow.Meter
 	if m == nil || n == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (r *run) spend(x *step, n int) error {
 
 // spendEnd counts the run's last step, where an edge to its end is taken. A node that has no
 // edge to take fails for that, though the limit leaves no step more.
-func (r *run) spendEnd(x *step, taken []int) error {
+func (r *run) spendEnd(x *execution, taken []int) error {
 	if r.flow.Meter == nil || !slices.ContainsFunc(taken, func(e int) bool { return r.flow.Edges[e].To == plan.End }) {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (r *run) spendEnd(x *step, taken []int) error {
 
 // within fails where the run has spent more than its flow's meter allows; base is what it
 // spends beside its nodes.
-func (r *run) within(x *step, base int) error {
+func (r *run) within(x *execution, base int) error {
 	m := r.flow.Meter
 	if r.conversation.spentFor(x.node)+base <= m.Limit {
 		return nil

@@ -50,7 +50,7 @@ func watchersOf(ctx workflow.Context) watchers {
 }
 
 // enter tells that an execution begins. The last watcher's context is inside the others'.
-func (w watchers) enter(ctx workflow.Context, flow string, x *step) (inside workflow.Context, leave func(yielded bool, err error)) {
+func (w watchers) enter(ctx workflow.Context, flow string, x *execution) (inside workflow.Context, leave func(yielded bool, err error)) {
 	outside, leaves := ctx, make([]func(workflow.Context, bool, error), len(w))
 	for i := range w {
 		ctx, leaves[i] = w[i].Enter(ctx, Visit{Flow: flow, Node: x.node.ID, Kind: x.node.Kind, Execution: x.id})
