@@ -95,7 +95,7 @@ func wireStarts(d *doors) {
 	if said := fmt.Sprint(end); end["status"] != "failed" || !strings.Contains(said, `"params.a" is there twice`) {
 		d.Errorf("a key twice gives %s", said)
 	}
-	if said := string(d.raw(0, 400, "POST", "/runs", starting("open", `{"prompt":"Go","a":1,"a":2}`, "- {say: fine}"))); !strings.Contains(said, `the key \"a\" is already at`) {
+	if said := string(d.raw(0, 400, "POST", "/runs", starting("open", `{"prompt":"Go","a":1,"a":2}`, "- {say: fine}"))); !strings.Contains(said, `duplicate key \"a\", first used at`) {
 		d.Errorf("a key twice over HTTP gives %s", said)
 	}
 }

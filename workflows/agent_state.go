@@ -53,40 +53,39 @@ func (a *agentRun) takeMark() {
 		Turn: a.turn, Left: a.left, Errors: a.errors, Repairs: a.repairs, Exhausted: a.exhausted, StartLen: a.startLen,
 		Think: a.think, Results: a.results, Active: a.activeAgent, Summaries: a.summaries, Starts: slices.Clone(a.starts),
 	}}
-	if a.above != nil {
-		return // the node's own agent has the state and the side conversations
+	if a.above == nil {
+		a.marked.view = schedule.Clone(a.view) // the node has one
 	}
-	a.marked.view = schedule.Clone(a.view)
-	if a.team == nil {
-		return
-	}
-	for _, l := range a.team.lines {
-		a.marked.lines = append(a.marked.lines, lineMark{name: l.name, active: l.activeAgent, questions: l.n, thread: markThread(l.thread)})
+	if a.team != nil {
+		a.marked.lines = a.team.grown(a.before)
 	}
 }
 
 // snapshot gives the agent's state at its last boundary, and puts the view back to what it was there.
 //
 // It leaves out the journal, which travels beside it; the calls under way, whose steps are in the journal; and
-// what is made of the plan again: configuration, profile, values of ports. The conversations of a member's team
-// are in the state of the node's own agent.
+// what is made of the plan again: configuration, profile, values of ports. Of a member it has the side
+// conversations that have grown since it was asked; the others are in the state of who asked it.
 func (a *agentRun) snapshot() *contract.AgentState {
 	out := a.marked.state
 	t := &a.marked.thread
 	out.Messages, out.Called, out.Sent = t.messages(), t.called, t.sent
-	if a.above != nil {
-		return &out
+	if a.above == nil {
+		*a.view = a.marked.view
 	}
-	*a.view = a.marked.view
 	for i := range a.marked.lines {
-		l := &a.marked.lines[i]
-		c := contract.SideConversation{Name: l.name, Questions: l.questions, Active: l.active}
-		if l.thread.thread != nil {
-			c.Thread, c.Messages, c.Called, c.Sent = l.thread.thread.name, l.thread.messages(), l.thread.called, l.thread.sent
-		}
-		out.Conversations = append(out.Conversations, c)
+		out.Conversations = append(out.Conversations, a.marked.lines[i].conversation())
 	}
 	return &out
+}
+
+// conversation is the side conversation as it was.
+func (l *lineMark) conversation() contract.SideConversation {
+	out := contract.SideConversation{Name: l.name, Questions: l.questions, Active: l.active}
+	if l.thread.thread != nil {
+		out.Thread, out.Messages, out.Called, out.Sent = l.thread.thread.name, l.thread.messages(), l.thread.called, l.thread.sent
+	}
+	return out
 }
 
 // suspend is what a member goes on with.
@@ -100,9 +99,7 @@ func (a *agentRun) restore(s *contract.AgentState) {
 	a.again(a.thread, s.Messages, s.Called)
 	a.thread.resent(s.Sent)
 	if a.team != nil {
-		if a.above == nil {
-			a.team.restore(a.run, s.Conversations)
-		}
+		a.team.catchUp(a.run, s.Conversations)
 		a.speakAs(s.Active)
 	}
 	a.turn, a.left, a.errors, a.repairs, a.exhausted = s.Turn, s.Left, s.Errors, s.Repairs, s.Exhausted

@@ -99,7 +99,7 @@ func TestAgentIsCarriedWhole(t *testing.T) {
 		old.takeMark()
 		again.restore(new(travels(t, *old.snapshot())))
 		sameFields(t, old, again, left{"run": wasRun, "execution": fromPlan, "cfg": fromPlan, "profile": fromPlan, "ports": fromPlan,
-			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "under": "the journal has their steps", "marked": "see snapshot",
+			"thread": "see below", "team": "see below", "above": "the one who asked carries it", "before": wasRun, "under": "the journal has their steps", "marked": "see snapshot",
 			"result": "the message that gives it is looked at again", "problems": "the message is looked at again", "next": "a boundary comes after it"})
 		for name, pair := range map[string][2]*thread{"its own": {old.thread, again.thread}, "a member's": {old.team.lines[0].thread, again.team.lines[0].thread}} {
 			t.Run(name, func(t *testing.T) { sameFields(t, pair[0], pair[1], nil) })

@@ -105,8 +105,10 @@ type agentRun struct {
 	ports value.Value
 	// team are the other agents of the node, above the one that asked this one. speaker is the
 	// member that goes on with the thread, if one does; next, whom a message hands it to.
-	team        *team
-	above       *agentRun
+	team  *team
+	above *agentRun
+	// before counts what was asked in each side conversation when the agent was asked.
+	before      map[string]int
 	activeAgent string
 	next        string
 }

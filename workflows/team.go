@@ -63,12 +63,20 @@ func (a *agentRun) bulk() int {
 
 // line finds the conversation that a contact is asked in.
 func (t *team) line(c *plan.Contact) *line {
+	l := t.lineNamed(c.Thread)
+	if l.n == 0 && l.activeAgent == "" {
+		l.activeAgent = c.Member
+	}
+	return l
+}
+
+func (t *team) lineNamed(name string) *line {
 	for _, l := range t.lines {
-		if l.name == c.Thread {
+		if l.name == name {
 			return l
 		}
 	}
-	l := &line{name: c.Thread, activeAgent: c.Member}
+	l := &line{name: name}
 	t.lines = append(t.lines, l)
 	return l
 }
@@ -116,9 +124,7 @@ func (c *toolCall) ask(ctx workflow.Context, raw json.RawMessage) (toolReply, er
 	err := c.run.runStep(ctx, c.journal, c.id("ask"), hashOf(args.Recipient, args.Message), &reply, func(s *journalStep) error {
 		return c.askMember(ctx, l, to, &args, s, &reply)
 	})
-	if err == nil && reply.Conversation != nil && l.n < reply.Conversation.Questions {
-		c.team.take(c.run, l, reply.Conversation) // another run has asked
-	}
+	c.team.catchUp(c.run, reply.Conversations)
 	return reply, err
 }
 
@@ -128,6 +134,7 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		*reply = orEmpty(wrong)
 		return err
 	}
+	before := c.team.questions()
 	l.by = c.agentRun
 	defer func() { l.by = nil }()
 	sub, err := c.asked(l, to, args, s.Execution)
@@ -150,7 +157,10 @@ func (c *toolCall) askMember(ctx workflow.Context, l *line, to *plan.Contact, ar
 		l.activeAgent = cmp.Or(sub.activeAgent, to.Member)
 		*reply, err = sub.reply(&out)
 	}
-	reply.Conversation = l.state()
+	l.by = nil
+	for _, m := range c.team.grown(before) {
+		reply.Conversations = append(reply.Conversations, m.conversation())
+	}
 	return err
 }
 
@@ -193,7 +203,7 @@ func (c *toolCall) asked(l *line, to *plan.Contact, args *turned, rest *contract
 	id := fmt.Sprintf("%s:%s~%d", c.team.id, contract.EscapeID(l.name), l.n)
 	node := &plan.Node{ID: m.ID, Name: m.ID, Kind: plan.KindAgent, Agent: &m.Agent, Ports: &plan.Ports{Out: m.Out}}
 	x := &execution{node: node, id: id, n: c.n, order: c.order, strand: c.strand, view: c.view, suspended: rest, journal: journalOf(c.journal, rest)}
-	sub := &agentRun{run: c.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in}
+	sub := &agentRun{run: c.run, execution: x, cfg: &m.Agent, left: m.Agent.MaxCalls, team: c.team, above: c.agentRun, ports: c.team.in, before: c.team.questions()}
 	sub.speakAs(l.activeAgent)
 	if l.thread == nil {
 		l.thread = c.store.open(id)
@@ -270,14 +280,34 @@ func memberFailed(err error) (toolReply, error) {
 	return reply, err
 }
 
-// state is what a conversation has become.
-func (l *line) state() *contract.SideConversation {
-	out := &contract.SideConversation{Name: l.name, Questions: l.n, Active: l.activeAgent}
-	if l.thread != nil {
-		out.Thread, out.Messages, out.Called = l.thread.name, carriedMessages(l.thread.entries), l.thread.called.Len
-		out.Sent = l.thread.carriedSent()
+// questions counts what was asked in each conversation.
+func (t *team) questions() map[string]int {
+	out := map[string]int{}
+	for _, l := range t.lines {
+		out[l.name] = l.n
 	}
 	return out
+}
+
+// grown marks the conversations in which more was asked than before, but those in use, or in whose middle
+// somebody stopped: who is in one carries it.
+func (t *team) grown(before map[string]int) []lineMark {
+	var out []lineMark
+	for _, l := range t.lines {
+		if l.by == nil && !l.yielded && l.n > before[l.name] {
+			out = append(out, lineMark{name: l.name, active: l.activeAgent, questions: l.n, thread: markThread(l.thread)})
+		}
+	}
+	return out
+}
+
+// catchUp takes over what another run asked in conversations.
+func (t *team) catchUp(r *run, list []contract.SideConversation) {
+	for i := range list {
+		if l := t.lineNamed(list[i].Name); l.by == nil && l.n < list[i].Questions {
+			t.take(r, l, &list[i])
+		}
+	}
 }
 
 // take makes a conversation what another run left of it.
@@ -287,16 +317,6 @@ func (t *team) take(r *run, l *line, c *contract.SideConversation) {
 		l.thread = r.store.open(c.Thread)
 		r.again(l.thread, c.Messages, c.Called)
 		l.thread.resent(c.Sent)
-	}
-}
-
-// restore takes over the conversations of a run before this one.
-func (t *team) restore(r *run, list []contract.SideConversation) {
-	t.lines = nil
-	for i := range list {
-		l := &line{name: list[i].Name}
-		t.take(r, l, &list[i])
-		t.lines = append(t.lines, l)
 	}
 }
 

@@ -15,7 +15,7 @@ type Budget struct {
 // Allowance is a budget in force, as a status shows it.
 type Allowance Budget
 
-// Means is what a worker lets a run spend, recorded once when the run starts.
+// BudgetLimits is what a worker lets a run spend, recorded once when the run starts.
 type BudgetLimits struct {
 	// Most bounds every run's own budget.
 	Most Budget `json:"most"`

@@ -77,7 +77,8 @@ type AgentState struct {
 	Summaries int    `json:"summaries,omitempty"`
 	// Starts counts the runs that its calls started, so that each has an id of its own.
 	Starts []StartCount `json:"starts,omitempty"`
-	// Conversations are those in which the agents of the node ask each other.
+	// Conversations are those in which the agents of the node ask each other; of an agent that was asked
+	// itself, those that have grown since.
 	Conversations []SideConversation `json:"conversations,omitempty"`
 }
 
@@ -124,8 +125,8 @@ type ToolReply struct {
 	// Failed marks an error for the model to see; Free, one that does not count.
 	Failed bool `json:"failed,omitempty"`
 	Free   bool `json:"free,omitempty"`
-	// Conversation is, where a member was asked, what that conversation has become.
-	Conversation *SideConversation `json:"conversation,omitempty"`
+	// Conversations are, where a member was asked, the conversations that have grown by it.
+	Conversations []SideConversation `json:"conversations,omitempty"`
 }
 
 // Spent is what the call took, with the models that could not answer before the one that did.
@@ -152,9 +153,9 @@ func (r *ModelResult) Weight() int { return weighed + len(r.Message) }
 // Weight is about how many bytes the reply holds.
 func (r *ToolReply) Weight() int {
 	n := len(r.Message) + len(r.Text)
-	if r.Conversation != nil {
-		for i := range r.Conversation.Messages {
-			n += len(r.Conversation.Messages[i].Raw)
+	for i := range r.Conversations {
+		for _, m := range r.Conversations[i].Messages {
+			n += len(m.Raw)
 		}
 	}
 	return n
