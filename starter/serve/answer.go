@@ -19,7 +19,7 @@ var answerFields = map[string][]string{
 // answerTime is how long an answer may wait for its receipt.
 const answerTime = 90 * time.Second
 
-// answer makes the handler of answers of a kind. The run itself says whether an answer is
+// answer makes the handler of answers of a kind. The run itself reports whether an answer is
 // one, and the same answer twice is one answer.
 func answer(kind string) func(d *Door, w http.ResponseWriter, r *http.Request) error {
 	return func(d *Door, w http.ResponseWriter, r *http.Request) error {

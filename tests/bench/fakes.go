@@ -132,7 +132,7 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", raw)
 }
 
-// note counts a call and says whether it is the one that waits.
+// note counts a call and reports whether it is the one that waits.
 func (m *modelServer) note(key string, turn int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

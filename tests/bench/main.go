@@ -102,7 +102,7 @@ func (s *settings) force(value string) error {
 	return nil
 }
 
-// leadsOut says whether a variable could lead to a real provider or cluster.
+// leadsOut reports whether a variable could lead to a real provider or cluster.
 func leadsOut(name string) bool {
 	return strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_API_KEY_FILE") || name == "OLLAMA_HOST" || name == "OLLAMA_BASE_URL" ||
 		strings.HasPrefix(name, "TEMPORAL_") || strings.HasPrefix(name, "WEFT_")

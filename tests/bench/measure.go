@@ -134,7 +134,7 @@ func insist(ctx context.Context, ask func() error) error {
 	}
 }
 
-// isLate says whether the server did not answer in time, which says nothing about the run.
+// isLate reports whether the server did not answer in time, which says nothing about the run.
 func isLate(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var away *serviceerror.Unavailable
@@ -199,7 +199,7 @@ func (b *bench) read(ctx context.Context, id, run string, how burst) (record, er
 	return r, nil
 }
 
-// isTask says whether an event is about a workflow task that went well.
+// isTask reports whether an event is about a workflow task that went well.
 func isTask(e *historypb.HistoryEvent) bool {
 	return e.GetWorkflowTaskScheduledEventAttributes() != nil || e.GetWorkflowTaskStartedEventAttributes() != nil || e.GetWorkflowTaskCompletedEventAttributes() != nil
 }

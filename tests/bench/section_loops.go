@@ -121,7 +121,7 @@ func (b *bench) oneLoop(ctx context.Context, set *loops, turns int, asked func()
 	return nil
 }
 
-// ended says whether the server itself ended a run.
+// ended reports whether the server itself ended a run.
 func (b *bench) ended(ctx context.Context, run client.WorkflowRun) bool {
 	d, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
 	if err != nil {

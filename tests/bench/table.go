@@ -88,7 +88,7 @@ func (t *table) note(format string, args ...any) {
 	fmt.Fprintf(t.out, "  %s\n", fmt.Sprintf(format, args...))
 }
 
-// verdict says whether a measurement keeps a limit.
+// verdict reports whether a measurement keeps a limit.
 func verdict[T cmp.Ordered](got, limit T) string {
 	if got <= limit {
 		return "ok"

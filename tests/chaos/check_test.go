@@ -158,7 +158,7 @@ func (p *passage) problems(f *chaosFlow, calm *passage) []string {
 	return out
 }
 
-// unknown says whether the run ended as it must where a call that is never repeated was cut
+// unknown reports whether the run ended as it must where a call that is never repeated was cut
 // off: its activity began and did not complete.
 func (p *passage) unknown(f *chaosFlow) bool {
 	if f.unknown == "" || p.result == nil || p.result.ResultText == nil || *p.result.ResultText != f.unknown {

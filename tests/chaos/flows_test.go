@@ -12,7 +12,7 @@ import (
 )
 
 // chaosFlow is a sample flow with the model that answers it. What the model says depends on
-// nothing but what it is shown, so that a run's result says whether it was shown the right
+// nothing but what it is shown, so that a run's result reports whether it was shown the right
 // things.
 type chaosFlow struct {
 	name, doc, input string

@@ -332,7 +332,7 @@ func callsProblems(made []*arrival, r *recorded, faults []span) (problems []stri
 	return problems
 }
 
-// within says whether something was broken between two times.
+// within reports whether something was broken between two times.
 func within(faults []span, from, to time.Time) bool {
 	return slices.ContainsFunc(faults, func(f span) bool { return f.from.Before(to) && f.to.After(from) })
 }

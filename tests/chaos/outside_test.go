@@ -179,7 +179,7 @@ func (s *seen) describeModel(r *http.Request, body []byte) {
 	s.what, s.body = "model", hash(body)
 }
 
-// describeTool says whether the request is one that counts.
+// describeTool reports whether the request is one that counts.
 func (s *seen) describeTool(service string, body []byte) bool {
 	var in struct {
 		Method string

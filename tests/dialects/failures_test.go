@@ -81,7 +81,7 @@ func failureProblems(text, root string, lines *int) (problems []string) {
 // subtests.
 type testSource struct{ texts map[string]bool }
 
-// proofExists says whether there is a test package.Test, or package.Test/subtest. A subtest's
+// proofExists reports whether there is a test package.Test, or package.Test/subtest. A subtest's
 // name is a text in the test's file, or a script in the package's testdata.
 func proofExists(root, name string, known map[string]map[string]testSource) error {
 	m := oneOfProof.FindStringSubmatch(name)

@@ -53,7 +53,7 @@ func TestKoogManifest(t *testing.T) {
 	}
 }
 
-// laterSyntax says whether a file uses what only the later code knows.
+// laterSyntax reports whether a file uses what only the later code knows.
 func laterSyntax(text string) bool {
 	for _, mark := range []string{`"react"`, `"parallel"`, `"transformation"`, `"output.`} {
 		if strings.Contains(text, mark) {

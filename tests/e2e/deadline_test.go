@@ -60,7 +60,7 @@ func answeredInTime(t *testing.T, limit, events int, answer func(*contract.Reque
 	return true
 }
 
-// fired says whether a timer of a run's latest one has.
+// fired reports whether a timer of a run's latest one has.
 func fired(t *testing.T, h *harness.Worker, id string) bool {
 	t.Helper()
 	for _, e := range harness.Events(t, h.Client, id, "") {

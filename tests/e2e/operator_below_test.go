@@ -24,7 +24,7 @@ import (
 // the key is renewed, and has a loop go round until it is told to stop.
 type expiring struct {
 	worker.ActivityRegistry
-	// refuses says whether a call of an id needs the key, and long whether it is too long for the
+	// refuses reports whether a call of an id needs the key, and long whether it is too long for the
 	// model.
 	refuses, long func(id string) bool
 
