@@ -158,7 +158,7 @@ func TestForeignFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(db, []byte("Dear reader, this is no database at all."), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is no Temporal database, name another with -db") {
+	if _, err := openStore(db); err == nil || !strings.Contains(err.Error(), "if the file is not a Temporal database, name another with -db") {
 		t.Errorf("openStore() error is %v", err)
 	}
 	if raw, _ := os.ReadFile(db); !strings.HasPrefix(string(raw), "Dear reader") {
@@ -223,7 +223,7 @@ func TestWorkerAlone(t *testing.T) {
 		t.Error("no worker of -dev polls the task queue")
 	}
 	for _, args := range [][]string{{"-server=false", "-worker=false"}, {"-server=false", "-demo", "x.json"}} {
-		if _, err := parse(args, os.Stderr); err == nil || !strings.Contains(err.Error(), "-server=false leaves the worker alone") {
+		if _, err := parse(args, os.Stderr); err == nil || !strings.Contains(err.Error(), "-server=false runs only the worker") {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
