@@ -163,7 +163,7 @@ func TestEndToEndWalkCluster(t *testing.T) {
 	model.expired = true
 	w.names = append(w.names, "temporal.example.com:7233", existing(t, "support"))
 	w.env = append(w.env, "WEFT_PROVIDERS_ACME_BASE_URL="+model.url+"/v1")
-	w.hooks["# The provider is paid: the key counts again."] = model.renew
+	w.hooks["# The API key has been renewed with the provider."] = model.renew
 	w.walk(t, "cluster")
 	if got := w.mails(t); got != theMail {
 		t.Errorf("the outbox has %q, want one mail: the run goes on at the call that failed", got)
