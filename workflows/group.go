@@ -15,8 +15,8 @@ type group struct {
 	cancel workflow.CancelFunc
 	left   int
 	err    error
-	// gaveWay says that a wait of the group yielded.
-	gaveWay bool
+	// yielded is set when a wait of the group has yielded.
+	yielded bool
 }
 
 func newGroup(ctx workflow.Context) *group {
@@ -36,7 +36,7 @@ func (g *group) start(fn func(workflow.Context) error) (wait func() error) {
 		g.left--
 		switch {
 		case errors.Is(err, errYield):
-			g.gaveWay = true
+			g.yielded = true
 		case err != nil && g.err == nil:
 			g.err = err
 			g.cancel()
@@ -62,7 +62,7 @@ func (g *group) wait() error {
 	if g.err != nil && !(contract.Cancelled(g.err) && g.ctx.Err() == nil) {
 		return g.err
 	}
-	if g.gaveWay {
+	if g.yielded {
 		return errYield
 	}
 	return g.err
